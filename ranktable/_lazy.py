@@ -1,0 +1,37 @@
+"""Public names that are imported when they are first used.
+
+Every process of a job pays for ``import ranktable``; a script that only reads its
+rank table should not load the checker, the command line or the bootstrap.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+def attach(
+    package: str, homes: Mapping[str, str]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return the module-level ``__getattr__`` and ``__dir__`` of a lazy package.
+
+    Args:
+        package: ``__name__`` of the package.
+        homes: The module that defines each public name.
+    """
+
+    def get(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(homes[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *homes})
+
+    return get, names

@@ -1,0 +1,88 @@
+"""The rank table inside a training process: its chip_map, or an exception that says why.
+
+The usual table takes the fast path; only when that does not know the answer is the
+whole pipeline loaded, so that the exception says what is wrong and where.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from ranktable.schema.files import UnreadableError, read_file
+from ranktable.schema.regular import read_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VARIABLE = "RANK_TABLE_FILE"
+"""Names the rank table of the job; SCCL and Ascend's HCCL read the same variable."""
+
+
+def read_rank_table(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    env: Mapping[str, str] | None = None,
+) -> list[int]:
+    """Return the chip_map of a rank table: ``chip_map[rank]`` for the whole job.
+
+    Args:
+        path: The file; by default ``$RANK_TABLE_FILE``.
+        env: Environment to use instead of ``os.environ``.
+
+    Returns:
+        ``device_id`` of every rank; length world_size.
+
+    Raises:
+        RankTableError: No file is named, it cannot be read, or it has an error.
+    """
+    name = find_table(path, env)
+    try:
+        data = read_file(name)
+    except UnreadableError:
+        return _read_any(name)
+    chip_map = read_regular(data)
+    return _read_any(name, data) if chip_map is None else chip_map
+
+
+def _read_any(name: str, data: bytes | None = None) -> list[int]:
+    """Return the chip_map by way of the full pipeline, or raise what that found."""
+    from ranktable.schema.check import check, sound_table  # noqa: PLC0415 - slow path
+
+    return sound_table(check(name if data is None else data, file=name)).chip_map
+
+
+def is_rank_table_valid(
+    path: str | os.PathLike[str] | None = None,
+    *,
+    env: Mapping[str, str] | None = None,
+) -> bool:
+    """Whether there is a rank table and it is sound; never raises, never prints.
+
+    Args:
+        path: The file; by default ``$RANK_TABLE_FILE``.
+        env: Environment to use instead of ``os.environ``.
+    """
+    try:
+        read_rank_table(path, env=env)
+    except (ValueError, TypeError, OSError, MemoryError):
+        return False
+    return True
+
+
+def find_table(
+    path: str | os.PathLike[str] | None, env: Mapping[str, str] | None
+) -> str:
+    """Return the path of the rank table: the argument, else ``$RANK_TABLE_FILE``.
+
+    Raises:
+        RankTableError: Neither is given; an empty variable counts as unset.
+    """
+    if path is not None:
+        return os.fsdecode(path)
+    name = (os.environ if env is None else env).get(VARIABLE, "")
+    if name:
+        return name
+    from ranktable.runtime.rules import no_table_named  # noqa: PLC0415 - slow path
+
+    raise no_table_named(VARIABLE)

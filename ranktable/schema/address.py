@@ -1,0 +1,23 @@
+"""Numeric IP addresses."""
+
+from __future__ import annotations
+
+import re
+
+_OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}")
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is a numeric IPv4 or IPv6 address."""
+    if _IPV4.fullmatch(text):
+        return True
+    if ":" not in text:
+        return False
+    import ipaddress  # noqa: PLC0415 - 5 ms, for the few tables that have IPv6
+
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,79 @@
+"""From the columns of a sound document to the model, losing nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranktable.schema.model import Device, Layout, Node, RankTable
+
+if TYPE_CHECKING:
+    from ranktable.schema.columns import Columns
+
+_NO_EXTRA: dict[str, object] = {}
+
+
+def build_table(columns: Columns) -> RankTable:
+    """Return the table of a document that was found sound."""
+    return _Builder(columns).table()
+
+
+class _Builder:
+    """Builds one table; layouts are shared by everything that is spelt alike."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        self.format = columns.format
+        self.layouts: dict[Layout, Layout] = {}
+
+    def table(self) -> RankTable:
+        document, format_ = self.columns.document, self.format
+        known = {"version", format_.nodes_key, format_.count_key}
+        return RankTable(
+            nodes=tuple(self.node(*node) for node in self.columns.nodes()),
+            version=str(document["version"]),
+            format=format_.name,
+            extra=_without(document, known),
+            layout=self.layout(document),
+        )
+
+    def node(self, node: int, start: int, end: int) -> Node:
+        format_ = self.format
+        nodes = self.columns.document[format_.nodes_key]
+        members: dict[str, object] = nodes[node]  # type: ignore[index]
+        devices = members[format_.devices_key]
+        built = [
+            self.device(start + place, device)
+            for place, device in enumerate(devices)  # type: ignore[arg-type]
+        ]
+        return Node(
+            devices=tuple(built),
+            host=self.columns.hosts[node],
+            extra=_without(members, {format_.devices_key, format_.host_key}),
+            layout=self.layout(members),
+        )
+
+    def device(self, index: int, members: dict[str, object]) -> Device:
+        columns = self.columns
+        layout = self.layout(members)
+        emulated = "device_ip_emulator" in members
+        known = set(self.format.device_keys)
+        if emulated:
+            known.discard("device_ip")  # the emulator's address is the device's
+        return Device(
+            rank=columns.ranks[index],  # type: ignore[arg-type] - sound
+            device_id=columns.device_ids[index],  # type: ignore[arg-type] - sound
+            address=columns.addresses[index],
+            is_emulated=emulated,
+            extra=_without(members, known),
+            layout=layout,
+        )
+
+    def layout(self, members: dict[str, object]) -> Layout:
+        layout = tuple(zip(members, map(type, members.values()), strict=True))
+        return self.layouts.setdefault(layout, layout)
+
+
+def _without(members: dict[str, object], known: set[str | None]) -> dict[str, object]:
+    if members.keys() <= known:
+        return _NO_EXTRA
+    return {key: value for key, value in members.items() if key not in known}

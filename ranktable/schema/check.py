@@ -1,0 +1,306 @@
+"""The pipeline: read, parse, recognise, shape, meaning, locate -> Report."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ranktable.schema.diagnostic import Diagnostic, Location, RankTableError, Severity
+from ranktable.schema.files import (
+    DEFAULT_MAX_SIZE_BYTES,
+    UnreadableError,
+    read_file,
+)
+from ranktable.schema.finding import Finding, Spot
+from ranktable.schema.formats.format import DocumentReader, Format
+from ranktable.schema.formats.recognise import by_name, recognise
+from ranktable.schema.locate import find_locations
+from ranktable.schema.reading import decode, unreadable
+from ranktable.schema.rules import chips, nodes, placement, ranks
+from ranktable.schema.rules.reading import TOO_LARGE
+from ranktable.schema.syntax import parse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ranktable.schema.columns import Columns
+    from ranktable.schema.model import RankTable
+    from ranktable.schema.topology import Topology
+
+CHIPS_PER_HOST = {"bm1690": chips.MAX_SCCL_CHIPS, "sg2260": chips.MAX_SCCL_CHIPS}
+"""Chips that SCCL drives in one host, by the name of the chip and of its architecture."""
+
+IN_MEMORY = "<string>"
+"""Name of a table that was given as bytes."""
+
+
+@dataclass(kw_only=True)
+class Report:
+    """What a check found.
+
+    Attributes:
+        file: Name of the file.
+        diagnostics: The defects by place and code, as many of each code as asked for.
+        totals: Number of defects of each code, shown or not.
+        format: Name of the format, None when the file is no rank table.
+        text: The text that was judged, None when it could not be read.
+        findings: The findings behind the diagnostics, in the same order.
+    """
+
+    file: str
+    diagnostics: tuple[Diagnostic, ...] = ()
+    totals: Mapping[str, int] = field(default_factory=dict)
+    format: str | None = None
+    text: str | None = field(default=None, repr=False)
+    findings: tuple[Finding, ...] = field(default=(), repr=False)
+    columns: Columns | None = field(default=None, repr=False)
+    errors: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether the table is sound: there may be warnings and notes, no error."""
+        return self.errors == 0
+
+    @cached_property
+    def table(self) -> RankTable | None:
+        """The table if it is sound, else None."""
+        if not self.ok or self.columns is None:
+            return None
+        from ranktable.schema.build import build_table  # noqa: PLC0415 - not for CLI
+
+        return build_table(self.columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What a check is told beside the file.
+
+    Attributes:
+        chips_per_node: Number of chips of every host, None when unknown.
+        topology: Links between the chips of every host, None when unknown.
+        format: Format the file must have, None to recognise it.
+        max_size_bytes: Limit of the file.
+        limit: Diagnostics of each code to place and show, None for all.
+    """
+
+    chips_per_node: int | None = None
+    topology: Topology | None = None
+    format: Format | None = None
+    max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES
+    limit: int | None = None
+
+
+def check(  # noqa: PLR0913 - every one is an option of its own
+    source: str | os.PathLike[str] | bytes,
+    *,
+    chip: str | int | None = None,
+    topology: Topology | str | None = None,
+    format: str | None = None,  # noqa: A002 - a fixed name
+    file: str | None = None,
+    limit: int | None = None,
+    max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES,
+) -> Report:
+    """Judge a rank table and report everything that is wrong with it.
+
+    Args:
+        source: Path of a file, or the bytes of a table.
+        chip: Number of chips of every host, or the name of the chip (``bm1690``).
+        topology: Links of every host: a topology, ``sophgo-8``, or a file of links.
+        format: Format the file must have; by default it is recognised.
+        file: Name to report instead of the path.
+        limit: Diagnostics of each code to report; ``Report.totals`` counts all.
+        max_size_bytes: Largest file to read.
+
+    Returns:
+        The report; nothing is raised or printed for a defect of the file.
+
+    Raises:
+        ValueError: An argument is wrong, such as an unknown chip or format.
+        RankTableError: The file of links is wrong.
+    """
+    options = Options(
+        chips_per_node=chips_per_host(chip),
+        topology=_topology(topology),
+        format=by_name(format) if format is not None else None,
+        max_size_bytes=max_size_bytes,
+        limit=limit,
+    )
+    if isinstance(source, bytes):
+        return check_bytes(source, options, file=file or IN_MEMORY)
+    path = os.fsdecode(source)
+    name = file or path
+    try:
+        data = read_file(path, max_size_bytes)
+    except UnreadableError as error:
+        return report_unreadable(error, file=name)
+    return check_bytes(data, options, file=name)
+
+
+def report_unreadable(error: UnreadableError, *, file: str) -> Report:
+    """Return the report of a file that was not read."""
+    return _report(file, None, [unreadable(error)], Options())
+
+
+def chips_per_host(chip: str | int | None) -> int | None:
+    """Return the number of chips of a host that an option gives.
+
+    Raises:
+        ValueError: It is neither a positive number nor a chip we know.
+    """
+    if chip is None:
+        return None
+    if isinstance(chip, str) and chip in CHIPS_PER_HOST:
+        return CHIPS_PER_HOST[chip]
+    if str(chip).isascii() and str(chip).isdigit() and 0 < int(chip) < 10**6:
+        return int(chip)
+    known = ", ".join(CHIPS_PER_HOST)
+    raise ValueError(f"chip {chip!r} is neither a number of chips nor one of {known}")
+
+
+def _topology(topology: Topology | str | None) -> Topology | None:
+    if not isinstance(topology, str):
+        return topology
+    from ranktable.schema.topology_file import find_topology  # noqa: PLC0415 - rare
+
+    return find_topology(topology)
+
+
+def check_bytes(data: bytes, options: Options, *, file: str) -> Report:
+    """Judge the bytes of a table."""
+    if len(data) > options.max_size_bytes:
+        finding = TOO_LARGE.finding(
+            None, f"the file is larger than {options.max_size_bytes} bytes"
+        )
+        return _report(file, None, [finding], options)
+    decoded = decode(data)
+    if isinstance(decoded, Finding):
+        text = data.decode("utf-8", "replace") if decoded.spot else None
+        return _report(file, text, [decoded], options)
+    text, found = decoded
+    parsed = parse(text)
+    if isinstance(parsed, Finding):
+        return _report(file, text, [*found, parsed], options)
+    document, syntax = parsed
+    found.extend(syntax)
+    format_ = options.format or recognise(document)
+    if isinstance(format_, Finding) or not isinstance(document, dict):
+        foreign = format_ if isinstance(format_, Finding) else recognise(document)
+        assert isinstance(foreign, Finding)  # noqa: S101 - only objects have a format
+        return _report(file, text, [*found, foreign], options)
+    columns, shape = DocumentReader(format_, document).read()
+    found.extend(shape)
+    found.extend(judge(columns, options))
+    return _report(file, text, found, options, columns)
+
+
+def judge(columns: Columns, options: Options) -> Iterator[Finding]:
+    """Yield what is wrong with the meaning of a table."""
+    chips_per_node = options.chips_per_node
+    if chips_per_node is None and options.topology is not None:
+        chips_per_node = options.topology.num_chips
+    yield from ranks.check_ranks(columns)
+    yield from ranks.check_local_ranks(columns)
+    yield from chips.check_chips(columns, chips_per_node)
+    yield from nodes.check_count(columns)
+    yield from nodes.check_addresses(columns)
+    yield from nodes.check_hosts(columns)
+    yield from placement.check_rings(columns, options.topology)
+    yield from placement.check_order(columns)
+    yield from placement.check_node_count(columns)
+
+
+def _report(
+    file: str,
+    text: str | None,
+    found: Iterable[Finding],
+    options: Options,
+    columns: Columns | None = None,
+) -> Report:
+    totals: Counter[str] = Counter()
+    errors = 0
+    kept = []
+    for finding in found:
+        code = finding.rule.code
+        totals[code] += 1
+        errors += finding.rule.severity is Severity.ERROR
+        if options.limit is None or totals[code] <= options.limit:
+            kept.append(finding)
+    pairs = _placed(kept, text, file)
+    return Report(
+        file=file,
+        diagnostics=tuple(diagnostic for _, diagnostic in pairs),
+        findings=tuple(finding for finding, _ in pairs),
+        totals=dict(sorted(totals.items())),
+        format=columns.format.name if columns else None,
+        text=text,
+        columns=columns,
+        errors=errors,
+    )
+
+
+def _placed(
+    found: list[Finding], text: str | None, file: str
+) -> list[tuple[Finding, Diagnostic]]:
+    """Return the findings as diagnostics, by place and code."""
+    spots = {spot for f in found for spot in (f.spot, *f.related) if spot is not None}
+    locations = find_locations(text or "", spots, file=file)
+    pairs = [(finding, _diagnostic(finding, locations, file)) for finding in found]
+    pairs.sort(key=lambda pair: _order(pair[1]))
+    return pairs
+
+
+def _diagnostic(
+    finding: Finding, locations: Mapping[Spot, Location], file: str
+) -> Diagnostic:
+    spot = finding.spot
+    return Diagnostic(
+        code=finding.rule.code,
+        severity=finding.rule.severity,
+        location=locations[spot] if spot is not None else Location(file=file),
+        message=finding.message,
+        hint=finding.hint,
+        related=tuple(locations[spot] for spot in finding.related),
+        fixable=finding.edit is not None,
+    )
+
+
+def _order(diagnostic: Diagnostic) -> tuple[int, int, str]:
+    location = diagnostic.location
+    return location.line or 0, location.column or 0, diagnostic.code
+
+
+def load(path: str | os.PathLike[str]) -> RankTable:
+    """Return the rank table in a file.
+
+    Raises:
+        RankTableError: The file has an error; its text says what and where.
+    """
+    return sound_table(check(path))
+
+
+def loads(data: bytes | str) -> RankTable:
+    """Return the rank table in these bytes or this text.
+
+    Raises:
+        RankTableError: It has an error; its text says what and where.
+    """
+    return sound_table(check(data.encode(errors="surrogatepass") if isinstance(data, str) else data))
+
+
+def sound_table(report: Report) -> RankTable:
+    """Return the table of a report.
+
+    Raises:
+        RankTableError: The report has errors.
+    """
+    table = report.table
+    if table is None:
+        raise RankTableError(
+            diagnostic
+            for diagnostic in report.diagnostics
+            if diagnostic.severity is Severity.ERROR
+        )
+    return table

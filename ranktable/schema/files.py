@@ -1,0 +1,121 @@
+"""Files in: bounded reading that cannot hang, with the reason when it fails.
+
+Imported by every process that reads its table, so it depends on nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+DEFAULT_MAX_SIZE_BYTES = 256 * 1024 * 1024
+"""About a million ranks; a node that reads more than this has the wrong file."""
+
+_PART_BYTES = 1 << 24
+
+_KINDS = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+class UnreadableError(Exception):
+    """A file that was not read.
+
+    Attributes:
+        code: The RT0xx it is reported as.
+        message: What is wrong.
+        hint: What to do, when that is certain.
+    """
+
+    def __init__(self, code: str, message: str, hint: str | None = None) -> None:
+        """Keep the parts."""
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+
+
+def read_file(
+    path: str, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES
+) -> bytes:
+    """Return the bytes of a regular file.
+
+    Symbolic links are followed. A pipe, a socket or a device is refused before it is
+    opened, so that nothing waits for a writer that never comes.
+
+    Raises:
+        UnreadableError: It is missing, unreadable, too large or no regular file.
+    """
+    try:
+        _refuse_kind(os.stat(path).st_mode)  # noqa: PTH116 - any name, no Path needed
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(descriptor, "rb", buffering=0) as file:
+            # Between stat and open the name may have been given to something else.
+            status = os.fstat(descriptor)
+            _refuse_kind(status.st_mode)
+            return _read(file, status.st_size, max_size_bytes)
+    except (FileNotFoundError, NotADirectoryError):
+        raise UnreadableError("RT001", _missing(path)) from None
+    except ValueError:  # an embedded null byte
+        raise UnreadableError("RT001", "no file can have this name") from None
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise UnreadableError("RT002", f"the file cannot be read: {reason}") from None
+
+
+def read_stream(
+    stream: BinaryIO, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES
+) -> bytes:
+    """Return a stream to its end.
+
+    Raises:
+        UnreadableError: There is more than the limit.
+    """
+    return _read(stream, 0, max_size_bytes)
+
+
+def _read(file: BinaryIO, expected_bytes: int, max_size_bytes: int) -> bytes:
+    parts = []
+    left = max_size_bytes + 1
+    if expected_bytes < left:
+        # One byte more than expected, so that the end is seen without growing.
+        parts.append(file.read(expected_bytes + 1))
+        left -= len(parts[0])
+        if len(parts[0]) == expected_bytes:
+            return parts[0]
+    while left > 0:
+        part = file.read(min(left, _PART_BYTES))
+        if not part:
+            return b"".join(parts)
+        parts.append(part)
+        left -= len(part)
+    raise UnreadableError(
+        "RT004",
+        f"the file is larger than {max_size_bytes} bytes",
+        "raise the limit with --max-size if this really is a rank table",
+    )
+
+
+def _missing(path: str) -> str:
+    if os.path.islink(path):  # noqa: PTH114 - any name, no Path needed
+        target = os.readlink(path)  # noqa: PTH115
+        return f"the file is a link to {target!r}, which does not exist"
+    return "the file does not exist"
+
+
+def _refuse_kind(mode: int) -> None:
+    for is_kind, name in _KINDS:
+        if is_kind(mode):
+            raise UnreadableError(
+                "RT003",
+                f"this is {name}, not a file",
+                "pipe the table in: ... | ranktable validate -",
+            )

@@ -1,0 +1,76 @@
+"""A diagnostic before its line and column are known.
+
+Rules say *where in the document* something is wrong; turning that into a line and a
+column needs the text, and is done in one pass for the findings that will be shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from ranktable.schema.rules.rule import Rule
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A place in a document.
+
+    Attributes:
+        path: Keys and indices from the root.
+        part: The value, the key before it, or the last repetition of that key.
+        span: Offsets of the first character and the end in the text, when a parser
+            already knows them; they win over the path.
+        label: What is there, for a related place.
+    """
+
+    path: Path = ()
+    part: Literal["value", "key", "repeated key", "member"] = "value"
+    span: tuple[int, int] | None = None
+    label: str | None = None
+
+    @property
+    def pointer(self) -> str | None:
+        """JSON Pointer (RFC 6901) of the path, None for a place in broken syntax."""
+        if self.span is not None:
+            return None
+        return "".join(
+            "/" + str(step).replace("~", "~0").replace("/", "~1") for step in self.path
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A safe repair of the text at a spot.
+
+    Attributes:
+        kind: Replace the value, remove the spot's text, or put text in front of it.
+        text: The new text.
+    """
+
+    kind: Literal["replace", "remove", "insert", "remove member"]
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A defect that a rule found.
+
+    Attributes:
+        rule: The rule, which knows code and severity.
+        spot: The narrowest wrong place, or None when there is no document.
+        message: What is wrong, with the value found.
+        hint: What to do, when that is certain.
+        related: Other places involved.
+        edit: The safe repair at ``spot``, if there is one.
+    """
+
+    rule: Rule
+    spot: Spot | None
+    message: str
+    hint: str | None = None
+    related: tuple[Spot, ...] = ()
+    edit: Edit | None = None

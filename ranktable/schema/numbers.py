@@ -1,0 +1,80 @@
+"""Numbers in a rank table: plain decimal integers, as strings or as JSON numbers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ranktable.schema.syntax import BadNumber
+from ranktable.schema.wording import quoted
+
+MAX_NUMBER = 999_999_999
+"""Largest rank, chip or count: nine digits, below the 32-bit int of SCCL's reader."""
+
+_PLAIN = re.compile(r"0|-?[1-9][0-9]{0,8}")
+_SMALL = {str(number): number for number in range(4096)}
+
+
+def plain_number(value: object) -> int | None:
+    """Return the integer that every reader sees in a value, None if they differ.
+
+    Every reader takes a JSON integer and a string of plain ASCII decimal digits
+    without sign, blanks or leading zeros; a minus sign is read (and refused later, by
+    a rule that can say more). True is no number, although Python thinks so.
+    """
+    if type(value) is str:
+        number = _SMALL.get(value)
+        if number is None and _PLAIN.fullmatch(value):
+            number = int(value)
+        return number
+    if type(value) is int and -MAX_NUMBER <= value <= MAX_NUMBER:
+        return value
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class OddNumber:
+    """What is wrong with a value that should be a number.
+
+    Attributes:
+        reason: Ends the sentence "device_id is ...".
+        reading: The number that every reader which accepts it sees, if they agree.
+        is_number: False for null, true, lists and objects.
+    """
+
+    reason: str
+    reading: int | None = None
+    is_number: bool = True
+
+
+def odd_number(value: object) -> OddNumber:
+    """Explain a value for which ``plain_number`` is None."""
+    if isinstance(value, str):
+        return _odd_string(value)
+    if isinstance(value, float):
+        if value.is_integer() and abs(value) <= MAX_NUMBER:
+            return OddNumber(f"{value}, not a plain integer", int(value))
+        return OddNumber(f"{value}, which is not an integer")
+    if isinstance(value, BadNumber) or type(value) is int:
+        return OddNumber(f"a number beyond {MAX_NUMBER}")
+    return OddNumber(f"{quoted(value)}, not a number", is_number=False)
+
+
+def _odd_string(text: str) -> OddNumber:
+    shown = quoted(text)
+    if not text.strip():
+        return OddNumber(f"{shown}, an empty string")
+    if plain_number(text.strip()) is not None:
+        return OddNumber(f"{shown}, with blanks around", plain_number(text.strip()))
+    if re.fullmatch(r"[0-9]{10,}", text):
+        return OddNumber(f"{shown}, a number beyond {MAX_NUMBER}")
+    if match := re.fullmatch(r"(-?)0+([0-9]{1,9})", text):
+        return OddNumber(f"{shown}, with a leading zero", int(match[1] + match[2]))
+    if match := re.fullmatch(r"\+([0-9]{1,9})", text):
+        return OddNumber(f"{shown}, with a sign", int(match[1]))
+    if match := re.fullmatch(r"([0-9]{1,9})\.0*", text):
+        return OddNumber(f"{shown}, with a fraction", int(match[1]))
+    if text.isdecimal() and not text.isascii():
+        number = int(text) if len(text) <= len(str(MAX_NUMBER)) else None
+        return OddNumber(f"{shown}, in digits that are not ASCII", number)
+    return OddNumber(f"{shown}, not a decimal number")

@@ -1,0 +1,126 @@
+"""RT210 to RT212: counts, addresses and hosts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranktable.schema.address import is_address
+from ranktable.schema.finding import Spot
+from ranktable.schema.rules.rule import Rule, one_node
+from ranktable.schema.wording import counted, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.schema.columns import Columns
+    from ranktable.schema.finding import Finding
+
+def _of_2024(count: int) -> bytes:
+    return (
+        f'{{"status":"completed","version":"1.0","server_count":{count},'
+        '"server_list":[\n'
+        '  {"server_ip":"10.20.0.5","device":[{"device_id":"0","device_ip":"",'
+        '"rank_id":"0"}],\n'
+        '   "host_nic_ip":"reserve"}]}\n'
+    ).encode()
+
+
+def _hosts(second: str) -> bytes:
+    return (
+        '{"version":"1.0","node_list":[\n'
+        '  {"host":"n1","device_list":[{"device_id":"0","rank":"0"}]},\n'
+        f'  {{"host":"{second}","device_list":[{{"device_id":"0","rank":"1"}}]}}]}}\n'
+    ).encode()
+
+
+WRONG_COUNT = Rule(
+    code="RT210",
+    name="wrong-count",
+    summary="server_count is not the number of servers",
+    why="The reader of 2024 compares the two and stops with a bare assertion.",
+    fix="Write the number of entries of server_list, or add the missing server.",
+    readers={
+        "torch_tpu": "2024: AssertionError without a text; later: not read",
+        "SCCL": "not read",
+    },
+    seen_as=("EI0014", "server_count"),
+    bad=_of_2024(2),
+    good=_of_2024(1),
+)
+BAD_ADDRESS = Rule(
+    code="RT211",
+    name="bad-address",
+    summary="a device address is no IP address",
+    why="device_ip and device_ip_emulator are numeric IPv4 or IPv6 addresses.",
+    fix="Write the address, or leave the key out: SCCL needs it for emulation only.",
+    readers={
+        "torch_tpu": "does not look at it",
+        "SCCL": "hands device_ip_emulator on; the connection fails later",
+    },
+    bad=one_node('{"device_id":"0","device_ip":"10.20.0.555","rank":"0"}'),
+    good=one_node('{"device_id":"0","device_ip":"10.20.0.55","rank":"0"}'),
+)
+DUPLICATE_HOST = Rule(
+    code="RT212",
+    name="duplicate-host",
+    summary="two nodes have the same host",
+    why=(
+        "A host is one node: listed twice, its chips are shared out twice and its "
+        "local ranks begin twice at 0."
+    ),
+    fix="Put the devices of the host into one node.",
+    readers={"torch_tpu": "does not look at it", "SCCL": "does not look at it"},
+    bad=_hosts("n1"),
+    good=_hosts("n2"),
+)
+
+RULES = (WRONG_COUNT, BAD_ADDRESS, DUPLICATE_HOST)
+
+
+def check_count(columns: Columns) -> Iterator[Finding]:
+    """Yield RT210 when the written number of nodes is wrong."""
+    key = columns.format.count_key
+    written = columns.document.get(key) if key is not None else None
+    if type(written) is int and written != columns.num_nodes:
+        yield WRONG_COUNT.finding(
+            Spot((str(key),)),
+            f"{key} is {written}, but {columns.format.nodes_key} has "
+            f"{counted(columns.num_nodes, 'entry', 'entries')}",
+            hint=f"write {columns.num_nodes}, or add what is missing",
+        )
+
+
+def check_addresses(columns: Columns) -> Iterator[Finding]:
+    """Yield RT211 for each address that is none."""
+    bad = {
+        address
+        for address in set(columns.addresses)
+        if address is not None and not is_address(address)
+    }
+    if not bad:
+        return
+    for index, address in enumerate(columns.addresses):
+        if address in bad:
+            # With both keys the emulator's, which SCCL reads, is the device's address.
+            spot = columns.spot(index, columns.format.address_keys[::-1])
+            yield BAD_ADDRESS.finding(
+                spot, f"{spot.path[-1]} {quoted(address)} is not an IP address"
+            )
+
+
+def check_hosts(columns: Columns) -> Iterator[Finding]:
+    """Yield RT212 for each host that is named by an earlier node too."""
+    first_use: dict[str, int] = {}
+    key = columns.format.host_key
+    for node, host in enumerate(columns.hosts):
+        if host is None:
+            continue
+        if host not in first_use:
+            first_use[host] = node
+            continue
+        first = first_use[host]
+        yield DUPLICATE_HOST.finding(
+            Spot((*columns.node_path(node), key)),
+            f"node {node} has the host {quoted(host)} of node {first}",
+            related=(Spot((*columns.node_path(first), key), label="first use"),),
+        )

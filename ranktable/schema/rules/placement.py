@@ -1,0 +1,279 @@
+"""RT501 to RT506: chips in ring order, ranks in file order, nodes that SCCL can span."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranktable.schema.diagnostic import Severity
+from ranktable.schema.finding import Spot
+from ranktable.schema.rules.ranks import is_permutation
+from ranktable.schema.rules.rule import PAIR, Rule, chips, device, nodes, one_node
+from ranktable.schema.topology import SOPHGO_8
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ranktable.schema.columns import Columns
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.topology import Topology
+
+NOT_A_RING = Rule(
+    code="RT501",
+    name="not-a-ring",
+    summary="the chips of a node, in rank order, form no closed ring of links",
+    why=(
+        "SCCL sends around a ring of direct links between chips. On the published box "
+        "of eight chips the order 0..7 is no ring; 0,2,6,7,3,1,5,4 is the only one, "
+        "up to where it begins and which way it runs."
+    ),
+    fix="Use an order that is suggested, or let gen choose: --ring sophgo-8.",
+    readers={
+        "torch_tpu": "4 or 8 chips: silently replaced by the recommended order since "
+        "March 2025, so chips differ from the table; before, RuntimeError on local "
+        "rank 0 only while the others wait",
+        "SCCL": "sccl comm init rank failed, at the first collective",
+    },
+    seen_as=(
+        "The input chip_map is wrong, use the recommended chip_map",
+        "sccl comm init rank failed",
+    ),
+    bad=chips(0, 1, 2, 3),
+    good=chips(0, 1, 3, 2),
+    options={"topology": "sophgo-8"},
+)
+RING_NOT_KNOWN = Rule(
+    code="RT502",
+    name="ring-not-on-published-box",
+    severity=Severity.NOTE,
+    summary="the order of the chips is no ring on the published box of eight chips",
+    why=(
+        "Only a note, because the links of your host are not known: with --topology "
+        "the same finding is the error RT501, or goes away. Without a ring SCCL fails "
+        "at the first collective, or torch_tpu replaces the order silently."
+    ),
+    fix="Say how the host is linked: --topology sophgo-8, or a file of links.",
+    readers={
+        "torch_tpu": "4 or 8 chips: silently replaced by the recommended order",
+        "SCCL": "depends on the links of the host",
+    },
+    bad=chips(0, 1, 2, 3),
+    good=chips(0, 1, 3, 2),
+)
+RANKS_OUT_OF_ORDER = Rule(
+    code="RT503",
+    name="ranks-out-of-order",
+    summary="the ranks of a node are not consecutive in file order",
+    why=(
+        "torch_tpu returns the chips of a node in file order and lets the rank index "
+        "that list; SCCL goes by the rank that is written. In any other order the two "
+        "give one process two different chips, and no message."
+    ),
+    fix="List the devices of every node in the order of their ranks.",
+    readers={
+        "torch_tpu": "chip by place in the file",
+        "SCCL": "chip by rank; another one",
+    },
+    bad=one_node(device(0, 1), device(1, 0)),
+    good=one_node(device(1, 0), device(0, 1)),
+)
+NODES_OUT_OF_ORDER = Rule(
+    code="RT504",
+    name="nodes-out-of-order",
+    severity=Severity.WARNING,
+    summary="a later node holds lower ranks",
+    why=(
+        "Every reader gives each rank the right chip, but launchers number nodes in "
+        "the order of their host list, which is usually the order of the file."
+    ),
+    fix="List the nodes in the order of their ranks.",
+    readers={"torch_tpu": "no difference", "SCCL": "no difference"},
+    bad=nodes((device(0, 1),), (device(0, 0),)),
+    good=nodes((device(0, 0),), (device(0, 1),)),
+)
+TOO_MANY_NODES = Rule(
+    code="RT505",
+    name="too-many-nodes",
+    severity=Severity.WARNING,
+    summary="more nodes than SCCL connects",
+    why=(
+        "The manual describes SCCL as communication between the cards of one machine, "
+        "and torch_tpu's reader returns the chips of one node only."
+    ),
+    fix=(
+        "Use one node with SCCL, or another backend between nodes; "
+        "ranktable's own reader returns the chips of the whole table."
+    ),
+    readers={
+        "torch_tpu": "IndexError at chip_map[rank] on every node but the first",
+        "SCCL": "one machine only, as the manual says",
+    },
+    seen_as=("IndexError: list index out of range",),
+    bad=nodes((device(0, 0),), (device(0, 1),)),
+    good=PAIR,
+)
+
+ODD_RING = Rule(
+    code="RT506",
+    name="odd-ring",
+    severity=Severity.WARNING,
+    summary="a node has an odd number of chips, more than one",
+    why=(
+        "The links of the published box are bipartite: rings have 2, 4, 6 or 8 chips, "
+        "never 3, 5 or 7. With --topology this is judged exactly, as RT501."
+    ),
+    fix="Use an even number of chips, or say how the host is linked with --topology.",
+    readers={
+        "torch_tpu": "3 chips: RuntimeError TPUGetC2CRing failed! Error Code",
+        "SCCL": "sccl comm init rank failed, unless the host has such a ring",
+    },
+    seen_as=("TPUGetC2CRing failed! Error Code",),
+    bad=chips(0, 1, 2),
+    good=PAIR,
+)
+
+RULES = (
+    NOT_A_RING,
+    RING_NOT_KNOWN,
+    RANKS_OUT_OF_ORDER,
+    NODES_OUT_OF_ORDER,
+    TOO_MANY_NODES,
+    ODD_RING,
+)
+
+
+def check_rings(columns: Columns, topology: Topology | None) -> Iterator[Finding]:
+    """Yield what keeps the chips of a node from being a ring in rank order.
+
+    Args:
+        columns: The table.
+        topology: Links of every host. When None, orders that the published box lacks
+            are noted (RT502) and odd numbers of chips are warned of (RT506).
+    """
+    in_file_order = is_file_order(columns)
+    judged: set[tuple[int | None, ...]] = set()
+    for node, start, end in columns.nodes():
+        device_ids = tuple(columns.device_ids[start:end])
+        if in_file_order and device_ids in judged:
+            continue  # most nodes of a cluster use the same chips
+        judged.add(device_ids)
+        order = _rank_order(columns, start, end)
+        if len(set(order)) == end - start:  # else unreadable or repeated: reported
+            yield from _judge(columns, node, order, topology)
+
+
+def _judge(
+    columns: Columns, node: int, order: tuple[int, ...], topology: Topology | None
+) -> Iterator[Finding]:
+    spot = columns.devices_spot(node)
+    box = topology or SOPHGO_8
+    if topology is None and len(order) > 1 and len(order) % 2:
+        yield ODD_RING.finding(
+            spot,
+            f"node {node} has {len(order)} chips; no ring of that many is published",
+            hint="use an even number of chips, or check with --topology",
+        )
+    elif all(0 <= chip < box.num_chips for chip in order):
+        broken = box.broken_links(order)
+        if broken:
+            yield _no_ring(spot, node, order, broken, box, known=topology is not None)
+
+
+def _rank_order(columns: Columns, start: int, end: int) -> tuple[int, ...]:
+    ranks, device_ids = columns.ranks[start:end], columns.device_ids[start:end]
+    pairs = [
+        (rank, chip)
+        for rank, chip in zip(ranks, device_ids, strict=True)
+        if rank is not None and chip is not None
+    ]
+    return tuple(chip for _, chip in sorted(pairs))
+
+
+def _no_ring(  # noqa: PLR0913 - one sentence needs them all
+    spot: Spot,
+    node: int,
+    order: tuple[int, ...],
+    broken: list[tuple[int, int]],
+    box: Topology,
+    *,
+    known: bool,
+) -> Finding:
+    pairs = ", ".join(f"{a}-{b}" for a, b in broken[:4])
+    more = ", ..." if len(broken) > 4 else ""  # noqa: PLR2004 - shown above
+    message = (
+        f"the chips {_listed(order)} of node {node} are no ring"
+        f"{'' if known else ' on the published box'}: {box.name} has no link "
+        f"{pairs}{more}"
+    )
+    rule = NOT_A_RING if known else RING_NOT_KNOWN
+    hint = suggest(order, box)
+    if not known:
+        hint = f"{hint}; if the host is linked like this, check with --topology"
+    return rule.finding(spot, message, hint=hint)
+
+
+def suggest(order: Sequence[int], box: Topology) -> str:
+    """Return a hint with the legal orders of these chips, or of as many others."""
+    rings = box.rings(sorted(order))
+    if rings:
+        return "legal: " + " or ".join(map(_listed, rings)) + " (rotated or reversed)"
+    others = box.rings_of_size(len(order))
+    if others:
+        return f"rings of {len(order)} are: " + " or ".join(map(_listed, others))
+    sizes = [size for size in range(2, box.num_chips + 1) if box.rings_of_size(size, 1)]
+    listed = ", ".join(map(str, sizes))
+    return f"no {len(order)} chips of {box.name} form a ring; rings have {listed} chips"
+
+
+def _listed(order: Sequence[int]) -> str:
+    return ",".join(map(str, order))
+
+
+def is_file_order(columns: Columns) -> bool:
+    """Whether the ranks are 0, 1, 2 ... in the order of the file."""
+    return columns.ranks == list(range(columns.num_devices))
+
+
+def check_order(columns: Columns) -> Iterator[Finding]:
+    """Yield RT503 and RT504 for ranks that do not follow the file."""
+    if is_file_order(columns) or not is_permutation(columns.ranks):
+        return  # missing and repeated ranks are reported as such
+    highest = -1
+    for node, start, end in columns.nodes():
+        ranks = [rank for rank in columns.ranks[start:end] if rank is not None]
+        if not ranks:
+            continue
+        if ranks != list(range(ranks[0], ranks[0] + len(ranks))):
+            yield _out_of_order(columns, node, start, ranks)
+        elif ranks[0] < highest:
+            yield NODES_OUT_OF_ORDER.finding(
+                columns.rank_spot(start),
+                f"node {node} holds rank {ranks[0]}, below the ranks of an earlier "
+                "node",
+                hint="list the nodes in the order of their ranks",
+            )
+        highest = max(highest, *ranks)
+
+
+def _out_of_order(
+    columns: Columns, node: int, start: int, ranks: list[int]
+) -> Finding:
+    place = next(
+        place for place in range(1, len(ranks)) if ranks[place] != ranks[place - 1] + 1
+    )
+    return RANKS_OUT_OF_ORDER.finding(
+        columns.rank_spot(start + place),
+        f"rank {ranks[place]} follows rank {ranks[place - 1]} in node {node}, so that "
+        "readers give a process different chips",
+        hint="list the devices of each node by consecutive rank",
+        related=(columns.rank_spot(start + place - 1, label="the device before"),),
+    )
+
+
+def check_node_count(columns: Columns) -> Iterator[Finding]:
+    """Yield RT505 when the table spans more nodes than SCCL connects."""
+    if columns.num_nodes > 1:
+        yield TOO_MANY_NODES.finding(
+            Spot(columns.node_path(1)),
+            f"the table has {columns.num_nodes} nodes; SCCL connects the chips of one",
+            hint="use another backend between nodes",
+        )

@@ -1,0 +1,130 @@
+"""RT110 to RT117: JSON, but not of the shape of a rank table."""
+
+from __future__ import annotations
+
+from ranktable.schema.diagnostic import Severity
+from ranktable.schema.rules.rule import PAIR, Rule, device, one_node
+
+NOT_A_RANK_TABLE = Rule(
+    code="RT110",
+    name="not-a-rank-table",
+    summary="nothing in the file says that it is a rank table",
+    why="A rank table is an object with node_list (or, in 2024, server_list).",
+    fix="Check that this is the right file.",
+    readers={"torch_tpu": "KeyError: 'node_list'", "SCCL": "answers -1 for every rank"},
+    seen_as=("KeyError: 'node_list'",),
+    bad=b'{"version":"1.0","nodes":[]}\n',
+    good=PAIR,
+)
+OTHER_VENDOR = Rule(
+    code="RT111",
+    name="other-vendor",
+    summary="a rank table of another vendor",
+    why=(
+        "RANK_TABLE_FILE is the variable of SCCL and of Ascend's HCCL, so on a mixed "
+        "site one exported value reaches both; their files differ in every key."
+    ),
+    fix="Unset RANK_TABLE_FILE for this job, or point it at the table of this cluster.",
+    readers={"torch_tpu": "KeyError: 'node_list'", "SCCL": "answers -1 for every rank"},
+    seen_as=("EI0014", "EI0017"),
+    bad=b'{"status":"completed","version":"1.0","server_count":"1","server_list":[\n'
+    b'  {"server_id":"node-a","device":[{"device_id":"0","rank_id":"0"}]}]}\n',
+    good=PAIR,
+)
+MISSING_KEY = Rule(
+    code="RT112",
+    name="missing-key",
+    summary="a required key is missing",
+    why=(
+        "SCCL requires version, node_list, device_list, and in every device "
+        "device_id and rank (or world_rank, which torch_tpu reads)."
+    ),
+    fix="Add the key.",
+    readers={
+        "torch_tpu": "KeyError: 'device_id' for the ranks of that node only; a "
+        "missing version is not noticed",
+        "SCCL": "answers chip -1, silently",
+    },
+    seen_as=("KeyError: 'device_id'", "KeyError: 'world_rank'"),
+    bad=one_node(device(0, 0), '{"rank":"1"}'),
+    good=PAIR,
+)
+WRONG_TYPE = Rule(
+    code="RT113",
+    name="wrong-type",
+    summary="a value has the wrong JSON type",
+    why=(
+        "Ranks and device ids are decimal strings or integers, lists are lists, "
+        "objects are objects; null and true are none of them."
+    ),
+    fix="Write a value of the type that is named.",
+    readers={
+        "torch_tpu": "TypeError: int() argument must be a string for null; 1 for true",
+        "SCCL": "answers chip -1, silently",
+    },
+    bad=one_node(device(0, 0), '{"device_id":null,"rank":"1"}'),
+    good=PAIR,
+)
+ODD_NUMBER = Rule(
+    code="RT114",
+    name="odd-number",
+    summary="a number that is not spelt as a plain decimal integer",
+    why=(
+        'Readers disagree about "05", " 5", "5.0", "0x5", "1_5" and 5.9: Python\'s '
+        "int() and C++'s stoi read some alike, some differently and some not at all. "
+        "Only 0, 1, 2 ... without sign, blanks, leading zeros or fraction is safe."
+    ),
+    fix="Write the plain number; --fix does where every reader would agree on it.",
+    readers={
+        "torch_tpu": '"0x5", "5.0", "5x": ValueError; "1_5" is 15; 5.9 is 5',
+        "SCCL": '"0x5" is chip 0; "5.0" and "5x" are 5; "1_5" is 1; 5.9 is 5',
+    },
+    seen_as=("invalid literal for int() with base 10",),
+    bad=one_node(device(0, 0), device("01", 1)),
+    good=PAIR,
+)
+UNKNOWN_VERSION = Rule(
+    code="RT115",
+    name="unknown-version",
+    summary="a version that does not exist",
+    why='The only version of the SCCL rank table is "1.0".',
+    fix='Write "version":"1.0".',
+    readers={"torch_tpu": "does not look at it", "SCCL": "does not look at it"},
+    bad=one_node(device(0, 0), device(1, 1), head='"version":"1.2",'),
+    good=PAIR,
+)
+EMPTY_LIST = Rule(
+    code="RT116",
+    name="empty-list",
+    summary="a list of nodes or devices is empty",
+    why="A table without a device gives no process a chip.",
+    fix="List at least one node with at least one device, or remove the empty node.",
+    readers={
+        "torch_tpu": "returns [] and says nothing; chip_map[rank] is an IndexError",
+        "SCCL": "answers -1; the empty map is accepted and taken as chip i for rank i",
+    },
+    bad=b'{"version":"1.0","node_list":[]}\n',
+    good=PAIR,
+)
+UNKNOWN_KEY = Rule(
+    code="RT117",
+    name="unknown-key",
+    severity=Severity.WARNING,
+    summary="a key that no reader knows",
+    why="Often a misspelt key; the value is kept, and nothing reads it.",
+    fix="Correct the spelling, or remove it.",
+    readers={"torch_tpu": "ignored", "SCCL": "ignored"},
+    bad=one_node('{"device_id":"0","rank":"0","local_rnak":"0"}'),
+    good=one_node('{"device_id":"0","rank":"0","local_rank":"0"}'),
+)
+
+RULES = (
+    NOT_A_RANK_TABLE,
+    OTHER_VENDOR,
+    MISSING_KEY,
+    WRONG_TYPE,
+    ODD_NUMBER,
+    UNKNOWN_VERSION,
+    EMPTY_LIST,
+    UNKNOWN_KEY,
+)

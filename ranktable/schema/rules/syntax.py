@@ -1,0 +1,134 @@
+"""RT101 to RT108: the text is not strict JSON."""
+
+from __future__ import annotations
+
+from ranktable.schema.rules.rule import PAIR, Rule, one_node
+
+_BOTH_REFUSE = {
+    "torch_tpu": "json.decoder.JSONDecodeError on every rank",
+    "SCCL": "nlohmann parse_error.101",
+}
+
+NOT_JSON = Rule(
+    code="RT101",
+    name="not-json",
+    summary="the text is not JSON",
+    why=(
+        "Trailing commas, comments, missing commas, numbers with leading zeros and "
+        "text after the end are no JSON (RFC 8259), however common they are elsewhere."
+    ),
+    fix="Mend the place shown; ranktable validate --fix removes trailing commas.",
+    readers=_BOTH_REFUSE,
+    seen_as=("Expecting property name enclosed in double quotes", "Extra data"),
+    bad=b'{"version":"1.0","node_list":[{"device_list":[\n'
+    b'  {"device_id":"0","rank":"0"},\n'
+    b'  {"device_id":"1","rank":"1"},]}]}\n',
+    good=PAIR,
+)
+EMPTY_FILE = Rule(
+    code="RT102",
+    name="empty-file",
+    summary="the file is empty",
+    why=(
+        "Usually a table that something is still writing, or a shell redirection "
+        "whose command failed after the shell had emptied the file."
+    ),
+    fix="Generate the table again; ranktable replaces files atomically.",
+    readers={
+        "torch_tpu": "JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
+        "SCCL": "nlohmann parse_error.101",
+    },
+    seen_as=("Expecting value: line 1 column 1 (char 0)",),
+    bad=b"",
+    good=PAIR,
+)
+TRUNCATED = Rule(
+    code="RT103",
+    name="truncated",
+    summary="the file ends in the middle of the table",
+    why="A half-written or half-copied file: every bracket that is open is named.",
+    fix="Wait until it is complete, or copy it again.",
+    readers=_BOTH_REFUSE,
+    bad=PAIR[:60] + b"\n",
+    good=PAIR,
+)
+PYTHON_LITERAL = Rule(
+    code="RT104",
+    name="python-literal",
+    summary="the file is Python, not JSON",
+    why=(
+        "tpu_gen_sccl_rank_table prints the table on standard output as a Python "
+        "dictionary (single quotes, None, True). Saved to a file that is no JSON."
+    ),
+    fix="Use the file that the generator writes, not what it prints.",
+    readers=_BOTH_REFUSE,
+    seen_as=("Expecting property name enclosed in double quotes: line 1 column 2",),
+    bad=PAIR.replace(b'"', b"'"),
+    good=PAIR,
+)
+DUPLICATE_KEY = Rule(
+    code="RT105",
+    name="duplicate-key",
+    summary="a key stands twice in one object",
+    why=(
+        "Readers keep the last value and say nothing; which one was meant is "
+        "anybody's guess. A repetition with the same value is removed by --fix."
+    ),
+    fix="Remove one of the two.",
+    readers={
+        "torch_tpu": "the last value wins, silently",
+        "SCCL": "the last value wins, silently",
+    },
+    bad=one_node(
+        '{"device_id":"4","device_id":"6","rank":"0"}',
+        '{"device_id":"5","rank":"1"}',
+    ),
+    good=one_node('{"device_id":"6","rank":"0"}', '{"device_id":"5","rank":"1"}'),
+)
+NOT_A_NUMBER = Rule(
+    code="RT106",
+    name="not-a-number",
+    summary="a number that JSON does not have or that no program can hold",
+    why="NaN and Infinity are no JSON; a number of 400 digits overflows every reader.",
+    fix="Write the number that was meant.",
+    readers={
+        "torch_tpu": "accepts NaN and Infinity, then fails on int()",
+        "SCCL": "nlohmann parse_error.101, or out_of_range",
+    },
+    bad=one_node('{"device_id":"0","rank":"0","load":NaN}'),
+    good=one_node('{"device_id":"0","rank":"0","load":0}'),
+)
+NESTED_TOO_DEEPLY = Rule(
+    code="RT107",
+    name="nested-too-deeply",
+    summary="the document is nested more than 64 levels deep",
+    why="A rank table needs five levels; deep nesting exhausts the stack of readers.",
+    fix="Remove it; it is no part of a rank table.",
+    readers={"torch_tpu": "RecursionError", "SCCL": "may exhaust its stack"},
+    bad=b"[" * 70 + b"]" * 70 + b"\n",
+    good=PAIR,
+)
+LONE_SURROGATE = Rule(
+    code="RT108",
+    name="lone-surrogate",
+    summary="half of a character in a string",
+    why=(
+        "An escape from \\ud800 to \\udfff is half of a UTF-16 pair; alone it is no "
+        "character, and no program can write it back as UTF-8."
+    ),
+    fix="Remove the escape or complete the pair.",
+    readers={"torch_tpu": "accepted", "SCCL": "nlohmann parse_error.101"},
+    bad=one_node(r'{"device_id":"0","rank":"0","note":"\ud800"}'),
+    good=one_node('{"device_id":"0","rank":"0","note":""}'),
+)
+
+RULES = (
+    NOT_JSON,
+    EMPTY_FILE,
+    TRUNCATED,
+    PYTHON_LITERAL,
+    DUPLICATE_KEY,
+    NOT_A_NUMBER,
+    NESTED_TOO_DEEPLY,
+    LONE_SURROGATE,
+)

@@ -1,0 +1,269 @@
+"""Text to plain data: strict JSON, with every defect of the syntax named."""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import re
+from typing import TYPE_CHECKING
+
+from ranktable.schema.finding import Edit, Finding, Path, Spot
+from ranktable.schema.rules import syntax as rules
+from ranktable.schema.wording import quoted, times
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_DEPTH = 64
+"""Levels of nesting; the format needs five."""
+
+MAX_DIGITS = 19
+"""Digits of a number; more than 64 bits hold is no rank, no chip and no count."""
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|([\[{])|([\]}])', re.DOTALL)
+_PYTHON_WORD = re.compile(r"(?:True|False|None)\b")
+
+
+class BadNumber:
+    """Stands in the data for a number that JSON lacks or nothing can hold."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+class _Repetition:
+    """An object with a repeated key, as it stood in the text."""
+
+    def __init__(
+        self, members: dict[str, object], pairs: list[tuple[str, object]]
+    ) -> None:
+        self.members = members
+        self.values: dict[str, list[object]] = {}
+        for key, value in pairs:
+            self.values.setdefault(key, []).append(value)
+
+
+class _Parser:
+    """The hooks of one parse, and what they met."""
+
+    def __init__(self) -> None:
+        self.repeated: list[_Repetition] = []
+        self.bad_numbers = False
+
+    def members(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
+        members = dict(pairs)
+        if len(members) != len(pairs):
+            self.repeated.append(_Repetition(members, pairs))
+        return members
+
+    def integer(self, text: str) -> int | BadNumber:
+        return int(text) if len(text) <= MAX_DIGITS else self.constant(text)
+
+    def real(self, text: str) -> float | BadNumber:
+        number = float(text)
+        return number if math.isfinite(number) else self.constant(text)
+
+    def constant(self, text: str) -> BadNumber:
+        self.bad_numbers = True
+        return BadNumber(text)
+
+
+def parse(text: str) -> tuple[object, list[Finding]] | Finding:
+    """Return the data of a JSON text with its defects, or the one that ended it.
+
+    Duplicate keys, numbers out of range and lone surrogates are reported and leave
+    the rest readable; in the data a bad number is a ``BadNumber``.
+    """
+    if not text.strip(" \t\r\n"):
+        return rules.EMPTY_FILE.finding(
+            None, "the file is empty", hint="something may still be writing it"
+        )
+    parser = _Parser()
+    decoder = json.JSONDecoder(
+        object_pairs_hook=parser.members,
+        parse_int=parser.integer,
+        parse_float=parser.real,
+        parse_constant=parser.constant,
+    )
+    collecting = gc.isenabled()
+    gc.disable()  # a parse makes no cycles, and collecting doubles its time
+    try:
+        document = decoder.decode(text)
+    except json.JSONDecodeError as error:
+        return explain_syntax(text, error)
+    except RecursionError:
+        return _too_deep(text)
+    finally:
+        if collecting:
+            gc.enable()
+    found: list[Finding] = []
+    if parser.repeated:
+        found.extend(_duplicate_keys(document, parser.repeated))
+    if parser.bad_numbers:
+        found.extend(_bad_numbers(document))
+    if _SURROGATE.search(text):
+        found.extend(_lone_surrogates(document))
+    return document, found
+
+
+def walk(document: object) -> Iterator[tuple[Path, object]]:
+    """Yield every value of a document with its path, without recursion."""
+    stack: list[tuple[Path, object]] = [((), document)]
+    while stack:
+        path, value = stack.pop()
+        yield path, value
+        if isinstance(value, dict):
+            stack.extend(((*path, key), item) for key, item in value.items())
+        elif isinstance(value, list):
+            stack.extend(((*path, index), item) for index, item in enumerate(value))
+
+
+def is_too_deep(value: object, levels: int) -> bool:
+    """Whether a value holds more than this many levels of lists and objects."""
+    return any(len(path) > levels for path, _ in walk(value))
+
+
+def _too_deep(text: str) -> Finding:
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        depth += bool(token[1]) - bool(token[2])
+        if depth > MAX_DEPTH:
+            return too_deep(Spot(span=token.span()))
+    raise AssertionError("a document that overflowed the parser is deep")
+
+
+def too_deep(spot: Spot) -> Finding:
+    """Return the RT107 at a place."""
+    return rules.NESTED_TOO_DEEPLY.finding(
+        spot, f"the document is nested more than {MAX_DEPTH} levels deep"
+    )
+
+
+def _duplicate_keys(
+    document: object, repetitions: list[_Repetition]
+) -> Iterator[Finding]:
+    by_identity = {id(repetition.members): repetition for repetition in repetitions}
+    for path, value in walk(document):
+        repetition = by_identity.get(id(value))
+        for key, values in repetition.values.items() if repetition else ():
+            if len(values) > 1:
+                same = len(values) == 2 and _same(*values)  # noqa: PLR2004
+                yield rules.DUPLICATE_KEY.finding(
+                    Spot((*path, key), "repeated key"),
+                    f"the key {quoted(key)} stands {times(len(values))} in one object",
+                    hint="remove all but one; readers take the last",
+                    related=(Spot((*path, key), "key", label="first use"),),
+                    edit=Edit("remove member") if same else None,
+                )
+
+
+def _same(first: object, second: object) -> bool:
+    return type(first) is type(second) and first == second
+
+
+def _bad_numbers(document: object) -> Iterator[Finding]:
+    for path, value in walk(document):
+        if isinstance(value, BadNumber):
+            digits = len(value.text)
+            name = value.text if digits <= MAX_DIGITS else f"of {digits} characters"
+            what = "is no JSON" if name.isalpha() or "I" in name else "is out of range"
+            yield rules.NOT_A_NUMBER.finding(Spot(path), f"the number {name} {what}")
+
+
+def _lone_surrogates(document: object) -> Iterator[Finding]:
+    for path, value in walk(document):
+        keys = value if isinstance(value, dict) else ()
+        for key in keys:
+            if not _is_unicode(key):
+                yield _surrogate(Spot((*path, key), "key"))
+        if isinstance(value, str) and not _is_unicode(value):
+            yield _surrogate(Spot(path))
+
+
+def _surrogate(spot: Spot) -> Finding:
+    return rules.LONE_SURROGATE.finding(
+        spot, "half of a surrogate pair stands alone in this string"
+    )
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def explain_syntax(text: str, error: json.JSONDecodeError) -> Finding:
+    """Return the diagnostic for a syntax error, in the user's terms.
+
+    The standard library's messages differ between versions of Python and name what
+    the parser expected; this looks at what is there instead.
+    """
+    at = error.pos
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    if at >= len(text) or error.msg.startswith("Unterminated string"):
+        return _truncated(text)
+    before = text[:at].rstrip(" \t\r\n")
+    here = Spot(span=(at, at + 1))
+    if text[at] == "'" or _PYTHON_WORD.match(text, at):
+        return rules.PYTHON_LITERAL.finding(
+            here,
+            "this is Python, not JSON: JSON has double quotes, true, false and null",
+            hint="the generator prints this form; use the file it writes",
+        )
+    comma = at if text[at] == "," and text[at + 1 :].lstrip()[:1] in "]}" else -1
+    if text[at] in "]}" and before.endswith(","):
+        comma = len(before) - 1
+    if comma >= 0:
+        return rules.NOT_JSON.finding(
+            Spot(span=(comma, comma + 1)),
+            "a comma stands after the last item",
+            hint="remove the comma",
+            edit=Edit("remove"),
+        )
+    return rules.NOT_JSON.finding(here, _reason(text, at, before, error))
+
+
+def _reason(text: str, at: int, before: str, error: json.JSONDecodeError) -> str:
+    character = text[at]
+    if text.startswith(("//", "/*", "#"), at):
+        return "JSON has no comments"
+    if not before and character == "<":
+        return "this is HTML or XML, perhaps an error page that was saved"
+    if error.msg.startswith("Extra data"):
+        return "there is more text after the end of the table"
+    if error.msg.startswith("Invalid control character"):
+        return "a control character stands in a string; write it as an escape"
+    if error.msg.startswith("Invalid \\"):
+        return "this escape does not exist in JSON"
+    if character.isdigit() and before[-1:] == "0":
+        return "a number begins with a zero"
+    if "','" in error.msg:
+        return "a comma is missing, or a bracket"
+    if "':'" in error.msg:
+        return "a colon is missing after the key"
+    if "property name" in error.msg:
+        return "a key in double quotes is expected here"
+    return "a value is expected here"
+
+
+def _truncated(text: str) -> Finding:
+    opened: list[str] = []
+    for token in _TOKEN.finditer(text):
+        if token[1]:
+            opened.append(token[1])
+        elif token[2] and opened:
+            opened.pop()
+    end = len(text.rstrip(" \t\r\n"))
+    return rules.TRUNCATED.finding(
+        Spot(span=(max(end - 1, 0), end)),
+        "the file ends in the middle of the table"
+        + (f": {len(opened)} brackets are still open" if opened else ""),
+        hint="it may be half written; wait for it, or copy it again",
+    )

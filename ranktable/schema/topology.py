@@ -1,0 +1,141 @@
+"""Which chips of a host are linked, and the rings they form.
+
+SCCL sends around a closed ring of direct links between chips. The chips of a node are
+in ring order when each is linked to the next and the last to the first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+MAX_STEPS = 200_000
+"""Bound of a search for rings; every host of 16 chips that is built needs far less."""
+
+
+@dataclass(frozen=True)
+class Topology:
+    """The direct links between the chips of one host.
+
+    Attributes:
+        name: What to call it in messages.
+        num_chips: Number of chips; they are 0 .. num_chips - 1.
+        links: Pairs of linked chips, the smaller first.
+    """
+
+    name: str
+    num_chips: int
+    links: frozenset[tuple[int, int]]
+
+    @cached_property
+    def neighbours(self) -> tuple[tuple[int, ...], ...]:
+        """Linked chips of every chip, in increasing order."""
+        linked: list[set[int]] = [set() for _ in range(self.num_chips)]
+        for a, b in self.links:
+            linked[a].add(b)
+            linked[b].add(a)
+        return tuple(tuple(sorted(chips)) for chips in linked)
+
+    def is_linked(self, a: int, b: int) -> bool:
+        """Whether two chips have a direct link."""
+        return (min(a, b), max(a, b)) in self.links
+
+    def broken_links(self, order: Sequence[int]) -> list[tuple[int, int]]:
+        """Return the steps of a ring in this order that have no link."""
+        if len(order) <= 1:
+            return []
+        steps = zip(order, (*order[1:], order[0]), strict=True)
+        broken = [(a, b) for a, b in steps if not self.is_linked(a, b)]
+        return broken[:1] if len(order) == 2 else broken  # noqa: PLR2004 - one link
+
+    def rings(self, chips: Iterable[int], limit: int = 4) -> list[tuple[int, ...]]:
+        """Return rings through exactly these chips, each once, first chip first.
+
+        Of the two directions and all rotations of a ring, the one that begins with
+        the first chip given and goes to the smaller of its neighbours is returned.
+
+        Args:
+            chips: Distinct chips.
+            limit: Number of rings after which the search stops.
+        """
+        members = tuple(chips)
+        if not all(0 <= chip < self.num_chips for chip in members):
+            return []
+        if len(members) <= 1:
+            return [members] if members else []
+        if len(members) == 2:  # noqa: PLR2004 - two chips share one link
+            return [members] if self.is_linked(*members) else []
+        found = []
+        for ring in self._walk(members[0], frozenset(members)):
+            if ring[1] < ring[-1]:
+                found.append(ring)
+                if len(found) == limit:
+                    break
+        return found
+
+    def _walk(self, start: int, members: frozenset[int]) -> Iterator[tuple[int, ...]]:
+        """Yield closed walks through all members, in lexicographic order."""
+        neighbours = [
+            tuple(chip for chip in linked if chip in members)
+            for linked in self.neighbours
+        ]
+        path, visited = [start], {start}
+        branches = [iter(neighbours[start])]
+        for _ in range(MAX_STEPS):
+            chip = next((c for c in branches[-1] if c not in visited), None)
+            if chip is None:
+                branches.pop()
+                visited.discard(path.pop())
+                if not path:
+                    return
+                continue
+            path.append(chip)
+            visited.add(chip)
+            branches.append(iter(neighbours[chip]))
+            if len(path) == len(members) and start in neighbours[chip]:
+                yield tuple(path)
+
+    def rings_of_size(self, size: int, limit: int = 8) -> list[tuple[int, ...]]:
+        """Return rings of any chips, of a given size, each set of chips once."""
+        from itertools import combinations, islice  # noqa: PLC0415 - rarely needed
+
+        found: list[tuple[int, ...]] = []
+        for chips in islice(combinations(range(self.num_chips), size), MAX_STEPS // 10):
+            found.extend(self.rings(chips, limit=1))
+            if len(found) >= limit:
+                break
+        return found
+
+
+def linked(name: str, num_chips: int, links: Iterable[tuple[int, int]]) -> Topology:
+    """Return the topology of these links, in whatever order each pair is given."""
+    pairs = frozenset((min(a, b), max(a, b)) for a, b in links)
+    return Topology(name=name, num_chips=num_chips, links=pairs)
+
+
+# A ladder of two rows, 4-0-2-6 over 5-1-3-7.
+# Source: SOPHGO's manual, docs/quick_start/assets/3_c2c_topology.png; the ring orders
+# in its text agree with it.
+SOPHGO_8 = linked(
+    "sophgo-8",
+    8,
+    (
+        (0, 4),
+        (0, 1),
+        (0, 2),
+        (2, 3),
+        (2, 6),
+        (6, 7),
+        (7, 3),
+        (3, 1),
+        (1, 5),
+        (5, 4),
+    ),
+)
+
+BUILT_IN: tuple[Topology, ...] = (SOPHGO_8,)
+"""Topologies known by name."""

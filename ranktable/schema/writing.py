@@ -1,0 +1,237 @@
+"""Model to canonical bytes, and files that are replaced as a whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ranktable.schema.diagnostic import (
+    Diagnostic,
+    Location,
+    RankTableError,
+    Severity,
+)
+from ranktable.schema.formats.format import DocumentReader
+from ranktable.schema.formats.recognise import by_name
+from ranktable.schema.rules import reading as rules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.formats.format import Format
+    from ranktable.schema.model import Device, Layout, Node, RankTable
+
+INDENT = 4
+"""Spaces a level, as the vendor's generator writes."""
+
+FULL_KEYS: Layout = tuple(
+    (key, str) for key in ("device_id", "address", "local_rank", "rank", "world_rank")
+)
+"""Keys of a device from no file: the ranks of both readers, numbers as strings.
+
+``address`` becomes ``device_ip`` or ``device_ip_emulator``. Strings are what both
+readers of the vendor accept and what the manual shows.
+"""
+
+
+def dumps(table: RankTable, *, format: str | None = None) -> bytes:  # noqa: A002
+    """Return a table as the bytes of a file, always the same for the same table.
+
+    A table that was read is written as it was spelt: the same keys in the same order,
+    strings or integers, unknown keys included. The layout is the generator's: four
+    spaces a level and no blank after a colon.
+
+    Args:
+        table: The table.
+        format: Name of the format; by default the one it was read from.
+
+    Raises:
+        RankTableError: The table is not sound, for example a rank appears twice.
+        ValueError: There is no such format.
+    """
+    target = by_name(format if format is not None else table.format)
+    document = to_document(table, target)
+    refuse_unsound(document, target)
+    return encode(document)
+
+
+def encode(document: object) -> bytes:
+    """Return plain data in the layout of the vendor's generator, with a last newline."""
+    pretty = msgspec.json.format(msgspec.json.encode(document), indent=INDENT)
+    if b'\\"' not in pretty:
+        return pretty.replace(b'": ', b'":') + b"\n"
+    import json  # noqa: PLC0415 - only for a text with a quotation mark in it
+
+    text = json.dumps(
+        document, indent=INDENT, separators=(",", ":"), ensure_ascii=False
+    )
+    return text.encode() + b"\n"
+
+
+def refuse_unsound(document: dict[str, object], format_: Format) -> None:
+    """Raise RankTableError if a document that is to be written has an error."""
+    from ranktable.schema.check import Options, judge  # noqa: PLC0415 - a cycle
+
+    columns, found = DocumentReader(format_, document).read()
+    found.extend(judge(columns, Options()))
+    errors = [f for f in found if f.rule.severity is Severity.ERROR]
+    if errors:
+        raise RankTableError(_diagnostics(errors))
+
+
+def _diagnostics(found: Iterable[Finding]) -> list[Diagnostic]:
+    return [
+        Diagnostic(
+            code=finding.rule.code,
+            severity=finding.rule.severity,
+            location=Location(
+                file="<table>", pointer=finding.spot.pointer if finding.spot else None
+            ),
+            message=finding.message,
+            hint=finding.hint,
+        )
+        for finding in found
+    ]
+
+
+def to_document(table: RankTable, format_: Format) -> dict[str, object]:
+    """Return a table as the plain data of a file in a format."""
+    nodes = [_node(node, format_) for node in table.nodes]
+    values: dict[str, object] = {"version": table.version}
+    if format_.count_key is not None:
+        values[format_.count_key] = len(nodes)
+    values[format_.nodes_key] = nodes
+    return _spelt(values, table.extra, table.layout if _own(table, format_) else None)
+
+
+def _own(table: RankTable, format_: Format) -> bool:
+    return table.format == format_.name
+
+
+def _node(node: Node, format_: Format) -> dict[str, object]:
+    values: dict[str, object] = {}
+    if node.host is not None:
+        values[format_.host_key] = node.host
+    values[format_.devices_key] = [
+        _device(device, local_rank, format_)
+        for local_rank, device in enumerate(node.devices)
+    ]
+    same = node.layout is not None and format_.devices_key in dict(node.layout)
+    return _spelt(values, node.extra, node.layout if same else None)
+
+
+def _device(device: Device, local_rank: int, format_: Format) -> dict[str, object]:
+    layout = FULL_KEYS if device.layout is None else device.layout
+    address_key = "device_ip_emulator" if device.is_emulated else "device_ip"
+    numbers = {
+        "device_id": device.device_id,
+        "local_rank": local_rank,
+        **dict.fromkeys(format_.rank_keys, device.rank),
+    }
+    members: dict[str, object] = {}
+    for key, type_ in layout:
+        if key in device.extra:
+            members[key] = device.extra[key]
+        elif key in numbers:
+            number = numbers[key]
+            members[key] = number if type_ is int else str(number)
+        elif key in ("address", address_key):
+            if device.address is not None or format_.blank_address:
+                members[address_key] = device.address or ""
+    for key, value in device.extra.items():
+        members.setdefault(key, value)
+    return members
+
+
+def _spelt(
+    values: dict[str, object], extra: dict[str, object], layout: Layout | None
+) -> dict[str, object]:
+    """Return values and unknown keys in the order of a layout, new ones last."""
+    everything = {**values, **extra}
+    order = [key for key, _ in layout or () if key in everything]
+    return {key: everything[key] for key in (*order, *everything)}
+
+
+def dump(
+    table: RankTable,
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,  # noqa: A002 - a fixed name
+) -> None:
+    """Write a table to a file, which holds the old or the new bytes at every moment.
+
+    Args:
+        table: The table.
+        path: Path of the file; a symbolic link is followed.
+        format: Name of the format; by default the one it was read from.
+
+    Raises:
+        RankTableError: The table is not sound, or the path is no regular file.
+        OSError: The file cannot be written; nothing is left behind.
+    """
+    replace_file(path, dumps(table, format=format))
+
+
+def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Replace a file atomically: temporary file in its folder, fsync, rename.
+
+    A new file gets the user's umask, an old one keeps its permissions.
+
+    Raises:
+        RankTableError: The path is a directory, a pipe or a device.
+        OSError: The file cannot be written; nothing is left behind.
+    """
+    target = os.path.realpath(path)
+    mode = None
+    with contextlib.suppress(FileNotFoundError):
+        status = os.stat(target)  # noqa: PTH116 - beside the calls below
+        if not stat.S_ISREG(status.st_mode):
+            finding = rules.NOT_A_REGULAR_FILE.finding(
+                None, "this is not a regular file; it is not replaced"
+            )
+            raise RankTableError(_about_file(finding, os.fspath(path)))
+        mode = stat.S_IMODE(status.st_mode)
+    folder, name = os.path.split(target)
+    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(4)}.tmp")  # noqa: PTH118
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o666)
+    try:
+        with open(descriptor, "wb") as file:
+            if mode is not None:
+                os.fchmod(descriptor, mode)
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        os.replace(temporary, target)  # noqa: PTH105
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)  # noqa: PTH108
+        raise
+    _sync_folder(folder)
+
+
+def _sync_folder(folder: str) -> None:
+    """Make the rename survive a crash, where the file system lets folders be synced."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _about_file(finding: Finding, file: str) -> list[Diagnostic]:
+    return [
+        Diagnostic(
+            code=finding.rule.code,
+            severity=finding.rule.severity,
+            location=Location(file=file),
+            message=finding.message,
+        )
+    ]
