@@ -1,0 +1,16 @@
+"""The command line: arguments in, text and exit codes out.
+
+Exit status: 0 sound, 1 defects found, 2 could not judge or wrong usage. Findings go to
+standard output, everything else to standard error.
+"""
+
+from __future__ import annotations
+
+
+def main() -> None:
+    """Run ``ranktable`` and leave the process with its exit status."""
+    from ranktable.cli.app import app  # noqa: PLC0415 - keeps the package light
+    from ranktable.cli.failure import reported  # noqa: PLC0415
+
+    with reported("ranktable"):
+        app(prog_name="ranktable")

@@ -1,0 +1,1 @@
+"""What people and programs see: diagnostics and tables as text, JSON, SARIF."""

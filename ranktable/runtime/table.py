@@ -1,4 +1,4 @@
-"""The rank table inside a training process: its chip_map, or an exception that says why.
+"""The rank table inside a training process: its chip_map, or why there is none.
 
 The usual table takes the fast path; only when that does not know the answer is the
 whole pipeline loaded, so that the exception says what is wrong and where.

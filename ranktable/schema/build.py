@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from ranktable.schema.model import Device, Layout, Node, RankTable
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from ranktable.schema.columns import Columns
 
 _NO_EXTRA: dict[str, object] = {}
@@ -29,21 +31,21 @@ class _Builder:
         document, format_ = self.columns.document, self.format
         known = {"version", format_.nodes_key, format_.count_key}
         return RankTable(
-            nodes=tuple(self.node(*node) for node in self.columns.nodes()),
+            nodes=tuple(self.node(node) for node in range(self.columns.num_nodes)),
             version=str(document["version"]),
             format=format_.name,
             extra=_without(document, known),
             layout=self.layout(document),
         )
 
-    def node(self, node: int, start: int, end: int) -> Node:
+    def node(self, node: int) -> Node:
         format_ = self.format
+        start = self.columns.starts[node]
         nodes = self.columns.document[format_.nodes_key]
         members: dict[str, object] = nodes[node]  # type: ignore[index]
-        devices = members[format_.devices_key]
+        devices: list[dict[str, object]] = members[format_.devices_key]  # type: ignore[assignment]
         built = [
-            self.device(start + place, device)
-            for place, device in enumerate(devices)  # type: ignore[arg-type]
+            self.device(start + place, device) for place, device in enumerate(devices)
         ]
         return Node(
             devices=tuple(built),
@@ -59,9 +61,12 @@ class _Builder:
         known = set(self.format.device_keys)
         if emulated:
             known.discard("device_ip")  # the emulator's address is the device's
+        rank, device_id = columns.ranks[index], columns.device_ids[index]
+        assert rank is not None  # noqa: S101 - the table is sound
+        assert device_id is not None  # noqa: S101
         return Device(
-            rank=columns.ranks[index],  # type: ignore[arg-type] - sound
-            device_id=columns.device_ids[index],  # type: ignore[arg-type] - sound
+            rank=rank,
+            device_id=device_id,
             address=columns.addresses[index],
             is_emulated=emulated,
             extra=_without(members, known),
@@ -73,7 +78,9 @@ class _Builder:
         return self.layouts.setdefault(layout, layout)
 
 
-def _without(members: dict[str, object], known: set[str | None]) -> dict[str, object]:
-    if members.keys() <= known:
+def _without(
+    members: dict[str, object], known: Collection[str | None]
+) -> dict[str, object]:
+    if all(key in known for key in members):
         return _NO_EXTRA
     return {key: value for key, value in members.items() if key not in known}

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from ranktable.schema.topology import Topology
 
 CHIPS_PER_HOST = {"bm1690": chips.MAX_SCCL_CHIPS, "sg2260": chips.MAX_SCCL_CHIPS}
-"""Chips that SCCL drives in one host, by the name of the chip and of its architecture."""
+"""Chips that SCCL drives in one host, by the name of the chip or its architecture."""
+
+_UNREADABLE = {"RT001", "RT002", "RT003", "RT004"}
 
 IN_MEMORY = "<string>"
 """Name of a table that was given as bytes."""
@@ -48,6 +50,9 @@ class Report:
         format: Name of the format, None when the file is no rank table.
         text: The text that was judged, None when it could not be read.
         findings: The findings behind the diagnostics, in the same order.
+        columns: The table as far as it was readable.
+        errors: Number of errors.
+        warnings: Number of warnings.
     """
 
     file: str
@@ -58,6 +63,12 @@ class Report:
     findings: tuple[Finding, ...] = field(default=(), repr=False)
     columns: Columns | None = field(default=None, repr=False)
     errors: int = 0
+    warnings: int = 0
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether there was nothing to judge: a missing file, a pipe, too large."""
+        return not self.ok and self.text is None and self.totals.keys() <= _UNREADABLE
 
     @property
     def ok(self) -> bool:
@@ -121,19 +132,41 @@ def check(  # noqa: PLR0913 - every one is an option of its own
         ValueError: An argument is wrong, such as an unknown chip or format.
         RankTableError: The file of links is wrong.
     """
-    options = Options(
+    options = make_options(
+        chip=chip,
+        topology=topology,
+        format=format,
+        limit=limit,
+        max_size_bytes=max_size_bytes,
+    )
+    if isinstance(source, bytes):
+        return check_bytes(source, options, file=file or IN_MEMORY)
+    return check_path(os.fsdecode(source), options, file=file)
+
+
+def make_options(
+    *,
+    chip: str | int | None = None,
+    topology: Topology | str | None = None,
+    format: str | None = None,  # noqa: A002 - a fixed name
+    limit: int | None = None,
+    max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES,
+) -> Options:
+    """Return the options of a check from what its caller gave; see ``check``."""
+    return Options(
         chips_per_node=chips_per_host(chip),
         topology=_topology(topology),
         format=by_name(format) if format is not None else None,
         max_size_bytes=max_size_bytes,
         limit=limit,
     )
-    if isinstance(source, bytes):
-        return check_bytes(source, options, file=file or IN_MEMORY)
-    path = os.fsdecode(source)
+
+
+def check_path(path: str, options: Options, *, file: str | None = None) -> Report:
+    """Judge a file."""
     name = file or path
     try:
-        data = read_file(path, max_size_bytes)
+        data = read_file(path, options.max_size_bytes)
     except UnreadableError as error:
         return report_unreadable(error, file=name)
     return check_bytes(data, options, file=name)
@@ -220,12 +253,12 @@ def _report(
     columns: Columns | None = None,
 ) -> Report:
     totals: Counter[str] = Counter()
-    errors = 0
+    weights: Counter[Severity] = Counter()
     kept = []
     for finding in found:
         code = finding.rule.code
         totals[code] += 1
-        errors += finding.rule.severity is Severity.ERROR
+        weights[finding.rule.severity] += 1
         if options.limit is None or totals[code] <= options.limit:
             kept.append(finding)
     pairs = _placed(kept, text, file)
@@ -237,7 +270,8 @@ def _report(
         format=columns.format.name if columns else None,
         text=text,
         columns=columns,
-        errors=errors,
+        errors=weights[Severity.ERROR],
+        warnings=weights[Severity.WARNING],
     )
 
 
@@ -287,7 +321,9 @@ def loads(data: bytes | str) -> RankTable:
     Raises:
         RankTableError: It has an error; its text says what and where.
     """
-    return sound_table(check(data.encode(errors="surrogatepass") if isinstance(data, str) else data))
+    return sound_table(
+        check(data.encode(errors="surrogatepass") if isinstance(data, str) else data)
+    )
 
 
 def sound_table(report: Report) -> RankTable:

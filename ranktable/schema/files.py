@@ -43,9 +43,7 @@ class UnreadableError(Exception):
         self.hint = hint
 
 
-def read_file(
-    path: str, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES
-) -> bytes:
+def read_file(path: str, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES) -> bytes:
     """Return the bytes of a regular file.
 
     Symbolic links are followed. A pipe, a socket or a device is refused before it is
@@ -57,7 +55,7 @@ def read_file(
     try:
         _refuse_kind(os.stat(path).st_mode)  # noqa: PTH116 - any name, no Path needed
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with open(descriptor, "rb", buffering=0) as file:
+        with os.fdopen(descriptor, "rb", buffering=0) as file:
             # Between stat and open the name may have been given to something else.
             status = os.fstat(descriptor)
             _refuse_kind(status.st_mode)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from json.decoder import scanstring
+from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import TYPE_CHECKING
 
 from ranktable.schema.diagnostic import Location
@@ -65,7 +65,7 @@ class _Locator:
     ) -> None:
         self.text = text
         self.found = found
-        self.scan = decoder.scan_once
+        self.scan = decoder.scan_once  # type: ignore[attr-defined]
 
     def value(self, start: int, branch: _Branch) -> int:
         """Find the spots at and below the value that starts here; return its end."""
@@ -130,6 +130,7 @@ class Lines:
     """Line and column of offsets in a text, asked for in increasing order."""
 
     def __init__(self, text: str) -> None:
+        """Begin at the start of a text."""
         self.text = text
         self.line = 1
         self.offset = 0

@@ -60,21 +60,26 @@ def odd_number(value: object) -> OddNumber:
     return OddNumber(f"{quoted(value)}, not a number", is_number=False)
 
 
+_SPELLINGS = (
+    (re.compile(r"[0-9]{10,}"), f"a number beyond {MAX_NUMBER}", None),
+    (re.compile(r"(-?)0+([0-9]{1,9})"), "with a leading zero", r"\1\2"),
+    (re.compile(r"\+([0-9]{1,9})"), "with a sign", r"\1"),
+    (re.compile(r"([0-9]{1,9})\.0*"), "with a fraction", r"\1"),
+)
+"""Spellings of one number each: how, what to call it, and the number if it is sure."""
+
+
 def _odd_string(text: str) -> OddNumber:
     shown = quoted(text)
     if not text.strip():
         return OddNumber(f"{shown}, an empty string")
     if plain_number(text.strip()) is not None:
         return OddNumber(f"{shown}, with blanks around", plain_number(text.strip()))
-    if re.fullmatch(r"[0-9]{10,}", text):
-        return OddNumber(f"{shown}, a number beyond {MAX_NUMBER}")
-    if match := re.fullmatch(r"(-?)0+([0-9]{1,9})", text):
-        return OddNumber(f"{shown}, with a leading zero", int(match[1] + match[2]))
-    if match := re.fullmatch(r"\+([0-9]{1,9})", text):
-        return OddNumber(f"{shown}, with a sign", int(match[1]))
-    if match := re.fullmatch(r"([0-9]{1,9})\.0*", text):
-        return OddNumber(f"{shown}, with a fraction", int(match[1]))
+    for pattern, name, number in _SPELLINGS:
+        if match := pattern.fullmatch(text):
+            reading = None if number is None else int(match.expand(number))
+            return OddNumber(f"{shown}, {name}", reading)
     if text.isdecimal() and not text.isascii():
-        number = int(text) if len(text) <= len(str(MAX_NUMBER)) else None
-        return OddNumber(f"{shown}, in digits that are not ASCII", number)
+        reading = int(text) if len(text) <= len(str(MAX_NUMBER)) else None
+        return OddNumber(f"{shown}, in digits that are not ASCII", reading)
     return OddNumber(f"{shown}, not a decimal number")

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 PIECE_BYTES = 64 * 1024
-"""Size of a piece: its values fit into a second-level cache, and it is below the 128 KiB
-from which the allocator of the C library maps fresh pages for every request."""
+"""Size of a piece: its values fit into a second-level cache, and it is below 128 KiB,
+from where on the C library's allocator maps fresh pages for every request."""
 
 _FIRST_DEVICE = re.compile(rb'"device_list"\s*:\s*\[\s*(\{[^{}\[\]]*\})')
 _NODE_LIST = re.compile(rb'"node_list"\s*:\s*\[')

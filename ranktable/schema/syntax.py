@@ -32,6 +32,7 @@ class BadNumber:
     __slots__ = ("text",)
 
     def __init__(self, text: str) -> None:
+        """Keep the text."""
         self.text = text
 
 
@@ -230,26 +231,27 @@ def explain_syntax(text: str, error: json.JSONDecodeError) -> Finding:
     return rules.NOT_JSON.finding(here, _reason(text, at, before, error))
 
 
+_REASONS = (
+    ("Extra data", "there is more text after the end of the table"),
+    ("Invalid control character", "a string holds a control character; escape it"),
+    ("Invalid \\", "this escape does not exist in JSON"),
+    ("Expecting ',' delimiter", "a comma is missing, or a bracket"),
+    ("Expecting ':' delimiter", "a colon is missing after the key"),
+    ("Expecting property name", "a key in double quotes is expected here"),
+)
+"""Beginnings of the standard library's messages, and what to say instead."""
+
+
 def _reason(text: str, at: int, before: str, error: json.JSONDecodeError) -> str:
-    character = text[at]
     if text.startswith(("//", "/*", "#"), at):
         return "JSON has no comments"
-    if not before and character == "<":
+    if not before and text[at] == "<":
         return "this is HTML or XML, perhaps an error page that was saved"
-    if error.msg.startswith("Extra data"):
-        return "there is more text after the end of the table"
-    if error.msg.startswith("Invalid control character"):
-        return "a control character stands in a string; write it as an escape"
-    if error.msg.startswith("Invalid \\"):
-        return "this escape does not exist in JSON"
-    if character.isdigit() and before[-1:] == "0":
+    if text[at].isdigit() and before[-1:] == "0":
         return "a number begins with a zero"
-    if "','" in error.msg:
-        return "a comma is missing, or a bracket"
-    if "':'" in error.msg:
-        return "a colon is missing after the key"
-    if "property name" in error.msg:
-        return "a key in double quotes is expected here"
+    for beginning, reason in _REASONS:
+        if error.msg.startswith(beginning):
+            return reason
     return "a value is expected here"
 
 

@@ -62,7 +62,7 @@ def dumps(table: RankTable, *, format: str | None = None) -> bytes:  # noqa: A00
 
 
 def encode(document: object) -> bytes:
-    """Return plain data in the layout of the vendor's generator, with a last newline."""
+    """Return plain data in the generator's layout, with a newline at the end."""
     pretty = msgspec.json.format(msgspec.json.encode(document), indent=INDENT)
     if b'\\"' not in pretty:
         return pretty.replace(b'": ', b'":') + b"\n"
@@ -141,9 +141,10 @@ def _device(device: Device, local_rank: int, format_: Format) -> dict[str, objec
         elif key in numbers:
             number = numbers[key]
             members[key] = number if type_ is int else str(number)
-        elif key in ("address", address_key):
-            if device.address is not None or format_.blank_address:
-                members[address_key] = device.address or ""
+        elif key in ("address", address_key) and (
+            device.address is not None or format_.blank_address
+        ):
+            members[address_key] = device.address or ""
     for key, value in device.extra.items():
         members.setdefault(key, value)
     return members
@@ -202,7 +203,7 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, 0o666)
     try:
-        with open(descriptor, "wb") as file:
+        with os.fdopen(descriptor, "wb") as file:
             if mode is not None:
                 os.fchmod(descriptor, mode)
             file.write(data)

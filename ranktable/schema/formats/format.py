@@ -114,9 +114,7 @@ class DocumentReader:
             )
         )
 
-    def _list(
-        self, path: Path, holder: dict[str, object], what: str
-    ) -> list[object]:
+    def _list(self, path: Path, holder: dict[str, object], what: str) -> list[object]:
         key = path[-1]
         if key not in holder:
             owner = f"node {path[1]}" if len(path) > 1 else "the table"
@@ -194,8 +192,11 @@ class DocumentReader:
             rank = self._rank(plan, device)
             if plan.has_local_rank:
                 local = plain_number(device["local_rank"])
-            if plan.is_odd or chip is None or rank is None or (
-                local is None and plan.has_local_rank
+            if (
+                plan.is_odd
+                or chip is None
+                or rank is None
+                or (local is None and plan.has_local_rank)
             ):
                 chip, rank, local = self._odd_device((*path, place), device, plan)
             add_chip(chip)
@@ -354,5 +355,3 @@ def _nearest(key: str, known: tuple[str, ...]) -> str | None:
     import difflib  # noqa: PLC0415 - only a misspelt key needs it
 
     return next(iter(difflib.get_close_matches(key, known, n=1, cutoff=0.75)), None)
-
-

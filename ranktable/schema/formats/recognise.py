@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ranktable.schema.finding import Finding, Spot
-from ranktable.schema.formats.format import Format
 from ranktable.schema.formats.sccl import SCCL
 from ranktable.schema.formats.sccl_2024 import SCCL_2024
 from ranktable.schema.rules import shape as rules
 from ranktable.schema.wording import quoted
+
+if TYPE_CHECKING:
+    from ranktable.schema.formats.format import Format
 
 FORMATS: tuple[Format, ...] = (SCCL, SCCL_2024)
 """Every format we read, the one we write by default first."""
@@ -45,29 +49,40 @@ def recognise(document: object) -> Format | Finding:
         return rules.NOT_A_RANK_TABLE.finding(
             Spot(()), f"a rank table is an object; this is {quoted(document)}"
         )
-    first = _first_node(document)
-    for key, owner in _FOREIGN_KEYS:
-        if key in document:
-            return _foreign(Spot((key,), "key"), owner)
-    if "node_list" in document:
-        if "rank_list" in first or "ranks" in first:
-            return _foreign(Spot(("node_list",), "key"), "Ascend's HCCL")
-        return SCCL
-    if "server_list" in document:
-        # HCCL names a server by server_id and counts in strings.
-        if "server_id" in first or (
-            "server_ip" not in first and isinstance(document.get("server_count"), str)
-        ):
-            return _foreign(Spot(("server_list",), "key"), "Ascend's HCCL")
-        return SCCL_2024
-    if set(document) == {"status"}:
-        return _foreign(
-            Spot(("status",), "key"), "Ascend's operator, which has not filled it in"
+    foreign = _foreign_key(document)
+    if foreign is not None:
+        key, owner = foreign
+        return rules.OTHER_VENDOR.finding(
+            Spot((key,), "key"),
+            f"this is a rank table of {owner}, not of SOPHGO's SCCL",
+            hint="point RANK_TABLE_FILE at the SCCL table, or unset it",
         )
+    for format_ in FORMATS:
+        if format_.nodes_key in document:
+            return format_
     near = ", ".join(map(quoted, list(document)[:5])) or "none"
     return rules.NOT_A_RANK_TABLE.finding(
         Spot(()), f"a rank table has the key node_list; the keys here are: {near}"
     )
+
+
+def _foreign_key(document: dict[str, object]) -> tuple[str, str] | None:
+    """Return the key that gives another vendor away, and who that is."""
+    for key, owner in _FOREIGN_KEYS:
+        if key in document:
+            return key, owner
+    first = _first_node(document)
+    if "node_list" in document and ("rank_list" in first or "ranks" in first):
+        return "node_list", "Ascend's HCCL"
+    # HCCL names a server by server_id and counts in strings.
+    if "server_list" in document and (
+        "server_id" in first
+        or ("server_ip" not in first and isinstance(document.get("server_count"), str))
+    ):
+        return "server_list", "Ascend's HCCL"
+    if set(document) == {"status"}:
+        return "status", "Ascend's operator, which has not filled it in"
+    return None
 
 
 def _first_node(document: dict[str, object]) -> dict[str, object]:
@@ -76,11 +91,3 @@ def _first_node(document: dict[str, object]) -> dict[str, object]:
         if isinstance(nodes, list) and nodes and isinstance(nodes[0], dict):
             return nodes[0]
     return {}
-
-
-def _foreign(spot: Spot, owner: str) -> Finding:
-    return rules.OTHER_VENDOR.finding(
-        spot,
-        f"this is a rank table of {owner}, not of SOPHGO's SCCL",
-        hint="point RANK_TABLE_FILE at the SCCL table, or unset it",
-    )

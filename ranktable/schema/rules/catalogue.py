@@ -12,17 +12,27 @@ from ranktable.schema.rules import (
     reading,
     shape,
     syntax,
+    topology,
 )
 
 if TYPE_CHECKING:
+    from ranktable.schema.diagnostic import Severity
     from ranktable.schema.rules.rule import Rule
 
 RULES: tuple[Rule, ...] = (
     *reading.RULES,
     *syntax.RULES,
     *shape.RULES,
+    *topology.RULES,
     *ranks.RULES,
     *chips.RULES,
     *nodes.RULES,
     *placement.RULES,
 )
+
+_BY_CODE = {rule.code: rule for rule in RULES}
+
+
+def severity_of(code: str) -> Severity:
+    """Return the severity of a code."""
+    return _BY_CODE[code].severity

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ranktable.schema.columns import Columns
     from ranktable.schema.finding import Finding
 
+
 def _of_2024(count: int) -> bytes:
     return (
         f'{{"status":"completed","version":"1.0","server_count":{count},'

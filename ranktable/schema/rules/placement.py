@@ -1,4 +1,4 @@
-"""RT501 to RT506: chips in ring order, ranks in file order, nodes that SCCL can span."""
+"""RT501 to RT506: chips in ring order, ranks in file order, nodes SCCL can span."""
 
 from __future__ import annotations
 
@@ -254,9 +254,7 @@ def check_order(columns: Columns) -> Iterator[Finding]:
         highest = max(highest, *ranks)
 
 
-def _out_of_order(
-    columns: Columns, node: int, start: int, ranks: list[int]
-) -> Finding:
+def _out_of_order(columns: Columns, node: int, start: int, ranks: list[int]) -> Finding:
     place = next(
         place for place in range(1, len(ranks)) if ranks[place] != ranks[place - 1] + 1
     )

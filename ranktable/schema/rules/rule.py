@@ -42,7 +42,7 @@ class Rule:
     good: bytes | None = None
     options: Mapping[str, str] = field(default_factory=dict)
 
-    def finding(  # noqa: PLR0913 - the fields of a finding, by name
+    def finding(
         self,
         spot: Spot | None,
         message: str,

@@ -1,0 +1,49 @@
+"""The commands of ``ranktable``, in the order in which ``--help`` lists them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ranktable import __version__
+from ranktable.cli.digest import digest
+from ranktable.cli.explain import explain
+from ranktable.cli.gen import gen
+from ranktable.cli.schema import schema
+from ranktable.cli.show import show
+from ranktable.cli.validate import validate
+
+COMMANDS = (gen, validate, show, explain, schema, digest)
+
+app = typer.Typer(
+    help="Make, check and use rank tables: which process of a job runs on which chip.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Example: ranktable gen --device-id '[[0..7]]' && ranktable validate "
+    "sccl_rank_table.json",
+)
+for command in COMMANDS:
+    app.command()(command)
+
+
+def _print_version(*, wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"ranktable {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=lambda value: _print_version(wanted=value),
+            is_eager=True,
+            help="Print the version.",
+        ),
+    ] = False,
+) -> None:
+    """Make, check and use rank tables: which process of a job runs on which chip."""

@@ -1,0 +1,119 @@
+"""``ranktable explain``: what a code means, offline."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli.failure import CommandError
+from ranktable.cli.output import COLOR_HELP, Color, style, write
+from ranktable.report.style import Style
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.schema.rules.rule import Rule
+
+_WIDTH = 79
+
+
+def explain(
+    code: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[CODE]",
+            help="A code such as RT202, its name, or a message of a vendor's library.",
+        ),
+    ] = None,
+    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+) -> None:
+    """Explain a diagnostic: why it matters, what the vendor does, what to do.
+
+    Without CODE, list every code. A vendor's error code or message finds ours.
+
+    Example: ranktable explain RT202
+    """
+    rules = _all_rules()
+    if code is None:
+        write(
+            f"{rule.code}  {rule.severity.value:<8} {rule.summary}\n" for rule in rules
+        )
+        return
+    found = _find(code, rules)
+    if not found:
+        raise CommandError(
+            f"nothing is known about {code!r}; ranktable explain lists every code"
+        )
+    look = style(color)
+    if len(found) > 1:
+        write([f"{code!r} is met with {len(found)} defects:\n\n"])
+        write(f"{rule.code}  {rule.summary}\n" for rule in found)
+        return
+    write(_page(found[0], look))
+
+
+def _all_rules() -> tuple[Rule, ...]:
+    from ranktable.runtime.rules import RULES as RUNTIME_RULES  # noqa: PLC0415
+    from ranktable.schema.rules.catalogue import RULES  # noqa: PLC0415 - not for --help
+
+    return tuple(sorted((*RULES, *RUNTIME_RULES), key=lambda rule: rule.code))
+
+
+def _find(text: str, rules: tuple[Rule, ...]) -> list[Rule]:
+    wanted = text.strip().casefold()
+    exact = [rule for rule in rules if wanted in (rule.code.casefold(), rule.name)]
+    if exact or not wanted:
+        return exact
+    return [
+        rule
+        for rule in rules
+        if any(
+            wanted in seen.casefold() or seen.casefold() in wanted
+            for seen in rule.seen_as
+        )
+    ]
+
+
+def _page(rule: Rule, look: Style) -> Iterator[str]:
+    title = look.mark(f"{rule.code} {rule.name}", "bold")
+    kind = look.mark(rule.severity.value, rule.severity.value)
+    yield f"{title} ({kind})\n{rule.summary}\n\n{_wrapped(rule.why)}\n"
+    yield f"\n{look.mark('What to do', 'bold')}\n{_wrapped(rule.fix)}\n"
+    if rule.readers:
+        yield f"\n{look.mark('What the libraries of the vendor do', 'bold')}\n"
+        for reader, effect in rule.readers.items():
+            yield _wrapped(f"{reader}: {effect}", indent="  ") + "\n"
+    if rule.seen_as:
+        yield f"\n{look.mark('Seen as', 'bold')}\n"
+        yield "".join(f"  {text}\n" for text in rule.seen_as)
+    yield from _examples(rule, look)
+
+
+def _examples(rule: Rule, look: Style) -> Iterator[str]:
+    """Yield the bad example with what ``validate`` says of it, and the good one."""
+    if rule.bad is None or rule.good is None:
+        return
+    from ranktable.report.full import render_full  # noqa: PLC0415 - not for --help
+    from ranktable.schema.check import check  # noqa: PLC0415
+
+    report = check(rule.bad, file="bad.json", topology=rule.options.get("topology"))
+    options = "".join(f" --{key} {value}" for key, value in rule.options.items())
+    yield f"\n{look.mark('Bad', 'bold')}: ranktable validate{options} bad.json\n\n"
+    wanted = [d for d in report.diagnostics if d.code == rule.code]
+    report.diagnostics = tuple(wanted)
+    report.totals = {rule.code: len(wanted)}
+    shown = "".join(render_full([report], Style(look.is_coloured, _WIDTH)))
+    yield textwrap.indent(shown.rpartition("\n\n")[0], "  ") + "\n"
+    yield f"\n{look.mark('Good', 'bold')}\n"
+    yield textwrap.indent(rule.good.decode(), "  ")
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    return textwrap.fill(
+        text,
+        _WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent + "  " * bool(indent),
+    )

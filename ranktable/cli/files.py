@@ -1,0 +1,72 @@
+"""The FILE argument: a path, ``-`` for standard input, else ``$RANK_TABLE_FILE``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from ranktable.cli.failure import DEFECTS_FOUND, CommandError
+from ranktable.runtime.table import VARIABLE
+from ranktable.schema.files import (
+    DEFAULT_MAX_SIZE_BYTES,
+    UnreadableError,
+    read_stream,
+)
+
+if TYPE_CHECKING:
+    from ranktable.schema.check import Options, Report
+    from ranktable.schema.model import RankTable
+
+STANDARD_INPUT = "-"
+STANDARD_INPUT_NAME = "<stdin>"
+FILE_HELP = "Rank table, or - for standard input; by default $RANK_TABLE_FILE."
+
+
+def named_file(file: str | None) -> str:
+    """Return the argument, else ``$RANK_TABLE_FILE``.
+
+    Raises:
+        CommandError: There is neither.
+    """
+    name = file if file is not None else os.environ.get(VARIABLE, "")
+    if not name:
+        raise CommandError(f"no FILE is given, and {VARIABLE} is not set")
+    return name
+
+
+def check_file(file: str, options: Options) -> Report:
+    """Judge a file or standard input."""
+    from ranktable.schema.check import (  # noqa: PLC0415 - not for --help
+        check_bytes,
+        check_path,
+        report_unreadable,
+    )
+
+    if file != STANDARD_INPUT:
+        return check_path(file, options)
+    try:
+        data = read_stream(sys.stdin.buffer, options.max_size_bytes)
+    except UnreadableError as error:
+        return report_unreadable(error, file=STANDARD_INPUT_NAME)
+    return check_bytes(data, options, file=STANDARD_INPUT_NAME)
+
+
+def sound_table(file: str | None) -> tuple[str, RankTable]:
+    """Return the name of a file and its table.
+
+    Raises:
+        CommandError: The table has errors; the message is their concise form.
+    """
+    from ranktable.schema.check import Options  # noqa: PLC0415 - not for --help
+    from ranktable.schema.check import sound_table as table_of  # noqa: PLC0415
+    from ranktable.schema.diagnostic import RankTableError  # noqa: PLC0415
+
+    report = check_file(
+        named_file(file), Options(limit=5, max_size_bytes=DEFAULT_MAX_SIZE_BYTES)
+    )
+    try:
+        return report.file, table_of(report)
+    except RankTableError as error:
+        status = 2 if report.is_unreadable else DEFECTS_FOUND
+        raise CommandError(f"the table is not sound\n{error}", status) from None

@@ -1,0 +1,132 @@
+"""``ranktable gen``: chips on the command line, a sound table in a file."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli.failure import CommandError
+from ranktable.cli.output import write
+from ranktable.runtime.table import VARIABLE
+from ranktable.schema.wording import counted, printable
+
+if TYPE_CHECKING:
+    from ranktable.schema.model import RankTable
+
+DEFAULT_FILE = "sccl_rank_table.json"
+
+
+def gen(
+    device_id: Annotated[
+        str,
+        typer.Option(
+            "--device-id",
+            "--device_id",
+            metavar="LISTS",
+            help="Chips of each node in rank order: '[[0..7]]', '[[3,1,0,2],[0..3]]'.",
+        ),
+    ],
+    device_ip: Annotated[
+        str | None,
+        typer.Option(
+            "--device-ip",
+            "--device_ip",
+            metavar="LISTS",
+            help="Addresses: one a node, \"['10.0.0.5','10.0.0.6']\", or one a chip.",
+        ),
+    ] = None,
+    emulator: Annotated[
+        bool, typer.Option(help="The addresses are those of emulated devices.")
+    ] = False,
+    ring: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPOLOGY",
+            help="Put each node's chips in ring order: sophgo-8, or a file of links.",
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help=f"By default ${VARIABLE}, else {DEFAULT_FILE}; - prints the table.",
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option(help="Replace a file that holds a different table.")
+    ] = False,
+) -> None:
+    """Generate a rank table.
+
+    The table names each rank twice, as rank and as world_rank, so that every reader
+    of the vendor accepts it. Nothing is written when something is wrong.
+
+    Example: ranktable gen --device-id '[[0..7]]' --ring sophgo-8
+    """
+    from ranktable.schema.writing import dumps  # noqa: PLC0415 - not for --help
+
+    table = _table(device_id, device_ip, ring, is_emulated=emulator)
+    data = dumps(table)
+    name = output or os.environ.get(VARIABLE) or DEFAULT_FILE
+    if name == "-":
+        write([data.decode()])
+        return
+    done = _write(name, table, data, force=force)
+    nodes = counted(len(table.nodes), "node")
+    ranks = counted(table.world_size, "rank")
+    sys.stderr.write(f"{done} {printable(name)}: {nodes}, {ranks}\n")
+
+
+def _table(
+    device_id: str, device_ip: str | None, ring: str | None, *, is_emulated: bool
+) -> RankTable:
+    from ranktable.cluster.device_list import (  # noqa: PLC0415 - not for --help
+        parse_address_list,
+        parse_device_list,
+    )
+    from ranktable.cluster.generate import make_table, ring_order  # noqa: PLC0415
+    from ranktable.cluster.nested_list import ArgumentError  # noqa: PLC0415
+    from ranktable.schema.topology_file import find_topology  # noqa: PLC0415
+
+    try:
+        option = "--device-id"
+        parsed = parse_device_list(device_id)
+        chips = [[chip.device_id for chip in node] for node in parsed]
+        option = "--ring"
+        if ring is not None:
+            topology = find_topology(ring)
+            chips = [ring_order(node, topology) for node in chips]
+        option = "--device-ip"
+        addresses = None
+        if device_ip is not None:
+            addresses = parse_address_list(device_ip, [len(node) for node in chips])
+        elif is_emulated:
+            raise CommandError("--emulator needs the addresses: --device-ip LISTS")
+    except ArgumentError as error:
+        raise CommandError(f"{option}: {error}") from None
+    return make_table(chips, addresses=addresses, is_emulated=is_emulated)
+
+
+def _write(name: str, table: RankTable, data: bytes, *, force: bool) -> str:
+    """Write the file unless it holds another table; return what was done."""
+    from ranktable.schema.check import check  # noqa: PLC0415 - not for --help
+    from ranktable.schema.writing import replace_file  # noqa: PLC0415
+
+    path = Path(name)
+    if path.is_file() and not force:
+        if path.read_bytes() == data:
+            return "unchanged"
+        there = check(path).table
+        if there is None or there.digest() != table.digest():
+            what = "a different table" if there else "something else"
+            raise CommandError(f"{name} holds {what}; --force replaces it")
+    if not path.parent.is_dir():
+        raise CommandError(f"the folder {path.parent} does not exist; create it first")
+    replace_file(name, data)
+    return "wrote"

@@ -1,0 +1,65 @@
+"""Text to standard output, in colour where that is wanted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from ranktable.report.style import Style
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_FLUSH_CHARACTERS = 1 << 16
+
+
+class Color(str, Enum):
+    """When to use colour."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+COLOR_HELP = "When to use colour; NO_COLOR and FORCE_COLOR are honoured too."
+
+
+def style(color: Color = Color.AUTO) -> Style:
+    """Return the style for standard output.
+
+    Source: no-color.org for NO_COLOR, force-color.org for FORCE_COLOR; an option wins
+    over both, and an empty variable counts as unset.
+    """
+    wanted = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    if os.environ.get("FORCE_COLOR"):
+        wanted = True
+    if os.environ.get("NO_COLOR"):
+        wanted = False
+    if color is not Color.AUTO:
+        wanted = color is Color.ALWAYS
+    width = shutil.get_terminal_size((100, 24)).columns
+    return Style(is_coloured=wanted, width=width)
+
+
+def write(pieces: Iterable[str]) -> None:
+    """Write pieces of text to standard output, whatever its encoding can hold."""
+    buffer: list[str] = []
+    size = 0
+    for piece in pieces:
+        buffer.append(piece)
+        size += len(piece)
+        if size > _FLUSH_CHARACTERS:
+            _write(buffer)
+            buffer, size = [], 0
+    _write(buffer)
+
+
+def _write(buffer: list[str]) -> None:
+    encoding = sys.stdout.encoding or "utf-8"
+    data = "".join(buffer).encode(encoding, "backslashreplace")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()

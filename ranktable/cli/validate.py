@@ -1,0 +1,177 @@
+"""``ranktable validate``: everything that is wrong with a table, and where."""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
+from ranktable.cli.files import FILE_HELP, STANDARD_INPUT, check_file, named_file
+from ranktable.cli.output import COLOR_HELP, Color, style, write
+
+if TYPE_CHECKING:
+    from ranktable.schema.check import Options, Report
+
+DEFAULT_MAX_ERRORS = 20
+MIB = 1024 * 1024
+
+
+class Form(str, Enum):
+    """Forms of the output; ``report.renderers`` has one renderer for each."""
+
+    FULL = "full"
+    CONCISE = "concise"
+    JSON = "json"
+    JSONL = "jsonl"
+    SARIF = "sarif"
+    GITHUB = "github"
+
+
+def validate(
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="[FILE]...", help=FILE_HELP)
+    ] = None,
+    format: Annotated[  # noqa: A002 - the name of the option
+        Form | None,
+        typer.Option(
+            help="Form of the output.",
+            show_default="full on a terminal, concise in a pipe",
+        ),
+    ] = None,
+    chip: Annotated[
+        str | None,
+        typer.Option(help="Chips of every host: a number, or the chip: bm1690."),
+    ] = None,
+    topology: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPOLOGY",
+            help="Links of every host: sophgo-8, or a file with a matrix or pairs.",
+        ),
+    ] = None,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Make the repairs that are safe.")
+    ] = False,
+    diff: Annotated[
+        bool,
+        typer.Option("--diff", help="Show the safe repairs and change nothing."),
+    ] = False,
+    readers: Annotated[
+        bool,
+        typer.Option("--readers", help="Show what each vendor's reader makes of it."),
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Let warnings count as defects.")
+    ] = False,
+    max_errors: Annotated[
+        int, typer.Option(min=0, help="Defects of each code to show; 0 for all.")
+    ] = DEFAULT_MAX_ERRORS,
+    max_size: Annotated[
+        int, typer.Option(min=1, metavar="MIB", help="Largest file to read.")
+    ] = 256,
+    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+) -> None:
+    """Check rank tables and show every defect with its line and column.
+
+    Exit status: 0 sound, 1 defects found, 2 could not judge.
+
+    Example: ranktable validate sccl_rank_table.json --topology sophgo-8
+    """
+    options = _options(chip, topology, max_errors, max_size)
+    names = files or [named_file(None)]
+    if fix and not diff and STANDARD_INPUT in names:
+        raise CommandError("standard input cannot be repaired in place; use --diff")
+    reports = [check_file(name, options) for name in names]
+    if diff:
+        for report in reports:
+            _show_diff(report, color)
+    elif fix:
+        reports = [_fix(report, options) for report in reports]
+    if readers:
+        from ranktable.cli.readers import show_readers  # noqa: PLC0415 - rare
+
+        for report in reports:
+            show_readers(report, style(color))
+    if not (diff or readers):
+        _render(reports, format, color)
+    raise typer.Exit(_status(reports, strict=strict))
+
+
+def _options(
+    chip: str | None, topology: str | None, max_errors: int, max_size: int
+) -> Options:
+    from ranktable.schema.check import make_options  # noqa: PLC0415 - not for --help
+
+    return make_options(
+        chip=chip,
+        topology=topology,
+        limit=max_errors or None,
+        max_size_bytes=max_size * MIB,
+    )
+
+
+def _render(reports: list[Report], form: Form | None, color: Color) -> None:
+    from ranktable.report.renderers import RENDERERS  # noqa: PLC0415 - not for --help
+
+    if form is None:
+        form = Form.FULL if sys.stdout.isatty() else Form.CONCISE
+    write(dict(RENDERERS)[form.value](reports, style(color)))
+
+
+def _status(reports: list[Report], *, strict: bool) -> int:
+    if any(report.is_unreadable for report in reports):
+        return COULD_NOT_JUDGE
+    if all(report.ok and not (strict and report.warnings) for report in reports):
+        return 0
+    return DEFECTS_FOUND
+
+
+def _show_diff(report: Report, color: Color) -> None:
+    from ranktable.schema.fixes import fixed_text  # noqa: PLC0415 - not for --help
+
+    text = fixed_text(report)
+    if text is None or report.text is None:
+        sys.stderr.write(f"{report.file}: nothing to repair safely\n")
+        return
+    import difflib  # noqa: PLC0415 - only for --diff
+
+    from ranktable.schema.wording import printable  # noqa: PLC0415
+
+    look = style(color)
+    kinds = {"-": "removed", "+": "added", "@": "place"}
+    lines = difflib.unified_diff(
+        _with_mark(report).splitlines(),
+        text.splitlines(),
+        report.file,
+        f"{report.file} (repaired)",
+        lineterm="",
+    )
+    for line in lines:
+        kind = kinds.get(line[:1])
+        shown = printable(line).replace("\\t", "\t")
+        write([(look.mark(shown, kind) if kind else shown) + "\n"])
+
+
+def _with_mark(report: Report) -> str:
+    """Return the text with the byte order mark that it was read without."""
+    mark = "\ufeff" if "RT007" in report.totals else ""
+    return mark + (report.text or "")
+
+
+def _fix(report: Report, options: Options) -> Report:
+    """Repair a file and judge it again."""
+    from ranktable.schema.check import check_bytes  # noqa: PLC0415 - not for --help
+    from ranktable.schema.fixes import fixed_text  # noqa: PLC0415
+    from ranktable.schema.writing import replace_file  # noqa: PLC0415
+
+    text = fixed_text(report)
+    if text is None:
+        return report
+    data = text.encode(errors="surrogatepass")
+    replace_file(report.file, data)
+    fixed = sum(finding.edit is not None for finding in report.findings)
+    sys.stderr.write(f"{report.file}: {fixed} repaired\n")
+    return check_bytes(data, options, file=report.file)

@@ -1,0 +1,139 @@
+"""``tpu_gen_sccl_rank_table``: the vendor's generator, option for option.
+
+It runs on every node at every start, so it uses argparse and loads neither torch nor
+the rest of the command line.
+
+Source: SOPHGO torch-tpu, ``torch_tpu/utils/sccl_rank_table.py`` and its manual.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ranktable.cluster.device_list import Chip
+    from ranktable.schema.model import Layout, RankTable
+
+PROGRAM = "tpu_gen_sccl_rank_table"
+DEFAULT_FILE = "sccl_rank_table.json"
+LOOPBACK = "127.0.0.1"
+"""The address of every device when none is given, as the vendor writes."""
+
+
+def main() -> None:
+    """Run the generator and leave the process with its exit status."""
+    from ranktable.cli.failure import reported  # noqa: PLC0415 - keeps it light
+
+    with reported(PROGRAM):
+        _generate(_parser().parse_args())
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM,
+        description="Generate the SCCL rank table of a job.",
+        epilog=f'Example: {PROGRAM} --device_id "[[0..7]]"',
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--device_id",
+        "--device-id",
+        required=True,
+        metavar="LISTS",
+        help="chips of each node in rank order, for example [[0,1],[2,3]] or [[0..7]]",
+    )
+    parser.add_argument(
+        "--emulator",
+        nargs="?",
+        const=True,
+        default=False,
+        type=_true_or_false,
+        metavar="True|False",
+        help="write the addresses as device_ip_emulator",
+    )
+    parser.add_argument(
+        "--device_ip",
+        "--device-ip",
+        metavar="LISTS",
+        help=f"addresses in the shape of --device_id; {LOOPBACK} by default",
+    )
+    parser.add_argument(
+        "--exact",
+        action="store_true",
+        help="leave out world_rank, which torch_tpu's reader needs and the vendor's "
+        "generator does not write",
+    )
+    return parser
+
+
+def _true_or_false(text: str) -> bool:
+    if text.casefold() in ("true", "1", "yes"):
+        return True
+    if text.casefold() in ("false", "0", "no"):
+        return False
+    raise argparse.ArgumentTypeError(f"{text!r} is neither True nor False")
+
+
+def _generate(arguments: argparse.Namespace) -> None:
+    from ranktable.cli.failure import CommandError  # noqa: PLC0415
+    from ranktable.cluster.nested_list import ArgumentError  # noqa: PLC0415
+    from ranktable.schema.writing import dumps, replace_file  # noqa: PLC0415
+
+    try:
+        table = _table(arguments)
+    except ArgumentError as error:
+        raise CommandError(str(error)) from None
+    path = os.environ.get("RANK_TABLE_FILE") or DEFAULT_FILE
+    # The vendor's file has no newline at the end.
+    data = dumps(table).removesuffix(b"\n")
+    folder = os.path.dirname(path)  # noqa: PTH120 - a Path is not needed
+    if folder and not os.path.isdir(folder):  # noqa: PTH112
+        raise CommandError(f"the folder {folder} does not exist; create it first")
+    replace_file(path, data)
+    _print(table, data, has_addresses=arguments.device_ip is not None)
+
+
+def _table(arguments: argparse.Namespace) -> RankTable:
+    from ranktable.cluster.device_list import (  # noqa: PLC0415
+        parse_address_list,
+        parse_device_list,
+    )
+    from ranktable.cluster.generate import make_table  # noqa: PLC0415
+
+    chips = parse_device_list(arguments.device_id)
+    sizes = [len(node) for node in chips]
+    addresses = [[LOOPBACK] * size for size in sizes]
+    if arguments.device_ip is not None:
+        addresses = parse_address_list(arguments.device_ip, sizes)
+    return make_table(
+        [[chip.device_id for chip in node] for node in chips],
+        addresses=addresses,
+        is_emulated=arguments.emulator,
+        layouts=[
+            [_layout(chip, exact=arguments.exact) for chip in node] for node in chips
+        ],
+    )
+
+
+def _layout(chip: Chip, *, exact: bool) -> Layout:
+    """Return the vendor's spelling: an id keeps the type it was typed with."""
+    layout: Layout = (
+        ("device_id", str if chip.is_quoted else int),
+        ("address", str),
+        ("local_rank", str),
+        ("rank", str),
+    )
+    return layout if exact else (*layout, ("world_rank", str))
+
+
+def _print(table: RankTable, data: bytes, *, has_addresses: bool) -> None:
+    """Print what the vendor's generator prints: Python's form of the table."""
+    import json  # noqa: PLC0415 - only here
+
+    if has_addresses:
+        listed = [[device.address for device in node.devices] for node in table.nodes]
+        sys.stdout.write(f"IP Addresses: {listed}\n")
+    sys.stdout.write(f"{json.loads(data)}\n")

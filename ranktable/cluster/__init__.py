@@ -1,0 +1,1 @@
+"""Hosts, chips and how people describe them."""

@@ -1,0 +1,70 @@
+"""From chips to a rank table: ranks count over the nodes in the order given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.nested_list import ArgumentError
+from ranktable.schema.model import Device, Node, RankTable
+from ranktable.schema.rules.placement import suggest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ranktable.schema.model import Layout
+    from ranktable.schema.topology import Topology
+
+
+def make_table(
+    chips: Sequence[Sequence[int]],
+    *,
+    addresses: Sequence[Sequence[str]] | None = None,
+    is_emulated: bool = False,
+    layouts: Sequence[Sequence[Layout]] | None = None,
+) -> RankTable:
+    """Return the table whose ranks count over these chips.
+
+    Args:
+        chips: ``device_id`` of every chip, one sequence a node, in rank order.
+        addresses: An address for every chip, in the same shape.
+        is_emulated: Whether these are addresses of emulated devices.
+        layouts: How to spell every device, in the same shape.
+    """
+    nodes = []
+    rank = 0
+    for node_rank, device_ids in enumerate(chips):
+        devices = []
+        for local_rank, device_id in enumerate(device_ids):
+            devices.append(
+                Device(
+                    rank=rank,
+                    device_id=device_id,
+                    address=addresses[node_rank][local_rank] if addresses else None,
+                    is_emulated=is_emulated,
+                    layout=layouts[node_rank][local_rank] if layouts else None,
+                )
+            )
+            rank += 1
+        nodes.append(Node(devices=tuple(devices)))
+    return RankTable(nodes=tuple(nodes))
+
+
+def ring_order(device_ids: Sequence[int], topology: Topology) -> list[int]:
+    """Return a node's chips in ring order, as they are if they are in it already.
+
+    The ring begins with the first chip given and, of its two directions, goes to the
+    smaller neighbour first.
+
+    Raises:
+        ArgumentError: These chips form no ring; the hint names those that do.
+    """
+    if not topology.broken_links(device_ids):
+        return list(device_ids)
+    rings = topology.rings(device_ids, limit=1)
+    if not rings:
+        listed = ",".join(map(str, device_ids))
+        raise ArgumentError(
+            f"the chips {listed} form no ring of {topology.name}",
+            hint=suggest(device_ids, topology),
+        )
+    return list(rings[0])

@@ -1,0 +1,130 @@
+"""SCCL: SOPHGO's chips, by way of its torch_tpu.
+
+Two packages have the import name ``torch_tpu``. They are told apart by their files and
+their metadata, without importing either: without a Google TPU, importing Google's ends
+the interpreter.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ranktable.runtime import chip_map as chip_map_variable
+from ranktable.runtime.errors import BootstrapError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    import torch
+
+    from ranktable.runtime.backends.backend import Placement
+
+PACKAGE = "torch_tpu"
+_SOPHGO_FILE = Path("lib", "libsccl.so")
+_GOOGLE_FILE = Path("_loader.py")
+_AUTOLOAD_GROUP = "torch.backends"  # Google's registers here, SOPHGO's does not
+
+
+class Sccl:
+    """The backend for tensors on SOPHGO's TPUs."""
+
+    name = "sccl"
+    needs_chip_map = True
+    binds_device = False
+
+    def why_not(self) -> str | None:
+        """Return why it cannot be used here, None if it can.
+
+        Raises:
+            BootstrapError: The torch_tpu that is installed is Google's.
+        """
+        owner = package_owner()
+        if owner == "google":
+            raise BootstrapError(
+                "RT402",
+                "the torch_tpu installed here is Google's, not SOPHGO's; uninstall it "
+                "and install SOPHGO's wheel",
+            )
+        return None if owner == "sophgo" else "SOPHGO's torch_tpu is not installed"
+
+    def select_device(self, placement: Placement) -> torch.device:
+        """Make the process's chip current and return it.
+
+        Since July 2025 torch_tpu maps indices through ``CHIP_MAP``, for ``set_device``
+        and for ``torch.device`` alike: it wants the local rank. Before, it wanted the
+        chip. ``map_local_rank_to_device_idx`` tells them apart (revision 63d58389).
+
+        Raises:
+            ConflictingVariablesError: ``CHIP_MAP`` contradicts the table.
+        """
+        chip_map_variable.refuse_contradiction(os.environ, placement.local_chip_map)
+        torch_tpu: Any = importlib.import_module(PACKAGE)
+        import torch  # noqa: PLC0415 - torch is an extra
+
+        index = placement.device_id
+        if hasattr(torch_tpu.tpu, "map_local_rank_to_device_idx"):
+            chips = ",".join(map(str, placement.local_chip_map))
+            os.environ[chip_map_variable.VARIABLE] = chips
+            index = placement.local_rank
+        try:
+            torch_tpu.tpu.set_device(index)
+        except (RuntimeError, IndexError, ValueError) as error:
+            raise BootstrapError(
+                "RT403",
+                f"chip {placement.device_id} of rank {placement.rank} cannot be "
+                f"selected: {error}",
+                (placement.rank,),
+            ) from error
+        return torch.device(f"tpu:{index}")
+
+    def group_options(self, chip_map: Sequence[int] | None) -> object | None:
+        """Return options with the chip of each member, in the order of the group.
+
+        SCCL looks chips up by the rank within the group, so a sub-group needs a map
+        of its own.
+        """
+        torch_tpu: Any = importlib.import_module(PACKAGE)
+        options = torch_tpu.ProcessGroupSCCLOptions()
+        options.chip_map = list(chip_map or ())
+        return options  # type: ignore[no-any-return]
+
+
+def package_owner() -> str | None:
+    """Return whose torch_tpu is installed: ``"sophgo"``, ``"google"`` or None.
+
+    Judged by files and metadata; nothing is imported.
+    """
+    try:
+        spec = importlib.util.find_spec(PACKAGE)
+    except (ImportError, ValueError):
+        return None
+    if spec is None:
+        return None
+    for folder in spec.submodule_search_locations or ():
+        if (Path(folder) / _SOPHGO_FILE).is_file():
+            return "sophgo"
+        if (Path(folder) / _GOOGLE_FILE).is_file():
+            return "google"
+    return "google" if _is_google_by_metadata() else "sophgo"
+
+
+def _is_google_by_metadata() -> bool:
+    try:
+        distribution = importlib.metadata.distribution(PACKAGE)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    if any(entry.group == _AUTOLOAD_GROUP for entry in distribution.entry_points):
+        return True
+    metadata = distribution.metadata
+    described = [
+        *(metadata.get_all("Home-page") or ()),
+        *(metadata.get_all("Project-URL") or ()),
+        *(metadata.get_all("Requires-Dist") or ()),
+    ]
+    return any("google-pytorch" in text or "libtpu" in text for text in described)

@@ -1,0 +1,52 @@
+"""What keeps a process from joining its job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class LaunchEnvironmentError(ValueError):
+    """The environment does not say who this process is.
+
+    Attributes:
+        code: The RT3xx that ``ranktable explain`` documents.
+        variables: The variables that were read, with their values; None when unset.
+    """
+
+    def __init__(
+        self, code: str, message: str, variables: Mapping[str, str | None]
+    ) -> None:
+        """Keep the parts."""
+        super().__init__(f"{code} {message}")
+        self.code = code
+        self.variables = dict(variables)
+
+
+class MissingVariableError(LaunchEnvironmentError):
+    """A variable that is needed is unset or empty."""
+
+
+class InvalidVariableError(LaunchEnvironmentError):
+    """A variable holds something that it cannot mean."""
+
+
+class ConflictingVariablesError(LaunchEnvironmentError):
+    """Variables contradict each other, or the rank table."""
+
+
+class BootstrapError(RuntimeError):
+    """The process group could not be started.
+
+    Attributes:
+        code: The RT4xx that ``ranktable explain`` documents.
+        ranks: The ranks that the error is about, as far as they are known.
+    """
+
+    def __init__(self, code: str, message: str, ranks: tuple[int, ...] = ()) -> None:
+        """Keep the parts."""
+        super().__init__(f"{code} {message}")
+        self.code = code
+        self.ranks = ranks

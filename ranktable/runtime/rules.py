@@ -1,0 +1,159 @@
+"""RT3xx and RT4xx: the environment of a process, and joining the process group."""
+
+from __future__ import annotations
+
+from ranktable.schema.diagnostic import (
+    Diagnostic,
+    Location,
+    RankTableError,
+    Severity,
+)
+from ranktable.schema.rules.rule import Rule
+
+MISSING_VARIABLE = Rule(
+    code="RT301",
+    name="missing-variable",
+    summary="a variable that the process needs is not set",
+    why=(
+        "A process learns its rank, the size of the job and the rank table from "
+        "variables that its launcher sets. A missing one is never guessed: a process "
+        "that takes itself for rank 0 of 1 trains alone and says nothing."
+    ),
+    fix="Start the script with a launcher, for example torchrun, or set the variable.",
+    readers={
+        "torch_tpu": "AssertionError: RANK_TABLE_FILE not set; TypeError for RANK",
+        "SCCL": "takes rank 0 of 1",
+    },
+    seen_as=(
+        "RANK_TABLE_FILE not set",
+        "environment variable RANK expected, but not set",
+        "int() argument must be a string",
+    ),
+)
+INVALID_VARIABLE = Rule(
+    code="RT302",
+    name="invalid-variable",
+    summary="a variable holds something that it cannot mean",
+    why="Ranks and sizes are plain ASCII decimal numbers; a rank is below its size.",
+    fix="Correct the variable, or let the launcher set it.",
+    readers={
+        "torch_tpu": "ValueError: invalid literal for int() with base 10",
+        "SCCL": "reads the digits at the beginning",
+    },
+    seen_as=("invalid literal for int() with base 10",),
+)
+CONFLICTING_VARIABLES = Rule(
+    code="RT303",
+    name="conflicting-variables",
+    summary="two variables contradict each other",
+    why=(
+        "Left-over exports and nested launchers leave variables that cannot all be "
+        "true; whichever is believed, some rank is taken twice or waits for ever."
+    ),
+    fix="Unset the variable that is left over.",
+    readers={"torch_tpu": "believes RANK", "SCCL": "believes OMPI_COMM_WORLD_RANK"},
+)
+TABLE_DISAGREES = Rule(
+    code="RT304",
+    name="table-disagrees",
+    summary="the environment and the rank table contradict each other",
+    why=(
+        "The launcher started another number of processes than the table has chips, "
+        "or put a process on another node. The job would wait for ranks that do not "
+        "exist, or use chips of another host."
+    ),
+    fix="Start as many processes as the table has ranks, node by node, or remake it.",
+    readers={
+        "torch_tpu": "IndexError at chip_map[rank], or nothing",
+        "SCCL": "chip map size must be same with the nranks",
+    },
+    seen_as=("chip map size must be same with the nranks",),
+)
+CHIP_MAP_DISAGREES = Rule(
+    code="RT305",
+    name="chip-map-disagrees",
+    summary="CHIP_MAP and the rank table contradict each other",
+    why=(
+        "SCCL's C++ library believes the table, torch_tpu's Python code believes "
+        "CHIP_MAP: a process would select one chip and communicate with another."
+    ),
+    fix="Unset CHIP_MAP; the rank table says the same and more.",
+    readers={"torch_tpu": "takes CHIP_MAP", "SCCL": "takes the table"},
+    seen_as=("CHIP_MAP",),
+)
+NO_BACKEND = Rule(
+    code="RT401",
+    name="no-backend",
+    summary="the communication library is not there",
+    why="The package is not installed, or is built without the backend.",
+    fix="Install it, or choose another backend; gloo needs torch only.",
+)
+OTHER_TORCH_TPU = Rule(
+    code="RT402",
+    name="other-torch-tpu",
+    summary="the torch_tpu that is installed is Google's, not SOPHGO's",
+    why=(
+        "Two packages have the name torch_tpu. The one on the Python package index "
+        "is for Google's TPUs; without one, importing it, or torch beside it, ends "
+        "the interpreter."
+    ),
+    fix="pip uninstall torch_tpu, then install the wheel of SOPHGO.",
+    seen_as=("TPU_LIBRARY_PATH is not set", "libtpu"),
+)
+NO_DEVICE = Rule(
+    code="RT403",
+    name="no-device",
+    summary="this process has no such chip",
+    why="The table gives the process a chip that its host does not have.",
+    fix="Correct device_id, or make the chip visible to the process.",
+    seen_as=("invalid device ordinal", "sgSetDevice failed! Error Code"),
+)
+MISSING_PEER = Rule(
+    code="RT404",
+    name="missing-peer",
+    summary="a process of the job did not come, or its host cannot be reached",
+    why=(
+        "Every process announces itself before communication starts; those that have "
+        "not within the time-out are named."
+    ),
+    fix="Look at the output of the ranks named; raise timeout_s if they are slow.",
+    seen_as=("wait timeout after", "Timed out waiting for clients", "EI0006"),
+)
+PEERS_DISAGREE = Rule(
+    code="RT405",
+    name="peers-disagree",
+    summary="two processes hold different chip maps",
+    why=(
+        "Every process reads the table by itself. With different files on two hosts "
+        "the job runs to a wrong placement, or hangs at the first collective."
+    ),
+    fix="Compare the files: ranktable digest FILE on each host.",
+)
+
+RULES = (
+    MISSING_VARIABLE,
+    INVALID_VARIABLE,
+    CONFLICTING_VARIABLES,
+    TABLE_DISAGREES,
+    CHIP_MAP_DISAGREES,
+    NO_BACKEND,
+    OTHER_TORCH_TPU,
+    NO_DEVICE,
+    MISSING_PEER,
+    PEERS_DISAGREE,
+)
+
+
+def no_table_named(variable: str) -> RankTableError:
+    """Return the error for a process that was given no rank table."""
+    return RankTableError(
+        [
+            Diagnostic(
+                code=MISSING_VARIABLE.code,
+                severity=Severity.ERROR,
+                location=Location(file="environment"),
+                message=f"{variable} is not set, so there is no rank table to read",
+                hint=f"export {variable}=/path/to/the/table.json",
+            )
+        ]
+    )

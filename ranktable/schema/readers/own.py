@@ -1,0 +1,48 @@
+"""Our own ``read_rank_table``, for comparison."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranktable.schema.check import check
+from ranktable.schema.diagnostic import Severity
+from ranktable.schema.readers.reader import raised
+from ranktable.schema.regular import read_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ranktable.schema.check import Report
+
+
+class Ranktable:
+    """ranktable itself."""
+
+    name = "ranktable"
+    title = "ranktable: read_rank_table()[rank]"
+
+    def outcomes(self, data: bytes, ranks: Sequence[int]) -> list[str]:
+        """Return the chip of each rank, or the code of the first error for all."""
+        chip_map = read_regular(data)
+        if chip_map is None:
+            report = check(data, limit=1)
+            if report.table is None:
+                return [_first_error(report)] * len(ranks)
+            chip_map = report.table.chip_map
+        return [_chip(chip_map, rank) for rank in ranks]
+
+
+def _first_error(report: Report) -> str:
+    """Return the code of the first error in the order of the file."""
+    return next(
+        diagnostic.code
+        for diagnostic in report.diagnostics
+        if diagnostic.severity is Severity.ERROR
+    )
+
+
+def _chip(chip_map: list[int], rank: int) -> str:
+    try:
+        return str(chip_map[rank])
+    except IndexError as error:
+        return raised(error)
