@@ -13,7 +13,7 @@ from ranktable.schema.wording import printable
 
 def digest(
     files: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILE]...", help=FILE_HELP)
+        list[str] | None, typer.Argument(metavar="FILE", help=FILE_HELP)
     ] = None,
 ) -> None:
     """Print the SHA-256 of what a table says, whatever its formatting.

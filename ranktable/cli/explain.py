@@ -23,7 +23,7 @@ def explain(
     code: Annotated[
         str | None,
         typer.Argument(
-            metavar="[CODE]",
+            metavar="CODE",
             help="A code such as RT202, its name, or a message of a vendor's library.",
         ),
     ] = None,

@@ -28,9 +28,7 @@ class Form(str, Enum):
 
 
 def show(
-    file: Annotated[
-        str | None, typer.Argument(metavar="[FILE]", help=FILE_HELP)
-    ] = None,
+    file: Annotated[str | None, typer.Argument(metavar="FILE", help=FILE_HELP)] = None,
     rank: Annotated[
         int | None, typer.Option(metavar="R", help="Show only this rank.")
     ] = None,

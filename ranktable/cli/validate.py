@@ -32,7 +32,7 @@ class Form(str, Enum):
 
 def validate(
     files: Annotated[
-        list[str] | None, typer.Argument(metavar="[FILE]...", help=FILE_HELP)
+        list[str] | None, typer.Argument(metavar="FILE", help=FILE_HELP)
     ] = None,
     format: Annotated[  # noqa: A002 - the name of the option
         Form | None,
@@ -94,7 +94,7 @@ def validate(
         from ranktable.cli.readers import show_readers  # noqa: PLC0415 - rare
 
         for report in reports:
-            show_readers(report, style(color))
+            write(show_readers(report, style(color)))
     if not (diff or readers):
         _render(reports, format, color)
     raise typer.Exit(_status(reports, strict=strict))

@@ -208,7 +208,7 @@ def _join(
     # The device first: a vendor's package registers its backend when it is imported.
     device = backend.select_device(placement)
     import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
-    from torch._C._distributed_c10d import PrefixStore  # noqa: PLC0415, PLC2701
+    from torch._C._distributed_c10d import PrefixStore  # noqa: PLC0415
 
     if dist.is_initialized():
         raise RuntimeError("this process has a process group already")

@@ -48,6 +48,7 @@ class Report:
         diagnostics: The defects by place and code, as many of each code as asked for.
         totals: Number of defects of each code, shown or not.
         format: Name of the format, None when the file is no rank table.
+        data: The bytes that were judged, None when they could not be read.
         text: The text that was judged, None when it could not be read.
         findings: The findings behind the diagnostics, in the same order.
         columns: The table as far as it was readable.
@@ -59,6 +60,7 @@ class Report:
     diagnostics: tuple[Diagnostic, ...] = ()
     totals: Mapping[str, int] = field(default_factory=dict)
     format: str | None = None
+    data: bytes | None = field(default=None, repr=False)
     text: str | None = field(default=None, repr=False)
     findings: tuple[Finding, ...] = field(default=(), repr=False)
     columns: Columns | None = field(default=None, repr=False)
@@ -203,6 +205,12 @@ def _topology(topology: Topology | str | None) -> Topology | None:
 
 def check_bytes(data: bytes, options: Options, *, file: str) -> Report:
     """Judge the bytes of a table."""
+    report = _check_bytes(data, options, file)
+    report.data = data
+    return report
+
+
+def _check_bytes(data: bytes, options: Options, file: str) -> Report:
     if len(data) > options.max_size_bytes:
         finding = TOO_LARGE.finding(
             None, f"the file is larger than {options.max_size_bytes} bytes"

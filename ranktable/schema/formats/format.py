@@ -210,8 +210,7 @@ class DocumentReader:
             return None
         rank = plain_number(device[plan.rank_keys[0]])
         for key in plan.rank_keys[1:]:
-            other = device[key]
-            if other != device[plan.rank_keys[0]] and plain_number(other) != rank:
+            if plain_number(device[key]) != rank:
                 return None
         return rank
 

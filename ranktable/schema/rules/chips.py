@@ -62,7 +62,7 @@ TOO_MANY_CHIPS = Rule(
     ),
     fix="Ask the vendor before using more than 16 chips of a host in one job.",
     readers={"torch_tpu": "accepts it", "SCCL": "writes beyond its array (2024)"},
-    bad=chips(*range(17)),
+    bad=chips(*range(18)),
     good=chips(*range(16)),
 )
 

@@ -175,7 +175,7 @@ def _unsound_ranks(columns: Columns) -> Iterator[Finding]:
         hint = None
         if take is not None:
             hint = f"give {columns.name(index)} rank {take}, which is free"
-        if index in first_use.values() or columns.ranks[index] in first_use:
+        if columns.ranks[index] in first_use:
             yield _duplicate(columns, index, first_use, hint)
         else:
             yield _negative(columns, index, hint)

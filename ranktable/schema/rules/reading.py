@@ -64,7 +64,7 @@ NOT_UTF8 = Rule(
     fix="Save the file as UTF-8; rank tables need no other characters than ASCII.",
     readers={
         "torch_tpu": "UnicodeDecodeError: 'utf-8' codec can't decode byte",
-        "SCCL": "nlohmann parse_error.101 if the byte is outside a string",
+        "SCCL": "nlohmann parse_error.101",
     },
     seen_as=("UnicodeDecodeError",),
     bad=b'{"version":"1.0","node_list":[{"device_list":[\n'

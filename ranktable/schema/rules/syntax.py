@@ -92,7 +92,7 @@ NOT_A_NUMBER = Rule(
     why="NaN and Infinity are no JSON; a number of 400 digits overflows every reader.",
     fix="Write the number that was meant.",
     readers={
-        "torch_tpu": "accepts NaN and Infinity, then fails on int()",
+        "torch_tpu": "accepts NaN and Infinity; int() fails where one is read",
         "SCCL": "nlohmann parse_error.101, or out_of_range",
     },
     bad=one_node('{"device_id":"0","rank":"0","load":NaN}'),
@@ -104,9 +104,12 @@ NESTED_TOO_DEEPLY = Rule(
     summary="the document is nested more than 64 levels deep",
     why="A rank table needs five levels; deep nesting exhausts the stack of readers.",
     fix="Remove it; it is no part of a rank table.",
-    readers={"torch_tpu": "RecursionError", "SCCL": "may exhaust its stack"},
-    bad=b"[" * 70 + b"]" * 70 + b"\n",
-    good=PAIR,
+    readers={
+        "torch_tpu": "RecursionError beyond Python's limit, 1,000 levels by default",
+        "SCCL": "may exhaust its stack",
+    },
+    bad=one_node('{"device_id":"0","rank":"0","note":' + "[" * 70 + "]" * 70 + "}"),
+    good=one_node('{"device_id":"0","rank":"0","note":[]}'),
 )
 LONE_SURROGATE = Rule(
     code="RT108",

@@ -1,0 +1,61 @@
+# Everything here works on a fresh machine that has Python 3.10 or newer and make.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# torch 2.13.0 exactly: looser wishes may resolve to builds of several gigabytes.
+TORCH := torch==2.13.0
+DEMO := $(or $(TMPDIR),/tmp)/ranktable-demo-$(shell id -u)
+
+.PHONY: all demo test fast-test check lint types bench golden clean
+
+all: check
+
+$(VENV)/base: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+$(VENV)/torch: $(VENV)/base
+	$(BIN)/python -m pip install --quiet '$(TORCH)' numpy
+	touch $@
+
+## demo: eight processes read one table, join one group and add up their ones
+demo: $(VENV)/torch
+	mkdir -p $(DEMO)
+	$(BIN)/ranktable gen --device-id '[[3,1,0,2,7,6,5,4]]' \
+		--output $(DEMO)/table.json --force
+	$(BIN)/ranktable validate $(DEMO)/table.json
+	RANK_TABLE_FILE=$(DEMO)/table.json OMP_NUM_THREADS=1 $(BIN)/torchrun \
+		--standalone --nproc-per-node 8 examples/all_reduce.py
+	rm -rf $(DEMO)
+
+## test: all tests, the fast ones first
+test: $(VENV)/torch
+	$(BIN)/python -m pytest -m 'not torch'
+	$(BIN)/python -m pytest -m torch
+
+## fast-test: the tests that need no torch
+fast-test: $(VENV)/base
+	$(BIN)/python -m pytest -m 'not torch'
+
+## check: lint, types, tests
+check: lint types test
+
+lint: $(VENV)/base
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/torch
+	$(BIN)/mypy
+
+## bench: every budget beside its rival, as one table
+bench: $(VENV)/base
+	$(BIN)/python -m benchmarks
+
+## golden: rewrite the expected outputs, to be read in review
+golden: $(VENV)/base
+	$(BIN)/python -m pytest -q tests/test_golden.py --update-golden
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

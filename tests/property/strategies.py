@@ -1,0 +1,134 @@
+"""Tables and texts for the laws."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import strategies as st
+
+from ranktable.schema.model import Device, Node, RankTable
+
+chip_lists = st.lists(
+    st.integers(min_value=0, max_value=40), min_size=1, max_size=6, unique=True
+)
+addresses = st.one_of(
+    st.none(), st.ip_addresses(v=4).map(str), st.ip_addresses(v=6).map(str)
+)
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(min_value=-(10**6), max_value=10**6)
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.text(st.characters(exclude_categories=["Cs"]), max_size=4),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=6,
+)
+extras = st.dictionaries(
+    st.sampled_from(["note", "rack", "x-y", "ü", 'a"b', "load"]),
+    json_values,
+    max_size=2,
+)
+hosts = st.lists(
+    st.text("abcn0123456789-.", min_size=1, max_size=8), unique=True, min_size=4
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> RankTable:
+    """Draw a sound table: any chips, addresses, hosts and unknown keys."""
+    chips = draw(st.lists(chip_lists, min_size=1, max_size=4))
+    names = draw(st.none() | hosts)
+    nodes = []
+    rank = 0
+    for place, device_ids in enumerate(chips):
+        devices = []
+        for device_id in device_ids:
+            address = draw(addresses)
+            devices.append(
+                Device(
+                    rank=rank,
+                    device_id=device_id,
+                    address=address,
+                    is_emulated=address is not None and draw(st.booleans()),
+                    extra=draw(extras),
+                )
+            )
+            rank += 1
+        nodes.append(
+            Node(
+                devices=tuple(devices),
+                host=names[place] if names else None,
+                extra=draw(extras),
+            )
+        )
+    return RankTable(nodes=tuple(nodes), extra=draw(extras))
+
+
+ODD_VALUES: list[object] = [
+    None, True, -1, 0, 1, 5.0, 5.9, 10**12, "", " 1", "01", "+1", "1.0", "0x1", "1_0",
+    "1", "2", "\uff17", "-1", "-0", [], {}, [1], {"a": 1}, "127.0.0.1", "10.0.0.555", "::1",
+]  # fmt: skip
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> dict[str, object]:
+    """Draw a document near the shape of a table: sound, or with a few mistakes."""
+    keys = draw(
+        st.sampled_from(
+            [
+                ("device_id", "rank"),
+                ("device_id", "world_rank"),
+                ("device_id", "local_rank", "rank", "world_rank"),
+                ("device_id", "device_ip", "local_rank", "rank"),
+                ("device_id", "device_ip_emulator", "rank"),
+            ]
+        )
+    )
+    as_text = draw(st.booleans())
+    node_list: list[object] = []
+    rank = 0
+    for size in draw(st.lists(st.integers(0, 4), min_size=0, max_size=3)):
+        device_list: list[object] = []
+        for local_rank in range(size):
+            numbers = {"device_id": local_rank, "local_rank": local_rank}
+            device: dict[str, object] = {
+                key: "127.0.0.1"
+                if key.startswith("device_ip")
+                else str(numbers.get(key, rank))
+                if as_text
+                else numbers.get(key, rank)
+                for key in keys
+            }
+            if draw(st.integers(0, 9)) == 0:
+                device[draw(st.sampled_from(keys))] = draw(st.sampled_from(ODD_VALUES))
+            if draw(st.integers(0, 19)) == 0:
+                device.pop(draw(st.sampled_from(keys)), None)
+            device_list.append(device)
+            rank += 1
+        node_list.append({"device_list": device_list})
+    document: dict[str, object] = {"version": "1.0", "node_list": node_list}
+    if draw(st.integers(0, 19)) == 0:
+        key = draw(st.sampled_from(["version", "node_list", "other"]))
+        document[key] = draw(st.sampled_from(ODD_VALUES))
+    return document
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> bytes:
+    """Draw the bytes of a document in some layout, or any bytes at all."""
+    if draw(st.integers(0, 9)) == 0:
+        return draw(st.binary(max_size=80))
+    indent = draw(st.sampled_from([None, 1, 4]))
+    data = json.dumps(draw(documents()), indent=indent).encode()
+    if draw(st.integers(0, 4)) == 0:  # damage: cut, repeat or change a piece
+        start = draw(st.integers(0, len(data)))
+        end = draw(st.integers(start, min(len(data), start + 30)))
+        piece = draw(st.sampled_from([b"", data[start:end] * 2, b",", b'"rank":"0",']))
+        data = data[:start] + piece + data[end:]
+    return data

@@ -1,0 +1,86 @@
+"""Every code has a smallest bad file and its nearest good neighbour.
+
+They come from the rules, which ``explain`` prints; the folders here hold what every
+renderer says of them. ``make golden`` rewrites the folders, to be read in review.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ranktable.report.renderers import RENDERERS
+from ranktable.report.style import Style
+from ranktable.runtime.rules import RULES as RUNTIME_RULES
+from ranktable.schema.check import check
+from ranktable.schema.rules.catalogue import RULES
+from tests.conftest import HERE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ranktable.schema.check import Report
+    from ranktable.schema.rules.rule import Rule
+
+GOLDEN = HERE / "golden"
+SUFFIXES = {"json": "json", "jsonl": "jsonl", "sarif": "sarif"}
+WITH_EXAMPLE = [rule for rule in RULES if rule.bad is not None]
+
+
+def report_of(rule: Rule, data: bytes | None, file: str) -> Report:
+    assert data is not None
+    return check(data, file=file, topology=rule.options.get("topology"))
+
+
+def outputs(rule: Rule) -> dict[str, bytes]:
+    assert rule.bad is not None
+    assert rule.good is not None
+    report = report_of(rule, rule.bad, "bad.json")
+    found = {"bad.json": rule.bad, "good.json": rule.good}
+    for name, render in RENDERERS:
+        text = "".join(render([report], Style()))
+        found[f"{name}.{SUFFIXES.get(name, 'txt')}"] = text.encode()
+    return found
+
+
+@pytest.mark.parametrize("rule", WITH_EXAMPLE, ids=lambda rule: rule.code)
+def test_outputs_are_as_reviewed(rule: Rule, request: pytest.FixtureRequest) -> None:
+    folder: Path = GOLDEN / rule.code
+    expected = outputs(rule)
+    if request.config.getoption("--update-golden"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in expected.items():
+            (folder / name).write_bytes(data)
+
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == expected
+
+
+@pytest.mark.parametrize("rule", WITH_EXAMPLE, ids=lambda rule: rule.code)
+def test_bad_example_has_the_defect_and_no_other_of_its_weight(rule: Rule) -> None:
+    report = report_of(rule, rule.bad, "bad.json")
+
+    codes = {d.code for d in report.diagnostics if d.severity == rule.severity}
+    # Whatever needs two nodes is also told that SCCL connects one.
+    assert codes - {"RT505"} == {rule.code} - {"RT505"}
+    assert rule.code in codes
+
+
+@pytest.mark.parametrize("rule", WITH_EXAMPLE, ids=lambda rule: rule.code)
+def test_good_neighbour_is_free_of_it(rule: Rule) -> None:
+    report = report_of(rule, rule.good, "good.json")
+
+    assert report.ok
+    assert rule.code not in report.totals
+
+
+def test_every_golden_folder_has_a_rule() -> None:
+    assert {path.name for path in GOLDEN.iterdir()} == {r.code for r in WITH_EXAMPLE}
+
+
+def test_codes_are_unique_and_in_their_range() -> None:
+    codes = [rule.code for rule in (*RULES, *RUNTIME_RULES)]
+
+    assert len(codes) == len(set(codes))
+    assert all(rule.code[2] in "012 5" for rule in RULES)
+    assert all(rule.code[2] in "34" for rule in RUNTIME_RULES)
