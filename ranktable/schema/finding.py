@@ -21,14 +21,15 @@ class Spot:
 
     Attributes:
         path: Keys and indices from the root.
-        part: The value, the key before it, or the last repetition of that key.
+        part: The value, the key before it, the last repetition of that key, or the
+            first key of that name with its value.
         span: Offsets of the first character and the end in the text, when a parser
             already knows them; they win over the path.
         label: What is there, for a related place.
     """
 
     path: Path = ()
-    part: Literal["value", "key", "repeated key", "member"] = "value"
+    part: Literal["value", "key", "repeated key", "first member"] = "value"
     span: tuple[int, int] | None = None
     label: str | None = None
 

@@ -40,7 +40,7 @@ def _edited_spot(finding: Finding) -> Spot:
     spot, edit = finding.spot, finding.edit
     assert spot is not None  # noqa: S101 - an edit has a place
     if edit is not None and edit.kind == "remove member":
-        return Spot(spot.path, "member")
+        return Spot(spot.path, "first member")
     return spot
 
 
@@ -54,6 +54,7 @@ def _replacement(
         return start, end, edit.text
     if edit.kind == "insert":  # as the first member of an object
         return start + 1, start + 1, edit.text
-    if edit.kind == "remove member":  # with the comma before it
-        start = text.rindex(",", 0, start)
+    if edit.kind == "remove member":  # with the comma and the blanks after it
+        rest = text[text.index(",", end) + 1 :]
+        end = len(text) - len(rest.lstrip(" \t\r\n"))
     return start, end, ""

@@ -117,8 +117,8 @@ class _Locator:
                 self.found.setdefault(spot, span)
             elif spot.part == "repeated key":
                 self.found[spot] = span
-            elif spot.part == "member":
-                self.found[spot] = (span[0], value_end)
+            elif spot.part == "first member":
+                self.found.setdefault(spot, (span[0], value_end))
 
 
 def _skip(text: str, at: int) -> int:

@@ -158,6 +158,8 @@ def _duplicate_keys(
                     f"the key {quoted(key)} stands {times(len(values))} in one object",
                     hint="remove all but one; readers take the last",
                     related=(Spot((*path, key), "key", label="first use"),),
+                    # The last one stays: it is what readers take, and other edits
+                    # are made to it.
                     edit=Edit("remove member") if same else None,
                 )
 
@@ -206,8 +208,9 @@ def explain_syntax(text: str, error: json.JSONDecodeError) -> Finding:
     the parser expected; this looks at what is there instead.
     """
     at = error.pos
-    while at < len(text) and text[at] in " \t\r\n":
-        at += 1
+    if not error.msg.startswith("Invalid control character"):
+        while at < len(text) and text[at] in " \t\r\n":
+            at += 1
     if at >= len(text) or error.msg.startswith("Unterminated string"):
         return _truncated(text)
     before = text[:at].rstrip(" \t\r\n")

@@ -29,7 +29,7 @@ json_values = st.recursive(
     ),
     max_leaves=6,
 )
-extras = st.dictionaries(
+extras: st.SearchStrategy[dict[str, object]] = st.dictionaries(
     st.sampled_from(["note", "rack", "x-y", "ü", 'a"b', "load"]),
     json_values,
     max_size=2,
@@ -71,9 +71,10 @@ def tables(draw: st.DrawFn) -> RankTable:
 
 
 ODD_VALUES: list[object] = [
-    None, True, -1, 0, 1, 5.0, 5.9, 10**12, "", " 1", "01", "+1", "1.0", "0x1", "1_0",
-    "1", "2", "\uff17", "-1", "-0", [], {}, [1], {"a": 1}, "127.0.0.1", "10.0.0.555", "::1",
-]  # fmt: skip
+    *(None, True, -1, 0, 1, 5.0, 5.9, 10**12, [], {}, [1], {"a": 1}),
+    *("", " 1", "01", "+1", "1.0", "0x1", "1_0", "1", "2", "\uff17", "-1", "-0"),
+    *("127.0.0.1", "10.0.0.555", "::1"),
+]
 
 
 @st.composite

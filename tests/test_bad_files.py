@@ -1,0 +1,212 @@
+"""Files that are no tables: each ends in a code, never in a traceback or a wait."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ranktable.runtime.table import is_rank_table_valid, read_rank_table
+from ranktable.schema.check import check
+from ranktable.schema.diagnostic import RankTableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.conftest import Outcome
+
+GOOD = (
+    b'{"version":"1.0","node_list":[{"device_list":[\n'
+    b'  {"device_id":"0","rank":"0"},\n  {"device_id":"1","rank":"1"}]}]}\n'
+)
+
+
+def with_value(value: bytes) -> bytes:
+    return GOOD.replace(b'"device_id":"1"', b'"device_id":' + value)
+
+
+TEXTS = {
+    "duplicate key": (with_value(b'"1","device_id":"2"'), "RT105", (3, 20)),
+    "trailing comma": (GOOD.replace(b'"1"}]', b'"1"},]'), "RT101", (3, 31)),
+    "comment": (b"// chips\n" + GOOD, "RT101", (1, 1)),
+    "hash comment": (GOOD.replace(b"[\n", b"[ # chips\n"), "RT101", (1, 48)),
+    "byte order mark": (b"\xef\xbb\xbf" + GOOD, "RT007", (1, 1)),
+    "UTF-16": (GOOD.decode().encode("utf-16"), "RT006", (None, None)),
+    "UTF-16 without mark": (GOOD.decode().encode("utf-16-le"), "RT006", (None, None)),
+    "UTF-32": (GOOD.decode().encode("utf-32"), "RT006", (None, None)),
+    "invalid UTF-8": (with_value(b'"\xe9"'), "RT005", (3, 17)),
+    "NaN": (with_value(b"NaN"), "RT106", (3, 16)),
+    "Infinity": (with_value(b"-Infinity"), "RT106", (3, 16)),
+    "10^400": (with_value(b"1" + b"0" * 400), "RT106", (3, 16)),
+    "10^5000": (with_value(b"1" + b"0" * 5000), "RT106", (3, 16)),
+    "1e400": (with_value(b"1e400"), "RT106", (3, 16)),
+    "lone surrogate": (with_value(b'"\\ud800"'), "RT108", (3, 16)),
+    "nesting 100,000": (b"[" * 100_000, "RT107", (1, 65)),
+    "nesting in a value": (
+        with_value(b'"1","a":' + b"[" * 100 + b"]" * 100),
+        "RT107",
+        (3, 20),
+    ),
+    "empty": (b"", "RT102", (None, None)),
+    "blank": (b" \n\t\n", "RT102", (None, None)),
+    "truncated": (GOOD[:70], "RT103", (2, 23)),
+    "truncated in a string": (GOOD[:60], "RT103", (2, 13)),
+    "two documents": (GOOD + GOOD, "RT101", (4, 1)),
+    "HTML": (b"<!DOCTYPE html><html></html>", "RT101", (1, 1)),
+    "single quotes": (GOOD.replace(b'"', b"'"), "RT104", (1, 2)),
+    "Python words": (with_value(b"None"), "RT104", (3, 16)),
+    "leading zero": (with_value(b"01"), "RT101", (3, 17)),
+    "missing comma": (GOOD.replace(b"},\n", b"}\n"), "RT101", (3, 3)),
+    "control character": (with_value(b'"1\n"'), "RT101", (3, 18)),
+    "list": (b"[]", "RT110", (1, 1)),
+    "number": (b"5", "RT110", (1, 1)),
+    "zero byte": (with_value(b'"\x00"'), "RT101", (3, 17)),
+}
+NUMBERS = {
+    b'"01"': '"01", with a leading zero',
+    b'" 1"': '" 1", with blanks around',
+    b'"1 "': '"1 ", with blanks around',
+    b'"+1"': '"+1", with a sign',
+    b'"1.0"': '"1.0", with a fraction',
+    b'"0x1"': '"0x1", not a decimal number',
+    b'"1_0"': '"1_0", not a decimal number',
+    b'"1x"': '"1x", not a decimal number',
+    b'"one"': '"one", not a decimal number',
+    b'""': '"", an empty string',
+    '"１"'.encode(): '"１", in digits that are not ASCII',  # noqa: RUF001
+    b'"9999999999"': '"9999999999", a number beyond 999999999',
+    b"9999999999": "a number beyond 999999999",
+    b"1.0": "1.0, not a plain integer",
+    b"5.9": "5.9, which is not an integer",
+}
+NO_NUMBERS = {b"true": "true", b"null": "null", b"[1]": "a list", b"{}": "an object"}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_text_ends_in_its_code_at_its_place(name: str) -> None:
+    data, code, place = TEXTS[name]
+    report = check(data)
+    found = {
+        d.code: (d.location.line, d.location.column) for d in report.diagnostics[::-1]
+    }
+
+    assert found[code] == place
+    assert report.ok == (code == "RT007")
+
+
+@pytest.mark.parametrize("value", NUMBERS, ids=repr)
+def test_odd_number_is_named(value: bytes) -> None:
+    report = check(with_value(value))
+
+    assert [(d.code, d.message, d.location.column) for d in report.diagnostics] == [
+        ("RT114", f"device_id is {NUMBERS[value]}", 16)
+    ]
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
+def test_value_of_another_type_is_named(value: bytes) -> None:
+    report = check(with_value(value))
+
+    assert [(d.code, d.message) for d in report.diagnostics] == [
+        ("RT113", f"device_id is {NO_NUMBERS[value]}, not a number")
+    ]
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> dict[str, tuple[Path, str]]:
+    """Make one of each thing a path can name that is no readable file."""
+    made = {
+        "missing": (tmp_path / "missing", "RT001"),
+        "directory": (tmp_path / "directory", "RT003"),
+        "pipe": (tmp_path / "pipe", "RT003"),
+        "socket": (tmp_path / "socket", "RT003"),
+        "dangling link": (tmp_path / "dangling", "RT001"),
+        "link loop": (tmp_path / "loop", "RT002"),
+        "file as folder": (tmp_path / "file" / "x", "RT001"),
+        "device": (tmp_path / "zero", "RT003"),
+        "too long a name": (tmp_path / ("x" * 300), "RT002"),
+    }
+    made["directory"][0].mkdir()
+    os.mkfifo(made["pipe"][0])
+    (tmp_path / "dangling").symlink_to("nowhere")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    here = os.getcwd()  # noqa: PTH109 - a socket's path is short only when relative
+    os.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("socket")
+    os.chdir(here)
+    return made
+
+
+def test_path_that_is_no_file_ends_in_its_code(
+    paths: dict[str, tuple[Path, str]],
+) -> None:
+    expected = {name: code for name, (_, code) in paths.items()}
+
+    assert {
+        name: check(path).diagnostics[0].code for name, (path, _) in paths.items()
+    } == expected
+
+
+def test_path_that_is_no_file_is_no_valid_table(
+    paths: dict[str, tuple[Path, str]],
+) -> None:
+    for path, code in paths.values():
+        assert not is_rank_table_valid(path)
+        with pytest.raises(RankTableError) as raised:
+            read_rank_table(path)
+        assert [d.code for d in raised.value.diagnostics] == [code]
+
+
+def test_command_cannot_judge_what_is_no_file(
+    paths: dict[str, tuple[Path, str]], run: Callable[..., Outcome]
+) -> None:
+    done = run("ranktable", "validate", *(str(path) for path, _ in paths.values()))
+
+    assert done.status == 2
+    assert [line.split("[")[1][:5] for line in done.out.splitlines()[:-1]] == [
+        code for _, code in paths.values()
+    ]
+
+
+def test_file_that_cannot_be_read_is_named() -> None:
+    # A regular file by its mode; reading its first page is an I/O error, even for root.
+    report = check("/proc/self/mem")
+
+    assert [d.code for d in report.diagnostics] == ["RT002"]
+    assert "input/output error" in report.diagnostics[0].message
+
+
+def test_file_over_the_limit_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+    path.write_bytes(GOOD + b" " * 2000)
+
+    assert check(path, max_size_bytes=1000).diagnostics[0].code == "RT004"
+    assert check(path, max_size_bytes=3000).ok
+
+
+def test_name_with_a_null_byte_is_missing() -> None:
+    assert check("a\0b").diagnostics[0].code == "RT001"
+
+
+def test_symbolic_links_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "..data").mkdir()
+    (tmp_path / "..data" / "table.json").write_bytes(GOOD)
+    (tmp_path / "table.json").symlink_to("..data/table.json")
+
+    assert read_rank_table(tmp_path / "table.json") == [0, 1]
+
+
+def test_a_hundred_thousand_defects_are_counted_and_few_are_shown() -> None:
+    devices = b",".join(b'{"device_id":"0x1","rank":"0"}' for _ in range(100_000))
+    data = b'{"version":"1.0","node_list":[{"device_list":[' + devices + b"]}]}"
+
+    report = check(data, limit=20)
+
+    assert report.totals == {"RT114": 100_000, "RT202": 99_999, "RT209": 1}
+    assert len(report.diagnostics) == 41

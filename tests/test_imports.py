@@ -1,0 +1,94 @@
+"""Imports point one way, and the light parts stay light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ranktable
+
+PACKAGE = Path(ranktable.__file__).parent
+# From the bottom to the top; a folder may use what stands before it.
+ORDER = (
+    "schema", "cluster", "layout", "runtime", "dist", "simulate", "report", "cli",
+)  # fmt: skip
+HEAVY = ("torch", "jsonschema", "yaml", "typer", "rich", "dataclasses", "argparse")
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def imported(path: Path) -> set[str]:
+    """Return the modules a file imports, wherever the statement stands."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_point_from_the_top_to_the_bottom(path: Path) -> None:
+    part = path.relative_to(PACKAGE).parts[0]
+    if part not in ORDER:
+        return  # the package itself names things of every folder
+    above = ORDER[ORDER.index(part) + 1 :]
+
+    assert not {
+        name
+        for name in imported(path)
+        for other in above
+        if name == f"ranktable.{other}" or name.startswith(f"ranktable.{other}.")
+    }
+
+
+@pytest.mark.parametrize("part", ["schema", "cluster", "report", "cli"])
+def test_torch_is_left_to_the_parts_that_run_in_a_job(part: str) -> None:
+    for path in (PACKAGE / part).rglob("*.py"):
+        assert not {name for name in imported(path) if name.split(".")[0] == "torch"}
+
+
+def modules_after(code: str) -> set[str]:
+    code = f"import sys; {code}; print(*sys.modules)"
+    done = subprocess.run(  # noqa: S603 - this interpreter
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+def test_import_ranktable_loads_nothing_heavy() -> None:
+    modules = modules_after("import ranktable")
+
+    assert not modules & {*HEAVY, "msgspec", "json"}
+
+
+def test_reading_a_table_loads_neither_checker_nor_command_line(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "table.json"
+    path.write_bytes(
+        b'{"version":"1.0","node_list":[{"device_list":'
+        b'[{"device_id":"5","rank":"0"}]}]}'
+    )
+    modules = modules_after(
+        f"import ranktable; assert ranktable.read_rank_table({str(path)!r}) == [5]"
+    )
+
+    assert not modules & {*HEAVY, "ranktable.schema.check", "ranktable.cli"}
+
+
+def test_checking_loads_no_schema_library_and_no_torch() -> None:
+    modules = modules_after("import ranktable; ranktable.check(b'{}')")
+
+    assert not modules & {"torch", "jsonschema", "yaml", "typer", "rich"}
+
+
+def test_every_public_name_can_be_had() -> None:
+    for package in ("ranktable", "ranktable.runtime"):
+        code = f"import {package} as p; [getattr(p, n) for n in p.__all__]"
+        assert modules_after(code)

@@ -1,0 +1,163 @@
+"""The SCCL backend through its interface: a recorder stands in for the chips.
+
+The library is closed and needs a SOPHGO machine, so what can be held here is what our
+code asks of it; the two generations of torch_tpu are told apart as in the field.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ranktable.runtime import BootstrapError, ConflictingVariablesError
+from ranktable.runtime.backends.sccl import package_owner
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# A torch_tpu that writes down what it is asked, as SOPHGO's since July 2025 (with
+# map_local_rank_to_device_idx) or before. The tensor device is the CPU.
+RECORDER = """
+class ProcessGroupSCCLOptions:
+    def __init__(self):
+        self.chip_map = []
+
+class tpu:
+    calls = []
+    {mapper}
+    @staticmethod
+    def set_device(index):
+        tpu.calls.append(index)
+"""
+SCRIPT = """
+import os, sys
+sys.path.insert(0, {folder!r})
+import torch
+made = []
+real = torch.device
+torch.device = lambda text: made.append(text) or real("cpu")
+from ranktable.runtime.backends import choose_backend
+from ranktable.runtime.backends.backend import Placement
+backend = choose_backend({name!r})
+place = Placement(rank=5, local_rank=1, device_id=6, local_chip_map=(2, 6))
+backend.select_device(place)
+import torch_tpu
+options = backend.group_options([2, 6, 7])
+print(backend.name, torch_tpu.tpu.calls, made, options.chip_map,
+      os.environ.get("CHIP_MAP"))
+"""
+
+
+def make_package(folder: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def sophgo(folder: Path, *, is_new: bool) -> None:
+    mapper = "map_local_rank_to_device_idx = None" if is_new else "pass"
+    make_package(
+        folder,
+        {
+            "torch_tpu/__init__.py": RECORDER.replace("{mapper}", mapper),
+            "torch_tpu/lib/libsccl.so": "",
+        },
+    )
+
+
+def google(folder: Path) -> None:
+    make_package(
+        folder,
+        {
+            "torch_tpu/__init__.py": "raise SystemExit('it must not be imported')",
+            "torch_tpu/_loader.py": "",
+            "torch_tpu-0.2.0.dist-info/METADATA": "Metadata-Version: 2.1\n"
+            "Name: torch_tpu\nVersion: 0.2.0\nRequires-Dist: libtpu\n",
+        },
+    )
+
+
+def run_script(
+    folder: Path, name: str | None, **env: str
+) -> subprocess.CompletedProcess[str]:
+    clean = {key: value for key, value in os.environ.items() if key != "CHIP_MAP"}
+    return subprocess.run(  # noqa: S603 - this interpreter
+        [sys.executable, "-c", SCRIPT.format(folder=str(folder), name=name)],
+        env={**clean, **env},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.torch
+def test_since_july_2025_it_wants_the_local_rank_and_the_chip_map(
+    tmp_path: Path,
+) -> None:
+    sophgo(tmp_path, is_new=True)
+    done = run_script(tmp_path, None)
+
+    assert done.stdout == "sccl [1] ['tpu:1'] [2, 6, 7] 2,6\n", done.stderr
+
+
+@pytest.mark.torch
+def test_before_it_wants_the_chip(tmp_path: Path) -> None:
+    sophgo(tmp_path, is_new=False)
+    done = run_script(tmp_path, "sccl")
+
+    assert done.stdout == "sccl [6] ['tpu:6'] [2, 6, 7] None\n", done.stderr
+
+
+@pytest.mark.torch
+def test_chip_map_that_contradicts_the_table_stops_it(tmp_path: Path) -> None:
+    sophgo(tmp_path, is_new=True)
+    done = run_script(tmp_path, "sccl", CHIP_MAP="0,1")
+
+    assert done.stdout == ""
+    assert ConflictingVariablesError.__name__ in done.stderr
+    assert "RT305 CHIP_MAP is '0,1'" in done.stderr
+
+
+@pytest.mark.torch
+def test_googles_package_is_refused_in_a_sentence_and_never_imported(
+    tmp_path: Path,
+) -> None:
+    google(tmp_path)
+    done = run_script(tmp_path, "sccl")
+
+    assert "it must not be imported" not in done.stderr
+    assert (
+        f"{BootstrapError.__name__}: RT402 the torch_tpu installed here is Google's, "
+        "not SOPHGO's; uninstall it" in done.stderr
+    )
+
+
+@pytest.mark.parametrize("make", [None, google, sophgo])
+def test_owner_is_told_from_files(
+    make: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if make is google:
+        google(tmp_path)
+    elif make is sophgo:
+        sophgo(tmp_path, is_new=True)
+    monkeypatch.syspath_prepend(tmp_path)
+    expected = None if make is None else getattr(make, "__name__", None)
+
+    assert package_owner() == expected
+
+
+def test_owner_is_told_from_metadata_when_the_files_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    google(tmp_path)
+    (tmp_path / "torch_tpu" / "_loader.py").unlink()
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert package_owner() == "google"

@@ -1,0 +1,109 @@
+"""Links, rings and files of links."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ranktable import RankTableError, check
+from ranktable.schema.topology import SOPHGO_8, linked
+from ranktable.schema.topology_file import find_topology
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MATRIX = [[-1] * 8 for _ in range(8)]
+for port, (a, b) in enumerate(sorted(SOPHGO_8.links)):
+    MATRIX[a][b] = MATRIX[b][a] = port
+
+
+@pytest.mark.parametrize(
+    ("size", "rings", "ordered"), [(2, 10, 20), (3, 0, 0), (4, 3, 24), (5, 0, 0),
+                                   (6, 2, 24), (7, 0, 0), (8, 1, 16)]
+)  # fmt: skip
+def test_published_box_has_the_rings_that_were_enumerated(
+    size: int, rings: int, ordered: int
+) -> None:
+    # Source: SOPHGO's manual, and an enumeration of its picture.
+    assert len(SOPHGO_8.rings_of_size(size, limit=100)) == rings
+    legal = [p for p in permutations(range(8), size) if not SOPHGO_8.broken_links(p)]
+    assert len(legal) == ordered
+
+
+@pytest.mark.parametrize(
+    "order", [(7, 6, 2, 3), (1, 0, 2, 3), (1, 0, 4, 5), (0, 2, 6, 7, 3, 1, 5, 4)]
+)
+def test_orders_of_the_manual_are_rings(order: tuple[int, ...]) -> None:
+    assert SOPHGO_8.broken_links(order) == []
+    assert len(SOPHGO_8.rings(order)) == 1
+
+
+def test_search_for_rings_is_bounded() -> None:
+    dense = linked("dense", 64, [(a, b) for a in range(64) for b in range(a)])
+    sparse = linked("sparse", 64, [(a, a + 1) for a in range(63)])
+
+    assert len(dense.rings(range(64))) == 4
+    assert sparse.rings(range(64)) == []
+
+
+FILES = {
+    "matrix.json": json.dumps(MATRIX),
+    "matrix.txt": "\n".join(" ".join(map(str, row)) for row in MATRIX),
+    "links.json": json.dumps({"links": sorted(SOPHGO_8.links)}),
+    "links.txt": "# the box\n" + "".join(f"{b}, {a}\n" for a, b in SOPHGO_8.links),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_links_are_read_from_a_file(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(FILES[name])
+    found = find_topology(str(path))
+
+    assert (found.links, found.num_chips) == (SOPHGO_8.links, 8)
+
+
+BAD = {
+    "[]": "neither a matrix nor a list of links",
+    "{}": "neither a matrix nor a list of links",
+    "": "neither a matrix nor a list of links",
+    "[1,2]": "row 0 is not a list of integers",
+    '[["a"]]': "row 0 is not a list of integers",
+    "0 x": "row 0 is not a list of integers",
+    "[[0,0]]": "a link joins two different chips",
+    "[[0,1],[1,-2]]": "a link joins two different chips",
+    "[[0,1,2],[1,0]]": "row 0 has 3 entries",
+    "[[0,1,0],[1,0,1],[0,1,0]]": "looks like a matrix of 0 and 1",
+    "[[-1,1,1],[-1,-1,1],[1,1,-1]]": "linked in one direction only",
+    "[[0,1]": "the file ends in the middle",
+    "[[0,99999]]": "a link joins two different chips",
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_file_that_holds_no_links_is_refused(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "links"
+    path.write_text(text)
+
+    with pytest.raises(RankTableError, match=BAD[text]):
+        find_topology(str(path))
+
+
+def test_name_that_is_neither_built_in_nor_a_file_is_refused() -> None:
+    with pytest.raises(RankTableError, match="one of: sophgo-8"):
+        find_topology("sophgo-9")
+
+
+def test_chip_that_the_topology_lacks_is_named() -> None:
+    data = (
+        b'{"version":"1.0","node_list":[{"device_list":[{"device_id":"8","rank":"0"},'
+        b'{"device_id":"0","rank":"1"}]}]}'
+    )
+    report = check(data, topology="sophgo-8")
+
+    assert [d.message for d in report.diagnostics] == [
+        "chip 8 of device 0 of node 0 does not exist: the host has 8 chips"
+    ]

