@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ranktable
+from ranktable.cluster.device_list import parse_address_list, parse_device_list
+from ranktable.cluster.nested_list import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -158,16 +160,23 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("argument", REFUSED, ids=lambda text: text[:20])
+def test_unusable_chips_are_refused(argument: str) -> None:
+    with pytest.raises(ArgumentError) as raised:
+        parse_device_list(argument)
+
+    assert REFUSED[argument] in raised.value.reason
+
+
+@pytest.mark.parametrize("argument", ["", "[[]]", "[[0,0]]", "[[-1,99]]", "['01']"])
 @pytest.mark.parametrize("program", [DROP_IN, "ranktable"])
-def test_unusable_chips_are_refused_and_nothing_is_written(
+def test_command_refuses_unusable_chips_and_writes_nothing(
     program: str, argument: str, run: Callable[..., Outcome], tmp_path: Path
 ) -> None:
     command = ["gen"] if program == "ranktable" else []
     done = run(program, *command, "--device_id", argument)
 
-    assert done.status == 2
+    assert (done.status, done.out) == (2, "")
     assert REFUSED[argument] in done.err.splitlines()[0]
-    assert done.out == ""
     assert list(tmp_path.iterdir()) == []
 
 
@@ -179,23 +188,24 @@ def test_refusal_shows_the_place(run: Callable[..., Outcome]) -> None:
 
 @pytest.mark.parametrize(
     "addresses",
-    [
-        "",
-        "abc",
-        "[['10.0.0.1']]",
-        "[['10.0.0.1','x']]",
-        "[[1,2]]",
-        "['10.0.0.1','::1']",
-    ],
+    ["", "abc", "[['10.0.0.1']]", "[['10.0.0.1','x']]", "[[1,2]]", "[['::1',['::1']]]"],
 )
+def test_unusable_addresses_are_refused(addresses: str) -> None:
+    with pytest.raises(ArgumentError):
+        parse_address_list(addresses, [2])
+
+
 @pytest.mark.parametrize("program", [DROP_IN, "ranktable"])
-def test_unusable_addresses_are_refused(
-    program: str, addresses: str, run: Callable[..., Outcome], tmp_path: Path
+def test_command_refuses_unusable_addresses_and_writes_nothing(
+    program: str, run: Callable[..., Outcome], tmp_path: Path
 ) -> None:
     command = ["gen"] if program == "ranktable" else []
-    done = run(program, *command, "--device_id", "[[0,1]]", "--device_ip", addresses)
+    done = run(
+        program, *command, "--device_id", "[[0,1]]", "--device_ip", "[['10.0.0.1']]"
+    )
 
     assert done.status == 2
+    assert "node 0 has 2 chips and 1 addresses" in done.err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.torch
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "all_reduce.py"
+TORCHRUN = str(Path(sys.executable).parent / "torchrun")
 TIMEOUT_S = 120
 ORDER = [3, 1, 0, 2, 7, 6, 5, 4]
 HEAD = """
@@ -57,7 +58,7 @@ def write_table(folder: Path, chips: Sequence[Sequence[int]]) -> str:
 def torchrun(
     script: Path, nproc: int, *options: str, **env: str
 ) -> subprocess.CompletedProcess[str]:
-    command = [Path(sys.executable).parent / "torchrun", "--nproc-per-node", str(nproc)]
+    command = [TORCHRUN, "--nproc-per-node", str(nproc)]
     if not options:
         command.append("--standalone")
     return subprocess.run(  # noqa: S603 - torch's own launcher
@@ -131,7 +132,7 @@ def test_two_nodes_are_two_agents(tmp_path: Path) -> None:
     table = write_table(tmp_path, [[3, 1], [0, 2]])
     port = str(free_port())
     options = ["--nnodes", "2", "--master-addr", "127.0.0.1", "--master-port", port]
-    command = [Path(sys.executable).parent / "torchrun", "--nproc-per-node", "2"]
+    command = [TORCHRUN, "--nproc-per-node", "2"]
     agents = [
         subprocess.Popen(  # noqa: S603 - torch's own launcher
             [*command, *options, "--node-rank", str(node), EXAMPLE],

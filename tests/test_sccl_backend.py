@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +18,7 @@ from ranktable.runtime.backends.sccl import package_owner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 # A torch_tpu that writes down what it is asked, as SOPHGO's since July 2025 (with
 # map_local_rank_to_device_idx) or before. The tensor device is the CPU.

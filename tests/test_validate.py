@@ -375,3 +375,38 @@ def test_completion_is_offered(run: Callable[..., Outcome]) -> None:
     )  # fmt: skip
 
     assert done.out.split() == ["validate"]
+
+
+def test_chip_map_that_contradicts_the_table_is_named(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    (tmp_path / "t.json").write_bytes(GOOD)
+    env = {"RANK_TABLE_FILE": "t.json"}
+    agreeing = run("ranktable", "validate", env={**env, "CHIP_MAP": "4,5"})
+    other = run("ranktable", "validate", env={**env, "CHIP_MAP": "5,4"})
+    no_list = run("ranktable", "validate", env={**env, "CHIP_MAP": "4;5"})
+    of_a_file = run("ranktable", "validate", "t.json", env={"CHIP_MAP": "5,4"})
+
+    assert [done.status for done in (agreeing, other, no_list, of_a_file)] == [
+        0,
+        1,
+        1,
+        0,
+    ]
+    assert "RT305] CHIP_MAP is '5,4'" in other.out
+    assert "RT302] CHIP_MAP is '4;5'" in no_list.out
+
+
+def test_facts_have_a_form_for_programs(run: Callable[..., Outcome]) -> None:
+    (page,) = json.loads(run("ranktable", "explain", "RT202", "--format", "json").out)
+    (digest,) = json.loads(
+        run("ranktable", "digest", "-", "--format", "json", given=GOOD).out
+    )
+    (found,) = json.loads(
+        run("ranktable", "validate", "-", "--readers", "--format", "json",
+            given=GOOD).out
+    )  # fmt: skip
+
+    assert (page["code"], page["severity"]) == ("RT202", "error")
+    assert digest == {"file": "<stdin>", "digest": ranktable.loads(GOOD).digest()}
+    assert found["readers"][0]["outcomes"] == {"0": "4", "1": "5"}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 import typer
 
 from ranktable.cli.files import FILE_HELP, sound_table
-from ranktable.cli.output import write
+from ranktable.cli.output import Form, write
 from ranktable.schema.wording import printable
 
 
@@ -15,6 +16,9 @@ def digest(
     files: Annotated[
         list[str] | None, typer.Argument(metavar="FILE", help=FILE_HELP)
     ] = None,
+    format: Annotated[  # noqa: A002 - the name of the option
+        Form, typer.Option(help="Form of the output.")
+    ] = Form.TEXT,
 ) -> None:
     """Print the SHA-256 of what a table says, whatever its formatting.
 
@@ -23,6 +27,11 @@ def digest(
 
     Example: ranktable digest sccl_rank_table.json
     """
+    found = []
     for file in files or (None,):
         name, table = sound_table(file)
-        write([f"{table.digest()}  {printable(name)}\n"])
+        found.append({"file": name, "digest": table.digest()})
+    if format is Form.JSON:
+        write([json.dumps(found, indent=2) + "\n"])
+    else:
+        write(f"{item['digest']}  {printable(item['file'])}\n" for item in found)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ranktable.cli.failure import CommandError
-from ranktable.cli.output import COLOR_HELP, Color, style, write
+from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
 from ranktable.report.style import Style
 
 if TYPE_CHECKING:
@@ -27,6 +29,9 @@ def explain(
             help="A code such as RT202, its name, or a message of a vendor's library.",
         ),
     ] = None,
+    format: Annotated[  # noqa: A002 - the name of the option
+        Form, typer.Option(help="Form of the output.")
+    ] = Form.TEXT,
     color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
 ) -> None:
     """Explain a diagnostic: why it matters, what the vendor does, what to do.
@@ -36,16 +41,19 @@ def explain(
     Example: ranktable explain RT202
     """
     rules = _all_rules()
+    found = list(rules) if code is None else _find(code, rules)
+    if not found:
+        raise CommandError(
+            f"nothing is known about {code!r}; ranktable explain lists every code"
+        )
+    if format is Form.JSON:
+        write([json.dumps([_data(rule) for rule in found], indent=2) + "\n"])
+        return
     if code is None:
         write(
             f"{rule.code}  {rule.severity.value:<8} {rule.summary}\n" for rule in rules
         )
         return
-    found = _find(code, rules)
-    if not found:
-        raise CommandError(
-            f"nothing is known about {code!r}; ranktable explain lists every code"
-        )
     look = style(color)
     if len(found) > 1:
         write([f"{code!r} is met with {len(found)} defects:\n\n"])
@@ -76,6 +84,21 @@ def _find(text: str, rules: tuple[Rule, ...]) -> list[Rule]:
     ]
 
 
+def _data(rule: Rule) -> dict[str, object]:
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "severity": rule.severity.value,
+        "summary": rule.summary,
+        "why": rule.why,
+        "fix": rule.fix,
+        "readers": dict(rule.readers),
+        "seen_as": list(rule.seen_as),
+        "bad": None if rule.bad is None else rule.bad.decode("utf-8", "replace"),
+        "good": None if rule.good is None else rule.good.decode("utf-8", "replace"),
+    }
+
+
 def _page(rule: Rule, look: Style) -> Iterator[str]:
     title = look.mark(f"{rule.code} {rule.name}", "bold")
     kind = look.mark(rule.severity.value, rule.severity.value)
@@ -99,11 +122,10 @@ def _examples(rule: Rule, look: Style) -> Iterator[str]:
     from ranktable.schema.check import check  # noqa: PLC0415
 
     report = check(rule.bad, file="bad.json", topology=rule.options.get("topology"))
+    wanted = tuple(d for d in report.diagnostics if d.code == rule.code)
+    report = replace(report, diagnostics=wanted, totals={rule.code: len(wanted)})
     options = "".join(f" --{key} {value}" for key, value in rule.options.items())
     yield f"\n{look.mark('Bad', 'bold')}: ranktable validate{options} bad.json\n\n"
-    wanted = [d for d in report.diagnostics if d.code == rule.code]
-    report.diagnostics = tuple(wanted)
-    report.totals = {rule.code: len(wanted)}
     shown = "".join(render_full([report], Style(look.is_coloured, _WIDTH)))
     yield textwrap.indent(shown.rpartition("\n\n")[0], "  ") + "\n"
     yield f"\n{look.mark('Good', 'bold')}\n"

@@ -24,6 +24,13 @@ class Color(str, Enum):
     NEVER = "never"
 
 
+class Form(str, Enum):
+    """Forms of the facts that a command prints."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 COLOR_HELP = "When to use colour; NO_COLOR and FORCE_COLOR are honoured too."
 
 

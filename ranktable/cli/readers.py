@@ -38,6 +38,25 @@ def show_readers(report: Report, look: Style) -> Iterator[str]:
         yield f"  ranks {MAX_RANKS} to {size - 1} are not shown\n"
 
 
+def readers_data(report: Report) -> dict[str, object]:
+    """Return what each reader would give each rank of a file, as plain data."""
+    from ranktable.schema.readers.readers import readings  # noqa: PLC0415 - rare
+
+    size = report.columns.num_devices if report.columns else 1
+    found = readings(report.data or b"", range(max(1, size)))
+    return {
+        "file": report.file,
+        "readers": [
+            {
+                "reader": reading.reader,
+                "title": reading.title,
+                "outcomes": {str(rank): text for rank, text in reading.outcomes},
+            }
+            for reading in found
+        ],
+    }
+
+
 def _grouped(outcomes: tuple[tuple[int, str], ...]) -> Iterator[tuple[str, str]]:
     """Yield runs of ranks with one outcome."""
     start = 0

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ranktable.cli.failure import CommandError
 from ranktable.cli.files import FILE_HELP, sound_table
-from ranktable.cli.output import COLOR_HELP, Color, style, write
+from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
 from ranktable.schema.wording import counted, printable
 
 if TYPE_CHECKING:
@@ -18,13 +17,6 @@ if TYPE_CHECKING:
 
     from ranktable.report.style import Style
     from ranktable.schema.model import Device, Node, RankTable
-
-
-class Form(str, Enum):
-    """Forms of the output."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 def show(

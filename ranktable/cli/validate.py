@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
@@ -85,19 +87,39 @@ def validate(
     if fix and not diff and STANDARD_INPUT in names:
         raise CommandError("standard input cannot be repaired in place; use --diff")
     reports = [check_file(name, options) for name in names]
+    if not files:
+        reports = [_with_environment(report) for report in reports]
     if diff:
         for report in reports:
             _show_diff(report, color)
     elif fix:
         reports = [_fix(report, options) for report in reports]
     if readers:
-        from ranktable.cli.readers import show_readers  # noqa: PLC0415 - rare
-
-        for report in reports:
-            write(show_readers(report, style(color)))
+        _show_readers(reports, format, color)
     if not (diff or readers):
         _render(reports, format, color)
     raise typer.Exit(_status(reports, strict=strict))
+
+
+def _with_environment(report: Report) -> Report:
+    """Return the report of ``$RANK_TABLE_FILE`` with what ``CHIP_MAP`` adds to it."""
+    from ranktable.runtime import chip_map  # noqa: PLC0415 - not for --help
+    from ranktable.runtime.errors import LaunchEnvironmentError  # noqa: PLC0415
+    from ranktable.runtime.rules import RULES  # noqa: PLC0415
+    from ranktable.schema.check import with_finding  # noqa: PLC0415
+
+    table = report.table
+    if table is None:
+        return report
+    try:
+        chip_map.refuse_contradiction(
+            os.environ,
+            *(table.local_chip_map(node) for node in range(len(table.nodes))),
+        )
+    except LaunchEnvironmentError as error:
+        rule = next(rule for rule in RULES if rule.code == error.code)
+        return with_finding(report, rule.finding(None, error.message))
+    return report
 
 
 def _options(
@@ -113,6 +135,19 @@ def _options(
     )
 
 
+def _show_readers(reports: list[Report], form: Form | None, color: Color) -> None:
+    from ranktable.cli.readers import readers_data, show_readers  # noqa: PLC0415
+
+    if form is Form.JSON:
+        data = [readers_data(report) for report in reports if report.data is not None]
+        write([json.dumps(data, indent=2) + "\n"])
+    elif form in (None, Form.FULL, Form.CONCISE):
+        for report in reports:
+            write(show_readers(report, style(color)))
+    else:
+        raise CommandError(f"--readers has no form {form.value}; it has full and json")
+
+
 def _render(reports: list[Report], form: Form | None, color: Color) -> None:
     from ranktable.report.renderers import RENDERERS  # noqa: PLC0415 - not for --help
 
@@ -122,11 +157,14 @@ def _render(reports: list[Report], form: Form | None, color: Color) -> None:
 
 
 def _status(reports: list[Report], *, strict: bool) -> int:
+    from ranktable.schema.diagnostic import Severity  # noqa: PLC0415 - not for --help
+
     if any(report.is_unreadable for report in reports):
         return COULD_NOT_JUDGE
-    if all(report.ok and not (strict and report.warnings) for report in reports):
-        return 0
-    return DEFECTS_FOUND
+    for report in reports:
+        if not report.ok or (strict and report.count(Severity.WARNING)):
+            return DEFECTS_FOUND
+    return 0
 
 
 def _show_diff(report: Report, color: Color) -> None:

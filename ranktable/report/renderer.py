@@ -25,13 +25,9 @@ class Renderer(Protocol):
 
 def severities(reports: Sequence[Report]) -> Counter[Severity]:
     """Return how many errors, warnings and notes there are, shown or not."""
-    # The catalogue is the one home of a code's severity.
-    from ranktable.schema.rules.catalogue import severity_of  # noqa: PLC0415
-
     found: Counter[Severity] = Counter()
     for report in reports:
-        for code, count in report.totals.items():
-            found[severity_of(code)] += count
+        found.update(report.by_severity)
     return found
 
 

@@ -27,10 +27,8 @@ _SCHEMA = (
 
 def render_sarif(reports: Sequence[Report], _style: Style) -> Iterator[str]:
     """Yield one log with one run: the rules that were broken and the results."""
-    from ranktable.schema.rules.catalogue import RULES  # noqa: PLC0415 - by name below
-
-    broken = {code for report in reports for code in report.totals}
-    rules = [rule for rule in RULES if rule.code in broken]
+    broken = {f.rule.code: f.rule for report in reports for f in report.findings}
+    rules = [broken[code] for code in sorted(broken)]
     index = {rule.code: place for place, rule in enumerate(rules)}
     results = [
         _result(diagnostic, index)

@@ -35,17 +35,26 @@ def read_chip_map(env: Mapping[str, str]) -> list[int] | None:
     return list(map(int, parts))
 
 
-def refuse_contradiction(env: Mapping[str, str], local_chip_map: Sequence[int]) -> None:
+def refuse_contradiction(
+    env: Mapping[str, str], *local_chip_maps: Sequence[int]
+) -> None:
     """Raise unless ``CHIP_MAP`` is unset or what the table says of this node.
+
+    Args:
+        env: The environment.
+        local_chip_maps: The chips of this node by local rank; or, when it is not known
+            which node this is, those of every node.
 
     Raises:
         ConflictingVariablesError: It names other chips, or in another order.
         InvalidVariableError: It is no list of chips.
     """
     found = read_chip_map(env)
-    if found is None or found == list(local_chip_map):
+    if found is None or found in map(list, local_chip_maps):
         return
-    wanted = ",".join(map(str, local_chip_map))
+    wanted = ",".join(map(str, local_chip_maps[0]))
+    if len(local_chip_maps) > 1:
+        wanted += " (node 0)"
     raise ConflictingVariablesError(
         "RT305",
         f"{VARIABLE} is {env[VARIABLE]!r}, but the rank table gives this node the "

@@ -13,6 +13,7 @@ class LaunchEnvironmentError(ValueError):
 
     Attributes:
         code: The RT3xx that ``ranktable explain`` documents.
+        message: What is wrong, without the code.
         variables: The variables that were read, with their values; None when unset.
     """
 
@@ -22,6 +23,7 @@ class LaunchEnvironmentError(ValueError):
         """Keep the parts."""
         super().__init__(f"{code} {message}")
         self.code = code
+        self.message = message
         self.variables = dict(variables)
 
 

@@ -189,8 +189,10 @@ def _table(
 ) -> RankTable | None:
     from ranktable.schema.check import load  # noqa: PLC0415 - with the model
     from ranktable.schema.model import RankTable  # noqa: PLC0415
+    from ranktable.schema.writing import dumps  # noqa: PLC0415
 
     if isinstance(table, RankTable):
+        dumps(table)  # refuses one that was made by hand and is not sound
         return table
     if table is not None:
         return load(table)

@@ -90,6 +90,25 @@ def meet(
     Raises:
         BootstrapError: A rank did not come (RT404), or holds another map (RT405).
     """
+    try:
+        _meet(store, rank, world_size, chip_map, time_s)
+    except BootstrapError:
+        raise
+    except RuntimeError as error:  # torch's errors of the network are RuntimeErrors
+        raise BootstrapError(
+            "RT404",
+            f"rank {rank} lost the store of the job, so its host has gone: "
+            f"{str(error).splitlines()[0]}",
+        ) from error
+
+
+def _meet(
+    store: Store,
+    rank: int,
+    world_size: int,
+    chip_map: Sequence[int] | None,
+    time_s: float,
+) -> None:
     end = time.monotonic() + time_s
     digest = hashlib.sha256(repr(chip_map).encode()).hexdigest()
     store.set(f"here/{rank}", digest)
@@ -100,18 +119,18 @@ def meet(
     if store.get("here/0").decode() != digest:
         # Everybody learns of it, so that no one is left waiting in a collective.
         store.set("disagree", str(rank))
-        _leave(store, world_size)
-        raise _other_map(rank)
-    _leave(store, world_size)
+    if store.add("compared", 1) == world_size:
+        store.set("left", "yes")
     if not _wait(store, "left", end):
         raise _missing(store, rank, world_size, time_s)
     if store.check(["disagree"]):
-        raise _other_map(int(store.get("disagree")))
-
-
-def _leave(store: Store, world_size: int) -> None:
-    if store.add("compared", 1) == world_size:
-        store.set("left", "yes")
+        other = int(store.get("disagree"))
+        raise BootstrapError(
+            "RT405",
+            f"rank {other} holds another chip_map than rank 0; compare the tables with "
+            "ranktable digest",
+            (other,),
+        )
 
 
 def _wait(store: Store, key: str, end: float) -> bool:
@@ -137,13 +156,4 @@ def _missing(store: Store, rank: int, world_size: int, time_s: float) -> Bootstr
         f"after {time_s:g} s {len(absent)} of {world_size} ranks have not come: "
         f"{folded(absent)} (seen by rank {rank})",
         tuple(absent),
-    )
-
-
-def _other_map(rank: int) -> BootstrapError:
-    return BootstrapError(
-        "RT405",
-        f"rank {rank} holds another chip_map than rank 0; compare the tables with "
-        "ranktable digest",
-        (rank,),
     )

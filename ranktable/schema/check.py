@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,7 @@ IN_MEMORY = "<string>"
 """Name of a table that was given as bytes."""
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """What a check found.
 
@@ -52,8 +52,7 @@ class Report:
         text: The text that was judged, None when it could not be read.
         findings: The findings behind the diagnostics, in the same order.
         columns: The table as far as it was readable.
-        errors: Number of errors.
-        warnings: Number of warnings.
+        by_severity: Number of defects of each severity, shown or not.
     """
 
     file: str
@@ -64,8 +63,7 @@ class Report:
     text: str | None = field(default=None, repr=False)
     findings: tuple[Finding, ...] = field(default=(), repr=False)
     columns: Columns | None = field(default=None, repr=False)
-    errors: int = 0
-    warnings: int = 0
+    by_severity: Mapping[Severity, int] = field(default_factory=dict)
 
     @property
     def is_unreadable(self) -> bool:
@@ -75,7 +73,11 @@ class Report:
     @property
     def ok(self) -> bool:
         """Whether the table is sound: there may be warnings and notes, no error."""
-        return self.errors == 0
+        return self.count(Severity.ERROR) == 0
+
+    def count(self, severity: Severity) -> int:
+        """Return the number of defects of a severity, shown or not."""
+        return self.by_severity.get(severity, 0)
 
     @cached_property
     def table(self) -> RankTable | None:
@@ -205,9 +207,7 @@ def _topology(topology: Topology | str | None) -> Topology | None:
 
 def check_bytes(data: bytes, options: Options, *, file: str) -> Report:
     """Judge the bytes of a table."""
-    report = _check_bytes(data, options, file)
-    report.data = data
-    return report
+    return replace(_check_bytes(data, options, file), data=data)
 
 
 def _check_bytes(data: bytes, options: Options, file: str) -> Report:
@@ -278,8 +278,7 @@ def _report(
         format=columns.format.name if columns else None,
         text=text,
         columns=columns,
-        errors=weights[Severity.ERROR],
-        warnings=weights[Severity.WARNING],
+        by_severity=dict(weights),
     )
 
 
@@ -331,6 +330,20 @@ def loads(data: bytes | str) -> RankTable:
     """
     return sound_table(
         check(data.encode(errors="surrogatepass") if isinstance(data, str) else data)
+    )
+
+
+def with_finding(report: Report, finding: Finding) -> Report:
+    """Return a report with one more finding, about the file as a whole."""
+    code = finding.rule.code
+    pairs = _placed([finding], report.text, report.file)
+    severity = finding.rule.severity
+    return replace(
+        report,
+        findings=(*(finding for finding, _ in pairs), *report.findings),
+        diagnostics=(*(item for _, item in pairs), *report.diagnostics),
+        totals=dict(sorted({**report.totals, code: 1}.items())),
+        by_severity={**report.by_severity, severity: report.count(severity) + 1},
     )
 
 

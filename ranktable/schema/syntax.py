@@ -208,11 +208,11 @@ def explain_syntax(text: str, error: json.JSONDecodeError) -> Finding:
     the parser expected; this looks at what is there instead.
     """
     at = error.pos
-    if not error.msg.startswith("Invalid control character"):
-        while at < len(text) and text[at] in " \t\r\n":
-            at += 1
-    if at >= len(text) or error.msg.startswith("Unterminated string"):
+    rest = text[at:].lstrip(" \t\r\n")
+    if not rest or error.msg.startswith("Unterminated string"):
         return _truncated(text)
+    if not error.msg.startswith("Invalid control character"):
+        at = len(text) - len(rest)  # the first character that is not blank
     before = text[:at].rstrip(" \t\r\n")
     here = Spot(span=(at, at + 1))
     if text[at] == "'" or _PYTHON_WORD.match(text, at):

@@ -16,7 +16,6 @@ from ranktable.schema.rules import (
 )
 
 if TYPE_CHECKING:
-    from ranktable.schema.diagnostic import Severity
     from ranktable.schema.rules.rule import Rule
 
 RULES: tuple[Rule, ...] = (
@@ -29,10 +28,3 @@ RULES: tuple[Rule, ...] = (
     *nodes.RULES,
     *placement.RULES,
 )
-
-_BY_CODE = {rule.code: rule for rule in RULES}
-
-
-def severity_of(code: str) -> Severity:
-    """Return the severity of a code."""
-    return _BY_CODE[code].severity
