@@ -55,7 +55,8 @@ bench: $(VENV)/base
 
 ## golden: rewrite the expected outputs, to be read in review
 golden: $(VENV)/base
-	$(BIN)/python -m pytest -q tests/test_golden.py --update-golden
+	$(BIN)/python -m pytest -q -m 'not torch' tests/test_golden.py tests/test_docs.py \
+		--update-golden
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -255,7 +255,7 @@ def test_the_reader_of_2024_compares_counts_and_addresses(
 
 
 def test_readings_give_every_reader_in_its_order_ours_first() -> None:
-    data = one_node(device(4, 0), device(5, 1))
+    data = one_node('{"device_id":"4","rank":"0"}', '{"device_id":"5","rank":"1"}')
 
     found = readings(data, [1, 2])
 

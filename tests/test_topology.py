@@ -99,8 +99,8 @@ def test_name_that_is_neither_built_in_nor_a_file_is_refused() -> None:
 
 def test_chip_that_the_topology_lacks_is_named() -> None:
     data = (
-        b'{"version":"1.0","node_list":[{"device_list":[{"device_id":"8","rank":"0"},'
-        b'{"device_id":"0","rank":"1"}]}]}'
+        b'{"version":"1.0","node_list":[{"device_list":[{"device_id":"8","rank":"0",'
+        b'"world_rank":"0"}]}]}'
     )
     report = check(data, topology="sophgo-8")
 

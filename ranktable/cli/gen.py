@@ -40,7 +40,8 @@ def gen(
         ),
     ] = None,
     emulator: Annotated[
-        bool, typer.Option(help="The addresses are those of emulated devices.")
+        bool,
+        typer.Option("--emulator", help="The addresses are those of emulated devices."),
     ] = False,
     ring: Annotated[
         str | None,
@@ -59,13 +60,14 @@ def gen(
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option(help="Replace a file that holds a different table.")
+        bool,
+        typer.Option("--force", help="Replace a file that holds a different table."),
     ] = False,
 ) -> None:
     """Generate a rank table.
 
-    The table names each rank twice, as rank and as world_rank, so that every reader
-    of the vendor accepts it. Nothing is written when something is wrong.
+    Each rank stands twice, as rank and as world_rank, so that both readers of the
+    vendor find it. Nothing is written when something is wrong.
 
     Example: ranktable gen --device-id '[[0..7]]' --ring sophgo-8
     """
@@ -74,6 +76,7 @@ def gen(
     table = _table(device_id, device_ip, ring, is_emulated=emulator)
     data = dumps(table)
     name = output or os.environ.get(VARIABLE) or DEFAULT_FILE
+    _warn(data, ring)
     if name == "-":
         write([data.decode()])
         return
@@ -81,6 +84,17 @@ def gen(
     nodes = counted(len(table.nodes), "node")
     ranks = counted(table.world_size, "rank")
     sys.stderr.write(f"{done} {printable(name)}: {nodes}, {ranks}\n")
+
+
+def _warn(data: bytes, ring: str | None) -> None:
+    """Say on standard error what ``validate`` will note about the table."""
+    from ranktable.schema.check import check  # noqa: PLC0415 - not for --help
+
+    for diagnostic in check(data, topology=ring, limit=1).diagnostics:
+        severity = diagnostic.severity.value
+        sys.stderr.write(f"{severity}[{diagnostic.code}]: {diagnostic.message}\n")
+        if diagnostic.hint is not None:
+            sys.stderr.write(f"help: {diagnostic.hint}\n")
 
 
 def _table(
@@ -125,7 +139,9 @@ def _write(name: str, table: RankTable, data: bytes, *, force: bool) -> str:
         there = check(path).table
         if there is None or there.digest() != table.digest():
             what = "a different table" if there else "something else"
-            raise CommandError(f"{name} holds {what}; --force replaces it")
+            raise CommandError(
+                f"{name} holds {what}; --force replaces it, --output names another"
+            )
     if not path.parent.is_dir():
         raise CommandError(f"the folder {path.parent} does not exist; create it first")
     replace_file(name, data)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ranktable.cli.failure import CommandError
 from ranktable.cli.output import write
 
 
@@ -22,9 +23,11 @@ def schema(
     Example: ranktable schema > sccl-1.0.schema.json
     """
     from ranktable.schema.contract import schema_text  # noqa: PLC0415 - not for --help
-    from ranktable.schema.formats.recognise import by_name  # noqa: PLC0415
+    from ranktable.schema.formats.recognise import FORMATS  # noqa: PLC0415
 
-    name = format_version
-    if not name.startswith("sccl-"):
-        name = f"sccl-{name}"
-    write([schema_text(by_name(name).name).decode()])
+    for format_ in FORMATS:
+        if format_version in (format_.name, format_.name.removeprefix("sccl-")):
+            write([schema_text(format_.name).decode()])
+            return
+    known = ", ".join(format_.name for format_ in FORMATS)
+    raise CommandError(f"there is no format {format_version!r}; there are: {known}")

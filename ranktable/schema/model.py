@@ -35,6 +35,10 @@ class Device(Struct, frozen=True, kw_only=True):
     extra: dict[str, object] = {}
     layout: Layout | None = None
 
+    def __repr__(self) -> str:
+        """Return rank and chip; how the device is spelt concerns the writer alone."""
+        return f"Device(rank={self.rank}, device_id={self.device_id})"
+
 
 class Node(Struct, frozen=True, kw_only=True):
     """One host and its devices, in the order of their ranks.
@@ -50,6 +54,10 @@ class Node(Struct, frozen=True, kw_only=True):
     host: str | None = None
     extra: dict[str, object] = {}
     layout: Layout | None = None
+
+    def __repr__(self) -> str:
+        """Return the host and the devices."""
+        return f"Node(host={self.host!r}, devices={self.devices!r})"
 
 
 class RankTable(Struct, frozen=True, kw_only=True, dict=True):
@@ -68,6 +76,13 @@ class RankTable(Struct, frozen=True, kw_only=True, dict=True):
     format: str = "sccl-1.0"
     extra: dict[str, object] = {}
     layout: Layout | None = None
+
+    def __repr__(self) -> str:
+        """Return the size; ``ranktable show`` prints what is in it."""
+        return (
+            f"RankTable(format={self.format!r}, num_nodes={len(self.nodes)}, "
+            f"world_size={self.world_size})"
+        )
 
     @property
     def world_size(self) -> int:

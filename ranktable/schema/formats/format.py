@@ -34,6 +34,8 @@ class Format:
         node_keys: Other keys of a node, kept as they are.
         count_key: Key that repeats the number of nodes.
         blank_address: Whether an empty string means "no address".
+        reader_keys: Keys of the rank that a reader needs each; a device should have
+            all of them.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Format:
     node_keys: tuple[str, ...]
     count_key: str | None
     blank_address: bool
+    reader_keys: tuple[str, ...] = ()
     rank_keys: tuple[str, ...] = ("rank", "world_rank", "rank_id")
     address_keys: tuple[str, ...] = ("device_ip", "device_ip_emulator")
 
@@ -186,6 +189,7 @@ class DocumentReader:
             plan = plans.get(keys)
             if plan is None:
                 plan = plans[keys] = _Plan(self.format, keys)
+                self._note_reader_keys((*path, place), plan)
             chip = local = None
             if plan.has_chip:
                 chip = plain_number(device["device_id"])
@@ -203,6 +207,21 @@ class DocumentReader:
             add_rank(rank)
             add_local(local)
             add_address(self._address((*path, place), device, plan))
+
+    def _note_reader_keys(self, path: Path, plan: _Plan) -> None:
+        """Note, once for each set of keys, that a reader would miss one."""
+        wanted = self.format.reader_keys
+        lacking = [key for key in wanted if key not in plan.keys]
+        if lacking and plan.rank_keys:
+            self.found.append(
+                rules.ONE_READER_ONLY.finding(
+                    Spot(path),
+                    f"device {path[-1]} of node {path[1]} has {plan.rank_keys[0]} but "
+                    f"no {' and no '.join(lacking)}, which a reader of the vendor "
+                    "needs",
+                    hint="ranktable gen writes both",
+                )
+            )
 
     def _rank(self, plan: _Plan, device: dict[str, object]) -> int | None:
         """Return the rank when every key that gives it agrees."""

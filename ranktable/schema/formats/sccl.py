@@ -23,4 +23,5 @@ SCCL = Format(
     node_keys=(),
     count_key=None,
     blank_address=False,
+    reader_keys=("rank", "world_rank"),
 )

@@ -157,41 +157,43 @@ def check_rings(columns: Columns, topology: Topology | None) -> Iterator[Finding
             continue  # most nodes of a cluster use the same chips
         judged.add(device_ids)
         order = _rank_order(columns, start, end)
-        if len(set(order)) == end - start:  # else unreadable or repeated: reported
+        if len({columns.device_ids[index] for index in order}) == end - start:
             yield from _judge(columns, node, order, topology)
 
 
 def _judge(
-    columns: Columns, node: int, order: tuple[int, ...], topology: Topology | None
+    columns: Columns, node: int, order: list[int], topology: Topology | None
 ) -> Iterator[Finding]:
-    spot = columns.devices_spot(node)
+    """Judge one node, whose devices are given in rank order."""
     box = topology or SOPHGO_8
-    if topology is None and len(order) > 1 and len(order) % 2:
+    chips = [chip for index in order if (chip := columns.device_ids[index]) is not None]
+    if topology is None and len(chips) > 1 and len(chips) % 2:
         yield ODD_RING.finding(
-            spot,
-            f"node {node} has {len(order)} chips; no ring of that many is published",
+            columns.devices_spot(node),
+            f"node {node} has {len(chips)} chips; no ring of that many is published",
             hint="use an even number of chips, or check with --topology",
         )
-    elif all(0 <= chip < box.num_chips for chip in order):
-        broken = box.broken_links(order)
+    elif all(0 <= chip < box.num_chips for chip in chips):
+        broken = box.broken_links(chips)
         if broken:
-            yield _no_ring(spot, node, order, broken, box, known=topology is not None)
+            yield _no_ring(columns, node, order, broken, box, known=bool(topology))
 
 
-def _rank_order(columns: Columns, start: int, end: int) -> tuple[int, ...]:
-    ranks, device_ids = columns.ranks[start:end], columns.device_ids[start:end]
-    pairs = [
-        (rank, chip)
-        for rank, chip in zip(ranks, device_ids, strict=True)
-        if rank is not None and chip is not None
+def _rank_order(columns: Columns, start: int, end: int) -> list[int]:
+    """Return the devices of a node by rank, without those that are unreadable."""
+    readable = [
+        (rank, index)
+        for index in range(start, end)
+        if (rank := columns.ranks[index]) is not None
+        and columns.device_ids[index] is not None
     ]
-    return tuple(chip for _, chip in sorted(pairs))
+    return [index for _, index in sorted(readable)]
 
 
 def _no_ring(  # noqa: PLR0913 - one sentence needs them all
-    spot: Spot,
+    columns: Columns,
     node: int,
-    order: tuple[int, ...],
+    order: list[int],
     broken: list[tuple[int, int]],
     box: Topology,
     *,
@@ -199,23 +201,32 @@ def _no_ring(  # noqa: PLR0913 - one sentence needs them all
 ) -> Finding:
     pairs = ", ".join(f"{a}-{b}" for a, b in broken[:4])
     more = ", ..." if len(broken) > 4 else ""  # noqa: PLR2004 - shown above
+    chips = [chip for index in order if (chip := columns.device_ids[index]) is not None]
     message = (
-        f"the chips {_listed(order)} of node {node} are no ring"
+        f"the chips {_listed(chips)} of node {node} are no ring"
         f"{'' if known else ' on the published box'}: {box.name} has no link "
         f"{pairs}{more}"
     )
     rule = NOT_A_RING if known else RING_NOT_KNOWN
-    hint = suggest(order, box)
+    hint = suggest(chips, box)
     if not known:
         hint = f"{hint}; if the host is linked like this, check with --topology"
-    return rule.finding(spot, message, hint=hint)
+    # The chip after the first missing link, and the one before it.
+    first, second = (order[chips.index(chip)] for chip in broken[0])
+    return rule.finding(
+        columns.device_id_spot(second),
+        message,
+        hint=hint,
+        related=(columns.device_id_spot(first, label="not linked with"),),
+    )
 
 
 def suggest(order: Sequence[int], box: Topology) -> str:
     """Return a hint with the legal orders of these chips, or of as many others."""
     rings = box.rings(sorted(order))
     if rings:
-        return "legal: " + " or ".join(map(_listed, rings)) + " (rotated or reversed)"
+        legal = " or ".join(map(_listed, rings))
+        return f"a ring is {legal}, begun anywhere and in either direction"
     others = box.rings_of_size(len(order))
     if others:
         return f"rings of {len(order)} are: " + " or ".join(map(_listed, others))

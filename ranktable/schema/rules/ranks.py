@@ -41,8 +41,10 @@ DUPLICATE_RANK = Rule(
     ),
     fix="Give one of the two the rank that is free.",
     readers={
-        "torch_tpu": "takes the last node that has it",
-        "SCCL": "takes the first device that has it; the two libraries disagree",
+        "torch_tpu": "takes the last node that has it; the rank that nobody has gets "
+        "[] and an IndexError",
+        "SCCL": "takes the first device that has it; the rank that nobody has gets "
+        "chip -1, silently",
     },
     seen_as=("EI0014", "EI0004", "rank_id is repeat", "wait timeout"),
     bad=one_node(device(0, 0), device(1, 0)),

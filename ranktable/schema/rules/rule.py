@@ -77,7 +77,7 @@ def chips(*device_ids: int) -> bytes:
 
 def device(device_id: int | str, rank: int | str) -> str:
     """Return an example: one device."""
-    return f'{{"device_id":"{device_id}","rank":"{rank}"}}'
+    return f'{{"device_id":"{device_id}","rank":"{rank}","world_rank":"{rank}"}}'
 
 
 PAIR = chips(0, 1)

@@ -1,4 +1,4 @@
-"""RT110 to RT117: JSON, but not of the shape of a rank table."""
+"""RT110 to RT118: JSON, but not of the shape of a rank table."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MISSING_KEY = Rule(
         "missing version is not noticed",
         "SCCL": "answers chip -1, silently",
     },
-    seen_as=("KeyError: 'device_id'", "KeyError: 'world_rank'"),
+    seen_as=("KeyError: 'device_id'",),
     bad=one_node(device(0, 0), '{"rank":"1"}'),
     good=PAIR,
 )
@@ -118,6 +118,26 @@ UNKNOWN_KEY = Rule(
     good=one_node('{"device_id":"0","rank":"0","local_rank":"0"}'),
 )
 
+ONE_READER_ONLY = Rule(
+    code="RT118",
+    name="one-reader-only",
+    severity=Severity.NOTE,
+    summary="devices have rank or world_rank, not both",
+    why=(
+        "torch_tpu's Python reader looks for world_rank, SCCL's C++ reader for rank. "
+        "The vendor's generator and manual write rank alone, so the vendor's own "
+        "read_rank_table() cannot read them; ranktable's reads either."
+    ),
+    fix="Write both, as ranktable gen and our tpu_gen_sccl_rank_table do.",
+    readers={
+        "torch_tpu": "without world_rank: KeyError: 'world_rank' on every rank",
+        "SCCL": "without rank: answers chip -1 for every rank, silently",
+    },
+    seen_as=("KeyError: 'world_rank'",),
+    bad=one_node('{"device_id":"0","rank":"0"}', '{"device_id":"1","rank":"1"}'),
+    good=PAIR,
+)
+
 RULES = (
     NOT_A_RANK_TABLE,
     OTHER_VENDOR,
@@ -127,4 +147,5 @@ RULES = (
     UNKNOWN_VERSION,
     EMPTY_LIST,
     UNKNOWN_KEY,
+    ONE_READER_ONLY,
 )

@@ -1,0 +1,307 @@
+"""The documents are true: what they show is run, and compared with what they say.
+
+In README.md and docs/*.md the fenced blocks of a document are run from top to bottom in
+one folder, which looks like a clone:
+
+* ``console``: each line after ``$`` is a command of bash; the lines below it are what
+  it prints, on both streams. A line ``...`` stands for any lines.
+* ``console torch``: the same, but it needs torch and starts processes.
+* ``python`` with ``>>>``: a doctest.
+* any block below the words "Save this as `NAME`:" is written to that file.
+"""
+
+from __future__ import annotations
+
+import doctest
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import ranktable
+from ranktable import runtime
+from ranktable.runtime.rules import RULES as RUNTIME_RULES
+from ranktable.schema.rules.catalogue import RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.conftest import Outcome
+
+ROOT = Path(__file__).parent.parent
+TEMPLATES = ROOT / "templates"
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PROSE = [*DOCUMENTS, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
+TIMEOUT_S = 120
+END_OF_OUTPUT = "\x1e"  # ASCII's record separator, which no command prints
+
+FENCE = re.compile(r"^```(\w*)( torch)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SAVED = re.compile(r"Save this as `([\w./-]+)`:\n\n\Z")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+TABLE_BEGIN, TABLE_END = "<!-- codes: begin -->\n", "<!-- codes: end -->"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a document."""
+
+    language: str
+    needs_torch: bool
+    text: str
+    saved_as: str | None
+    line: int
+
+
+def blocks_of(document: Path) -> Iterator[Block]:
+    text = document.read_text()
+    for fence in FENCE.finditer(text):
+        before = text[: fence.start()]
+        saved = SAVED.search(before)
+        yield Block(
+            language=fence[1],
+            needs_torch=fence[2] is not None,
+            text=fence[3],
+            saved_as=saved[1] if saved else None,
+            line=before.count("\n") + 2,
+        )
+
+
+def commands_of(text: str) -> list[tuple[str, str]]:
+    """Return each command of a console block with the output that is shown."""
+    # A command goes on in the next line after a backslash.
+    parts = re.split(r"^\$ ((?:.*\\\n)*.*)\n", text, flags=re.MULTILINE)
+    assert not parts[0], "a console block begins with a command"
+    return list(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def run_console(block: Block, folder: Path) -> None:
+    commands = commands_of(block.text)
+    mark = f"printf '{END_OF_OUTPUT}'\n"
+    script = "".join(f"{command}\n{mark}" for command, _ in commands)
+    env = {name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ}
+    tools = Path(sys.executable).parent
+    done = subprocess.run(  # noqa: S603 - the project's own documents
+        ["/bin/bash", "-c", script],
+        env={**env, "PATH": f"{tools}:{os.environ['PATH']}", "TMPDIR": str(folder)},
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    outputs = done.stdout.split(END_OF_OUTPUT)
+    for (command, shown), output in zip(commands, outputs, strict=False):
+        if not is_output(shown, output):
+            assert f"$ {command}\n{output}" == f"$ {command}\n{shown}"
+    assert len(outputs) == len(commands) + 1
+
+
+def is_output(shown: str, output: str) -> bool:
+    """Whether a document shows this output, a line ``...`` being any lines."""
+    pattern = "".join(
+        r"(?:.*\n)*" if line == "...\n" else re.escape(line)
+        for line in shown.splitlines(keepends=True)
+    )
+    ended = output if output.endswith("\n") or not output else f"{output}\n"
+    return re.fullmatch(pattern, ended) is not None
+
+
+def run_doctest(block: Block, values: dict[str, object], document: Path) -> None:
+    test = doctest.DocTestParser().get_doctest(
+        block.text, values, document.name, str(document), block.line
+    )
+    said: list[str] = []
+    result = doctest.DocTestRunner().run(test, out=said.append, clear_globs=False)
+
+    assert result.failed == 0, "".join(said)
+    values.update(test.globs)
+
+
+def run_document(document: Path, folder: Path, *, with_torch: bool) -> None:
+    values: dict[str, object] = {}
+    for block in blocks_of(document):
+        if block.saved_as is not None:
+            (folder / block.saved_as).write_text(block.text)
+        elif block.language == "python":
+            run_doctest(block, values, document)
+        elif block.language == "console" and (with_torch or not block.needs_torch):
+            run_console(block, folder)
+
+
+@pytest.fixture
+def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that looks like a clone in which ``make`` has installed everything."""
+    for name in ("examples", "templates"):
+        shutil.copytree(ROOT / name, tmp_path / name)
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "bin").symlink_to(Path(sys.executable).parent)
+    for name in ("pyproject.toml", ".venv/base", ".venv/torch"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RANK_TABLE_FILE", raising=False)
+    return tmp_path
+
+
+def named(document: Path) -> str:
+    return document.name
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_examples_print_what_the_document_shows(document: Path, clone: Path) -> None:
+    run_document(document, clone, with_torch=False)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    "document",
+    [d for d in DOCUMENTS if any(block.needs_torch for block in blocks_of(d))],
+    ids=named,
+)
+def test_examples_with_torch_print_what_the_document_shows(
+    document: Path, clone: Path
+) -> None:
+    run_document(document, clone, with_torch=True)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_every_python_block_is_run(document: Path) -> None:
+    idle = [
+        block.line
+        for block in blocks_of(document)
+        if block.language == "python" and not (block.saved_as or ">>>" in block.text)
+    ]
+
+    assert idle == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_json_examples_parse(document: Path) -> None:
+    for block in blocks_of(document):
+        if block.language == "json":
+            json.loads(block.text)
+
+
+def test_tables_shown_as_formats_are_sound() -> None:
+    tables = [
+        block.text.encode()
+        for block in blocks_of(ROOT / "docs" / "formats.md")
+        if block.language == "json" and '"version"' in block.text
+    ]
+
+    assert len(tables) > 1
+    assert [d for table in tables for d in ranktable.check(table).diagnostics] == []
+
+
+def test_ellipsis_stands_for_any_lines_and_nothing_else_does() -> None:
+    assert is_output("a\n...\nd\n", "a\nb\nc\nd\n")
+    assert is_output("a\n...\n", "a\n")
+    assert not is_output("a\n...\nd\n", "a\nb\n")
+    assert not is_output("a.\n", "ab\n")
+    assert not is_output("", "a\n")
+
+
+@pytest.mark.parametrize(
+    "document", [*PROSE, TEMPLATES / "README.md"], ids=lambda d: d.parent.name + d.name
+)
+def test_links_between_documents_resolve(document: Path) -> None:
+    targets = [t for t in LINK.findall(document.read_text()) if "://" not in t]
+
+    assert [t for t in targets if not (document.parent / t).exists()] == []
+
+
+def code_table() -> str:
+    """Return the table of all codes, as docs/diagnostics.md has it."""
+    rows = [
+        f"| {rule.code} | {rule.name} | {rule.severity.value} | {rule.summary} |\n"
+        for rule in sorted((*RULES, *RUNTIME_RULES), key=lambda rule: rule.code)
+    ]
+    return "| code | name | severity | defect |\n|---|---|---|---|\n" + "".join(rows)
+
+
+def test_the_table_of_codes_is_what_the_rules_say(
+    request: pytest.FixtureRequest,
+) -> None:
+    page = ROOT / "docs" / "diagnostics.md"
+    before, _, rest = page.read_text().partition(TABLE_BEGIN)
+    table, _, after = rest.partition(TABLE_END)
+    if request.config.getoption("--update-golden"):
+        page.write_text(f"{before}{TABLE_BEGIN}{code_table()}{TABLE_END}{after}")
+        return
+
+    assert table == code_table()
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [("python.md", ranktable.__all__), ("bootstrap.md", runtime.__all__)],
+)
+def test_every_public_name_is_documented(page: str, names: list[str]) -> None:
+    text = (ROOT / "docs" / page).read_text()
+
+    assert [name for name in names if not re.search(rf"`[^`]*\b{name}\b", text)] == []
+
+
+def test_template_of_the_box_is_what_the_generator_writes(
+    run: Callable[..., Outcome],
+) -> None:
+    made = run(
+        "ranktable", "gen", "--device-id", "[[0..7]]", "--ring", "sophgo-8", "-o", "-"
+    )
+
+    assert (TEMPLATES / "rank_tables" / "sophgo-8.json").read_text() == made.out
+
+
+def test_templates_of_rank_tables_have_no_errors() -> None:
+    links = str(TEMPLATES / "topologies" / "sophgo-8.txt")
+    found = {
+        path.name: [d.code for d in ranktable.check(path, topology=links).diagnostics]
+        for path in (TEMPLATES / "rank_tables").iterdir()
+    }
+
+    assert found == {"sophgo-8.json": [], "two-nodes.json": ["RT505"]}
+
+
+def test_template_of_the_links_is_the_published_box() -> None:
+    from ranktable.schema.topology import SOPHGO_8  # noqa: PLC0415 - only here
+    from ranktable.schema.topology_file import find_topology  # noqa: PLC0415
+
+    assert find_topology(str(TEMPLATES / "topologies" / "sophgo-8.txt")) == SOPHGO_8
+
+
+def test_every_template_is_listed() -> None:
+    listed = set(LINK.findall((TEMPLATES / "README.md").read_text()))
+    files = [path for path in TEMPLATES.rglob("*") if path.is_file()]
+    there = {str(path.relative_to(TEMPLATES)) for path in files} - {"README.md"}
+
+    assert listed == there
+
+
+def test_job_script_is_bash() -> None:
+    script = TEMPLATES / "jobs" / "torchrun.sh"
+    done = subprocess.run(  # noqa: S603 - the project's own script
+        ["/bin/bash", "-n", script], capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.torch
+def test_job_script_makes_a_table_and_starts_a_process_for_each_rank(
+    clone: Path,
+) -> None:
+    command = "DEVICES='[[4,5]]' bash templates/jobs/torchrun.sh examples/all_reduce.py"
+    shown = "rank 0: chip 4: [2., 2., 2., 2.]\nrank 1: chip 5: [2., 2., 2., 2.]\n"
+    block = Block("console", True, f"$ {command} 2>log | sort\n{shown}", None, 0)  # noqa: FBT003 - as a document would have it
+
+    run_console(block, clone)
+
+    assert "wrote sccl_rank_table.json: 1 node, 2 ranks" in (clone / "log").read_text()
