@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ranktable
+from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.device_list import parse_address_list, parse_device_list
-from ranktable.cluster.nested_list import ArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -289,3 +289,21 @@ def test_gen_refuses_chips_that_form_no_ring(
     assert done.status == 2
     assert "form no ring of sophgo-8" in done.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_gen_names_the_hosts_of_its_nodes(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    done = run(
+        "ranktable", "gen", "--device-id", "[[0,1],[0,1]]", "--hosts", "n[08-09]"
+    )
+    few = run("ranktable", "gen", "--device-id", "[[0],[0]]", "--hosts", "n1")
+    twice = run("ranktable", "gen", "--device-id", "[[0],[0]]", "--hosts", "n1,n1")
+    bad = run("ranktable", "gen", "--device-id", "[[0],[0]]", "--hosts", "n[1")
+
+    assert done.status == 0
+    assert [n.host for n in ranktable.load(tmp_path / FILE).nodes] == ["n08", "n09"]
+    assert [few.status, twice.status, bad.status] == [2, 2, 2]
+    assert "--hosts: 1 host for 2 nodes" in few.err
+    assert "--hosts: the host n1 is given twice" in twice.err
+    assert "this bracket is not closed" in bad.err

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
     from tests.conftest import Outcome
 
-GOOD = (CORPUS / "sccl" / "valid" / "gen_device_ip_str_ids.json").read_bytes()
+GOOD = (
+    b'{"version":"1.0","node_list":[{"device_list":[\n'
+    b'  {"device_id":"4","rank":"0","world_rank":"0"},\n'
+    b'  {"device_id":"5","rank":"1","world_rank":"1"}]}]}\n'
+)
 BROKEN = CORPUS / "sccl" / "broken"
 DUPLICATE = str(BROKEN / "rank_duplicate.json")
 COMMANDS = ("gen", "validate", "show", "explain", "schema", "digest")
@@ -136,9 +140,9 @@ def test_max_errors_bounds_the_output_and_counts_the_rest(
     few = run("ranktable", "validate", "-", "--max-errors", "2", given=data)
     every = run("ranktable", "validate", "-", "--max-errors", "0", given=data)
 
-    assert len(few.out.splitlines()) == 2 + 2 + 1 + 1
-    assert "5 of 100 are shown" in few.out.splitlines()[-1]
-    assert len(every.out.splitlines()) == 101
+    assert len(few.out.splitlines()) == 2 + 2 + 1 + 1 + 1
+    assert "6 of 101 are shown" in few.out.splitlines()[-1]
+    assert len(every.out.splitlines()) == 102
 
 
 def test_fix_repairs_in_place_what_is_safe(
@@ -165,7 +169,10 @@ def test_fix_repairs_in_place_what_is_safe(
     )
     assert path.stat().st_mode & 0o777 == 0o640
     assert done.status == 1
-    assert [line.split("[")[1][:5] for line in done.out.splitlines()[:-1]] == ["RT114"]
+    assert [line.split("[")[1][:5] for line in done.out.splitlines()[:-1]] == [
+        "RT118",
+        "RT114",
+    ]
 
 
 def test_fix_of_standard_input_is_refused(run: Callable[..., Outcome]) -> None:
@@ -265,7 +272,7 @@ def test_explain_finds_a_code_a_name_and_a_message_of_the_vendor(
 
     assert by_code.out.startswith("RT202 duplicate-rank (error)")
     assert by_name.out == by_code.out
-    assert by_message.out.startswith("RT112 missing-key")
+    assert by_message.out.startswith("RT118 one-reader-only")
     assert {"RT202", "RT210"} <= {line[:5] for line in several.out.splitlines()}
     assert (unknown.status, unknown.out) == (2, "")
 

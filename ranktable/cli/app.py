@@ -20,6 +20,7 @@ app = typer.Typer(
     help="Make, check and use rank tables: which process of a job runs on which chip.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # paragraphs are wrapped as paragraphs
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Example: ranktable gen --device-id '[[0..7]]' && ranktable validate "
     "sccl_rank_table.json",

@@ -39,6 +39,10 @@ def gen(
             help="Addresses: one a node, \"['10.0.0.5','10.0.0.6']\", or one a chip.",
         ),
     ] = None,
+    hosts: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="Host of each node: n[001-128],login."),
+    ] = None,
     emulator: Annotated[
         bool,
         typer.Option("--emulator", help="The addresses are those of emulated devices."),
@@ -73,7 +77,7 @@ def gen(
     """
     from ranktable.schema.writing import dumps  # noqa: PLC0415 - not for --help
 
-    table = _table(device_id, device_ip, ring, is_emulated=emulator)
+    table = _table(device_id, device_ip, hosts, ring, is_emulated=emulator)
     data = dumps(table)
     name = output or os.environ.get(VARIABLE) or DEFAULT_FILE
     _warn(data, ring)
@@ -98,14 +102,19 @@ def _warn(data: bytes, ring: str | None) -> None:
 
 
 def _table(
-    device_id: str, device_ip: str | None, ring: str | None, *, is_emulated: bool
+    device_id: str,
+    device_ip: str | None,
+    hosts: str | None,
+    ring: str | None,
+    *,
+    is_emulated: bool,
 ) -> RankTable:
+    from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415
     from ranktable.cluster.device_list import (  # noqa: PLC0415 - not for --help
         parse_address_list,
         parse_device_list,
     )
     from ranktable.cluster.generate import make_table, ring_order  # noqa: PLC0415
-    from ranktable.cluster.nested_list import ArgumentError  # noqa: PLC0415
     from ranktable.schema.topology_file import find_topology  # noqa: PLC0415
 
     try:
@@ -122,9 +131,28 @@ def _table(
             addresses = parse_address_list(device_ip, [len(node) for node in chips])
         elif is_emulated:
             raise CommandError("--emulator needs the addresses: --device-ip LISTS")
+        option = "--hosts"
+        names = None if hosts is None else _hosts(hosts, len(chips))
     except ArgumentError as error:
         raise CommandError(f"{option}: {error}") from None
-    return make_table(chips, addresses=addresses, is_emulated=is_emulated)
+    return make_table(chips, addresses=addresses, hosts=names, is_emulated=is_emulated)
+
+
+def _hosts(text: str, num_nodes: int) -> list[str]:
+    """Return the host of each node."""
+    from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415
+    from ranktable.cluster.hosts import expand_hosts  # noqa: PLC0415
+
+    hosts = expand_hosts(text)
+    if len(hosts) != num_nodes:
+        raise ArgumentError(
+            f"{counted(len(hosts), 'host')} for {counted(num_nodes, 'node')}",
+            hint="give one host a node, in the order of the nodes",
+        )
+    if len(set(hosts)) < len(hosts):
+        twice = next(host for host in hosts if hosts.count(host) > 1)
+        raise ArgumentError(f"the host {twice} is given twice")
+    return hosts
 
 
 def _write(name: str, table: RankTable, data: bytes, *, force: bool) -> str:

@@ -6,12 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ranktable.cluster.nested_list import (
-    ArgumentError,
-    Item,
-    ItemList,
-    parse_nested_list,
-)
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.nested_list import Item, ItemList, parse_nested_list
 from ranktable.schema.address import is_address
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.cluster.nested_list import ArgumentError
+from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.rules.placement import suggest
 
@@ -19,6 +19,7 @@ def make_table(
     chips: Sequence[Sequence[int]],
     *,
     addresses: Sequence[Sequence[str]] | None = None,
+    hosts: Sequence[str] | None = None,
     is_emulated: bool = False,
     layouts: Sequence[Sequence[Layout]] | None = None,
 ) -> RankTable:
@@ -27,6 +28,7 @@ def make_table(
     Args:
         chips: ``device_id`` of every chip, one sequence a node, in rank order.
         addresses: An address for every chip, in the same shape.
+        hosts: The host of each node.
         is_emulated: Whether these are addresses of emulated devices.
         layouts: How to spell every device, in the same shape.
     """
@@ -45,7 +47,8 @@ def make_table(
                 )
             )
             rank += 1
-        nodes.append(Node(devices=tuple(devices)))
+        host = hosts[node_rank] if hosts else None
+        nodes.append(Node(devices=tuple(devices), host=host))
     return RankTable(nodes=tuple(nodes))
 
 

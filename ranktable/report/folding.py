@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from ranktable.cluster.hosts import fold_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,17 +56,7 @@ def _continues(nodes: Sequence[Node], start: int, at: int) -> bool:
         _chips(node) == _chips(nodes[start])
         and node.devices[0].rank == before.devices[-1].rank + 1
         and (node.host is None) == (before.host is None)
-        and (node.host is None or _next_host(before.host or "") == node.host)
     )
-
-
-def _next_host(host: str) -> str | None:
-    """Return the host with its last number one higher, as wide as it is."""
-    match = re.fullmatch(r"(.*?)([0-9]+)([^0-9]*)", host)
-    if match is None:
-        return None
-    prefix, digits, suffix = match.groups()
-    return f"{prefix}{int(digits) + 1:0{len(digits)}}{suffix}"
 
 
 def _fold(nodes: Sequence[Node], first: int, last: int) -> Fold:
@@ -83,7 +74,7 @@ def _fold(nodes: Sequence[Node], first: int, last: int) -> Fold:
     return Fold(
         first=first,
         last=last,
-        host=_hosts(nodes[first].host, nodes[last].host, first, last),
+        host=_hosts(nodes[first : last + 1], first),
         chips=fold_numbers(_chips(nodes[first])),
         ranks=ranks,
     )
@@ -123,13 +114,13 @@ def fold_numbers(numbers: Sequence[int]) -> str:
     return ",".join(parts)
 
 
-def _hosts(first_host: str | None, last_host: str | None, first: int, last: int) -> str:
-    if first_host is None or last_host is None:
-        return f"node {first}" if first == last else f"nodes {first}-{last}"
-    if first == last:
-        return first_host
-    match = re.fullmatch(r"(.*?)([0-9]+)([^0-9]*)", first_host)
-    other = re.fullmatch(r"(.*?)([0-9]+)([^0-9]*)", last_host)
-    if match is None or other is None:
-        return f"{first_host}..{last_host}"
-    return f"{match[1]}[{match[2]}-{other[2]}]{match[3]}"
+def _hosts(nodes: Sequence[Node], first: int) -> str:
+    hosts = [node.host for node in nodes if node.host is not None]
+    if hosts:
+        # A host that the notation cannot write is still shown.
+        try:
+            return fold_hosts(hosts)
+        except ValueError:
+            return ",".join(hosts)
+    last = first + len(nodes) - 1
+    return f"node {first}" if first == last else f"nodes {first}-{last}"

@@ -1,0 +1,52 @@
+"""A mistake in an argument, shown where it is."""
+
+from __future__ import annotations
+
+_SHOWN_AROUND = 36
+"""Characters of a long argument that are shown on either side of the mistake."""
+
+
+class ArgumentError(ValueError):
+    """An argument that cannot be used, with the place of the mistake.
+
+    Attributes:
+        reason: What is wrong.
+        text: The argument.
+        position: Offset of the mistake, None when it is about the whole argument.
+        hint: What to write instead, when that is certain.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        text: str = "",
+        position: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        """Keep the parts; the text of the exception shows the place."""
+        self.reason = reason
+        self.text = text
+        self.position = position
+        self.hint = hint
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        """Return the reason, the argument with a caret under the place, the hint."""
+        lines = [self.reason]
+        if self.position is not None:
+            lines += _excerpt(self.text, self.position)
+        if self.hint is not None:
+            lines.append(f"help: {self.hint}")
+        return "\n".join(lines)
+
+
+def _excerpt(text: str, position: int) -> list[str]:
+    start = max(0, position - _SHOWN_AROUND)
+    end = position + _SHOWN_AROUND
+    before = "..." if start else ""
+    after = "..." if end < len(text) else ""
+    # A blank for each control character keeps the caret where it belongs.
+    shown = "".join(c if c.isprintable() else " " for c in text[start:end])
+    caret = " " * (len(before) + position - start) + "^"
+    return [f"  {before}{shown}{after}", f"  {caret}"]
