@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.schema.files import UnreadableError, read_file
 from ranktable.schema.regular import read_regular
+from ranktable.schema.repetitive import read_repetitive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +42,9 @@ def read_rank_table(
         data = read_file(name)
     except UnreadableError:
         return _read_any(name)
-    chip_map = read_regular(data)
+    chip_map = read_repetitive(data)
+    if chip_map is None:
+        chip_map = read_regular(data)
     return _read_any(name, data) if chip_map is None else chip_map
 
 

@@ -18,6 +18,7 @@ from ranktable.schema.finding import Finding, Spot
 from ranktable.schema.formats.format import DocumentReader, Format
 from ranktable.schema.formats.recognise import by_name, recognise
 from ranktable.schema.locate import find_locations
+from ranktable.schema.quota import Quota
 from ranktable.schema.reading import decode, unreadable
 from ranktable.schema.rules import chips, nodes, placement, ranks
 from ranktable.schema.rules.reading import TOO_LARGE
@@ -231,7 +232,7 @@ def _check_bytes(data: bytes, options: Options, file: str) -> Report:
         foreign = format_ if isinstance(format_, Finding) else recognise(document)
         assert isinstance(foreign, Finding)  # noqa: S101 - only objects have a format
         return _report(file, text, [*found, foreign], options)
-    columns, shape = DocumentReader(format_, document).read()
+    columns, shape = DocumentReader(format_, document, Quota(options.limit)).read()
     found.extend(shape)
     found.extend(judge(columns, options))
     return _report(file, text, found, options, columns)
@@ -269,6 +270,9 @@ def _report(
         weights[finding.rule.severity] += 1
         if options.limit is None or totals[code] <= options.limit:
             kept.append(finding)
+    for code, (rule, count) in (columns.quota.omitted if columns else {}).items():
+        totals[code] += count
+        weights[rule.severity] += count
     pairs = _placed(kept, text, file)
     return Report(
         file=file,

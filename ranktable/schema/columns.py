@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ranktable.schema.finding import Spot
+from ranktable.schema.quota import Quota
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +47,7 @@ class Columns:
     addresses: list[str | None] = field(default_factory=list)
     hosts: list[str | None] = field(default_factory=list)
     conflicts: list[int] = field(default_factory=list)
+    quota: Quota = field(default_factory=Quota)
 
     @property
     def num_nodes(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ranktable.schema.syntax import BadNumber
 from ranktable.schema.wording import quoted
@@ -49,6 +50,14 @@ class OddNumber:
 
 def odd_number(value: object) -> OddNumber:
     """Explain a value for which ``plain_number`` is None."""
+    if isinstance(value, (dict, list)):
+        return OddNumber(f"{quoted(value)}, not a number", is_number=False)
+    return _odd_scalar(value)
+
+
+# A generator makes one mistake thousands of times. Typed, because 1 == 1.0 == True.
+@lru_cache(maxsize=256, typed=True)
+def _odd_scalar(value: object) -> OddNumber:
     if isinstance(value, str):
         return _odd_string(value)
     if isinstance(value, float):

@@ -133,3 +133,46 @@ def texts(draw: st.DrawFn) -> bytes:
         piece = draw(st.sampled_from([b"", data[start:end] * 2, b",", b'"rank":"0",']))
         data = data[:start] + piece + data[end:]
     return data
+
+
+@st.composite
+def repetitive_texts(draw: st.DrawFn) -> bytes:
+    """Draw the bytes of a table of equal nodes, perhaps with a little damage."""
+    chips = draw(chip_lists)
+    keys = draw(
+        st.sampled_from(
+            [("rank",), ("world_rank",), ("rank", "world_rank"), ("local_rank", "rank")]
+        )
+    )
+    as_text = draw(st.booleans())
+    spell = str if as_text else int
+    node_list = [
+        {
+            "device_list": [
+                {
+                    "device_id": spell(chip),
+                    **{
+                        key: spell(
+                            place if key == "local_rank" else node * len(chips) + place
+                        )
+                        for key in keys
+                    },
+                }
+                for place, chip in enumerate(chips)
+            ]
+        }
+        for node in range(draw(st.integers(1, 12)))
+    ]
+    indent = draw(st.sampled_from([None, 1, 4]))
+    document = {"version": "1.0", "node_list": node_list}
+    data = json.dumps(document, indent=indent).encode()
+    if draw(st.booleans()):
+        start = draw(st.integers(0, len(data)))
+        end = draw(st.integers(start, min(len(data), start + 40)))
+        piece = draw(
+            st.sampled_from(
+                [b"", data[start:end] * 2, b" ", b",", b"]", b"0", b'"rank":"0",', b"}"]
+            )
+        )
+        data = data[:start] + piece + data[end:]
+    return data

@@ -8,11 +8,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import ranktable
+from ranktable.cluster.generate import make_table
 from ranktable.schema.check import check
 from ranktable.schema.fixes import fixed_text
 from ranktable.schema.model import RankTable
 from ranktable.schema.regular import read_regular
-from tests.property.strategies import documents, tables, texts
+from ranktable.schema.repetitive import read_repetitive
+from tests.property.strategies import (
+    chip_lists,
+    documents,
+    repetitive_texts,
+    tables,
+    texts,
+)
 
 settings.register_profile("laws", deadline=None, max_examples=300)
 settings.load_profile("laws")
@@ -91,6 +99,25 @@ def test_fast_path_knows_every_table_that_gen_writes(table: RankTable) -> None:
     )
 
     assert read_regular(ranktable.dumps(plain)) == table.chip_map
+
+
+@given(repetitive_texts())
+def test_predicted_text_never_contradicts_the_full_pipeline(data: bytes) -> None:
+    chip_map = read_repetitive(data)
+    report = check(data)
+
+    if chip_map is not None:
+        assert report.table is not None
+        assert report.table.chip_map == chip_map
+
+
+@given(st.integers(2, 40), chip_lists)
+def test_prediction_knows_every_table_of_equal_nodes(
+    num_nodes: int, chips: list[int]
+) -> None:
+    data = ranktable.dumps(make_table([chips] * num_nodes))
+
+    assert read_repetitive(data) == chips * num_nodes
 
 
 @given(texts())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ranktable.schema.columns import Columns
 from ranktable.schema.finding import Edit, Finding, Path, Spot
 from ranktable.schema.numbers import odd_number, plain_number
+from ranktable.schema.quota import Quota
 from ranktable.schema.rules import shape as rules
 from ranktable.schema.syntax import MAX_DEPTH, BadNumber, is_too_deep, too_deep
 from ranktable.schema.wording import quoted
@@ -64,10 +65,15 @@ class Format:
 class DocumentReader:
     """Reads one document into columns; every defect of its shape is a finding."""
 
-    def __init__(self, format_: Format, document: dict[str, object]) -> None:
+    def __init__(
+        self,
+        format_: Format,
+        document: dict[str, object],
+        quota: Quota | None = None,
+    ) -> None:
         """Prepare to read; ``read`` does it."""
         self.format = format_
-        self.columns = Columns(format_, document)
+        self.columns = Columns(format_, document, quota=quota or Quota())
         self.found: list[Finding] = []
         self._plans: dict[tuple[str, ...], _Plan] = {}
 
@@ -251,7 +257,10 @@ class DocumentReader:
         return address
 
     def _no_device(self, path: Path, device: object) -> None:
-        if not isinstance(device, BadNumber):
+        if not (
+            isinstance(device, BadNumber)
+            or self.columns.quota.is_spent(rules.WRONG_TYPE)
+        ):
             self.found.append(
                 rules.WRONG_TYPE.finding(
                     Spot(path),
@@ -275,16 +284,20 @@ class DocumentReader:
         if plan.has_chip:
             chip = self._number((*path, "device_id"), device)
         else:
-            self.found.append(_missing(Spot(path), "device_id", owner))
+            self._lacks(path, "device_id", owner)
         ranks = [self._number((*path, key), device) for key in plan.rank_keys]
         if not ranks:
-            self.found.append(_missing(Spot(path), "rank", owner))
+            self._lacks(path, "rank", owner)
         elif len(set(ranks) - {None}) > 1:
             self.columns.conflicts.append(len(self.columns.ranks))
         if plan.has_local_rank:
             local = self._number((*path, "local_rank"), device)
         rank = next((rank for rank in ranks if rank is not None), None)
         return chip, rank, local
+
+    def _lacks(self, path: Path, key: str, owner: str) -> None:
+        if not self.columns.quota.is_spent(rules.MISSING_KEY):
+            self.found.append(_missing(Spot(path), key, owner))
 
     def _number(self, path: Path, device: dict[str, object]) -> int | None:
         value = device[str(path[-1])]
@@ -293,6 +306,8 @@ class DocumentReader:
             return number
         odd = odd_number(value)
         rule = rules.ODD_NUMBER if odd.is_number else rules.WRONG_TYPE
+        if self.columns.quota.is_spent(rule):
+            return odd.reading
         edit = None
         if odd.reading is not None:
             text = str(odd.reading)
@@ -324,6 +339,8 @@ class DocumentReader:
             )
             if deep:
                 self.found.append(too_deep(spot))
+            if self.columns.quota.is_spent(rules.UNKNOWN_KEY):
+                continue
             near = _nearest(key, known)
             self.found.append(
                 rules.UNKNOWN_KEY.finding(

@@ -99,8 +99,11 @@ def _node_chips(
         if chip is None:
             continue
         if chip < 0 or (chips_per_node is not None and chip >= chips_per_node):
-            yield _no_such_chip(columns, index, chip, chips_per_node)
-        if chip in first_use:
+            if not columns.quota.is_spent(NO_SUCH_CHIP):
+                yield _no_such_chip(columns, index, chip, chips_per_node)
+        if chip not in first_use:
+            first_use[chip] = index
+        elif not columns.quota.is_spent(DUPLICATE_CHIP):
             first = first_use[chip]
             yield DUPLICATE_CHIP.finding(
                 columns.device_id_spot(index),
@@ -109,9 +112,7 @@ def _node_chips(
                 hint="every process needs a chip of its own",
                 related=(columns.device_id_spot(first, label="first use"),),
             )
-        else:
-            first_use[chip] = index
-    if len(found) > MAX_SCCL_CHIPS:
+    if len(found) > MAX_SCCL_CHIPS and not columns.quota.is_spent(TOO_MANY_CHIPS):
         yield TOO_MANY_CHIPS.finding(
             columns.device_id_spot(start + MAX_SCCL_CHIPS),
             f"node {node} has {len(found)} chips; SCCL's array holds {MAX_SCCL_CHIPS}",

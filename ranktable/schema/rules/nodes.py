@@ -101,7 +101,7 @@ def check_addresses(columns: Columns) -> Iterator[Finding]:
     if not bad:
         return
     for index, address in enumerate(columns.addresses):
-        if address in bad:
+        if address in bad and not columns.quota.is_spent(BAD_ADDRESS):
             # With both keys the emulator's, which SCCL reads, is the device's address.
             spot = columns.spot(index, columns.format.address_keys[::-1])
             yield BAD_ADDRESS.finding(
@@ -118,6 +118,8 @@ def check_hosts(columns: Columns) -> Iterator[Finding]:
             continue
         if host not in first_use:
             first_use[host] = node
+            continue
+        if columns.quota.is_spent(DUPLICATE_HOST):
             continue
         first = first_use[host]
         yield DUPLICATE_HOST.finding(

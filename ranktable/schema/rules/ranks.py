@@ -171,19 +171,29 @@ def _unsound_ranks(columns: Columns) -> Iterator[Finding]:
             hint=f"subtract {lowest} from every rank",
         )
         return
-    spare = iter(free)
-    for index in sorted(repeated + negative):
-        take = next(spare, None)
-        hint = None
-        if take is not None:
-            hint = f"give {columns.name(index)} rank {take}, which is free"
-        if columns.ranks[index] in first_use:
-            yield _duplicate(columns, index, first_use, hint)
-        else:
-            yield _negative(columns, index, hint)
+    yield from _misused(columns, sorted(repeated + negative), first_use, free)
     unreadable = columns.ranks.count(None)
     if len(free) > len(repeated) + len(negative) + unreadable:
         yield from _gaps(columns, free, first_use)
+
+
+def _misused(
+    columns: Columns, indices: list[int], first_use: dict[int, int], free: list[int]
+) -> Iterator[Finding]:
+    """Yield the devices whose rank is taken or negative."""
+    spare = iter(free)
+    for index in indices:
+        take = next(spare, None)
+        is_repeated = columns.ranks[index] in first_use
+        if columns.quota.is_spent(DUPLICATE_RANK if is_repeated else NEGATIVE_RANK):
+            continue
+        hint = None
+        if take is not None:
+            hint = f"give {columns.name(index)} rank {take}, which is free"
+        if is_repeated:
+            yield _duplicate(columns, index, first_use, hint)
+        else:
+            yield _negative(columns, index, hint)
 
 
 def _is_dense(first_use: dict[int, int], world_size: int, lowest: int) -> bool:
@@ -223,20 +233,25 @@ def _gaps(
     world_size = columns.num_devices
     beyond = sorted(rank for rank in first_use if rank >= world_size)
     places = sorted((rank, index) for rank, index in first_use.items())
+    hint = f"beyond the end are: {folded(beyond)}" if beyond else None
     at = 0
     for rank in free:
+        if columns.quota.is_spent(RANK_GAP):
+            continue
         while at < len(places) - 1 and places[at][0] < rank:
             at += 1
         yield RANK_GAP.finding(
             columns.rank_spot(places[at][1]) if places else columns.devices_spot(0),
             f"rank {rank} is missing: {counted(world_size, 'device')} need the ranks "
             f"0 to {world_size - 1}",
-            hint=f"beyond the end are: {folded(beyond)}" if beyond else None,
+            hint=hint,
         )
 
 
 def _conflicts(columns: Columns) -> Iterator[Finding]:
     for index in columns.conflicts:
+        if columns.quota.is_spent(CONFLICTING_RANKS):
+            continue
         spots = [
             spot
             for key in columns.format.rank_keys
@@ -261,10 +276,11 @@ def check_local_ranks(columns: Columns) -> Iterator[Finding]:
         if found == list(range(end - start)):
             continue
         for place, local_rank in enumerate(found):
-            if local_rank is not None and local_rank != place:
-                yield WRONG_LOCAL_RANK.finding(
-                    columns.spot(start + place, ("local_rank",)),
-                    f"local_rank is {local_rank}, but this is device {place} of node "
-                    f"{node}",
-                    hint=f"write {place}, or leave local_rank out",
-                )
+            if local_rank in (None, place) or columns.quota.is_spent(WRONG_LOCAL_RANK):
+                continue
+            yield WRONG_LOCAL_RANK.finding(
+                columns.spot(start + place, ("local_rank",)),
+                f"local_rank is {local_rank}, but this is device {place} of node "
+                f"{node}",
+                hint=f"write {place}, or leave local_rank out",
+            )

@@ -1,0 +1,207 @@
+"""The budgets as data: what is measured, and how much of it is allowed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import Enum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """How large the tables are and how often each thing is measured.
+
+    Attributes:
+        tiny: Ranks of a table for one host.
+        small: Ranks where the cost of a rank begins to show.
+        medium: Ranks of a large job; what a rank costs here is the yardstick.
+        large: Ranks of the reference size.
+        huge: Ranks that must still cost no more than in proportion.
+        reads: Fresh processes for each kind of read.
+        starts: Fresh processes for each start-up.
+        commands: Fresh processes for each command on a large table.
+        growths: Fresh processes for each size, to see the cost of a rank.
+    """
+
+    tiny: int = 8
+    small: int = 1_000
+    medium: int = 10_000
+    large: int = 100_000
+    huge: int = 1_000_000
+    reads: int = 7
+    starts: int = 20
+    commands: int = 3
+    growths: int = 2
+
+
+QUICK = Scale(
+    small=80,
+    medium=400,
+    large=2_000,
+    huge=4_000,
+    reads=1,
+    starts=1,
+    commands=1,
+    growths=1,
+)
+"""Small enough for a test; the figures mean nothing."""
+
+
+class Unit(str, Enum):
+    """What a limit counts."""
+
+    TIMES = "x"
+    MILLISECONDS = " ms"
+    KILOBYTES = " kB"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """One line of the table.
+
+    Attributes:
+        key: Name in the code.
+        what: What is measured, for people; sizes stand in braces.
+        limit: The largest figure that is allowed.
+        unit: What the limit counts.
+    """
+
+    key: str
+    what: str
+    limit: float
+    unit: Unit = Unit.TIMES
+
+    def title(self, scale: Scale) -> str:
+        """Return what is measured, with the sizes of a scale."""
+        return self.what.format_map({k: f"{v:,}" for k, v in asdict(scale).items()})
+
+
+LAYOUTS = {"manual": "manual's layout", "generated": "`gen`'s layout"}
+"""The layouts of a table that are read, and their names for people."""
+
+BUDGETS = (
+    *(
+        Budget(
+            key=f"read medium {key} loop", what=f"read {{medium}}, {name}", limit=0.6
+        )
+        for key, name in LAYOUTS.items()
+    ),
+    *(
+        Budget(key=f"read large {key} loop", what=f"read {{large}}, {name}", limit=0.5)
+        for key, name in LAYOUTS.items()
+    ),
+    *(
+        Budget(
+            key=f"read medium {key} orjson", what=f"read {{medium}}, {name}", limit=1.4
+        )
+        for key, name in LAYOUTS.items()
+    ),
+    *(
+        Budget(
+            key=f"read large {key} orjson", what=f"read {{large}}, {name}", limit=0.6
+        )
+        for key, name in LAYOUTS.items()
+    ),
+    *(
+        Budget(
+            key=f"read large {key} memory",
+            what=f"read {{large}}, {name}: memory against the file",
+            limit=4,
+        )
+        for key, name in LAYOUTS.items()
+    ),
+    Budget(key="validate sound", what="validate {large}, sound", limit=0.15),
+    Budget(
+        key="validate one shape",
+        what="validate {large}, a wrong type at the end",
+        limit=0.25,
+    ),
+    Budget(
+        key="validate one meaning",
+        what="validate {large}, a repeated rank at the end",
+        limit=0.25,
+    ),
+    Budget(
+        key="validate all shape",
+        what="validate {large}, every type wrong, against one",
+        limit=2,
+    ),
+    Budget(
+        key="validate all meaning",
+        what="validate {large}, every rank the same, against one",
+        limit=2,
+    ),
+    Budget(
+        key="validate all gaps",
+        what="validate {large}, every second rank missing, against one",
+        limit=2,
+    ),
+    Budget(
+        key="output all shape",
+        what="validate {large}, every type wrong: output",
+        limit=64,
+        unit=Unit.KILOBYTES,
+    ),
+    Budget(
+        key="output all meaning",
+        what="validate {large}, every rank the same: output",
+        limit=64,
+        unit=Unit.KILOBYTES,
+    ),
+    Budget(
+        key="output all gaps",
+        what="validate {large}, every second rank missing: output",
+        limit=64,
+        unit=Unit.KILOBYTES,
+    ),
+    Budget(
+        key="start",
+        what="import and read {tiny}, over a bare interpreter",
+        limit=40,
+        unit=Unit.MILLISECONDS,
+    ),
+    Budget(key="help", what="`--help`", limit=1),
+    Budget(key="validate tiny", what="validate {tiny}", limit=1),
+    Budget(
+        key="linear read time",
+        what="read: time of a rank, {huge} against {medium}",
+        limit=2,
+    ),
+    Budget(
+        key="linear read memory",
+        what="read: memory of a rank, {huge} against {medium}",
+        limit=2,
+    ),
+    Budget(
+        key="linear check time",
+        what="check: time of a rank, {huge} against {medium}",
+        limit=2,
+    ),
+    Budget(
+        key="linear check memory",
+        what="check: memory of a rank, {huge} against {medium}",
+        limit=2,
+    ),
+)
+"""Every budget of the design, in the order in which the table shows them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a budget came to.
+
+    Attributes:
+        key: Key of the budget.
+        figure: The figure to compare with the limit.
+        ours: What was measured of ours, as text.
+        rival: What was measured of the rival, with its name, as text.
+        first: The same figure for the first call of a process, None where every
+            measurement is of one.
+        memory: Peak memory, ours and the rival's, as text.
+    """
+
+    key: str
+    figure: float
+    ours: str
+    rival: str
+    first: float | None = None
+    memory: str = ""

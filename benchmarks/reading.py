@@ -1,0 +1,60 @@
+"""Reading a table in a training process, beside what scripts do today."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from benchmarks.budgets import LAYOUTS, Result
+from benchmarks.measure import in_turn
+from benchmarks.tables import write_table
+from benchmarks.text import memory, seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from benchmarks.budgets import Scale
+    from benchmarks.measure import Bench, Cost
+
+RIVALS = {"loop": "json.load + loop", "orjson": "orjson.loads"}
+
+
+def measure_reading(bench: Bench, scale: Scale) -> Iterator[Result]:
+    """Yield the results of ``read_rank_table``."""
+    for size, ranks in (("medium", scale.medium), ("large", scale.large)):
+        for layout in LAYOUTS:
+            path = bench.folder / f"{size}-{layout}.json"
+            write_table(path, ranks, layout=layout)
+            costs = in_turn(
+                {name: partial(bench.call, name, path) for name in ("read", *RIVALS)},
+                scale.reads,
+            )
+            for rival in RIVALS:
+                yield _compared(f"read {size} {layout} {rival}", costs, rival)
+            if size == "large":
+                yield _remembered(
+                    f"read {size} {layout} memory", costs, path.stat().st_size
+                )
+
+
+def _compared(key: str, costs: dict[str, Cost], rival: str) -> Result:
+    ours, theirs = costs["read"], costs[rival]
+    return Result(
+        key=key,
+        figure=ours.cpu_s / theirs.cpu_s,
+        first=ours.first_s / theirs.first_s,
+        ours=seconds(ours.cpu_s),
+        rival=f"{RIVALS[rival]} {seconds(theirs.cpu_s)}",
+        memory=memory(ours, theirs),
+    )
+
+
+def _remembered(key: str, costs: dict[str, Cost], size_bytes: int) -> Result:
+    ours, theirs = costs["read"], costs["loop"]
+    return Result(
+        key=key,
+        figure=ours.peak_bytes / size_bytes,
+        ours=f"{ours.peak_bytes / 1e6:.1f} MB",
+        rival=f"the file {size_bytes / 1e6:.1f} MB; {RIVALS['loop']} "
+        f"{theirs.peak_bytes / 1e6:.1f} MB",
+    )

@@ -1,0 +1,98 @@
+"""The results as Markdown tables, which also read well as they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from benchmarks.budgets import BUDGETS, Unit
+from benchmarks.scaling import CALLS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from benchmarks.budgets import Budget, Result, Scale
+    from benchmarks.scaling import Growth
+
+_HEADS = (
+    "what",
+    "ours",
+    "rival",
+    "ratio",
+    "first call",
+    "peak memory, ours / rival",
+    "budget",
+    "within",
+)
+
+NOTES = """\
+Times are CPU seconds, user and system, of fresh processes: the lowest of several,
+ours and the rival's in turn. A read is the best of five calls after the first one of a
+process, which has a column of its own. "json.load + loop" is the vendor's reader, which
+checks nothing; orjson.loads is given bytes that have been read, and releases what it
+returned, as timeit measures it. Peak memory is that of the whole process for a command,
+and what the first call adds to it for a read.
+"""
+
+
+def is_within(budget: Budget, result: Result) -> bool:
+    """Whether a result keeps its budget."""
+    return result.figure <= budget.limit
+
+
+def budget_table(results: Mapping[str, Result], scale: Scale) -> str:
+    """Return the table of all budgets.
+
+    Args:
+        results: The results by key; every budget has one.
+        scale: What was measured.
+    """
+    rows = [_row(budget, results[budget.key], scale) for budget in BUDGETS]
+    return "\n".join(_lines(_HEADS, rows)) + "\n"
+
+
+def growth_table(growths: Sequence[Growth]) -> str:
+    """Return the cost of a rank at every size."""
+    heads = ["ranks"]
+    for call in CALLS:
+        heads += [f"{call}: CPU of a rank", f"{call}: memory of a rank"]
+    rows = []
+    for growth in growths:
+        row = [f"{growth.ranks:,}"]
+        for call in CALLS:
+            row += [
+                f"{growth.time_us(call):.3g} us",
+                f"{growth.memory_bytes(call):,.0f} bytes",
+            ]
+        rows.append(row)
+    return "\n".join(_lines(heads, rows)) + "\n"
+
+
+def _row(budget: Budget, result: Result, scale: Scale) -> list[str]:
+    return [
+        budget.title(scale),
+        result.ours,
+        result.rival,
+        _figure(result.figure, budget.unit),
+        "" if result.first is None else _figure(result.first, budget.unit),
+        result.memory,
+        f"<= {budget.limit:g}{budget.unit.value}",
+        "yes" if is_within(budget, result) else "NO",
+    ]
+
+
+def _figure(value: float, unit: Unit) -> str:
+    digits = 2 if unit is Unit.TIMES else 1
+    return f"{value:.{digits}f}{unit.value}"
+
+
+def _lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    yield _line(heads, widths)
+    yield "|" + "|".join("-" * (width + 2) for width in widths) + "|"
+    for row in rows:
+        yield _line(row, widths)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+    return "| " + " | ".join(padded) + " |"

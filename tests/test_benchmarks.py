@@ -1,0 +1,74 @@
+"""The benchmarks: that they run, and measure what they say. No time is judged."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ranktable
+from benchmarks.budgets import BUDGETS, QUICK
+from benchmarks.calls import vendor_chip_map
+from benchmarks.tables import RANK_KEYS, RING, Defect, write_table
+from ranktable.cluster.generate import make_table
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_quick_run_prints_every_budget() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "--quick", "--no-fail"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=150,
+    )
+    lines = done.stdout.splitlines()
+    rows = [line.split("|")[1].strip() for line in lines if line.startswith("|")]
+
+    assert done.returncode == 0, done.stderr
+    assert rows[2 : 2 + len(BUDGETS)] == [budget.title(QUICK) for budget in BUDGETS]
+
+
+def test_generated_layout_is_what_dumps_writes(tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+
+    write_table(path, 16, layout="generated")
+
+    assert path.read_bytes() == ranktable.dumps(make_table([RING, RING]))
+
+
+@pytest.mark.parametrize("layout", RANK_KEYS)
+def test_ours_and_the_vendors_loop_read_the_same_chips(
+    layout: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "table.json"
+
+    write_table(path, 8, layout=layout)
+
+    assert ranktable.read_rank_table(path) == list(RING)
+    assert vendor_chip_map(str(path), RANK_KEYS[layout], 0) == list(RING)
+
+
+@pytest.mark.parametrize(
+    ("defect", "errors"),
+    [
+        (Defect.NONE, 0),
+        (Defect.LAST_SHAPE, 1),
+        (Defect.LAST_MEANING, 1),
+        (Defect.ALL_SHAPE, 16),
+        (Defect.ALL_MEANING, 15),
+        (Defect.ALL_GAPS, 8),
+    ],
+)
+def test_a_defect_is_found_as_often_as_it_was_made(
+    defect: Defect, errors: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "table.json"
+
+    write_table(path, 16, defect=defect)
+
+    assert ranktable.check(path).count(ranktable.Severity.ERROR) == errors
