@@ -30,7 +30,7 @@ GOOD = (
 )
 BROKEN = CORPUS / "sccl" / "broken"
 DUPLICATE = str(BROKEN / "rank_duplicate.json")
-COMMANDS = ("gen", "validate", "show", "explain", "schema", "digest")
+COMMANDS = ("gen", "validate", "show", "explain", "schema", "digest", "env")
 
 
 def sarif_schema() -> dict[str, object]:

@@ -8,13 +8,14 @@ import typer
 
 from ranktable import __version__
 from ranktable.cli.digest import digest
+from ranktable.cli.env import env
 from ranktable.cli.explain import explain
 from ranktable.cli.gen import gen
 from ranktable.cli.schema import schema
 from ranktable.cli.show import show
 from ranktable.cli.validate import validate
 
-COMMANDS = (gen, validate, show, explain, schema, digest)
+COMMANDS = (gen, validate, show, explain, schema, digest, env)
 
 app = typer.Typer(
     help="Make, check and use rank tables: which process of a job runs on which chip.",

@@ -61,6 +61,34 @@ def expand_hosts(text: str) -> list[str]:
     return hosts
 
 
+def first_host(text: str) -> str:
+    """Return the first host of a list without building the others.
+
+    Raises:
+        ArgumentError: The first item is malformed, or there is none.
+    """
+    parts: list[str] = []
+    at = 0
+    while at < len(text):
+        match = _PIECE.match(text, at)
+        if match is None:
+            raise _malformed(text, at)
+        if match["comma"] is None:
+            ranges = match["ranges"]
+            if ranges is None:
+                parts.append(match["text"])
+            else:
+                # A bracket begins with the low end of its first range.
+                low = ranges.partition(",")[0]
+                parts.append(next(_numbers(text, match.start("ranges"), low)))
+        elif parts:
+            break
+        at = match.end()
+    if not parts:
+        raise ArgumentError("there is no host in the list", text=text)
+    return "".join(parts)
+
+
 def _add(hosts: list[str], parts: list[list[str]], text: str, at: int) -> None:
     if not parts:
         return

@@ -1,24 +1,25 @@
-"""Who this process is, from the variables that its launcher set."""
+"""Who this process is, from the variables of whatever started it.
+
+Every launcher states claims: a field, its value, the variable it came from, and
+whether it speaks of the process or of its node. An inner launcher shadows the one that
+it runs inside, because that one speaks of the agent: srun starts one torchrun a node,
+torchrun starts the workers. Everything else must agree, and nothing is guessed.
+"""
 
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING
 
-from ranktable.runtime.errors import (
-    ConflictingVariablesError,
-    InvalidVariableError,
-    MissingVariableError,
-)
+from ranktable.runtime.errors import ConflictingVariablesError, MissingVariableError
+from ranktable.runtime.launchers import LAUNCHERS
+from ranktable.runtime.launchers.launcher import Claim, Launcher, Level, Tier
 from ranktable.runtime.table import VARIABLE as TABLE_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-MAX_PORT = 65535
-_PLAIN = re.compile(r"0|[1-9][0-9]{0,8}")
+    from collections.abc import Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,114 +53,197 @@ class Environment:
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
-# Source: torch/distributed/elastic/agent/server/local_elastic_agent.py.
-_TORCHRUN_NUMBERS = {
-    "rank": "RANK",
-    "world_size": "WORLD_SIZE",
-    "local_rank": "LOCAL_RANK",
-    "local_world_size": "LOCAL_WORLD_SIZE",
-    "node_rank": "GROUP_RANK",
-    "num_nodes": "GROUP_WORLD_SIZE",
-    "master_port": "MASTER_PORT",
-}
-_TORCHRUN_MARKER = "TORCHELASTIC_RUN_ID"
-_SIZES = (
+class Fate(str, Enum):
+    """What became of a claim."""
+
+    WON = "won"
+    AGREES = "agrees"
+    SHADOWED = "shadowed"
+    CONTRADICTS = "contradicts"
+
+
+_FIELDS = (
+    *("rank", "world_size", "local_rank", "local_world_size"),
+    *("node_rank", "num_nodes", "master_addr", "master_port"),
+)
+# Where processes meet is agreed upon between them: an outer launcher may name another
+# place than an inner one, and both are right.
+_MEETING = ("master_addr", "master_port")
+_BELOW = (
     ("rank", "world_size"),
     ("local_rank", "local_world_size"),
     ("node_rank", "num_nodes"),
-    ("local_world_size", "world_size"),
-    ("num_nodes", "world_size"),
 )
+_AT_MOST = (("local_world_size", "world_size"), ("num_nodes", "world_size"))
 
 
 def resolve_environment(env: Mapping[str, str] | None = None) -> Environment:
-    """Return what the environment says of this process.
-
-    Reads torchrun's variables, or RANK and WORLD_SIZE set by hand. An empty variable
-    counts as unset.
+    """Return what the environment says of this process; what it does not say is None.
 
     Args:
-        env: The environment; by default ``os.environ``.
+        env: The environment; by default ``os.environ``. An empty variable counts as
+            unset.
 
     Raises:
         InvalidVariableError: A value is no plain decimal number within its range.
-        MissingVariableError: RANK without WORLD_SIZE, or the other way round.
-        ConflictingVariablesError: A rank is not below its size.
+        MissingVariableError: A rank without the size of the job, or the other way.
+        ConflictingVariablesError: Two variables cannot both be true.
     """
     env = os.environ if env is None else env
-    numbers: dict[str, int] = {}
-    sources: dict[str, str] = {}
-    for name, variable in _TORCHRUN_NUMBERS.items():
-        value = env.get(variable, "")
-        if value:
-            numbers[name] = _number(name, variable, value)
-            sources[name] = variable
-    texts: dict[str, str] = {}
-    for name, variable in (
-        ("master_addr", "MASTER_ADDR"),
-        ("rank_table_file", TABLE_VARIABLE),
-    ):
-        if env.get(variable):
-            texts[name] = env[variable]
-            sources[name] = variable
-    _refuse_halves(numbers, env)
-    _refuse_contradictions(numbers, sources, env)
-    launcher = None
-    if "rank" in numbers:
-        launcher = "torchrun" if _TORCHRUN_MARKER in env else "environment"
+    claims = weigh(env)
+    conflicts = [claim for claim, fate in claims if fate is Fate.CONTRADICTS]
+    if conflicts:
+        raise _conflict(conflicts[0], [claim for claim, _ in claims])
+    won = {claim.field: claim for claim, fate in claims if fate is Fate.WON}
+    _refuse_halves(won)
+    _refuse_ranges(won)
+    sources = {name: won[name].variable for name in _FIELDS if name in won}
+    table = env.get(TABLE_VARIABLE) or None
+    if table is not None:
+        sources["rank_table_file"] = TABLE_VARIABLE
     return Environment(
-        rank=numbers.get("rank"),
-        world_size=numbers.get("world_size"),
-        local_rank=numbers.get("local_rank"),
-        local_world_size=numbers.get("local_world_size"),
-        node_rank=numbers.get("node_rank"),
-        num_nodes=numbers.get("num_nodes"),
-        master_addr=texts.get("master_addr"),
-        master_port=numbers.get("master_port"),
-        launcher=launcher,
-        rank_table_file=texts.get("rank_table_file"),
+        rank=_number(won, "rank"),
+        world_size=_number(won, "world_size"),
+        local_rank=_number(won, "local_rank"),
+        local_world_size=_number(won, "local_world_size"),
+        node_rank=_number(won, "node_rank"),
+        num_nodes=_number(won, "num_nodes"),
+        master_addr=str(won["master_addr"].value) if "master_addr" in won else None,
+        master_port=_number(won, "master_port"),
+        launcher=won["rank"].launcher if "rank" in won else None,
+        rank_table_file=table,
         sources=sources,
     )
 
 
-def _number(name: str, variable: str, value: str) -> int:
-    if not _PLAIN.fullmatch(value):
-        what = "a plain decimal number"
-    elif name.endswith(("size", "nodes")) and int(value) == 0:
-        what = "a number of at least 1"
-    elif name == "master_port" and not 0 < int(value) <= MAX_PORT:
-        what = f"a port from 1 to {MAX_PORT}"
-    else:
-        return int(value)
-    raise InvalidVariableError(
-        "RT302", f"{variable} is {value!r}, not {what}", {variable: value}
+def weigh(env: Mapping[str, str]) -> list[tuple[Claim, Fate]]:
+    """Return every claim of the environment with its fate, by field.
+
+    Raises:
+        InvalidVariableError: A value is no plain decimal number within its range.
+    """
+    stated = [
+        (launcher, list(launcher.claims(env)))
+        for launcher in LAUNCHERS
+        if launcher.is_present(env)
+    ]
+    shadowed = _shadowed(stated)
+    weighed: list[tuple[Claim, Fate]] = []
+    for name in _FIELDS:
+        about = [
+            (launcher, claim)
+            for launcher, claims in stated
+            for claim in claims
+            if claim.field == name
+        ]
+        weighed += _weigh_field(name, about, shadowed)
+    return weighed
+
+
+def _shadowed(stated: Iterable[tuple[Launcher, list[Claim]]]) -> set[str]:
+    """Return the names of the launchers that an inner one shadows.
+
+    The innermost launcher that knows the process shadows those further out, unless
+    they say the same of rank and size: then they speak of the same processes.
+    """
+    identities = {
+        launcher.name: (launcher.tier, _identity(claims))
+        for launcher, claims in stated
+        if launcher.level is Level.PROCESS and _identity(claims) is not None
+    }
+    nested = [item for item in identities.values() if item[0] is not Tier.BESIDE]
+    if not nested:
+        return set()
+    innermost, identity = min(nested)
+    return {
+        name
+        for name, (tier, other) in identities.items()
+        if tier > innermost and other != identity
+    }
+
+
+def _identity(claims: Iterable[Claim]) -> tuple[int | str, int | str] | None:
+    values = {claim.field: claim.value for claim in claims}
+    if "rank" not in values or "world_size" not in values:
+        return None
+    return values["rank"], values["world_size"]
+
+
+def _weigh_field(
+    name: str, about: list[tuple[Launcher, Claim]], shadowed: set[str]
+) -> list[tuple[Claim, Fate]]:
+    """Return the claims about one field with their fates."""
+    weighed = []
+    winner: Claim | None = None
+    ordered = sorted(about, key=lambda item: item[0].level is Level.NODE)
+    for launcher, claim in ordered:
+        if launcher.name in shadowed:
+            fate = Fate.SHADOWED
+        elif winner is None:
+            winner, fate = claim, Fate.WON
+        elif claim.value == winner.value:
+            fate = Fate.AGREES
+        elif claim.level is not winner.level or name in _MEETING:
+            fate = Fate.SHADOWED  # what an agent or a pod was told, not the process
+        else:
+            fate = Fate.CONTRADICTS
+        weighed.append((claim, fate))
+    return weighed
+
+
+def _number(won: Mapping[str, Claim], name: str) -> int | None:
+    value = won[name].value if name in won else None
+    assert not isinstance(value, str)  # noqa: S101 - only addresses are texts
+    return value
+
+
+def _said(claim: Claim) -> str:
+    return f"{claim.variable}={claim.text}"
+
+
+def _conflict(claim: Claim, claims: Iterable[Claim]) -> ConflictingVariablesError:
+    """Return the error that names everything said about a field."""
+    about = [other for other in claims if other.field == claim.field]
+    listed = ", ".join(
+        f"{_said(other)} ({other.field} {other.value} by {other.launcher})"
+        for other in about
+    )
+    return ConflictingVariablesError(
+        "RT303",
+        f"the variables contradict each other: {listed}; unset the one that is left "
+        "over (ranktable env --explain shows all)",
+        {other.variable: other.text for other in about},
     )
 
 
-def _refuse_halves(numbers: Mapping[str, int], env: Mapping[str, str]) -> None:
+def _refuse_halves(won: Mapping[str, Claim]) -> None:
+    by_name = {launcher.name: launcher for launcher in LAUNCHERS}
     for present, absent in (("rank", "world_size"), ("world_size", "rank")):
-        if present in numbers and absent not in numbers:
-            have, lack = _TORCHRUN_NUMBERS[present], _TORCHRUN_NUMBERS[absent]
-            raise MissingVariableError(
-                "RT301",
-                f"{have} is {env[have]!r} but {lack} is not set; a launcher sets both",
-                {have: env[have], lack: env.get(lack)},
-            )
+        claim = won.get(present)
+        if claim is None or absent in won:
+            continue
+        launcher = by_name[claim.launcher]
+        if absent in launcher.may_lack:
+            continue
+        lacking = launcher.fields.get(absent, absent)
+        raise MissingVariableError(
+            "RT301",
+            f"{_said(claim)} gives the {present}, but {lacking} is not set; a launcher "
+            "sets both",
+            {claim.variable: claim.text, lacking: None},
+        )
 
 
-def _refuse_contradictions(
-    numbers: Mapping[str, int], sources: Mapping[str, str], env: Mapping[str, str]
-) -> None:
-    for small, large in _SIZES:
-        if small not in numbers or large not in numbers:
+def _refuse_ranges(won: Mapping[str, Claim]) -> None:
+    pairs = [*((a, b, 1) for a, b in _BELOW), *((a, b, 0) for a, b in _AT_MOST)]
+    for small, large, is_index in pairs:
+        a, b = _number(won, small), _number(won, large)
+        if a is None or b is None or a + is_index <= b:
             continue
-        is_index = small.endswith("rank")
-        if numbers[small] + is_index <= numbers[large]:
-            continue
-        a, b = sources[small], sources[large]
         relation = "is not below" if is_index else "is more than"
         raise ConflictingVariablesError(
             "RT303",
-            f"{a}={env[a]} {relation} {b}={env[b]}; unset the one that is left over",
-            {a: env[a], b: env[b]},
+            f"{_said(won[small])} {relation} {_said(won[large])}; unset the one that "
+            "is left over",
+            {won[name].variable: won[name].text for name in (small, large)},
         )

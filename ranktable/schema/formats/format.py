@@ -75,6 +75,7 @@ class DocumentReader:
         self.format = format_
         self.columns = Columns(format_, document, quota=quota or Quota())
         self.found: list[Finding] = []
+        self._noted: set[tuple[str, ...]] = set()
         self._plans: dict[tuple[str, ...], _Plan] = {}
 
     def read(self) -> tuple[Columns, list[Finding]]:
@@ -215,10 +216,11 @@ class DocumentReader:
             add_address(self._address((*path, place), device, plan))
 
     def _note_reader_keys(self, path: Path, plan: _Plan) -> None:
-        """Note, once for each set of keys, that a reader would miss one."""
+        """Note, once in a table for each key, that a reader would miss it."""
         wanted = self.format.reader_keys
-        lacking = [key for key in wanted if key not in plan.keys]
-        if lacking and plan.rank_keys:
+        lacking = tuple(key for key in wanted if key not in plan.keys)
+        if lacking and plan.rank_keys and lacking not in self._noted:
+            self._noted.add(lacking)
             self.found.append(
                 rules.ONE_READER_ONLY.finding(
                     Spot(path),

@@ -98,9 +98,9 @@ def _node_chips(
     for index, chip in enumerate(found, start):
         if chip is None:
             continue
-        if chip < 0 or (chips_per_node is not None and chip >= chips_per_node):
-            if not columns.quota.is_spent(NO_SUCH_CHIP):
-                yield _no_such_chip(columns, index, chip, chips_per_node)
+        beyond = chip < 0 or (chips_per_node is not None and chip >= chips_per_node)
+        if beyond and not columns.quota.is_spent(NO_SUCH_CHIP):
+            yield _no_such_chip(columns, index, chip, chips_per_node)
         if chip not in first_use:
             first_use[chip] = index
         elif not columns.quota.is_spent(DUPLICATE_CHIP):

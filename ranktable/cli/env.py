@@ -1,0 +1,152 @@
+"""``ranktable env``: what the environment says of this process."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli.failure import DEFECTS_FOUND
+from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
+from ranktable.schema.wording import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.report.style import Style
+    from ranktable.runtime.environment import Environment, Fate
+    from ranktable.runtime.errors import LaunchEnvironmentError
+    from ranktable.runtime.launchers.launcher import Claim
+
+
+def env(
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Show every claim and what became of it."),
+    ] = False,
+    format: Annotated[  # noqa: A002 - the name of the option
+        Form, typer.Option(help="Form of the output.")
+    ] = Form.TEXT,
+    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+) -> None:
+    """Show rank, size, node and master, and which variable gave each.
+
+    Exit status: 0 resolved, 1 the variables contradict each other or the table.
+
+    Example: ranktable env --explain
+    """
+    from ranktable.runtime.environment import (  # noqa: PLC0415 - not for --help
+        resolve_environment,
+        weigh,
+    )
+    from ranktable.runtime.errors import LaunchEnvironmentError  # noqa: PLC0415
+
+    claims: list[tuple[Claim, Fate]] = []
+    found: Environment | None = None
+    problem: LaunchEnvironmentError | None = None
+    try:
+        claims = weigh(os.environ)
+        found = resolve_environment(os.environ)
+        _agree_with_table(found)
+    except LaunchEnvironmentError as error:
+        problem = error
+    if format is Form.JSON:
+        write([json.dumps(_data(found, claims, problem), indent=2) + "\n"])
+    else:
+        write(_text(found, claims if explain else [], problem, style(color)))
+    raise typer.Exit(0 if problem is None else DEFECTS_FOUND)
+
+
+def _agree_with_table(found: Environment) -> None:
+    """Raise unless the rank table and ``CHIP_MAP``, if there are any, agree."""
+    if found.rank_table_file is None:
+        return
+    from ranktable.runtime import chip_map  # noqa: PLC0415 - not for --help
+    from ranktable.runtime.agreement import place  # noqa: PLC0415
+    from ranktable.schema.check import load  # noqa: PLC0415
+
+    table = load(found.rank_table_file)
+    if found.rank is None or found.world_size is None:
+        nodes = range(len(table.nodes))
+        maps = [table.local_chip_map(node) for node in nodes]
+    else:
+        maps = [list(place(found, table).local_chip_map)]
+    chip_map.refuse_contradiction(os.environ, *maps)
+
+
+def _data(
+    found: Environment | None,
+    claims: list[tuple[Claim, Fate]],
+    problem: LaunchEnvironmentError | None,
+) -> dict[str, object]:
+    return {
+        "ok": problem is None,
+        "environment": None if found is None else asdict(found),
+        "claims": [
+            {
+                "field": claim.field,
+                "value": claim.value,
+                "variable": claim.variable,
+                "text": claim.text,
+                "launcher": claim.launcher,
+                "level": claim.level.value,
+                "fate": fate.value,
+            }
+            for claim, fate in claims
+        ],
+        "problem": None
+        if problem is None
+        else {
+            "code": problem.code,
+            "message": problem.message,
+            "variables": problem.variables,
+        },
+    }
+
+
+def _text(
+    found: Environment | None,
+    claims: list[tuple[Claim, Fate]],
+    problem: LaunchEnvironmentError | None,
+    look: Style,
+) -> Iterator[str]:
+    if found is not None:
+        for name, value in asdict(found).items():
+            if name == "sources":
+                continue
+            shown = "unknown" if value is None else printable(str(value))
+            source = found.sources.get(name)
+            yield f"{name:<16} {shown}{f'  ({source})' if source else ''}\n"
+    if claims:
+        yield from _table(claims, look)
+    if problem is not None:
+        code = look.mark(problem.code, "error")
+        yield f"error[{code}] {printable(problem.message)}\n"
+
+
+def _table(claims: list[tuple[Claim, Fate]], look: Style) -> Iterator[str]:
+    rows = [("field", "value", "variable", "launcher", "level", "fate")]
+    rows += [
+        (
+            claim.field,
+            printable(str(claim.value)),
+            claim.variable,
+            claim.launcher,
+            claim.level.value,
+            fate.value,
+        )
+        for claim, fate in claims
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    yield "\n"
+    for number, row in enumerate(rows):
+        line = "  ".join(
+            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+        )
+        kind = "bold" if number == 0 else None
+        if row[-1] == "contradicts":
+            kind = "error"
+        yield (look.mark(line.rstrip(), kind) if kind else line.rstrip()) + "\n"

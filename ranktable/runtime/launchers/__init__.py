@@ -1,0 +1,56 @@
+"""The launchers, one file each, the innermost first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranktable.runtime.launchers.ascend import ASCEND
+from ranktable.runtime.launchers.azure_ml import AZURE_ML, AZURE_ML_ONE_NODE
+from ranktable.runtime.launchers.by_hand import BY_HAND
+from ranktable.runtime.launchers.cloud_tpu import CLOUD_TPU
+from ranktable.runtime.launchers.deepspeed import DEEPSPEED
+from ranktable.runtime.launchers.flux import FLUX
+from ranktable.runtime.launchers.jsrun import JSRUN
+from ranktable.runtime.launchers.kubernetes import INDEXED_JOB
+from ranktable.runtime.launchers.mindspore import MINDSPORE
+from ranktable.runtime.launchers.mpich import MPICH
+from ranktable.runtime.launchers.mvapich2 import MVAPICH2
+from ranktable.runtime.launchers.open_mpi import OPEN_MPI
+from ranktable.runtime.launchers.paddle import PADDLE
+from ranktable.runtime.launchers.pals import PALS
+from ranktable.runtime.launchers.pods import PAI, PYTORCH_JOB, VOLCANO
+from ranktable.runtime.launchers.ray_train import RAY_TRAIN
+from ranktable.runtime.launchers.sagemaker import SAGEMAKER
+from ranktable.runtime.launchers.slurm import SLURM
+from ranktable.runtime.launchers.torchrun import TORCHRUN
+from ranktable.runtime.launchers.torchrun_arguments import TORCHRUN_ARGUMENTS
+
+if TYPE_CHECKING:
+    from ranktable.runtime.launchers.launcher import Launcher
+
+LAUNCHERS: tuple[Launcher, ...] = (
+    TORCHRUN,
+    DEEPSPEED,
+    RAY_TRAIN,
+    MINDSPORE,
+    PADDLE,
+    OPEN_MPI,
+    MVAPICH2,
+    PALS,
+    JSRUN,
+    MPICH,
+    SLURM,
+    FLUX,
+    TORCHRUN_ARGUMENTS,
+    PYTORCH_JOB,
+    VOLCANO,
+    PAI,
+    INDEXED_JOB,
+    SAGEMAKER,
+    AZURE_ML,
+    AZURE_ML_ONE_NODE,
+    CLOUD_TPU,
+    ASCEND,
+    BY_HAND,
+)
+"""Of two that agree, the first one is named as the launcher."""

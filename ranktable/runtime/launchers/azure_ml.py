@@ -1,0 +1,39 @@
+"""Azure ML; its PyTorch kind sets torch's names, its MPI kind the master's address.
+
+DeepSpeed ignores the port of ``AZ_BATCH_MASTER_NODE`` on purpose, and so does this.
+
+Source: microsoft/DeepSpeed, deepspeed/comm/comm.py; learn.microsoft.com, "Distributed
+GPU training guide".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_MASTER = "AZ_BATCH_MASTER_NODE"
+
+
+def _more(env: Mapping[str, str]) -> Iterator[tuple[str, int | str, str]]:
+    yield "master_addr", env[_MASTER].rpartition(":")[0] or env[_MASTER], _MASTER
+
+
+AZURE_ML = Launcher(
+    name="azure ml",
+    tier=Tier.PLATFORM,
+    level=Level.NODE,
+    markers=(_MASTER,),
+    more=_more,
+)
+AZURE_ML_ONE_NODE = Launcher(
+    name="azure ml",
+    tier=Tier.PLATFORM,
+    level=Level.NODE,
+    markers=("AZ_BATCHAI_MPI_MASTER_NODE",),
+    absent=(_MASTER,),
+    fields={"master_addr": "AZ_BATCHAI_MPI_MASTER_NODE"},
+)

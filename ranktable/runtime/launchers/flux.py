@@ -1,0 +1,20 @@
+"""Flux; its job's first process has none of these, so nothing is read from it.
+
+Source: flux-framework/flux-core, doc/man7/flux-environment.rst.
+"""
+
+from __future__ import annotations
+
+from ranktable.runtime.launchers.launcher import Launcher, Tier
+
+FLUX = Launcher(
+    name="flux",
+    tier=Tier.MANAGER,
+    markers=("FLUX_TASK_RANK", "FLUX_JOB_SIZE"),
+    fields={
+        "rank": "FLUX_TASK_RANK",
+        "world_size": "FLUX_JOB_SIZE",
+        "local_rank": "FLUX_TASK_LOCAL_ID",
+        "num_nodes": "FLUX_JOB_NNODES",
+    },
+)

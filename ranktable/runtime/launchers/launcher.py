@@ -1,0 +1,124 @@
+"""A launcher: how to know it, and what its variables claim."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from ranktable.runtime.values import read_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+
+class Level(str, Enum):
+    """What a claim speaks of."""
+
+    PROCESS = "process"
+    NODE = "node"
+
+
+class Tier(int, Enum):
+    """Where a launcher stands among nested ones, the innermost first.
+
+    An inner launcher is the one that started this process: torchrun within srun,
+    mpirun within an allocation. ``BESIDE`` is for variables that scripts set by hand;
+    they shadow nothing and nothing shadows them.
+    """
+
+    BESIDE = 0
+    WORKER = 1
+    MPI = 2
+    MANAGER = 3
+    PLATFORM = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What one variable says.
+
+    Attributes:
+        field: Field of the environment.
+        value: Its value.
+        variable: The variable it came from.
+        text: The variable's own text.
+        launcher: Name of the launcher that sets it.
+        level: Whether it speaks of this process, or of its node, pod or agent.
+    """
+
+    field: str
+    value: int | str
+    variable: str
+    text: str
+    launcher: str
+    level: Level
+
+
+TEXT_FIELDS = ("master_addr",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launcher:
+    """One launcher.
+
+    Attributes:
+        name: Name in messages.
+        tier: Where it stands among nested launchers.
+        level: Level of the claims of ``fields``.
+        markers: Variables that are all set where it has started the process.
+        absent: Variables that are not set there; they tell it from its likes.
+        unless: Launchers that own the same variables where they are present.
+        fields: The variable of each field that it sets plainly.
+        more: Claims that need more than reading a number.
+        may_lack: Fields that it rightly leaves out of a pair.
+    """
+
+    name: str
+    tier: Tier
+    level: Level = Level.PROCESS
+    markers: tuple[str, ...]
+    absent: tuple[str, ...] = ()
+    unless: tuple[Launcher, ...] = ()
+    fields: Mapping[str, str] = field(default_factory=dict)
+    more: Callable[[Mapping[str, str]], Iterator[tuple[str, int | str, str]]] | None = (
+        None
+    )
+    may_lack: tuple[str, ...] = ()
+
+    def is_present(self, env: Mapping[str, str]) -> bool:
+        """Whether the process was started by it, or within it."""
+        return (
+            all(env.get(name) for name in self.markers)
+            and not any(env.get(name) for name in self.absent)
+            and not any(owner.is_present(env) for owner in self.unless)
+        )
+
+    def claims(self, env: Mapping[str, str]) -> Iterator[Claim]:
+        """Yield what its variables say; an empty variable says nothing.
+
+        Raises:
+            InvalidVariableError: A variable holds something that it cannot mean.
+        """
+        for name, variable in self.fields.items():
+            text = env.get(variable, "")
+            if text:
+                value = (
+                    text if name in TEXT_FIELDS else read_number(name, variable, text)
+                )
+                yield self._claim(name, value, variable, env)
+        if self.more is not None:
+            for name, value, variable in self.more(env):
+                yield self._claim(name, value, variable, env)
+
+    def _claim(
+        self, name: str, value: int | str, variable: str, env: Mapping[str, str]
+    ) -> Claim:
+        return Claim(
+            field=name,
+            value=value,
+            variable=variable,
+            text=env.get(variable, ""),
+            launcher=self.name,
+            level=self.level,
+        )

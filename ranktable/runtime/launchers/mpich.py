@@ -1,0 +1,24 @@
+"""MPICH's Hydra and Intel MPI.
+
+Flux, PALS and ``srun --mpi=pmi2`` set ``PMI_RANK`` and ``PMI_SIZE`` too; they agree
+with their own variables, so nothing is lost by reading both.
+
+Source: pmodels/mpich, src/pm/hydra/proxy/pmip_cb.c.
+"""
+
+from __future__ import annotations
+
+from ranktable.runtime.launchers.launcher import Launcher, Tier
+
+MPICH = Launcher(
+    name="mpich or intel mpi",
+    tier=Tier.MPI,
+    markers=("PMI_RANK", "PMI_SIZE"),
+    absent=("PALS_RANKID",),
+    fields={
+        "rank": "PMI_RANK",
+        "world_size": "PMI_SIZE",
+        "local_rank": "MPI_LOCALRANKID",
+        "local_world_size": "MPI_LOCALNRANKS",
+    },
+)

@@ -1,0 +1,103 @@
+"""Slurm's srun. Only the variables of the step are believed.
+
+A batch script and an ssh session into a job have ``SLURM_PROCID`` and the job's sizes
+as well; whoever takes those for a process waits for ranks that nobody starts. And
+``SLURM_NODELIST`` stays the job's in a step on a part of it.
+
+Source: SchedMD/slurm, doc/man/man1/srun.1 and src/common/env.c.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.hosts import first_host
+from ranktable.runtime.errors import InvalidVariableError
+from ranktable.runtime.launchers.launcher import Launcher, Tier
+from ranktable.runtime.values import is_plain, read_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_COUNT = re.compile(r"([0-9]{1,9})(?:\(x([0-9]{1,9})\))?")
+_MAX_NODES = 1 << 20
+
+PORT_BASE = 20_000
+PORT_COUNT = 10_000
+"""Ports below the range that Linux gives out by itself (32768 on), one a step."""
+
+_HOSTS = "SLURM_STEP_NODELIST"
+_TASKS = "SLURM_STEP_TASKS_PER_NODE"
+_HET_SIZE = "SLURM_HET_SIZE"
+_SIZE, _HET_STEP_SIZE = "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"
+
+
+def tasks_per_node(text: str) -> list[tuple[int, int]]:
+    """Return (tasks, nodes) runs of a count list such as ``8(x2),4``.
+
+    Raises:
+        ValueError: It is no such list.
+    """
+    runs = []
+    for item in text.split(","):
+        match = _COUNT.fullmatch(item)
+        if match is None or int(match[2] or 1) > _MAX_NODES:
+            raise ValueError(text)
+        runs.append((int(match[1]), int(match[2] or 1)))
+    return runs
+
+
+def _more(env: Mapping[str, str]) -> Iterator[tuple[str, int | str, str]]:
+    # In a step over several components of a heterogeneous job the tasks are numbered
+    # over all of them, and only SLURM_NTASKS counts them all.
+    size = _HET_STEP_SIZE if env.get(_HET_SIZE) and env.get(_HET_STEP_SIZE) else _SIZE
+    yield "world_size", read_number("world_size", size, env[size]), size
+    tasks, node = env.get(_TASKS, ""), env.get("SLURM_NODEID", "")
+    if tasks and is_plain(node):
+        local_world_size = _tasks_of(tasks, int(node))
+        if local_world_size is not None:
+            yield "local_world_size", local_world_size, _TASKS
+    hosts = env.get(_HOSTS, "")
+    if hosts:
+        try:
+            yield "master_addr", first_host(hosts), _HOSTS
+        except ArgumentError as error:
+            raise InvalidVariableError(
+                "RT302", f"{_HOSTS} is {hosts!r}: {error.reason}", {_HOSTS: hosts}
+            ) from None
+        job, step = env.get("SLURM_JOB_ID", ""), env.get("SLURM_STEP_ID", "0")
+        if is_plain(job):
+            number = int(job) * 7 + (int(step) if is_plain(step) else 0)
+            yield "master_port", PORT_BASE + number % PORT_COUNT, "SLURM_JOB_ID"
+
+
+def _tasks_of(text: str, node: int) -> int | None:
+    try:
+        runs = tasks_per_node(text)
+    except ValueError:
+        raise InvalidVariableError(
+            "RT302",
+            f"{_TASKS} is {text!r}, not a list of counts such as 8(x2),4",
+            {_TASKS: text},
+        ) from None
+    for tasks, num_nodes in runs:
+        if node < num_nodes:
+            return tasks
+        node -= num_nodes
+    return None
+
+
+SLURM = Launcher(
+    name="slurm",
+    tier=Tier.MANAGER,
+    markers=("SLURM_PROCID", _SIZE),
+    fields={
+        "rank": "SLURM_PROCID",
+        "local_rank": "SLURM_LOCALID",
+        "node_rank": "SLURM_NODEID",
+        "num_nodes": "SLURM_STEP_NUM_NODES",
+    },
+    more=_more,
+)

@@ -1,0 +1,393 @@
+"""Every launcher by the literal environment that it sets, with its version."""
+
+from __future__ import annotations
+
+import pytest
+
+from ranktable.runtime import (
+    ConflictingVariablesError,
+    InvalidVariableError,
+    MissingVariableError,
+    resolve_environment,
+)
+from ranktable.runtime.environment import Fate, weigh
+from ranktable.runtime.launchers.slurm import tasks_per_node
+
+# srun of Slurm 22.05: 6 tasks on two nodes, task 4.
+SLURM = {
+    "SLURM_JOB_ID": "4711",
+    "SLURM_STEP_ID": "0",
+    "SLURM_PROCID": "4",
+    "SLURM_LOCALID": "0",
+    "SLURM_NODEID": "1",
+    "SLURM_NTASKS": "6",
+    "SLURM_STEP_NUM_TASKS": "6",
+    "SLURM_STEP_TASKS_PER_NODE": "4,2",
+    "SLURM_STEP_NODELIST": "gpu[07-08]",
+    "SLURM_STEP_NUM_NODES": "2",
+    "SLURM_JOB_NODELIST": "gpu[01-08]",
+    "SLURM_NODELIST": "gpu[01-08]",
+    "SLURM_NNODES": "2",
+}
+# torchrun of torch 2.13.0: 2 nodes, 4 processes each, rank 5.
+TORCHRUN = {
+    "TORCHELASTIC_RUN_ID": "none",
+    "RANK": "5",
+    "WORLD_SIZE": "8",
+    "LOCAL_RANK": "1",
+    "LOCAL_WORLD_SIZE": "4",
+    "GROUP_RANK": "1",
+    "GROUP_WORLD_SIZE": "2",
+    "MASTER_ADDR": "gpu07",
+    "MASTER_PORT": "29400",
+}
+# mpirun of Open MPI 4.1.4: 4 processes on two hosts, rank 3.
+OPEN_MPI = {
+    "OMPI_COMM_WORLD_RANK": "3",
+    "OMPI_COMM_WORLD_SIZE": "4",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+    "OMPI_COMM_WORLD_NODE_RANK": "1",
+    "OMPI_UNIVERSE_SIZE": "16",
+    "PMIX_RANK": "3",
+}
+_RANK_OF_FOUR: dict[str, object] = {
+    "rank": 3,
+    "world_size": 4,
+    "local_rank": 1,
+    "local_world_size": 2,
+}
+
+# name: environment, what it says (only what is known), launcher
+CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
+    "slurm": (
+        SLURM,
+        {"rank": 4, "world_size": 6, "local_rank": 0, "local_world_size": 2,
+         "node_rank": 1, "num_nodes": 2, "master_addr": "gpu07", "master_port": 22977},
+        "slurm",
+    ),
+    # sbatch of Slurm 22.05: the script itself is no task of a step.
+    "slurm batch script": (
+        {"SLURM_JOB_ID": "4711", "SLURM_PROCID": "0", "SLURM_LOCALID": "0",
+         "SLURM_NODEID": "0", "SLURM_NTASKS": "6", "SLURM_NODELIST": "gpu[07-08]"},
+        {}, None,
+    ),
+    # ssh into a node of a job, adopted by pam_slurm_adopt.
+    "slurm adopted ssh": ({"SLURM_JOB_ID": "4711"}, {}, None),
+    # srun --het-group=0,1 of Slurm 22.05: PROCID counts over both components.
+    "slurm heterogeneous": (
+        {"SLURM_JOB_ID": "90", "SLURM_HET_SIZE": "2", "SLURM_PROCID": "5",
+         "SLURM_NTASKS": "6", "SLURM_STEP_NUM_TASKS": "2", "SLURM_LOCALID": "1"},
+        {"rank": 5, "world_size": 6, "local_rank": 1}, "slurm",
+    ),
+    "torchrun": (
+        TORCHRUN,
+        {"rank": 5, "world_size": 8, "local_rank": 1, "local_world_size": 4,
+         "node_rank": 1, "num_nodes": 2, "master_addr": "gpu07", "master_port": 29400},
+        "torchrun",
+    ),
+    "torchrun in srun": (
+        {**SLURM, **TORCHRUN, "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"},
+        {"rank": 5, "world_size": 8, "local_rank": 1, "local_world_size": 4,
+         "node_rank": 1, "num_nodes": 2, "master_addr": "gpu07", "master_port": 29400},
+        "torchrun",
+    ),
+    "open mpi 4": (OPEN_MPI, _RANK_OF_FOUR, "open mpi"),
+    # mpirun of Open MPI 5.0: no ORTE address any more, PRRTE's marker instead.
+    "open mpi 5": (
+        {**OPEN_MPI, "PRTE_LAUNCHED": "1", "PMIX_NAMESPACE": "prterun-n1-77@1"},
+        _RANK_OF_FOUR, "open mpi",
+    ),
+    "mpirun in an allocation": (
+        {**SLURM, **OPEN_MPI, "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"},
+        {**_RANK_OF_FOUR }, "open mpi",
+    ),
+    # mpiexec.hydra of MPICH 4.0.
+    "mpich": (
+        {"PMI_RANK": "3", "PMI_SIZE": "4", "PMI_FD": "7", "MPI_LOCALRANKID": "1",
+         "MPI_LOCALNRANKS": "2"},
+        _RANK_OF_FOUR, "mpich or intel mpi",
+    ),
+    # MPICH with -pmi-port: neither rank nor size.
+    "mpich by port": ({"PMI_PORT": "n1:4000", "PMI_ID": "3"}, {}, None),
+    # mpiexec of Intel MPI 2021.
+    "intel mpi": (
+        {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1",
+         "MPI_LOCALNRANKS": "2", "I_MPI_HYDRA_BOOTSTRAP": "ssh"},
+        _RANK_OF_FOUR, "mpich or intel mpi",
+    ),
+    # mpirun_rsh of MVAPICH2 2.3.
+    "mvapich2": (
+        {"MV2_COMM_WORLD_RANK": "3", "MV2_COMM_WORLD_SIZE": "4",
+         "MV2_COMM_WORLD_LOCAL_RANK": "1", "MV2_COMM_WORLD_LOCAL_SIZE": "2"},
+        _RANK_OF_FOUR, "mvapich2",
+    ),
+    # PALS on a Cray EX.
+    "pals": (
+        {"PALS_RANKID": "3", "PALS_NODEID": "1", "PALS_LOCAL_RANKID": "1",
+         "PALS_LOCAL_SIZE": "2", "PMI_RANK": "3", "PMI_SIZE": "4"},
+        {**_RANK_OF_FOUR, "node_rank": 1}, "pals",
+    ),
+    # jsrun of LSF 10.1.
+    "jsrun": (
+        {"JSM_NAMESPACE_RANK": "3", "JSM_NAMESPACE_SIZE": "4", "LSB_JOBID": "7",
+         "JSM_NAMESPACE_LOCAL_RANK": "1", "JSM_NAMESPACE_LOCAL_SIZE": "2",
+         "LSB_MCPU_HOSTS": "batch 1 h1 4 h2 4"},
+        _RANK_OF_FOUR, "jsrun",
+    ),
+    "lsf job": ({"LSB_JOBID": "7", "LSB_MCPU_HOSTS": "h1 4 h2 4"}, {}, None),
+    "pbs job": ({"PBS_JOBID": "1.pbs", "PBS_NODEFILE": "/var/spool/x"}, {}, None),
+    "sge job": ({"JOB_ID": "1", "PE_HOSTFILE": "/var/spool/x"}, {}, None),
+    # flux run of flux-core 0.66.
+    "flux": (
+        {"FLUX_TASK_RANK": "3", "FLUX_TASK_LOCAL_ID": "1", "FLUX_JOB_SIZE": "4",
+         "FLUX_JOB_NNODES": "2", "PMI_RANK": "3", "PMI_SIZE": "4", "PMI_FD": "17"},
+        {"rank": 3, "world_size": 4, "local_rank": 1, "num_nodes": 2},
+        "mpich or intel mpi",
+    ),
+    # deepspeed 0.16.
+    "deepspeed": (
+        {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_SIZE": "2",
+         "CROSS_RANK": "1", "CROSS_SIZE": "2", "MASTER_ADDR": "n1",
+         "MASTER_PORT": "29500", "CUDA_VISIBLE_DEVICES": "0,1"},
+        {**_RANK_OF_FOUR, "node_rank": 1, "num_nodes": 2, "master_addr": "n1",
+         "master_port": 29500},
+        "deepspeed",
+    ),
+    # accelerate launch 1.2: torchrun's variables and its own.
+    "accelerate": (
+        {**TORCHRUN, "ACCELERATE_MIXED_PRECISION": "no", "ACCELERATE_USE_CPU": "true"},
+        {"rank": 5, "world_size": 8, "local_rank": 1, "local_world_size": 4,
+         "node_rank": 1, "num_nodes": 2, "master_addr": "gpu07", "master_port": 29400},
+        "torchrun",
+    ),
+    # Ray Train 2.40, within the user's function.
+    "ray train": (
+        {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2",
+         "NODE_RANK": "1", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "40001"},
+        {**_RANK_OF_FOUR, "node_rank": 1, "master_addr": "10.0.0.1",
+         "master_port": 40001},
+        "ray train",
+    ),
+    # mp.spawn sets nothing; tutorials export where to meet.
+    "mp.spawn": (
+        {"MASTER_ADDR": "localhost", "MASTER_PORT": "12355"},
+        {"master_addr": "localhost", "master_port": 12355}, None,
+    ),
+    "by hand": (
+        {"RANK": "1", "WORLD_SIZE": "2"}, {"rank": 1, "world_size": 2}, "environment",
+    ),
+    # Indexed Job of Kubernetes 1.31.
+    "kubernetes indexed job": ({"JOB_COMPLETION_INDEX": "2"}, {"node_rank": 2}, None),
+    # TrainJob of Kubeflow Trainer 2.0, in the pod and outside torchrun.
+    "trainjob": (
+        {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "auto", "PET_NODE_RANK": "1",
+         "PET_MASTER_ADDR": "job-node-0-0.job", "PET_MASTER_PORT": "29500",
+         "JOB_COMPLETION_INDEX": "1"},
+        {"node_rank": 1, "num_nodes": 2, "master_addr": "job-node-0-0.job",
+         "master_port": 29500},
+        None,
+    ),
+    "trainjob, elastic": (
+        {"PET_NNODES": "2:4", "PET_NPROC_PER_NODE": "gpu", "PET_NODE_RANK": "1"},
+        {"node_rank": 1}, None,
+    ),
+    "torchrun in a trainjob": (
+        {**TORCHRUN, "PET_NNODES": "2", "PET_NODE_RANK": "0",
+         "PET_NPROC_PER_NODE": "4", "PET_MASTER_ADDR": "pod-0",
+         "JOB_COMPLETION_INDEX": "0"},
+        {"rank": 5, "world_size": 8, "local_rank": 1, "local_world_size": 4,
+         "node_rank": 1, "num_nodes": 2, "master_addr": "gpu07", "master_port": 29400},
+        "torchrun",
+    ),
+    # PyTorchJob of training-operator 1.8: RANK counts pods, WORLD_SIZE processes.
+    "pytorchjob": (
+        {"RANK": "1", "WORLD_SIZE": "16", "PET_NPROC_PER_NODE": "8", "PET_NNODES": "2",
+         "PET_NODE_RANK": "1", "MASTER_ADDR": "job-master-0", "MASTER_PORT": "23456"},
+        {"node_rank": 1, "num_nodes": 2, "local_world_size": 8,
+         "master_addr": "job-master-0", "master_port": 23456},
+        None,
+    ),
+    # Volcano 1.10 with its pytorch plugin.
+    "volcano": (
+        {"VC_TASK_INDEX": "0", "VK_TASK_INDEX": "0", "RANK": "1", "WORLD_SIZE": "2",
+         "MASTER_ADDR": "job-master-0", "MASTER_PORT": "23456"},
+        {"node_rank": 1, "num_nodes": 2, "master_addr": "job-master-0",
+         "master_port": 23456},
+        None,
+    ),
+    # Alibaba PAI DLC.
+    "pai": (
+        {"RANK": "1", "WORLD_SIZE": "2", "NPROC_PER_NODE": "8", "MASTER_ADDR": "dlc-0",
+         "MASTER_PORT": "23456"},
+        {"node_rank": 1, "num_nodes": 2, "local_world_size": 8,
+         "master_addr": "dlc-0", "master_port": 23456},
+        None,
+    ),
+    # MPIJob 2: the launcher pod has nothing; workers are started by Open MPI.
+    "mpijob launcher": ({"OMPI_MCA_orte_default_hostfile": "/etc/mpi/hosts"}, {}, None),
+    # sagemaker-training 4.8.
+    "sagemaker": (
+        {"SM_HOSTS": '["algo-1","algo-10","algo-2"]', "SM_CURRENT_HOST": "algo-2",
+         "SM_NUM_GPUS": "8"},
+        {"node_rank": 2, "num_nodes": 3, "master_addr": "algo-1"}, None,
+    ),
+    # Azure ML, MPI kind on two nodes.
+    "azure ml": (
+        {**OPEN_MPI, "AZ_BATCH_MASTER_NODE": "10.0.0.4:6105"},
+        {**_RANK_OF_FOUR, "master_addr": "10.0.0.4"}, "open mpi",
+    ),
+    "azure ml, one node": (
+        {**OPEN_MPI, "AZ_BATCHAI_MPI_MASTER_NODE": "10.0.0.4"},
+        {**_RANK_OF_FOUR, "master_addr": "10.0.0.4"}, "open mpi",
+    ),
+    # GKE, two slices of two hosts.
+    "cloud tpu": (
+        {"TPU_WORKER_ID": "1", "TPU_WORKER_HOSTNAMES": "t0,t1",
+         "MEGASCALE_NUM_SLICES": "2", "MEGASCALE_SLICE_ID": "1",
+         "MEGASCALE_COORDINATOR_ADDRESS": "t0:8080"},
+        {"node_rank": 3, "num_nodes": 4}, None,
+    ),
+    # CANN 8: the size of the job is in the table.
+    "ascend": (
+        {"RANK_ID": "3", "DEVICE_ID": "3", "RANK_TABLE_FILE": "/t.json"},
+        {"rank": 3, "rank_table_file": "/t.json"}, "ascend",
+    ),
+    "ascend with size": (
+        {"RANK_ID": "3", "RANK_SIZE": "8", "DEVICE_ID": "3"},
+        {"rank": 3, "world_size": 8}, "ascend",
+    ),
+    # msrun of MindSpore 2.4.
+    "msrun worker": (
+        {"MS_ROLE": "MS_WORKER", "MS_NODE_ID": "3", "MS_WORKER_NUM": "8",
+         "MS_SCHED_HOST": "n1", "MS_SCHED_PORT": "8118"},
+        {"rank": 3, "world_size": 8}, "msrun",
+    ),
+    "msrun scheduler": (
+        {"MS_ROLE": "MS_SCHED", "MS_WORKER_NUM": "8", "MS_SCHED_HOST": "n1"}, {}, None,
+    ),
+    "msrun, ranks at run time": (
+        {"MS_ROLE": "MS_WORKER", "MS_WORKER_NUM": "8"}, {}, None,
+    ),
+    # paddle.distributed.launch of Paddle 3.0.
+    "paddle": (
+        {"PADDLE_TRAINER_ID": "3", "PADDLE_TRAINERS_NUM": "4",
+         "PADDLE_RANK_IN_NODE": "1", "PADDLE_LOCAL_SIZE": "2", "PADDLE_NNODES": "2",
+         "PADDLE_MASTER": "10.0.0.1:8090"},
+        {**_RANK_OF_FOUR, "num_nodes": 2, "master_addr": "10.0.0.1",
+         "master_port": 8090},
+        "paddle",
+    ),
+    # SOPHGO's scripts: the map and the table; ranks come from torchrun.
+    "sophgo": ({"CHIP_MAP": "0,2,6,7"}, {}, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_launcher_says_what_it_knows_and_nothing_else(name: str) -> None:
+    env, expected, launcher = CASES[name]
+    found = resolve_environment(env)
+    known = {
+        field: getattr(found, field)
+        for field in found.__slots__
+        if field not in ("launcher", "sources") and getattr(found, field) is not None
+    }
+
+    assert (known, found.launcher) == (expected, launcher)
+    assert set(found.sources) == set(expected)
+    assert all(env[variable] for variable in found.sources.values())
+
+
+CONFLICTS = {
+    "stale RANK and WORLD_SIZE under srun": (
+        {**SLURM, "RANK": "0", "WORLD_SIZE": "1"},
+        {"SLURM_PROCID", "RANK"},
+    ),
+    "stale RANK alone under srun": ({**SLURM, "RANK": "0"}, {"SLURM_PROCID", "RANK"}),
+    "stale WORLD_SIZE under mpirun": (
+        {**OPEN_MPI, "WORLD_SIZE": "1"},
+        {"OMPI_COMM_WORLD_SIZE", "WORLD_SIZE"},
+    ),
+    "two kinds of MPI": (
+        {**OPEN_MPI, "PMI_RANK": "0", "PMI_SIZE": "4"},
+        {"OMPI_COMM_WORLD_RANK", "PMI_RANK"},
+    ),
+    "stale RANK_ID beside torchrun": (
+        {**TORCHRUN, "RANK_ID": "0"},
+        {"RANK", "RANK_ID"},
+    ),
+    "local rank of another launcher": (
+        {**OPEN_MPI, "LOCAL_RANK": "0"},
+        {"OMPI_COMM_WORLD_LOCAL_RANK", "LOCAL_RANK"},
+    ),
+    "host that is not in the job": (
+        {"SM_HOSTS": '["algo-1"]', "SM_CURRENT_HOST": "algo-2"},
+        {"SM_HOSTS", "SM_CURRENT_HOST"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONFLICTS)
+def test_contradiction_names_every_variable_with_its_value(name: str) -> None:
+    env, variables = CONFLICTS[name]
+    with pytest.raises(ConflictingVariablesError) as raised:
+        resolve_environment(env)
+
+    assert set(raised.value.variables) == variables
+    for variable in variables:
+        assert f"{variable}={env[variable]}" in str(raised.value)
+
+
+INVALID = {
+    "SLURM_PROCID": {**SLURM, "SLURM_PROCID": "4 "},
+    "SLURM_STEP_NODELIST": {**SLURM, "SLURM_STEP_NODELIST": "gpu[07-"},
+    "SLURM_STEP_TASKS_PER_NODE": {**SLURM, "SLURM_STEP_TASKS_PER_NODE": "4(x)"},
+    "OMPI_COMM_WORLD_SIZE": {**OPEN_MPI, "OMPI_COMM_WORLD_SIZE": "four"},
+    "SM_HOSTS": {"SM_HOSTS": "algo-1", "SM_CURRENT_HOST": "algo-1"},
+    "PADDLE_MASTER": {
+        "PADDLE_TRAINER_ID": "0",
+        "PADDLE_TRAINERS_NUM": "1",
+        "PADDLE_MASTER": "n1",
+    },
+    "TPU_WORKER_ID": {"TPU_WORKER_ID": "x", "TPU_WORKER_HOSTNAMES": "a"},
+}
+
+
+@pytest.mark.parametrize("variable", INVALID)
+def test_malformed_value_names_its_variable(variable: str) -> None:
+    with pytest.raises(InvalidVariableError) as raised:
+        resolve_environment(INVALID[variable])
+
+    assert list(raised.value.variables) == [variable]
+    assert str(raised.value).startswith(f"RT302 {variable} is ")
+
+
+@pytest.mark.parametrize(
+    "env", [{"OMPI_COMM_WORLD_RANK": "1"}, {"MV2_COMM_WORLD_RANK": "1"}]
+)
+def test_rank_without_size_is_never_rank_of_one(env: dict[str, str]) -> None:
+    with pytest.raises(MissingVariableError, match=r"is not set; a launcher sets both"):
+        resolve_environment(env)
+
+
+def test_shadowed_claims_are_shown_as_such() -> None:
+    env = {**SLURM, **TORCHRUN, "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}
+    fates = {(claim.field, claim.launcher): fate for claim, fate in weigh(env)}
+
+    assert fates["rank", "torchrun"] is Fate.WON
+    assert fates["rank", "slurm"] is Fate.SHADOWED
+    assert fates["master_addr", "slurm"] is Fate.SHADOWED
+
+
+@pytest.mark.parametrize(
+    ("text", "runs"),
+    [("8", [(8, 1)]), ("8(x2),4", [(8, 2), (4, 1)]), ("1(x128)", [(1, 128)])],
+)
+def test_counts_per_node_are_read(text: str, runs: list[tuple[int, int]]) -> None:
+    assert tasks_per_node(text) == runs
+
+
+@pytest.mark.parametrize("text", ["", "8,", "8(2)", "8(x)", "x2", "8 (x2)", "-1", "٨"])
+def test_malformed_counts_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="^"):
+        tasks_per_node(text)
