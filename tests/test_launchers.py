@@ -389,5 +389,5 @@ def test_counts_per_node_are_read(text: str, runs: list[tuple[int, int]]) -> Non
 
 @pytest.mark.parametrize("text", ["", "8,", "8(2)", "8(x)", "x2", "8 (x2)", "-1", "٨"])
 def test_malformed_counts_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="^"):
+    with pytest.raises(ValueError, match=r"^"):
         tasks_per_node(text)

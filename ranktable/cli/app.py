@@ -11,6 +11,7 @@ from ranktable.cli.digest import digest
 from ranktable.cli.env import env
 from ranktable.cli.explain import explain
 from ranktable.cli.gen import gen
+from ranktable.cli.run import run
 from ranktable.cli.schema import schema
 from ranktable.cli.show import show
 from ranktable.cli.validate import validate
@@ -28,6 +29,10 @@ app = typer.Typer(
 )
 for command in COMMANDS:
     app.command()(command)
+# What follows the script is the script's own.
+app.command(
+    context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True}
+)(run)
 
 
 def _print_version(*, wanted: bool) -> None:

@@ -12,6 +12,7 @@ from ranktable.runtime.agreement import place
 from ranktable.runtime.backends import choose_backend
 from ranktable.runtime.environment import resolve_environment
 from ranktable.runtime.errors import BootstrapError, MissingVariableError
+from ranktable.runtime.meeting import with_master
 from ranktable.runtime.rendezvous import DEFAULT_TIMEOUT_S, meet, open_store
 
 if TYPE_CHECKING:
@@ -141,6 +142,8 @@ def init_process_group(
     *,
     table: str | os.PathLike[str] | RankTable | None = None,
     timeout_s: float | None = None,
+    master_addr: str | None = None,
+    master_port: int | None = None,
 ) -> Job:
     """Join this process to its job and return it.
 
@@ -154,6 +157,9 @@ def init_process_group(
         table: A table or its path; by default ``$RANK_TABLE_FILE`` if that is set.
         timeout_s: Time for every rank to come, and the time-out of collectives; by
             default 300 s for the first, and the backend's own for the second.
+        master_addr: Host where the processes meet; by default the launcher's, else the
+            host of rank 0 in the table.
+        master_port: Port there; by default the launcher's, else 29500.
 
     Raises:
         LaunchEnvironmentError: The environment is incomplete, malformed, or contradicts
@@ -181,6 +187,9 @@ def init_process_group(
             f"{chosen.name} needs a rank table; set RANK_TABLE_FILE or pass table=",
             {"RANK_TABLE_FILE": None},
         )
+    environment = with_master(
+        environment, found, master_addr=master_addr, master_port=master_port
+    )
     return _join(environment, found, placement, chosen, timeout_s)
 
 

@@ -13,7 +13,7 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from ranktable.runtime.errors import BootstrapError, MissingVariableError
+from ranktable.runtime.errors import BootstrapError
 from ranktable.schema.wording import folded
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 DEFAULT_TIMEOUT_S = 300.0
 """Time for all processes to come: slow file systems need minutes to import torch."""
 
-_MASTER = ("master_addr", "master_port")
 _GRACE_S = 5.0
 """Time after the end for a report to be read before the store's host leaves."""
 
@@ -37,21 +36,13 @@ def open_store(
     """Return the store of the job, reached at the master's address.
 
     Raises:
-        MissingVariableError: The address or the port is not known.
         BootstrapError: Nothing answers there within the time.
     """
     # torch.distributed has these names too, but does not declare them to type checkers.
     from torch._C._distributed_c10d import PrefixStore, TCPStore  # noqa: PLC0415
 
-    missing = [name.upper() for name in _MASTER if getattr(environment, name) is None]
-    if missing:
-        raise MissingVariableError(
-            "RT301",
-            f"{' and '.join(missing)} not set; the processes of a job meet there",
-            dict.fromkeys(missing),
-        )
     host, port = environment.master_addr, environment.master_port
-    assert host is not None  # noqa: S101 - just seen
+    assert host is not None  # noqa: S101 - filled in by now
     assert port is not None  # noqa: S101
     # torchrun's agent serves the store unless it says otherwise; then rank 0 does.
     is_served = env.get("TORCHELASTIC_USE_AGENT_STORE") == "True"

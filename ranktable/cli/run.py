@@ -1,0 +1,148 @@
+"""``ranktable run``: start this node's processes as the rank table has them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli.failure import DEFECTS_FOUND, CommandError
+from ranktable.cli.files import sound_table
+from ranktable.cli.output import write
+from ranktable.runtime.table import VARIABLE
+from ranktable.schema.wording import counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ranktable.runtime.agents import Agent
+    from ranktable.runtime.environment import Environment
+
+
+def run(
+    script: Annotated[
+        list[str], typer.Argument(metavar="SCRIPT [ARGS]...", help="What to start.")
+    ],
+    table: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help=f"Rank table; by default ${VARIABLE}."),
+    ] = None,
+    node: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Which node this is, by its ranks; by default found from the host "
+            "name or the launcher.",
+        ),
+    ] = None,
+    master_addr: Annotated[
+        str | None,
+        typer.Option(help="Where nodes meet; by default the first host of the table."),
+    ] = None,
+    master_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=65535, help="Port there; by default the launcher's, else 29500."
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Print the commands of all nodes; start none."),
+    ] = False,
+) -> None:
+    """Start this node's processes with torchrun, as the rank table has them.
+
+    On several nodes it is started once a node by the site's launcher: srun, mpirun,
+    ssh, or a pod.
+
+    Example: ranktable run --table sccl_rank_table.json --dry-run train.py
+    """
+    from ranktable.runtime.agents import agents_of  # noqa: PLC0415 - not for --help
+
+    file, ranks = sound_table(table)
+    agents = agents_of(ranks)
+    environment = _environment()
+    addr = master_addr or agents[0].host or environment.master_addr
+    port = master_port or _port(environment)
+    if len(agents) > 1 and addr is None and not dry_run:
+        raise CommandError(
+            "the table names no hosts, so nothing says where the nodes meet; "
+            "pass --master-addr"
+        )
+    if dry_run:
+        write(_commands(agents, script, addr or "FIRST_HOST", port, file))
+        return
+    agent = _this_agent(agents, environment, node)
+    _start(agent.arguments(script, addr, port), file)
+
+
+def _environment() -> Environment:
+    from ranktable.runtime.environment import resolve_environment  # noqa: PLC0415
+    from ranktable.runtime.errors import LaunchEnvironmentError  # noqa: PLC0415
+
+    try:
+        environment = resolve_environment(os.environ)
+    except LaunchEnvironmentError as error:
+        raise CommandError(str(error), DEFECTS_FOUND) from None
+    if environment.local_world_size not in (None, 1):
+        raise CommandError(
+            f"{environment.launcher} started {environment.local_world_size} processes "
+            "on this node; start ranktable run once a node, it starts the others",
+            DEFECTS_FOUND,
+        )
+    return environment
+
+
+def _port(environment: Environment) -> int:
+    from ranktable.runtime.meeting import DEFAULT_PORT  # noqa: PLC0415
+
+    return environment.master_port or DEFAULT_PORT
+
+
+def _this_agent(
+    agents: Sequence[Agent], environment: Environment, node: int | None
+) -> Agent:
+    from ranktable.runtime.agents import find_agent  # noqa: PLC0415 - not for --help
+
+    if node is not None:
+        if not 0 <= node < len(agents):
+            raise CommandError(f"node {node} is not among the {len(agents)} nodes")
+        return agents[node]
+    host_name = socket.gethostname()
+    agent = find_agent(agents, environment, host_name)
+    if agent is None:
+        raise CommandError(
+            f"nothing says which of {counted(len(agents), 'node')} this is: the host "
+            f"{host_name} is not in the table, and no launcher numbers the nodes; "
+            "pass --node"
+        )
+    return agent
+
+
+def _commands(
+    agents: Sequence[Agent],
+    script: Sequence[str],
+    addr: str,
+    port: int,
+    file: str,
+) -> Iterator[str]:
+    for agent in agents:
+        host = printable(agent.host) if agent.host else f"node {agent.node_rank}"
+        words = ["torchrun", *agent.arguments(script, addr, port)]
+        yield f"# {host}\n{VARIABLE}={shlex.quote(file)} {shlex.join(words)}\n"
+
+
+def _start(arguments: list[str], file: str) -> None:
+    """Replace this process with torchrun, so that signals reach it directly."""
+    from importlib.util import find_spec  # noqa: PLC0415 - not for --help
+
+    if find_spec("torch") is None:
+        raise CommandError("torch is not installed; pip install 'ranktable[torch]'")
+    environ = {**os.environ, VARIABLE: os.path.abspath(file)}  # noqa: PTH100
+    command = [sys.executable, "-m", "torch.distributed.run", *arguments]
+    sys.stdout.flush()
+    os.execve(sys.executable, command, environ)  # noqa: S606 - no shell is wanted

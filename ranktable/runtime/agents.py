@@ -1,0 +1,100 @@
+"""The torchrun agents of a job, one a node, as the rank table has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ranktable.runtime.environment import Environment
+    from ranktable.schema.model import RankTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """One torchrun.
+
+    Attributes:
+        node_rank: Index of its node by the ranks it holds.
+        num_nodes: Number of nodes of the job.
+        num_processes: Processes that it starts.
+        host: Host of the node, None if the table names none.
+    """
+
+    node_rank: int
+    num_nodes: int
+    num_processes: int
+    host: str | None
+
+    def arguments(
+        self, script: Sequence[str], master_addr: str | None, master_port: int
+    ) -> list[str]:
+        """Return torchrun's arguments, the script and its own included.
+
+        Args:
+            script: The script and its arguments.
+            master_addr: Where the agents meet; not needed on a single node.
+            master_port: The port there.
+        """
+        per_node = ["--nproc-per-node", str(self.num_processes)]
+        if self.num_nodes == 1:
+            return ["--standalone", *per_node, *script]
+        return [
+            *("--nnodes", str(self.num_nodes)),
+            *("--node-rank", str(self.node_rank)),
+            *per_node,
+            *("--master-addr", str(master_addr)),
+            *("--master-port", str(master_port)),
+            *script,
+        ]
+
+
+def agents_of(table: RankTable) -> list[Agent]:
+    """Return the agents of a table, the one with rank 0 first.
+
+    torchrun numbers processes over the nodes in the order of their node_rank, so the
+    nodes are taken in the order of their ranks, whatever the order of the file.
+    """
+    nodes = sorted(table.nodes, key=lambda node: node.devices[0].rank)
+    return [
+        Agent(
+            node_rank=node_rank,
+            num_nodes=len(nodes),
+            num_processes=len(node.devices),
+            host=node.host,
+        )
+        for node_rank, node in enumerate(nodes)
+    ]
+
+
+def find_agent(
+    agents: Sequence[Agent], environment: Environment, host_name: str
+) -> Agent | None:
+    """Return the agent of this node, None when nothing tells which it is.
+
+    The host name is looked for first, as the table names the host itself; then the
+    launcher's index of the node is taken.
+
+    Args:
+        agents: The agents of the job.
+        environment: What the launcher says of this process.
+        host_name: Name of this host; a domain after the first dot is ignored on
+            either side.
+    """
+    if len(agents) == 1:
+        return agents[0]
+    short = host_name.partition(".")[0]
+    here = [
+        agent
+        for agent in agents
+        if agent.host is not None
+        and (agent.host == host_name or agent.host.partition(".")[0] == short)
+    ]
+    if len(here) == 1:
+        return here[0]
+    node_rank = environment.node_rank
+    if node_rank is not None and node_rank < len(agents):
+        return agents[node_rank]
+    return None

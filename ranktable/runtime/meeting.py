@@ -1,0 +1,54 @@
+"""Where the processes of a job meet: the master's address and port."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ranktable.runtime.errors import MissingVariableError
+
+if TYPE_CHECKING:
+    from ranktable.runtime.environment import Environment
+    from ranktable.schema.model import RankTable
+
+DEFAULT_PORT = 29500
+"""torchrun's own default, for launchers that give none."""
+
+
+def with_master(
+    environment: Environment,
+    table: RankTable | None,
+    *,
+    master_addr: str | None = None,
+    master_port: int | None = None,
+) -> Environment:
+    """Return the environment with the place where the processes meet.
+
+    An argument wins over the launcher's variables, and these over the rank table,
+    whose host of rank 0 is used. Only the port has a default.
+
+    Raises:
+        MissingVariableError: Nothing gives the address.
+    """
+    sources = dict(environment.sources)
+    found = environment
+    if master_addr is not None:
+        found = replace(found, master_addr=master_addr)
+        sources["master_addr"] = "argument"
+    elif found.master_addr is None and table is not None:
+        host = table.node_of(0).host
+        found = replace(found, master_addr=host)
+        sources["master_addr"] = "rank table"
+    if found.master_addr is None:
+        raise MissingVariableError(
+            "RT301",
+            "nothing says where the processes meet: MASTER_ADDR is not set"
+            + (f", {found.launcher} gives no address" if found.launcher else "")
+            + " and the rank table names no hosts; export MASTER_ADDR, or pass "
+            "master_addr=",
+            {"MASTER_ADDR": None},
+        )
+    if master_port is not None or found.master_port is None:
+        found = replace(found, master_port=master_port or DEFAULT_PORT)
+        sources["master_port"] = "argument" if master_port else "default"
+    return replace(found, sources=sources)
