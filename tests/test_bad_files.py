@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from ranktable.runtime.table import is_rank_table_valid, read_rank_table
 from ranktable.schema.check import check
 from ranktable.schema.diagnostic import RankTableError
+from ranktable.schema.regular import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -221,3 +223,55 @@ def test_a_hundred_thousand_defects_are_counted_and_few_are_shown() -> None:
         "RT209": 1,
     }
     assert len(report.diagnostics) == 42
+
+
+def test_long_unterminated_string_costs_no_more_than_its_size() -> None:
+    data = b'{"version":"1.0","note":"' + b"[x]" * 2_000_000
+    tracemalloc.start()
+    report = check(data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert [d.code for d in report.diagnostics] == ["RT103"]
+    assert report.diagnostics[0].message.endswith("1 bracket not closed")
+    assert peak < 12 * len(data)
+
+
+@pytest.mark.parametrize("key", ["rank", "local_rank"])
+def test_hole_before_a_node_larger_than_a_piece_is_found(key: str) -> None:
+    devices = b",".join(
+        b'{"device_id":"%d","rank":"%d","local_rank":"%d"}' % (n, n, n)
+        for n in range(1000)
+    )
+    data = b'{"version":"1.0","node_list":[ ,{"device_list":[' + devices + b"]}]}"
+    data = data.replace(b'"local_rank"', b'"%s"' % key.encode())
+
+    assert read_regular(data) is None
+    assert not check(data).ok
+
+
+@pytest.mark.parametrize("depth", [50, 200, 900, 970, 980, 985, 990, 995, 2000])
+def test_any_depth_is_judged(depth: int) -> None:
+    data = with_value(b'"1","a":' + b"[" * depth + b"]" * depth)
+    codes = check(data).totals
+
+    assert ("RT107" in codes) == (depth > 64)
+
+
+def test_zero_bytes_are_named() -> None:
+    report = check(b"\0" * 100)
+
+    assert [d.message for d in report.diagnostics] == [
+        "the file holds zero bytes, as it may after a crash"
+    ]
+
+
+def test_both_addresses_of_a_device_are_judged() -> None:
+    data = GOOD.replace(
+        b'"rank":"1"',
+        b'"rank":"1","device_ip":"x","device_ip_emulator":"10.0.0.1"',
+    )
+
+    assert [d.message for d in errors(check(data))] == [
+        'device_ip "x" is not an IP address'
+    ]

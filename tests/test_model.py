@@ -162,3 +162,41 @@ def test_unknown_keys_survive() -> None:
     )
 
     assert json.loads(ranktable.dumps(ranktable.loads(data))) == json.loads(data)
+
+
+def test_values_that_look_like_keys_survive() -> None:
+    data = (
+        b'{"version":"1.0","note":": hello","q":"a\\"b\\": c","node_list":[{"host":": n",'
+        b'"device_list":[{"device_id":"0","rank":"0","n":["\\": ",": "]}]}]}'
+    )
+
+    assert json.loads(ranktable.dumps(ranktable.loads(data))) == json.loads(data)
+
+
+def test_unknown_keys_never_replace_what_the_table_says() -> None:
+    data = (
+        b'{"version":"1.0","server_list":[{"server_ip":"x","device":[]}],"node_list":'
+        b'[{"server_ip":"y","host":"n1",'
+        b'"device_list":[{"device_id":"0","rank":"0"}]}]}'
+    )
+    table = ranktable.check(data, format="sccl-1.0").table
+    assert table is not None
+    written = json.loads(ranktable.dumps(table, format="sccl-2024"))
+
+    assert [node["server_ip"] for node in written["server_list"]] == ["n1"]
+    assert written["server_list"][0]["device"][0]["rank_id"] == "0"
+
+
+def test_converted_table_has_the_keys_that_the_new_readers_look_for() -> None:
+    written = json.loads(ranktable.dumps(ranktable.loads(V2024), format="sccl-1.0"))
+
+    assert written["node_list"][0]["device_list"] == [
+        {"device_id": "5", "local_rank": "0", "rank": "0", "world_rank": "0"}
+    ]
+
+
+def test_unknown_key_that_cannot_be_read_back_is_not_written() -> None:
+    huge = RankTable(nodes=TABLE.nodes, extra={"load": 2**70})
+
+    with pytest.raises(RankTableError, match="RT106"):
+        ranktable.dumps(huge)

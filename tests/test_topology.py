@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from itertools import permutations
+from time import process_time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ranktable import RankTableError, check
+from ranktable.schema.rules.placement import suggest
 from ranktable.schema.topology import SOPHGO_8, linked
 from ranktable.schema.topology_file import find_topology
 
@@ -107,3 +109,25 @@ def test_chip_that_the_topology_lacks_is_named() -> None:
     assert [d.message for d in report.diagnostics] == [
         "chip 8 of device 0 of node 0 does not exist: the host has 8 chips"
     ]
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        [(a, b) for a in range(5) for b in range(5, 16)],
+        [(a, b) for a in range(3) for b in range(3, 16)],
+        [(a, a + 1) for a in range(24) if a % 5 != 4] + [(a, a + 5) for a in range(20)],
+        [(a, (a + k) % 30) for a in range(30) for k in (1, 9)],
+    ],
+    ids=["K(5,11)", "K(3,13)", "grid 5x5", "circulant"],
+)
+def test_suggestions_are_found_or_given_up_within_their_budget(
+    links: list[tuple[int, int]],
+) -> None:
+    box = linked("box", max(map(max, links)) + 1, links)
+    order = list(range(box.num_chips))[::-1]
+    order[0], order[1] = order[1], order[0]
+    began = process_time()
+
+    assert suggest(order, box)
+    assert process_time() - began < 5  # minutes without the budget

@@ -417,3 +417,63 @@ def test_facts_have_a_form_for_programs(run: Callable[..., Outcome]) -> None:
     assert (page["code"], page["severity"]) == ("RT202", "error")
     assert digest == {"file": "<stdin>", "digest": ranktable.loads(GOOD).digest()}
     assert found["readers"][0]["outcomes"] == {"0": "4", "1": "5"}
+
+
+@pytest.mark.parametrize(
+    ("redirection", "command", "status"),
+    [
+        ("<&-", "ranktable validate -", 1),
+        (">&-", "ranktable validate /dev/null/x", 2),
+        (">&-", "ranktable explain RT202", 0),
+        ("2>&-", "ranktable gen --device-id [[0,0]]", 2),
+        (">&-", "tpu_gen_sccl_rank_table --device_id [[0]]", 0),
+        ("> /dev/full", "ranktable explain", 2),
+    ],
+)
+def test_closed_streams_are_no_reason_to_fail(
+    redirection: str, command: str, status: int, tmp_path: Path
+) -> None:
+    done = subprocess.run(  # noqa: S602 - the redirections of a shell are tested
+        f"'{Path(sys.executable).parent}'/{command} {redirection}",
+        shell=True,
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+    assert done.returncode == status, done.stderr
+    assert b"internal error" not in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--diff", "--format", "json"],
+        ["--diff", "--readers"],
+        ["--readers", "--format", "sarif"],
+        ["-"],
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(
+    options: list[str], run: Callable[..., Outcome]
+) -> None:
+    done = run("ranktable", "validate", "-", *options, given=GOOD)
+
+    assert (done.status, done.out) == (2, "")
+
+
+def test_minus_in_the_variable_is_a_file(run: Callable[..., Outcome]) -> None:
+    done = run("ranktable", "validate", env={"RANK_TABLE_FILE": "-"}, given=GOOD)
+
+    assert (done.status, "RT001" in done.out) == (2, True)
+
+
+def test_braces_and_brackets_are_escaped_in_sarif(run: Callable[..., Outcome]) -> None:
+    data = GOOD.replace(b'"version"', b'"[x](y){0}":1,"version"')
+    done = run("ranktable", "validate", "-", "--format", "sarif", given=data)
+    (result,) = json.loads(done.out)["runs"][0]["results"]
+
+    assert r'"\[x\](y){{0}}"' in result["message"]["text"]

@@ -6,6 +6,8 @@ standard output, everything else to standard error.
 
 from __future__ import annotations
 
+import sys
+
 
 def main() -> None:
     """Run ``ranktable`` and leave the process with its exit status."""
@@ -13,4 +15,4 @@ def main() -> None:
     from ranktable.cli.failure import reported  # noqa: PLC0415
 
     with reported("ranktable"):
-        app(prog_name="ranktable")
+        sys.exit(app(prog_name="ranktable", standalone_mode=False) or 0)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 DEFECTS_FOUND = 1
 COULD_NOT_JUDGE = 2
 _INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+_PIPE_CLOSED = 141  # 128 + SIGPIPE
 
 DEBUG_VARIABLE = "RANKTABLE_DEBUG"
 """Set to anything, it lets the traceback of an internal error through."""
@@ -32,13 +33,16 @@ class CommandError(Exception):
 @contextlib.contextmanager
 def reported(program: str) -> Iterator[None]:
     """Turn every exception into a message on standard error and an exit status."""
+    _open_standard_streams()
     try:
         yield
         sys.stdout.flush()
+    except SystemExit:
+        raise
     except BrokenPipeError:
         # Whoever read the output has seen enough. Python flushes once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        sys.exit(_PIPE_CLOSED)
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
     except CommandError as error:
@@ -46,20 +50,32 @@ def reported(program: str) -> Iterator[None]:
     except Exception as error:  # the last line of defence
         if os.environ.get(DEBUG_VARIABLE):
             raise
-        sys.exit(_say(program, _message(error), COULD_NOT_JUDGE))
+        sys.exit(_say(program, *_message(error)))
 
 
-def _message(error: Exception) -> str:
+def _open_standard_streams() -> None:
+    """Give a stream that the shell has closed a place to go: nowhere."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 - stays
+
+
+def _message(error: Exception) -> tuple[str, int]:
+    """Return what to say of an exception, and the exit status."""
+    format_message = getattr(error, "format_message", None)
+    if format_message is not None:  # click's: wrong usage, with a status of its own
+        return format_message(), getattr(error, "exit_code", COULD_NOT_JUDGE)
     if isinstance(error, OSError) and error.strerror:
         name = f"{error.filename}: " if error.filename else ""
-        return f"{name}{error.strerror.lower()}"
-    if isinstance(error, ValueError):  # ours: what was given is wrong
-        return str(error)
+        return f"{name}{error.strerror.lower()}", COULD_NOT_JUDGE
+    from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415 - rare
+    from ranktable.schema.diagnostic import RankTableError  # noqa: PLC0415
+
+    if isinstance(error, (ArgumentError, RankTableError)):
+        return str(error), COULD_NOT_JUDGE
     name = type(error).__name__
-    return (
-        f"internal error: {name}: {error}\n"
-        f"please report it with the output of the same command under {DEBUG_VARIABLE}=1"
-    )
+    report = f"please report it, with what {DEBUG_VARIABLE}=1 adds to the output"
+    return f"internal error: {name}: {error}\n{report}", COULD_NOT_JUDGE
 
 
 def _say(program: str, message: str, status: int) -> int:

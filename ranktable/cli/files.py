@@ -29,10 +29,13 @@ def named_file(file: str | None) -> str:
     Raises:
         CommandError: There is neither.
     """
-    name = file if file is not None else os.environ.get(VARIABLE, "")
+    if file:
+        return file
+    name = os.environ.get(VARIABLE, "")
     if not name:
         raise CommandError(f"no FILE is given, and {VARIABLE} is not set")
-    return name
+    # "-" means standard input as an argument only.
+    return os.path.join(".", name) if name == STANDARD_INPUT else name  # noqa: PTH118
 
 
 def check_file(file: str, options: Options) -> Report:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,13 +10,12 @@ import typer
 
 from ranktable.cli.failure import CommandError
 from ranktable.cli.output import write
+from ranktable.cli.output_file import DEFAULT_FILE, output_file
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.wording import counted, printable
 
 if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
-
-DEFAULT_FILE = "sccl_rank_table.json"
 
 
 def gen(
@@ -79,11 +77,11 @@ def gen(
 
     table = _table(device_id, device_ip, hosts, ring, is_emulated=emulator)
     data = dumps(table)
-    name = output or os.environ.get(VARIABLE) or DEFAULT_FILE
     _warn(data, ring)
-    if name == "-":
+    if output == "-":
         write([data.decode()])
         return
+    name = output_file(output)
     done = _write(name, table, data, force=force)
     nodes = counted(len(table.nodes), "node")
     ranks = counted(table.world_size, "rank")
@@ -170,7 +168,5 @@ def _write(name: str, table: RankTable, data: bytes, *, force: bool) -> str:
             raise CommandError(
                 f"{name} holds {what}; --force replaces it, --output names another"
             )
-    if not path.parent.is_dir():
-        raise CommandError(f"the folder {path.parent} does not exist; create it first")
     replace_file(name, data)
     return "wrote"

@@ -43,9 +43,10 @@ def readers_data(report: Report) -> dict[str, object]:
     from ranktable.schema.readers.readers import readings  # noqa: PLC0415 - rare
 
     size = report.columns.num_devices if report.columns else 1
-    found = readings(report.data or b"", range(max(1, size)))
+    found = readings(report.data or b"", range(max(1, min(size, MAX_RANKS))))
     return {
         "file": report.file,
+        "world_size": size,
         "readers": [
             {
                 "reader": reading.reader,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,11 +14,15 @@ import typer
 from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
 from ranktable.cli.files import FILE_HELP, STANDARD_INPUT, check_file, named_file
 from ranktable.cli.output import COLOR_HELP, Color, style, write
+from ranktable.schema.wording import printable
 
 if TYPE_CHECKING:
     from ranktable.schema.check import Options, Report
 
 DEFAULT_MAX_ERRORS = 20
+MAX_ROUNDS = 100
+"""Repairs of the syntax are made one a round."""
+
 MIB = 1024 * 1024
 
 
@@ -82,16 +87,17 @@ def validate(
 
     Example: ranktable validate sccl_rank_table.json --topology sophgo-8
     """
-    options = _options(chip, topology, max_errors, max_size)
     names = files or [named_file(None)]
-    if fix and not diff and STANDARD_INPUT in names:
-        raise CommandError("standard input cannot be repaired in place; use --diff")
+    _refuse_combinations(
+        names, format, fix=fix and not diff, diff=diff, readers=readers
+    )
+    options = _options(chip, topology, max_errors, max_size)
     reports = [check_file(name, options) for name in names]
     if not files:
         reports = [_with_environment(report) for report in reports]
     if diff:
         for report in reports:
-            _show_diff(report, color)
+            _show_diff(report, options, color)
     elif fix:
         reports = [_fix(report, options) for report in reports]
     if readers:
@@ -99,6 +105,20 @@ def validate(
     if not (diff or readers):
         _render(reports, format, color)
     raise typer.Exit(_status(reports, strict=strict))
+
+
+def _refuse_combinations(
+    names: list[str], form: Form | None, *, fix: bool, diff: bool, readers: bool
+) -> None:
+    """Raise CommandError for options that do not go together, before anything."""
+    if names.count(STANDARD_INPUT) > 1:
+        raise CommandError("standard input can be read once")
+    if fix and STANDARD_INPUT in names:
+        raise CommandError("standard input cannot be repaired in place; use --diff")
+    if diff and (readers or form is not None):
+        raise CommandError("--diff has one form and stands alone")
+    if readers and form not in (None, Form.FULL, Form.CONCISE, Form.JSON):
+        raise CommandError(f"--readers has no form {form.value}; it has full and json")
 
 
 def _with_environment(report: Report) -> Report:
@@ -126,13 +146,19 @@ def _options(
     chip: str | None, topology: str | None, max_errors: int, max_size: int
 ) -> Options:
     from ranktable.schema.check import make_options  # noqa: PLC0415 - not for --help
+    from ranktable.schema.diagnostic import RankTableError  # noqa: PLC0415
 
-    return make_options(
-        chip=chip,
-        topology=topology,
-        limit=max_errors or None,
-        max_size_bytes=max_size * MIB,
-    )
+    try:
+        return make_options(
+            chip=chip,
+            topology=topology,
+            limit=max_errors or None,
+            max_size_bytes=max_size * MIB,
+        )
+    except RankTableError:
+        raise
+    except ValueError as error:  # of --chip
+        raise CommandError(str(error)) from None
 
 
 def _show_readers(reports: list[Report], form: Form | None, color: Color) -> None:
@@ -141,11 +167,9 @@ def _show_readers(reports: list[Report], form: Form | None, color: Color) -> Non
     if form is Form.JSON:
         data = [readers_data(report) for report in reports if report.data is not None]
         write([json.dumps(data, indent=2) + "\n"])
-    elif form in (None, Form.FULL, Form.CONCISE):
-        for report in reports:
-            write(show_readers(report, style(color)))
-    else:
-        raise CommandError(f"--readers has no form {form.value}; it has full and json")
+        return
+    for report in reports:
+        write(show_readers(report, style(color)))
 
 
 def _render(reports: list[Report], form: Form | None, color: Color) -> None:
@@ -167,49 +191,58 @@ def _status(reports: list[Report], *, strict: bool) -> int:
     return 0
 
 
-def _show_diff(report: Report, color: Color) -> None:
-    from ranktable.schema.fixes import fixed_text  # noqa: PLC0415 - not for --help
+def _repaired(report: Report, options: Options) -> str | None:
+    """Return the text with every safe repair, None if there is none to make.
 
-    text = fixed_text(report)
-    if text is None or report.text is None:
-        sys.stderr.write(f"{report.file}: nothing to repair safely\n")
+    One repair may show the next: a table whose syntax is mended can be judged.
+    """
+    from ranktable.schema.check import check_bytes  # noqa: PLC0415 - not for --help
+    from ranktable.schema.fixes import fixed_text  # noqa: PLC0415
+
+    every = replace(options, limit=None)
+    done: str | None = None
+    for _ in range(MAX_ROUNDS):
+        data = report.data if done is None else done.encode()
+        if data is None:
+            break
+        text = fixed_text(check_bytes(data, every, file=report.file))
+        if text is None:
+            break
+        done = text
+    return done
+
+
+def _show_diff(report: Report, options: Options, color: Color) -> None:
+    text = _repaired(report, options)
+    if text is None or report.data is None:
+        sys.stderr.write(f"{printable(report.file)}: nothing to repair safely\n")
         return
     import difflib  # noqa: PLC0415 - only for --diff
-
-    from ranktable.schema.wording import printable  # noqa: PLC0415
 
     look = style(color)
     kinds = {"-": "removed", "+": "added", "@": "place"}
     lines = difflib.unified_diff(
-        _with_mark(report).splitlines(),
-        text.splitlines(),
-        report.file,
-        f"{report.file} (repaired)",
+        report.data.decode("utf-8", "replace").split("\n"),
+        text.split("\n"),
+        printable(report.file),
+        f"{printable(report.file)} (repaired)",
         lineterm="",
     )
     for line in lines:
         kind = kinds.get(line[:1])
-        shown = printable(line).replace("\\t", "\t")
+        shown = "\t".join(map(printable, line.split("\t")))
         write([(look.mark(shown, kind) if kind else shown) + "\n"])
-
-
-def _with_mark(report: Report) -> str:
-    """Return the text with the byte order mark that it was read without."""
-    mark = "\ufeff" if "RT007" in report.totals else ""
-    return mark + (report.text or "")
 
 
 def _fix(report: Report, options: Options) -> Report:
     """Repair a file and judge it again."""
     from ranktable.schema.check import check_bytes  # noqa: PLC0415 - not for --help
-    from ranktable.schema.fixes import fixed_text  # noqa: PLC0415
     from ranktable.schema.writing import replace_file  # noqa: PLC0415
 
-    text = fixed_text(report)
+    text = _repaired(report, options)
     if text is None:
         return report
-    data = text.encode(errors="surrogatepass")
+    data = text.encode()
     replace_file(report.file, data)
-    fixed = sum(finding.edit is not None for finding in report.findings)
-    sys.stderr.write(f"{report.file}: {fixed} repaired\n")
+    sys.stderr.write(f"{printable(report.file)}: repaired\n")
     return check_bytes(data, options, file=report.file)

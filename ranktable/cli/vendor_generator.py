@@ -9,7 +9,6 @@ Source: SOPHGO torch-tpu, ``torch_tpu/utils/sccl_rank_table.py`` and its manual.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from ranktable.schema.model import Layout, RankTable
 
 PROGRAM = "tpu_gen_sccl_rank_table"
-DEFAULT_FILE = "sccl_rank_table.json"
 LOOPBACK = "127.0.0.1"
 """The address of every device when none is given, as the vendor writes."""
 
@@ -79,6 +77,7 @@ def _true_or_false(text: str) -> bool:
 
 def _generate(arguments: argparse.Namespace) -> None:
     from ranktable.cli.failure import CommandError  # noqa: PLC0415
+    from ranktable.cli.output_file import output_file  # noqa: PLC0415
     from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415
     from ranktable.schema.writing import dumps, replace_file  # noqa: PLC0415
 
@@ -86,12 +85,9 @@ def _generate(arguments: argparse.Namespace) -> None:
         table = _table(arguments)
     except ArgumentError as error:
         raise CommandError(str(error)) from None
-    path = os.environ.get("RANK_TABLE_FILE") or DEFAULT_FILE
+    path = output_file()
     # The vendor's file has no newline at the end.
     data = dumps(table).removesuffix(b"\n")
-    folder = os.path.dirname(path)  # noqa: PTH120 - a Path is not needed
-    if folder and not os.path.isdir(folder):  # noqa: PTH112
-        raise CommandError(f"the folder {folder} does not exist; create it first")
     replace_file(path, data)
     _print(table, data, has_addresses=arguments.device_ip is not None)
 

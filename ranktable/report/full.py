@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.report.renderer import summary
+from ranktable.schema.locate import Lines
 from ranktable.schema.wording import printable
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def render_full(reports: Sequence[Report], style: Style) -> Iterator[str]:
     """Yield each diagnostic with an excerpt, and a last line with the totals."""
     for report in reports:
-        lines = _Lines(report.text or "")
+        lines = Lines(report.text or "")
         for diagnostic in report.diagnostics:
             yield _diagnostic(diagnostic, lines, style) + "\n"
         if report.ok:
@@ -29,26 +30,7 @@ def render_full(reports: Sequence[Report], style: Style) -> Iterator[str]:
         yield summary(reports) + "\n"
 
 
-class _Lines:
-    """The lines of a text, looked up without splitting it."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.number = 1
-        self.start = 0
-
-    def get(self, number: int) -> str:
-        """Return a line without its end; asking in increasing order is fast."""
-        if number < self.number:
-            self.number, self.start = 1, 0
-        while self.number < number:
-            self.start = self.text.index("\n", self.start) + 1
-            self.number += 1
-        end = self.text.find("\n", self.start)
-        return self.text[self.start : end if end >= 0 else len(self.text)].rstrip("\r")
-
-
-def _diagnostic(diagnostic: Diagnostic, lines: _Lines, style: Style) -> str:
+def _diagnostic(diagnostic: Diagnostic, lines: Lines, style: Style) -> str:
     kind = diagnostic.severity.value
     head = style.mark(f"{kind}[{diagnostic.code}]", kind)
     out = [f"{head}: {style.mark(printable(diagnostic.message), 'bold')}"]
@@ -63,7 +45,7 @@ def _diagnostic(diagnostic: Diagnostic, lines: _Lines, style: Style) -> str:
 
 
 def _place(
-    place: Location, lines: _Lines, gutter: int, style: Style, *, is_first: bool
+    place: Location, lines: Lines, gutter: int, style: Style, *, is_first: bool
 ) -> list[str]:
     blank = " " * gutter
     arrow = style.mark(f"{blank}{'-->' if is_first else ':::'}", "gutter")

@@ -77,12 +77,21 @@ def _result(diagnostic: Diagnostic, index: dict[str, int]) -> dict[str, object]:
         "ruleId": diagnostic.code,
         "ruleIndex": index[diagnostic.code],
         "level": diagnostic.severity.value,
-        "message": {"text": text},
+        "message": {"text": _escaped(text)},
         "locations": [_location(diagnostic.location)],
     }
     if diagnostic.related:
         result["relatedLocations"] = [_location(place) for place in diagnostic.related]
     return result
+
+
+def _escaped(text: str) -> str:
+    """Return text in which no brace is a placeholder and no bracket begins a link.
+
+    Source: SARIF 2.1.0, sections 3.11.5 and 3.11.6.
+    """
+    text = text.replace("{", "{{").replace("}", "}}")
+    return text.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]")
 
 
 def _location(place: Location) -> dict[str, object]:

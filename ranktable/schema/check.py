@@ -22,7 +22,7 @@ from ranktable.schema.quota import Quota
 from ranktable.schema.reading import decode, unreadable
 from ranktable.schema.rules import chips, nodes, placement, ranks
 from ranktable.schema.rules.reading import TOO_LARGE
-from ranktable.schema.syntax import parse
+from ranktable.schema.syntax import find_too_deep, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -208,7 +208,16 @@ def _topology(topology: Topology | str | None) -> Topology | None:
 
 def check_bytes(data: bytes, options: Options, *, file: str) -> Report:
     """Judge the bytes of a table."""
-    return replace(_check_bytes(data, options, file), data=data)
+    try:
+        report = _check_bytes(data, options, file)
+    except RecursionError:
+        # Nested more deeply than the parser minds, and the rest of the way does.
+        text = data.decode("utf-8", "replace")
+        finding = find_too_deep(text)
+        if finding is None:
+            raise  # it is the caller who is deep
+        report = _report(file, text, [finding], options)
+    return replace(report, data=data)
 
 
 def _check_bytes(data: bytes, options: Options, file: str) -> Report:

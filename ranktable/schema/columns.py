@@ -34,6 +34,7 @@ class Columns:
         device_ids: Chip of each device, within its node.
         local_ranks: Written local rank of each device, None where absent.
         addresses: Written address of each device, None where absent.
+        more_addresses: Addresses of devices that have another one as well.
         hosts: Written host of each node, None where absent.
         conflicts: Indices of devices with two different ranks.
     """
@@ -45,6 +46,7 @@ class Columns:
     device_ids: list[int | None] = field(default_factory=list)
     local_ranks: list[int | None] = field(default_factory=list)
     addresses: list[str | None] = field(default_factory=list)
+    more_addresses: list[tuple[Spot, str]] = field(default_factory=list)
     hosts: list[str | None] = field(default_factory=list)
     conflicts: list[int] = field(default_factory=list)
     quota: Quota = field(default_factory=Quota)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import TYPE_CHECKING
 
@@ -96,6 +97,7 @@ class _Locator:
 
     def members(self, at: int, branch: _Branch) -> int:
         text, children, scan = self.text, branch.children, self.scan
+        entered: set[str] = set()
         at = _skip(text, at + 1)
         while text[at] != "}":
             key, key_end = scanstring(text, at + 1, False)  # noqa: FBT003 - positional
@@ -104,12 +106,22 @@ class _Locator:
             if child is None:
                 end = scan(text, value_start)[1]
             else:
+                if key in entered:
+                    self.forget(child)  # the data holds the last repetition only
+                entered.add(key)
                 end = self.value(value_start, child)
                 self.key(child, (at, key_end), end)
             at = _skip(text, end)
             if text[at] == ",":
                 at = _skip(text, at + 1)
         return at + 1
+
+    def forget(self, branch: _Branch) -> None:
+        """Drop what was found below a value that is repeated further on."""
+        for child in branch.children.values():
+            for spot in child.spots:
+                self.found.pop(spot, None)
+            self.forget(child)
 
     def key(self, branch: _Branch, span: Span, value_end: int) -> None:
         for spot in branch.spots:
@@ -127,21 +139,23 @@ def _skip(text: str, at: int) -> int:
 
 
 class Lines:
-    """Line and column of offsets in a text, asked for in increasing order."""
+    """The lines of a text: line and column of an offset, and a line by its number."""
 
     def __init__(self, text: str) -> None:
-        """Begin at the start of a text."""
+        """Find where every line begins."""
         self.text = text
-        self.line = 1
-        self.offset = 0
+        self.starts = [0, *(match.end() for match in re.finditer("\n", text))]
 
     def place(self, offset: int) -> tuple[int, int]:
         """Return the 1-based line and column of an offset."""
-        if offset < self.offset:
-            self.line, self.offset = 1, 0
-        self.line += self.text.count("\n", self.offset, offset)
-        self.offset = offset
-        return self.line, offset - self.text.rfind("\n", 0, offset)
+        line = bisect_right(self.starts, offset)
+        return line, offset - self.starts[line - 1] + 1
+
+    def get(self, number: int) -> str:
+        """Return a line by its 1-based number, without its end."""
+        start = self.starts[number - 1]
+        end = self.starts[number] if number < len(self.starts) else len(self.text)
+        return self.text[start:end].rstrip("\r\n")
 
 
 def find_locations(
@@ -150,15 +164,15 @@ def find_locations(
     """Return the location of every spot, without a position where there is none."""
     spots = list(spots)
     spans = find_spans(text, spots)
-    lines = Lines(text)
+    lines = Lines(text) if spans else None
     found = {}
-    for spot in sorted(spots, key=lambda spot: spans.get(spot, (0, 0))):
-        if spot not in spans:
+    for spot in spots:
+        if lines is None or spot not in spans:
             found[spot] = Location(file=file, pointer=spot.pointer, label=spot.label)
             continue
         start, end = spans[spot]
         line, column = lines.place(start)
-        end_line, end_column = Lines.place(_at(lines), end)
+        end_line, end_column = lines.place(end)
         found[spot] = Location(
             file=file,
             pointer=spot.pointer,
@@ -169,10 +183,3 @@ def find_locations(
             label=spot.label,
         )
     return found
-
-
-def _at(lines: Lines) -> Lines:
-    """Return a copy, so that a long value does not move the walk past its siblings."""
-    copy = Lines(lines.text)
-    copy.line, copy.offset = lines.line, lines.offset
-    return copy

@@ -70,8 +70,8 @@ def _odd_scalar(value: object) -> OddNumber:
 
 
 _SPELLINGS = (
-    (re.compile(r"[0-9]{10,}"), f"a number beyond {MAX_NUMBER}", None),
     (re.compile(r"(-?)0+([0-9]{1,9})"), "with a leading zero", r"\1\2"),
+    (re.compile(r"[0-9]{10,}"), f"a number beyond {MAX_NUMBER}", None),
     (re.compile(r"\+([0-9]{1,9})"), "with a sign", r"\1"),
     (re.compile(r"([0-9]{1,9})\.0*"), "with a fraction", r"\1"),
 )

@@ -36,7 +36,8 @@ def decode(data: bytes) -> tuple[str, list[Finding]] | Finding:
         if data.startswith(mark):
             return _wide(name)
     # JSON begins with two ASCII characters; a zero byte among them is a wide one.
-    if b"\0" in data[:4] and data[:4].replace(b"\0", b"").isascii():
+    ascii_of_start = data[:4].replace(b"\0", b"")
+    if b"\0" in data[:4] and ascii_of_start and ascii_of_start.isascii():
         return _wide("UTF-16 or UTF-32")
     found = []
     if data.startswith(codecs.BOM_UTF8):

@@ -135,9 +135,8 @@ class _Reading:
         data = self.data
         while end - start > PIECE_BYTES:
             cut = data.rfind(b'"device_list"', start, start + PIECE_BYTES)
-            cut = data.rfind(b"{", start, cut)
-            comma = data.rfind(b",", start, cut)
-            if comma <= start:
+            comma = data.rfind(b",", start, max(data.rfind(b"{", start, cut), start))
+            if cut < 0 or comma <= start:
                 break  # one node is larger than a piece
             yield start, comma
             start = comma + 1
@@ -150,7 +149,8 @@ class _Reading:
         devices = [device for devices in lists for device in devices]
         # Each key of a device and of a node brings one colon. More of them mean a
         # repeated key (or an address with colons); the full pipeline looks closer.
-        if colons != len(devices) * len(self.keys) + len(nodes) or 0 in sizes:
+        expected = len(devices) * len(self.keys) + len(nodes)
+        if colons != expected or not sizes or 0 in sizes:
             return False
         columns = {key: _COLUMN[key](devices) for key in self.keys}
         return (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.schema.finding import Edit, Finding, Path, Spot
 from ranktable.schema.rules import syntax as rules
-from ranktable.schema.wording import quoted, times
+from ranktable.schema.wording import counted, quoted, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ MAX_DIGITS = 19
 """Digits of a number; more than 64 bits hold is no rank, no chip and no count."""
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|([\[{])|([\]}])', re.DOTALL)
+_MARK = re.compile(r'\\.|["\[\]{}]', re.DOTALL)
 _PYTHON_WORD = re.compile(r"(?:True|False|None)\b")
 
 
@@ -97,7 +97,10 @@ def parse(text: str) -> tuple[object, list[Finding]] | Finding:
     except json.JSONDecodeError as error:
         return explain_syntax(text, error)
     except RecursionError:
-        return _too_deep(text)
+        found_deep = find_too_deep(text)
+        if found_deep is None:
+            raise  # it is the caller who is deep
+        return found_deep
     finally:
         if collecting:
             gc.enable()
@@ -128,13 +131,24 @@ def is_too_deep(value: object, levels: int) -> bool:
     return any(len(path) > levels for path, _ in walk(value))
 
 
-def _too_deep(text: str) -> Finding:
+def _brackets(text: str) -> Iterator[tuple[str, int]]:
+    """Yield every bracket outside of strings with its offset."""
+    in_string = False
+    for mark in _MARK.finditer(text):
+        if mark[0] == '"':
+            in_string = not in_string
+        elif not in_string and mark[0][0] != "\\":
+            yield mark[0], mark.start()
+
+
+def find_too_deep(text: str) -> Finding | None:
+    """Return RT107 for a text that is nested too deeply, None for any other."""
     depth = 0
-    for token in _TOKEN.finditer(text):
-        depth += bool(token[1]) - bool(token[2])
+    for bracket, offset in _brackets(text):
+        depth += 1 if bracket in "[{" else -1
         if depth > MAX_DEPTH:
-            return too_deep(Spot(span=token.span()))
-    raise AssertionError("a document that overflowed the parser is deep")
+            return too_deep(Spot(span=(offset, offset + 1)))
+    return None
 
 
 def too_deep(spot: Spot) -> Finding:
@@ -209,7 +223,9 @@ def explain_syntax(text: str, error: json.JSONDecodeError) -> Finding:
     """
     at = error.pos
     rest = text[at:].lstrip(" \t\r\n")
-    if not rest or error.msg.startswith("Unterminated string"):
+    if error.msg.startswith("Unterminated string"):
+        return _truncated(text, error.pos)
+    if not rest:
         return _truncated(text)
     if not error.msg.startswith("Invalid control character"):
         at = len(text) - len(rest)  # the first character that is not blank
@@ -248,6 +264,8 @@ _REASONS = (
 def _reason(text: str, at: int, before: str, error: json.JSONDecodeError) -> str:
     if text.startswith(("//", "/*", "#"), at):
         return "JSON has no comments"
+    if text[at] == "\0":
+        return "the file holds zero bytes, as it may after a crash"
     if not before and text[at] == "<":
         return "this is HTML or XML, perhaps an error page that was saved"
     if text[at].isdigit() and before[-1:] == "0":
@@ -258,17 +276,19 @@ def _reason(text: str, at: int, before: str, error: json.JSONDecodeError) -> str
     return "a value is expected here"
 
 
-def _truncated(text: str) -> Finding:
-    opened: list[str] = []
-    for token in _TOKEN.finditer(text):
-        if token[1]:
-            opened.append(token[1])
-        elif token[2] and opened:
-            opened.pop()
+def _truncated(text: str, string_at: int | None = None) -> Finding:
+    opened = 0
+    for bracket, _ in _brackets(text):
+        opened += 1 if bracket in "[{" else -1
     end = len(text.rstrip(" \t\r\n"))
+    related: tuple[Spot, ...] = ()
+    if string_at is not None:
+        span = (string_at, string_at + 1)
+        related = (Spot(span=span, label="a string begins here and does not end"),)
     return rules.TRUNCATED.finding(
         Spot(span=(max(end - 1, 0), end)),
         "the file ends in the middle of the table"
-        + (f": {len(opened)} brackets are still open" if opened else ""),
-        hint="it may be half written; wait for it, or copy it again",
+        + (f": {counted(opened, 'bracket')} not closed" if opened > 0 else ""),
+        hint="it may be half written, or lack a quotation mark",
+        related=related,
     )

@@ -13,8 +13,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-MAX_STEPS = 200_000
-"""Bound of a search for rings; every host of 16 chips that is built needs far less."""
+MAX_STEPS = 100_000
+"""Bound of a search for rings, 0.1 s; hosts that are built need far less."""
+
+
+class Budget:
+    """Steps that are left for a search; several searches may share one."""
+
+    def __init__(self, steps: int = MAX_STEPS) -> None:
+        """Allow this many steps."""
+        self.left = steps
+
+    def spend(self) -> bool:
+        """Take one step; False when none is left."""
+        self.left -= 1
+        return self.left > 0
 
 
 @dataclass(frozen=True)
@@ -52,7 +65,9 @@ class Topology:
         broken = [(a, b) for a, b in steps if not self.is_linked(a, b)]
         return broken[:1] if len(order) == 2 else broken  # noqa: PLR2004 - one link
 
-    def rings(self, chips: Iterable[int], limit: int = 4) -> list[tuple[int, ...]]:
+    def rings(
+        self, chips: Iterable[int], limit: int = 4, budget: Budget | None = None
+    ) -> list[tuple[int, ...]]:
         """Return rings through exactly these chips, each once, first chip first.
 
         Of the two directions and all rotations of a ring, the one that begins with
@@ -61,6 +76,7 @@ class Topology:
         Args:
             chips: Distinct chips.
             limit: Number of rings after which the search stops.
+            budget: Steps after which it gives up; by default ``MAX_STEPS``.
         """
         members = tuple(chips)
         if not all(0 <= chip < self.num_chips for chip in members):
@@ -70,14 +86,36 @@ class Topology:
         if len(members) == 2:  # noqa: PLR2004 - two chips share one link
             return [members] if self.is_linked(*members) else []
         found = []
-        for ring in self._walk(members[0], frozenset(members)):
+        budget = budget or Budget()
+        if not self._could_close(frozenset(members)):
+            return []
+        for ring in self._walk(members[0], frozenset(members), budget):
             if ring[1] < ring[-1]:
                 found.append(ring)
                 if len(found) == limit:
                     break
         return found
 
-    def _walk(self, start: int, members: frozenset[int]) -> Iterator[tuple[int, ...]]:
+    def _could_close(self, members: frozenset[int]) -> bool:
+        """Whether nothing simple forbids a ring: dead ends, parts, two uneven sides."""
+        if any(len(members.intersection(self.neighbours[c])) < 2 for c in members):  # noqa: PLR2004 - a chip of a ring has two neighbours
+            return False
+        side = {min(members): 0}
+        pending = list(side)
+        is_bipartite = True
+        while pending:
+            chip = pending.pop()
+            for other in members.intersection(self.neighbours[chip]):
+                if other not in side:
+                    side[other] = 1 - side[chip]
+                    pending.append(other)
+                is_bipartite &= side[other] != side[chip]
+        is_even = 2 * sum(side.values()) == len(members)
+        return len(side) == len(members) and (is_even or not is_bipartite)
+
+    def _walk(
+        self, start: int, members: frozenset[int], budget: Budget
+    ) -> Iterator[tuple[int, ...]]:
         """Yield closed walks through all members, in lexicographic order."""
         neighbours = [
             tuple(chip for chip in linked if chip in members)
@@ -85,7 +123,7 @@ class Topology:
         ]
         path, visited = [start], {start}
         branches = [iter(neighbours[start])]
-        for _ in range(MAX_STEPS):
+        while budget.spend():
             chip = next((c for c in branches[-1] if c not in visited), None)
             if chip is None:
                 branches.pop()
@@ -99,14 +137,17 @@ class Topology:
             if len(path) == len(members) and start in neighbours[chip]:
                 yield tuple(path)
 
-    def rings_of_size(self, size: int, limit: int = 8) -> list[tuple[int, ...]]:
+    def rings_of_size(
+        self, size: int, limit: int = 8, budget: Budget | None = None
+    ) -> list[tuple[int, ...]]:
         """Return rings of any chips, of a given size, each set of chips once."""
-        from itertools import combinations, islice  # noqa: PLC0415 - rarely needed
+        from itertools import combinations  # noqa: PLC0415 - rarely needed
 
         found: list[tuple[int, ...]] = []
-        for chips in islice(combinations(range(self.num_chips), size), MAX_STEPS // 10):
-            found.extend(self.rings(chips, limit=1))
-            if len(found) >= limit:
+        budget = budget or Budget()
+        for chips in combinations(range(self.num_chips), size):
+            found.extend(self.rings(chips, limit=1, budget=budget))
+            if len(found) >= limit or not budget.spend():
                 break
         return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import stat
 from typing import TYPE_CHECKING
@@ -27,17 +28,11 @@ if TYPE_CHECKING:
     from ranktable.schema.formats.format import Format
     from ranktable.schema.model import Device, Layout, Node, RankTable
 
+# A key stands at the beginning of its line; a value may well begin with ": ".
+_KEY = re.compile(rb'^( *"[^"\\]*(?:\\.[^"\\]*)*"): ', re.MULTILINE)
+
 INDENT = 4
 """Spaces a level, as the vendor's generator writes."""
-
-FULL_KEYS: Layout = tuple(
-    (key, str) for key in ("device_id", "address", "local_rank", "rank", "world_rank")
-)
-"""Keys of a device from no file: the ranks of both readers, numbers as strings.
-
-``address`` becomes ``device_ip`` or ``device_ip_emulator``. Strings are what both
-readers of the vendor accept and what the manual shows.
-"""
 
 
 def dumps(table: RankTable, *, format: str | None = None) -> bytes:  # noqa: A002
@@ -58,20 +53,30 @@ def dumps(table: RankTable, *, format: str | None = None) -> bytes:  # noqa: A00
     target = by_name(format if format is not None else table.format)
     document = to_document(table, target)
     refuse_unsound(document, target)
-    return encode(document)
+    data = encode(document)
+    if _has_extra(table):
+        _refuse_unreadable(data)
+    return data
+
+
+def _has_extra(table: RankTable) -> bool:
+    return bool(table.extra) or any(
+        node.extra or any(device.extra for device in node.devices)
+        for node in table.nodes
+    )
+
+
+def _refuse_unreadable(data: bytes) -> None:
+    """Raise RankTableError if unknown keys hold what no reader could read back."""
+    from ranktable.schema.check import check, sound_table  # noqa: PLC0415 - a cycle
+
+    sound_table(check(data, file="<table>"))
 
 
 def encode(document: object) -> bytes:
     """Return plain data in the generator's layout, with a newline at the end."""
     pretty = msgspec.json.format(msgspec.json.encode(document), indent=INDENT)
-    if b'\\"' not in pretty:
-        return pretty.replace(b'": ', b'":') + b"\n"
-    import json  # noqa: PLC0415 - only for a text with a quotation mark in it
-
-    text = json.dumps(
-        document, indent=INDENT, separators=(",", ":"), ensure_ascii=False
-    )
-    return text.encode() + b"\n"
+    return _KEY.sub(rb"\1:", pretty) + b"\n"
 
 
 def refuse_unsound(document: dict[str, object], format_: Format) -> None:
@@ -102,32 +107,29 @@ def _diagnostics(found: Iterable[Finding]) -> list[Diagnostic]:
 
 def to_document(table: RankTable, format_: Format) -> dict[str, object]:
     """Return a table as the plain data of a file in a format."""
-    nodes = [_node(node, format_) for node in table.nodes]
+    is_own = table.format == format_.name
+    nodes = [_node(node, format_, is_own=is_own) for node in table.nodes]
     values: dict[str, object] = {"version": table.version}
     if format_.count_key is not None:
         values[format_.count_key] = len(nodes)
     values[format_.nodes_key] = nodes
-    return _spelt(values, table.extra, table.layout if _own(table, format_) else None)
+    return _spelt(values, table.extra, table.layout if is_own else None)
 
 
-def _own(table: RankTable, format_: Format) -> bool:
-    return table.format == format_.name
-
-
-def _node(node: Node, format_: Format) -> dict[str, object]:
+def _node(node: Node, format_: Format, *, is_own: bool) -> dict[str, object]:
     values: dict[str, object] = {}
     if node.host is not None:
         values[format_.host_key] = node.host
     values[format_.devices_key] = [
-        _device(device, local_rank, format_)
+        _device(device, local_rank, format_, device.layout if is_own else None)
         for local_rank, device in enumerate(node.devices)
     ]
-    same = node.layout is not None and format_.devices_key in dict(node.layout)
-    return _spelt(values, node.extra, node.layout if same else None)
+    return _spelt(values, node.extra, node.layout if is_own else None)
 
 
-def _device(device: Device, local_rank: int, format_: Format) -> dict[str, object]:
-    layout = FULL_KEYS if device.layout is None else device.layout
+def _device(
+    device: Device, local_rank: int, format_: Format, layout: Layout | None
+) -> dict[str, object]:
     address_key = "device_ip_emulator" if device.is_emulated else "device_ip"
     numbers = {
         "device_id": device.device_id,
@@ -135,26 +137,28 @@ def _device(device: Device, local_rank: int, format_: Format) -> dict[str, objec
         **dict.fromkeys(format_.rank_keys, device.rank),
     }
     members: dict[str, object] = {}
-    for key, type_ in layout:
-        if key in device.extra:
-            members[key] = device.extra[key]
-        elif key in numbers:
+    for key, type_ in layout or _default_layout(format_):
+        if key in numbers:
             number = numbers[key]
             members[key] = number if type_ is int else str(number)
-        elif key in ("address", address_key) and (
-            device.address is not None or format_.blank_address
-        ):
-            members[address_key] = device.address or ""
-    for key, value in device.extra.items():
-        members.setdefault(key, value)
-    return members
+        elif key in ("address", address_key):
+            if device.address is not None or format_.blank_address:
+                members[address_key] = device.address or ""
+        elif key in device.extra:
+            members[key] = device.extra[key]
+    return {**members, **{k: v for k, v in device.extra.items() if k not in members}}
+
+
+def _default_layout(format_: Format) -> Layout:
+    keys = ("device_id", "address", *format_.written_keys)
+    return tuple((key, str) for key in keys)
 
 
 def _spelt(
     values: dict[str, object], extra: dict[str, object], layout: Layout | None
 ) -> dict[str, object]:
     """Return values and unknown keys in the order of a layout, new ones last."""
-    everything = {**values, **extra}
+    everything = {**extra, **values}
     order = [key for key, _ in layout or () if key in everything]
     return {key: everything[key] for key in (*order, *everything)}
 
@@ -182,14 +186,15 @@ def dump(
 def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
     """Replace a file atomically: temporary file in its folder, fsync, rename.
 
-    A new file gets the user's umask, an old one keeps its permissions.
+    A new file gets the user's umask, an old one keeps its owner
+    and its permissions.
 
     Raises:
         RankTableError: The path is a directory, a pipe or a device.
         OSError: The file cannot be written; nothing is left behind.
     """
     target = os.path.realpath(path)
-    mode = None
+    old: os.stat_result | None = None
     with contextlib.suppress(FileNotFoundError):
         status = os.stat(target)  # noqa: PTH116 - beside the calls below
         if not stat.S_ISREG(status.st_mode):
@@ -197,15 +202,17 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
                 None, "this is not a regular file; it is not replaced"
             )
             raise RankTableError(_about_file(finding, os.fspath(path)))
-        mode = stat.S_IMODE(status.st_mode)
-    folder, name = os.path.split(target)
-    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(4)}.tmp")  # noqa: PTH118
+        old = status
+    folder = os.path.dirname(target)  # noqa: PTH120 - any name, no Path needed
+    temporary = os.path.join(folder, f".ranktable.{secrets.token_hex(8)}.tmp")  # noqa: PTH118
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            if mode is not None:
-                os.fchmod(descriptor, mode)
+            if old is not None:
+                with contextlib.suppress(PermissionError):  # only root gives away
+                    os.fchown(descriptor, old.st_uid, old.st_gid)
+                os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
             file.write(data)
             file.flush()
             os.fsync(descriptor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ranktable.schema.columns import Columns
@@ -35,6 +36,8 @@ class Format:
         node_keys: Other keys of a node, kept as they are.
         count_key: Key that repeats the number of nodes.
         blank_address: Whether an empty string means "no address".
+        written_keys: Keys of the ranks of a device that came from no file; their
+            values are strings, which every reader takes.
         reader_keys: Keys of the rank that a reader needs each; a device should have
             all of them.
     """
@@ -52,6 +55,7 @@ class Format:
     node_keys: tuple[str, ...]
     count_key: str | None
     blank_address: bool
+    written_keys: tuple[str, ...]
     reader_keys: tuple[str, ...] = ()
     rank_keys: tuple[str, ...] = ("rank", "world_rank", "rank_id")
     address_keys: tuple[str, ...] = ("device_ip", "device_ip_emulator")
@@ -113,7 +117,7 @@ class DocumentReader:
         edit = None
         if type_ is int and plain_number(value) is not None:
             edit = Edit("replace", str(plain_number(value)))
-        elif path == ("version",) and isinstance(value, (int, float)) and value == 1:
+        elif path == ("version",) and type(value) in (int, float) and value == 1:
             edit = Edit("replace", '"1.0"')
         self.found.append(
             rules.WRONG_TYPE.finding(
@@ -255,6 +259,9 @@ class DocumentReader:
                         )
                     )
             elif value or not self.format.blank_address:
+                if address is not None:  # the emulator's, which comes last, wins
+                    spot = Spot((*path, plan.address_keys[0]))
+                    self.columns.more_addresses.append((spot, address))
                 address = value
         return address
 
@@ -388,6 +395,7 @@ def _version(key: str) -> Edit | None:
     return Edit("insert", '"version":"1.0",') if key == "version" else None
 
 
+@lru_cache(maxsize=256)  # a misspelt key is misspelt in every device
 def _nearest(key: str, known: tuple[str, ...]) -> str | None:
     import difflib  # noqa: PLC0415 - only a misspelt key needs it
 

@@ -23,5 +23,6 @@ SCCL = Format(
     node_keys=(),
     count_key=None,
     blank_address=False,
+    written_keys=("local_rank", "rank", "world_rank"),
     reader_keys=("rank", "world_rank"),
 )

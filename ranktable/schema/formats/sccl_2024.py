@@ -22,4 +22,5 @@ SCCL_2024 = Format(
     node_keys=("host_nic_ip",),
     count_key="server_count",
     blank_address=True,
+    written_keys=("rank_id",),
 )

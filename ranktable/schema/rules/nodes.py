@@ -98,15 +98,21 @@ def check_addresses(columns: Columns) -> Iterator[Finding]:
         for address in set(columns.addresses)
         if address is not None and not is_address(address)
     }
-    if not bad:
-        return
-    for index, address in enumerate(columns.addresses):
-        if address in bad and not columns.quota.is_spent(BAD_ADDRESS):
-            # With both keys the emulator's, which SCCL reads, is the device's address.
-            spot = columns.spot(index, columns.format.address_keys[::-1])
-            yield BAD_ADDRESS.finding(
-                spot, f"{spot.path[-1]} {quoted(address)} is not an IP address"
-            )
+    if bad:
+        # With both keys the emulator's, which SCCL reads, is the device's address.
+        keys = columns.format.address_keys[::-1]
+        for index, address in enumerate(columns.addresses):
+            if address in bad and not columns.quota.is_spent(BAD_ADDRESS):
+                yield _bad_address(columns.spot(index, keys), address)
+    for spot, address in columns.more_addresses:
+        if not is_address(address) and not columns.quota.is_spent(BAD_ADDRESS):
+            yield _bad_address(spot, address)
+
+
+def _bad_address(spot: Spot, address: str | None) -> Finding:
+    return BAD_ADDRESS.finding(
+        spot, f"{spot.path[-1]} {quoted(address)} is not an IP address"
+    )
 
 
 def check_hosts(columns: Columns) -> Iterator[Finding]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ranktable.schema.diagnostic import Severity
 from ranktable.schema.finding import Spot
 from ranktable.schema.rules.ranks import is_permutation
 from ranktable.schema.rules.rule import PAIR, Rule, chips, device, nodes, one_node
-from ranktable.schema.topology import SOPHGO_8
+from ranktable.schema.topology import SOPHGO_8, Budget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -223,16 +224,28 @@ def _no_ring(  # noqa: PLR0913 - one sentence needs them all
 
 def suggest(order: Sequence[int], box: Topology) -> str:
     """Return a hint with the legal orders of these chips, or of as many others."""
-    rings = box.rings(sorted(order))
+    return _suggest(tuple(sorted(order)), box)
+
+
+@lru_cache(maxsize=64)  # the nodes of a cluster have the same few sets of chips
+def _suggest(chips: tuple[int, ...], box: Topology) -> str:
+    budget = Budget()
+    rings = box.rings(chips, budget=budget)
     if rings:
         legal = " or ".join(map(_listed, rings))
         return f"a ring is {legal}, begun anywhere and in either direction"
-    others = box.rings_of_size(len(order))
+    others = box.rings_of_size(len(chips), budget=budget)
     if others:
-        return f"rings of {len(order)} are: " + " or ".join(map(_listed, others))
-    sizes = [size for size in range(2, box.num_chips + 1) if box.rings_of_size(size, 1)]
-    listed = ", ".join(map(str, sizes))
-    return f"no {len(order)} chips of {box.name} form a ring; rings have {listed} chips"
+        return f"rings of {len(chips)} are: " + " or ".join(map(_listed, others))
+    sizes = [
+        size
+        for size in range(2, box.num_chips + 1)
+        if box.rings_of_size(size, 1, budget)
+    ]
+    if budget.left <= 0:
+        return f"no ring of {len(chips)} chips was found in a short search"
+    listed = ", ".join(map(str, sizes)) or "no"
+    return f"no {len(chips)} chips of {box.name} form a ring; rings have {listed} chips"
 
 
 def _listed(order: Sequence[int]) -> str:

@@ -1,0 +1,187 @@
+"""``ranktable env`` and ``ranktable run`` as installed commands."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ranktable.cluster.generate import make_table
+from ranktable.runtime.agents import agents_of, find_agent
+from ranktable.runtime.environment import Environment
+from ranktable.schema.writing import dump
+from tests.test_launchers import SLURM, TORCHRUN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.conftest import Outcome
+
+
+def test_env_shows_values_and_where_they_come_from(run: Callable[..., Outcome]) -> None:
+    text = run("ranktable", "env", env=SLURM).out
+    data = json.loads(run("ranktable", "env", "--format", "json", env=SLURM).out)
+
+    assert "rank             4  (SLURM_PROCID)\n" in text
+    assert data["ok"] is True
+    assert data["environment"]["world_size"] == 6
+    assert data["environment"]["sources"]["master_addr"] == "SLURM_STEP_NODELIST"
+
+
+def test_env_explains_every_claim(run: Callable[..., Outcome]) -> None:
+    env = {**SLURM, **TORCHRUN, "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}
+    done = run("ranktable", "env", "--explain", env=env)
+    rows = [line.split() for line in done.out.splitlines()]
+
+    assert done.status == 0
+    assert ["rank", "5", "RANK", "torchrun", "process", "won"] in rows
+    assert ["rank", "1", "SLURM_PROCID", "slurm", "process", "shadowed"] in rows
+
+
+def test_env_refuses_a_contradiction(run: Callable[..., Outcome]) -> None:
+    env = {**SLURM, "RANK": "0", "WORLD_SIZE": "1"}
+    text = run("ranktable", "env", env=env)
+    form = run("ranktable", "env", "--format", "json", env=env)
+    data = json.loads(form.out)
+
+    assert [text.status, form.status] == [1, 1]
+    assert "RT303" in text.out
+    assert data["ok"] is False
+    assert data["problem"]["variables"] == {"SLURM_PROCID": "4", "RANK": "0"}
+    assert {"variable": "RANK", "fate": "contradicts"}.items() <= next(
+        claim for claim in data["claims"] if claim["variable"] == "RANK"
+    ).items()
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({}, None),
+        ({"CHIP_MAP": "3,1"}, None),
+        ({"CHIP_MAP": "1,3"}, "RT305"),
+        ({"WORLD_SIZE": "3"}, "RT304"),
+        ({"LOCAL_RANK": "0"}, "RT304"),
+        ({"LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0"}, "RT304"),
+    ],
+)
+def test_env_compares_with_the_table(
+    more: dict[str, str],
+    code: str | None,
+    run: Callable[..., Outcome],
+    tmp_path: Path,
+) -> None:
+    dump(make_table([[3, 1]]), tmp_path / "t.json")
+    env = {"RANK": "1", "WORLD_SIZE": "2", "RANK_TABLE_FILE": "t.json", **more}
+    done = run("ranktable", "env", env=env)
+
+    assert done.status == (0 if code is None else 1)
+    assert code is None or code in done.out
+
+
+def test_env_with_a_broken_table_says_so(run: Callable[..., Outcome]) -> None:
+    done = run("ranktable", "env", env={"RANK_TABLE_FILE": "nowhere"})
+
+    assert (done.status, "RT001" in done.err) == (2, True)
+
+
+TWO_NODES = make_table([[3, 1], [0, 2, 4]], hosts=["n1.site", "n2.site"])
+
+
+def test_dry_run_prints_a_command_a_node(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    dump(TWO_NODES, tmp_path / "my table.json")
+    done = run(
+        "ranktable", "run", "--table", "my table.json", "--dry-run",
+        "train.py", "--lr", "1 2",
+    )  # fmt: skip
+
+    assert done.out.splitlines() == [
+        "# n1.site",
+        "RANK_TABLE_FILE='my table.json' torchrun --nnodes 2 --node-rank 0 "
+        "--nproc-per-node 2 --master-addr n1.site --master-port 29500 "
+        "train.py --lr '1 2'",
+        "# n2.site",
+        "RANK_TABLE_FILE='my table.json' torchrun --nnodes 2 --node-rank 1 "
+        "--nproc-per-node 3 --master-addr n1.site --master-port 29500 "
+        "train.py --lr '1 2'",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "env", "said"),
+    [
+        ([], {}, "nothing says which of 2 nodes this is"),
+        (["--node", "2"], {}, "node 2 is not among the 2 nodes"),
+        ([], SLURM, "start ranktable run once a node"),
+        ([], {**SLURM, "RANK": "0"}, "RT303"),
+        (["--table", "nowhere"], {}, "RT001"),
+        (["--master-port", "0"], {}, "--master-port"),
+    ],
+)
+def test_run_refuses_what_it_cannot_start(
+    options: list[str],
+    env: dict[str, str],
+    said: str,
+    run: Callable[..., Outcome],
+    tmp_path: Path,
+) -> None:
+    dump(TWO_NODES, tmp_path / "t.json")
+    done = run("ranktable", "run", "--table", "t.json", *options, "x.py", env=env)
+
+    assert done.status in (1, 2)
+    assert said in done.err
+
+
+def test_agents_follow_the_ranks_not_the_file() -> None:
+    reversed_nodes = TWO_NODES.nodes[::-1]
+    table = type(TWO_NODES)(nodes=reversed_nodes)
+
+    assert [(agent.node_rank, agent.host) for agent in agents_of(table)] == [
+        (0, "n1.site"),
+        (1, "n2.site"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("host_name", "node_rank", "found"),
+    [
+        ("n2.site", None, 1),
+        ("n2", None, 1),
+        ("n2.other", 0, 1),
+        ("x", 1, 1),
+        ("x", None, None),
+        ("x", 5, None),
+    ],
+)
+def test_node_is_found_by_its_name_then_by_the_launcher(
+    host_name: str, node_rank: int | None, found: int | None
+) -> None:
+    environment = Environment(node_rank=node_rank)
+    agent = find_agent(agents_of(TWO_NODES), environment, host_name)
+
+    assert (agent.node_rank if agent else None) == found
+
+
+@pytest.mark.torch
+def test_run_starts_the_processes_of_this_node(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    table = make_table([[3, 1]], hosts=[socket.gethostname()])
+    dump(table, tmp_path / "t.json")
+    (tmp_path / "s.py").write_text(
+        "import sys, ranktable\n"
+        "from ranktable.runtime import resolve_environment\n"
+        "rank = resolve_environment().rank\n"
+        "sys.stdout.write(f'{rank} {ranktable.read_rank_table()[rank]} {sys.argv[1:]}\\n')"
+    )
+    done = run("ranktable", "run", "--table", "t.json", "s.py", "--lr", "0.1")
+
+    assert done.status == 0, done.err
+    assert sorted(done.out.splitlines()) == [
+        "0 3 ['--lr', '0.1']",
+        "1 1 ['--lr', '0.1']",
+    ]

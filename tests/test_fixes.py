@@ -1,0 +1,100 @@
+"""Safe repairs: they keep everything else, and they reach an end."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ranktable.schema.check import check
+from ranktable.schema.fixes import fixed_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.conftest import Outcome
+
+TABLE = '"node_list":[{"device_list":[{"device_id":"0","rank":"0","world_rank":"0"}]}]'
+
+
+def fixed(text: str) -> str | None:
+    return fixed_text(check(text.encode()))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # Only the last of repeated parents counts, and only in it is repaired.
+        (
+            '{"version":"1.0","x":{"a":1},"x":{"a":3,"a":3},' + TABLE + "}",
+            '{"version":"1.0","x":{"a":1},"x":{"a":3},' + TABLE + "}",
+        ),
+        (
+            '{"version":"1.0","x":{"a":1,"b":2},"x":{"a":3, "a":3},' + TABLE + "}",
+            '{"version":"1.0","x":{"a":1,"b":2},"x":{"a":3},' + TABLE + "}",
+        ),
+        # The one that stays is repaired too.
+        (
+            '{"version":"1.0",'
+            + TABLE.replace('"rank"', '"device_id":"00","rank"').replace(
+                '"0"', '"00"', 1
+            )
+            + "}",
+            '{"version":"1.0",' + TABLE + "}",
+        ),
+        ("{" + TABLE + "}", '{"version":"1.0",' + TABLE + "}"),
+        ('{"version":1.0,' + TABLE + "}", '{"version":"1.0",' + TABLE + "}"),
+    ],
+)
+def test_repair_changes_what_is_wrong_and_nothing_else(
+    text: str, expected: str
+) -> None:
+    result = fixed(text)
+
+    assert result == expected
+    json.loads(result)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"version":"1.0",' + TABLE + "}",
+        '{"version":true,' + TABLE + "}",
+        '{"version":"1.0",' + TABLE.replace('"rank":"0"', '"rank":"0x0"') + "}",
+        '{"version":"1.0",' + TABLE.replace('"0"', "true", 1) + "}",
+        "",
+        "[",
+    ],
+)
+def test_nothing_is_repaired_where_readers_disagree(text: str) -> None:
+    assert fixed(text) is None
+
+
+def test_places_below_a_repeated_key_are_those_of_the_last(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    node = '{"device_list":[{"device_id":"0","rank":"0","bogus":1}]}'
+    path.write_text(
+        f'{{"version":"1.0",\n"node_list":[{node}],\n"node_list":[{node}]}}\n'
+    )
+
+    found = {d.code: d.location.line for d in check(path).diagnostics}
+
+    assert (found["RT105"], found["RT117"]) == (3, 3)
+
+
+def test_every_defect_is_repaired_in_one_run(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    devices = ",".join(f'{{"device_id":"0{n}","rank":"{n}"}}' for n in range(40))
+    path = tmp_path / "t.json"
+    path.write_text(
+        f'{{"version":"1.0","node_list":[{{"device_list":[{devices},],}},],}}'
+    )
+
+    done = run("ranktable", "validate", "t.json", "--fix")
+
+    assert done.status == 0
+    assert check(path).ok
+    assert len(json.loads(path.read_text())["node_list"][0]["device_list"]) == 40
