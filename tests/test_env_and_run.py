@@ -99,15 +99,13 @@ def test_dry_run_prints_a_command_a_node(
         "train.py", "--lr", "1 2",
     )  # fmt: skip
 
+    meeting = "--master-addr n1.site --master-port 29500 train.py --lr '1 2'"
+    common = "RANK_TABLE_FILE='my table.json' torchrun --nnodes 2"
     assert done.out.splitlines() == [
         "# n1.site",
-        "RANK_TABLE_FILE='my table.json' torchrun --nnodes 2 --node-rank 0 "
-        "--nproc-per-node 2 --master-addr n1.site --master-port 29500 "
-        "train.py --lr '1 2'",
+        f"{common} --node-rank 0 --nproc-per-node 2 {meeting}",
         "# n2.site",
-        "RANK_TABLE_FILE='my table.json' torchrun --nnodes 2 --node-rank 1 "
-        "--nproc-per-node 3 --master-addr n1.site --master-port 29500 "
-        "train.py --lr '1 2'",
+        f"{common} --node-rank 1 --nproc-per-node 3 {meeting}",
     ]
 
 
@@ -176,7 +174,8 @@ def test_run_starts_the_processes_of_this_node(
         "import sys, ranktable\n"
         "from ranktable.runtime import resolve_environment\n"
         "rank = resolve_environment().rank\n"
-        "sys.stdout.write(f'{rank} {ranktable.read_rank_table()[rank]} {sys.argv[1:]}\\n')"
+        "chip = ranktable.read_rank_table()[rank]\n"
+        "sys.stdout.write(f'{rank} {chip} {sys.argv[1:]}\\n')"
     )
     done = run("ranktable", "run", "--table", "t.json", "s.py", "--lr", "0.1")
 

@@ -166,7 +166,8 @@ def test_unknown_keys_survive() -> None:
 
 def test_values_that_look_like_keys_survive() -> None:
     data = (
-        b'{"version":"1.0","note":": hello","q":"a\\"b\\": c","node_list":[{"host":": n",'
+        b'{"version":"1.0","note":": hello","q":"a\\"b\\": c",'
+        b'"node_list":[{"host":": n",'
         b'"device_list":[{"device_id":"0","rank":"0","n":["\\": ",": "]}]}]}'
     )
 
