@@ -275,3 +275,39 @@ def test_both_addresses_of_a_device_are_judged() -> None:
     assert [d.message for d in errors(check(data))] == [
         'device_ip "x" is not an IP address'
     ]
+
+
+COUNTED = {
+    "RT105": b'{"device_id":"%d","rank":"%d","rank":"%d"}',
+    "RT106": b'{"device_id":NaN,"rank":"%d"}',
+    "RT112": b'{"rank":"%d"}',
+    "RT113": b'{"device_id":null,"rank":"%d"}',
+    "RT114": b'{"device_id":"0%d","rank":"%d"}',
+    "RT117": b'{"device_id":"%d","rank":"%d","x":1}',
+    "RT202": b'{"device_id":"%d","rank":"0"}',
+    "RT203": b'{"device_id":"%d","rank":"-1"}',
+    "RT206": b'{"device_id":"%d","rank":"%d","local_rank":"99"}',
+    "RT207": b'{"device_id":"0","rank":"%d"}',
+    "RT208": b'{"device_id":"-%d1","rank":"%d"}',
+    "RT211": b'{"device_id":"%d","rank":"%d","device_ip":"x"}',
+}
+
+
+@pytest.mark.parametrize("code", COUNTED)
+def test_totals_do_not_depend_on_how_many_are_shown(code: str) -> None:
+    device = COUNTED[code]
+    nodes = b",".join(
+        b'{"device_list":['
+        + b",".join(
+            device.replace(b"%d", b"%d" % (rank % 4), 1).replace(b"%d", b"%d" % rank)
+            for rank in range(4 * node, 4 * node + 4)
+        )
+        + b"]}"
+        for node in range(10)
+    )
+    data = b'{"version":"1.0","node_list":[' + nodes + b"]}"
+    few, every = check(data, limit=3), check(data)
+
+    assert few.totals == every.totals
+    assert few.totals[code] > 3
+    assert sum(d.code == code for d in few.diagnostics) == 3

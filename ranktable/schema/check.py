@@ -231,7 +231,8 @@ def _check_bytes(data: bytes, options: Options, file: str) -> Report:
         text = data.decode("utf-8", "replace") if decoded.spot else None
         return _report(file, text, [decoded], options)
     text, found = decoded
-    parsed = parse(text)
+    quota = Quota(options.limit)
+    parsed = parse(text, quota)
     if isinstance(parsed, Finding):
         return _report(file, text, [*found, parsed], options)
     document, syntax = parsed
@@ -240,11 +241,11 @@ def _check_bytes(data: bytes, options: Options, file: str) -> Report:
     if isinstance(format_, Finding) or not isinstance(document, dict):
         foreign = format_ if isinstance(format_, Finding) else recognise(document)
         assert isinstance(foreign, Finding)  # noqa: S101 - only objects have a format
-        return _report(file, text, [*found, foreign], options)
-    columns, shape = DocumentReader(format_, document, Quota(options.limit)).read()
+        return _report(file, text, [*found, foreign], options, quota=quota)
+    columns, shape = DocumentReader(format_, document, quota).read()
     found.extend(shape)
     found.extend(judge(columns, options))
-    return _report(file, text, found, options, columns)
+    return _report(file, text, found, options, columns=columns, quota=quota)
 
 
 def judge(columns: Columns, options: Options) -> Iterator[Finding]:
@@ -263,12 +264,14 @@ def judge(columns: Columns, options: Options) -> Iterator[Finding]:
     yield from placement.check_node_count(columns)
 
 
-def _report(
+def _report(  # noqa: PLR0913 - the parts of a report, by name
     file: str,
     text: str | None,
     found: Iterable[Finding],
     options: Options,
+    *,
     columns: Columns | None = None,
+    quota: Quota | None = None,
 ) -> Report:
     totals: Counter[str] = Counter()
     weights: Counter[Severity] = Counter()
@@ -279,7 +282,8 @@ def _report(
         weights[finding.rule.severity] += 1
         if options.limit is None or totals[code] <= options.limit:
             kept.append(finding)
-    for code, (rule, count) in (columns.quota.omitted if columns else {}).items():
+    omitted = quota.omitted if quota is not None else {}
+    for code, (rule, count) in omitted.items():
         totals[code] += count
         weights[rule.severity] += count
     pairs = _placed(kept, text, file)

@@ -27,6 +27,10 @@ class Quota:
         self.built: Counter[str] = Counter()
         self.omitted: dict[str, tuple[Rule, int]] = {}
 
+    def is_used_up(self, rule: Rule) -> bool:
+        """Whether findings of a rule are being left out already."""
+        return rule.code in self.omitted
+
     def is_spent(self, rule: Rule) -> bool:
         """Whether the next finding of a rule is to be left out; it is counted."""
         if self.limit is None:

@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ranktable.schema.finding import Edit, Finding, Path, Spot
+from ranktable.schema.quota import Quota
 from ranktable.schema.rules import syntax as rules
 from ranktable.schema.wording import counted, quoted, times
 
@@ -53,7 +54,7 @@ class _Parser:
 
     def __init__(self) -> None:
         self.repeated: list[_Repetition] = []
-        self.bad_numbers = False
+        self.bad_numbers = 0
 
     def members(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
         members = dict(pairs)
@@ -69,11 +70,13 @@ class _Parser:
         return number if math.isfinite(number) else self.constant(text)
 
     def constant(self, text: str) -> BadNumber:
-        self.bad_numbers = True
+        self.bad_numbers += 1
         return BadNumber(text)
 
 
-def parse(text: str) -> tuple[object, list[Finding]] | Finding:
+def parse(
+    text: str, quota: Quota | None = None
+) -> tuple[object, list[Finding]] | Finding:
     """Return the data of a JSON text with its defects, or the one that ended it.
 
     Duplicate keys, numbers out of range and lone surrogates are reported and leave
@@ -83,7 +86,7 @@ def parse(text: str) -> tuple[object, list[Finding]] | Finding:
         return rules.EMPTY_FILE.finding(
             None, "the file is empty", hint="something may still be writing it"
         )
-    parser = _Parser()
+    parser, quota = _Parser(), quota or Quota()
     decoder = json.JSONDecoder(
         object_pairs_hook=parser.members,
         parse_int=parser.integer,
@@ -106,9 +109,9 @@ def parse(text: str) -> tuple[object, list[Finding]] | Finding:
             gc.enable()
     found: list[Finding] = []
     if parser.repeated:
-        found.extend(_duplicate_keys(document, parser.repeated))
+        found.extend(_duplicate_keys(document, parser.repeated, quota))
     if parser.bad_numbers:
-        found.extend(_bad_numbers(document))
+        found.extend(_bad_numbers(document, parser.bad_numbers, quota))
     if _SURROGATE.search(text):
         found.extend(_lone_surrogates(document))
     return document, found
@@ -159,36 +162,57 @@ def too_deep(spot: Spot) -> Finding:
 
 
 def _duplicate_keys(
-    document: object, repetitions: list[_Repetition]
+    document: object, repetitions: list[_Repetition], quota: Quota
 ) -> Iterator[Finding]:
-    by_identity = {id(repetition.members): repetition for repetition in repetitions}
+    pending = {id(repetition.members): repetition for repetition in repetitions}
     for path, value in walk(document):
-        repetition = by_identity.get(id(value))
-        for key, values in repetition.values.items() if repetition else ():
-            if len(values) > 1:
-                same = len(values) == 2 and _same(*values)  # noqa: PLR2004
-                yield rules.DUPLICATE_KEY.finding(
-                    Spot((*path, key), "repeated key"),
-                    f"the key {quoted(key)} stands {times(len(values))} in one object",
-                    hint="remove all but one; readers take the last",
-                    related=(Spot((*path, key), "key", label="first use"),),
-                    # The last one stays: it is what readers take, and other edits
-                    # are made to it.
-                    edit=Edit("remove member") if same else None,
-                )
+        if not pending or quota.is_used_up(rules.DUPLICATE_KEY):
+            break
+        repetition = pending.pop(id(value), None)
+        if repetition is not None:
+            yield from _repeated_keys(path, repetition, quota)
+    for repetition in pending.values():  # counted; nobody will see where
+        for _ in _repeated_keys((), repetition, quota):
+            pass
+
+
+def _repeated_keys(
+    path: Path, repetition: _Repetition, quota: Quota
+) -> Iterator[Finding]:
+    for key, values in repetition.values.items():
+        if len(values) == 1 or quota.is_spent(rules.DUPLICATE_KEY):
+            continue
+        same = len(values) == 2 and _same(*values)  # noqa: PLR2004
+        yield rules.DUPLICATE_KEY.finding(
+            Spot((*path, key), "repeated key"),
+            f"the key {quoted(key)} stands {times(len(values))} in one object",
+            hint="remove all but one; readers take the last",
+            related=(Spot((*path, key), "key", label="first use"),),
+            # The last one stays: it is what readers take, and other edits are made
+            # to it.
+            edit=Edit("remove member") if same else None,
+        )
 
 
 def _same(first: object, second: object) -> bool:
     return type(first) is type(second) and first == second
 
 
-def _bad_numbers(document: object) -> Iterator[Finding]:
+def _bad_numbers(document: object, count: int, quota: Quota) -> Iterator[Finding]:
+    seen = 0
     for path, value in walk(document):
-        if isinstance(value, BadNumber):
-            digits = len(value.text)
-            name = value.text if digits <= MAX_DIGITS else f"of {digits} characters"
-            what = "is no JSON" if name.isalpha() or "I" in name else "is out of range"
-            yield rules.NOT_A_NUMBER.finding(Spot(path), f"the number {name} {what}")
+        if not isinstance(value, BadNumber):
+            continue
+        if quota.is_spent(rules.NOT_A_NUMBER):
+            break
+        seen += 1
+        digits = len(value.text)
+        name = value.text if digits <= MAX_DIGITS else f"of {digits} characters"
+        what = "is no JSON" if name.isalpha() or "I" in name else "is out of range"
+        yield rules.NOT_A_NUMBER.finding(Spot(path), f"the number {name} {what}")
+    if quota.is_used_up(rules.NOT_A_NUMBER):
+        for _ in range(count - seen - 1):  # one was counted by the search
+            quota.is_spent(rules.NOT_A_NUMBER)
 
 
 def _lone_surrogates(document: object) -> Iterator[Finding]:

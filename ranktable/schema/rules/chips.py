@@ -80,11 +80,21 @@ def check_chips(columns: Columns, chips_per_node: int | None) -> Iterator[Findin
     for node, start, end in columns.nodes():
         found = tuple(columns.device_ids[start:end])
         if found in sound:
-            continue
-        findings = list(_node_chips(columns, node, start, found, chips_per_node))
-        if not findings:
-            sound.add(found)  # most nodes of a cluster use the same chips
-        yield from findings
+            continue  # most nodes of a cluster use the same chips
+        if _is_sound(found, chips_per_node):
+            sound.add(found)
+        else:
+            yield from _node_chips(columns, node, start, found, chips_per_node)
+
+
+def _is_sound(found: tuple[int | None, ...], chips_per_node: int | None) -> bool:
+    chips = [chip for chip in found if chip is not None]
+    return (
+        len(set(chips)) == len(chips)
+        and len(found) <= MAX_SCCL_CHIPS
+        and min(chips, default=0) >= 0
+        and (chips_per_node is None or max(chips, default=0) < chips_per_node)
+    )
 
 
 def _node_chips(
