@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 _CODES = {
     "bold": "1",
-    "dim": "2",
     "error": "1;31",
     "warning": "1;33",
     "note": "1;36",

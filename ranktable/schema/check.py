@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Diagnostic, Location, RankTableError, Severity
+from ranktable.schema.diagnostic import Location, RankTableError, Severity
 from ranktable.schema.files import (
     DEFAULT_MAX_SIZE_BYTES,
     UnreadableError,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from ranktable.schema.columns import Columns
+    from ranktable.schema.diagnostic import Diagnostic
     from ranktable.schema.model import RankTable
     from ranktable.schema.topology import Topology
 
@@ -314,14 +315,9 @@ def _diagnostic(
     finding: Finding, locations: Mapping[Spot, Location], file: str
 ) -> Diagnostic:
     spot = finding.spot
-    return Diagnostic(
-        code=finding.rule.code,
-        severity=finding.rule.severity,
-        location=locations[spot] if spot is not None else Location(file=file),
-        message=finding.message,
-        hint=finding.hint,
-        related=tuple(locations[spot] for spot in finding.related),
-        fixable=finding.edit is not None,
+    return finding.diagnostic(
+        Location(file=file) if spot is None else locations[spot],
+        tuple(locations[other] for other in finding.related),
     )
 
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from ranktable.schema.diagnostic import Diagnostic
+
 if TYPE_CHECKING:
+    from ranktable.schema.diagnostic import Location
     from ranktable.schema.rules.rule import Rule
 
 Path = tuple[str | int, ...]
@@ -75,3 +78,17 @@ class Finding:
     hint: str | None = None
     related: tuple[Spot, ...] = ()
     edit: Edit | None = None
+
+    def diagnostic(
+        self, location: Location, related: tuple[Location, ...] = ()
+    ) -> Diagnostic:
+        """Return the diagnostic, once the places are known."""
+        return Diagnostic(
+            code=self.rule.code,
+            severity=self.rule.severity,
+            location=location,
+            message=self.message,
+            hint=self.hint,
+            related=related,
+            fixable=self.edit is not None,
+        )

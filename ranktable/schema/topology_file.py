@@ -6,12 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import (
-    Diagnostic,
-    Location,
-    RankTableError,
-    Severity,
-)
+from ranktable.schema.diagnostic import Location, RankTableError
 from ranktable.schema.files import UnreadableError, read_file
 from ranktable.schema.finding import Finding
 from ranktable.schema.reading import decode, unreadable
@@ -21,6 +16,8 @@ from ranktable.schema.topology import BUILT_IN, Topology, linked
 
 if TYPE_CHECKING:
     from typing import NoReturn
+
+    from ranktable.schema.rules.rule import Rule
 
 MAX_CHIPS = 1024
 """Chips of one host; the vendor's driver knows 64."""
@@ -66,9 +63,9 @@ def _text(name: str) -> str:
         finding = unreadable(error)
         known = ", ".join(topology.name for topology in BUILT_IN)
         hint = f"give a file of links, or one of: {known}"
-        _fail(name, finding.message, code=finding.rule.code, hint=hint)
+        _fail(name, finding.message, rule=finding.rule, hint=hint)
     if isinstance(decoded, Finding):
-        _fail(name, decoded.message, code=decoded.rule.code)
+        _fail(name, decoded.message, rule=decoded.rule)
     return decoded[0]
 
 
@@ -77,7 +74,7 @@ def _rows(name: str, text: str) -> list[list[int]]:
     if text.lstrip()[:1] in ("[", "{"):
         parsed = parse(text)
         if isinstance(parsed, Finding):
-            _fail(name, parsed.message, code=parsed.rule.code)
+            _fail(name, parsed.message, rule=parsed.rule)
         document = parsed[0]
         if isinstance(document, dict):
             document = document.get("links", document.get("matrix"))
@@ -136,20 +133,7 @@ def _linked_by_matrix(name: str, rows: list[list[int]]) -> list[tuple[int, int]]
 
 
 def _fail(
-    name: str,
-    message: str,
-    *,
-    code: str = BAD_TOPOLOGY.code,
-    hint: str | None = None,
+    name: str, message: str, *, rule: Rule = BAD_TOPOLOGY, hint: str | None = None
 ) -> NoReturn:
-    raise RankTableError(
-        [
-            Diagnostic(
-                code=code,
-                severity=Severity.ERROR,
-                location=Location(file=name),
-                message=f"the topology cannot be used: {message}",
-                hint=hint,
-            )
-        ]
-    )
+    finding = rule.finding(None, f"the topology cannot be used: {message}", hint=hint)
+    raise RankTableError([finding.diagnostic(Location(file=name))])

@@ -11,25 +11,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ranktable.schema.diagnostic import (
-    Diagnostic,
-    Location,
-    RankTableError,
-    Severity,
-)
+from ranktable.schema.diagnostic import Location, RankTableError, Severity
 from ranktable.schema.formats.format import DocumentReader
 from ranktable.schema.formats.recognise import by_name
 from ranktable.schema.rules import reading as rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ranktable.schema.finding import Finding
     from ranktable.schema.formats.format import Format
     from ranktable.schema.model import Device, Layout, Node, RankTable
 
 # A key stands at the beginning of its line; a value may well begin with ": ".
 _KEY = re.compile(rb'^( *"[^"\\]*(?:\\.[^"\\]*)*"): ', re.MULTILINE)
+
+IN_MEMORY = "<table>"
+"""Name of a table that is in no file."""
 
 INDENT = 4
 """Spaces a level, as the vendor's generator writes."""
@@ -70,7 +65,7 @@ def _refuse_unreadable(data: bytes) -> None:
     """Raise RankTableError if unknown keys hold what no reader could read back."""
     from ranktable.schema.check import check, sound_table  # noqa: PLC0415 - a cycle
 
-    sound_table(check(data, file="<table>"))
+    sound_table(check(data, file=IN_MEMORY))
 
 
 def encode(document: object) -> bytes:
@@ -85,24 +80,17 @@ def refuse_unsound(document: dict[str, object], format_: Format) -> None:
 
     columns, found = DocumentReader(format_, document).read()
     found.extend(judge(columns, Options()))
-    errors = [f for f in found if f.rule.severity is Severity.ERROR]
-    if errors:
-        raise RankTableError(_diagnostics(errors))
-
-
-def _diagnostics(found: Iterable[Finding]) -> list[Diagnostic]:
-    return [
-        Diagnostic(
-            code=finding.rule.code,
-            severity=finding.rule.severity,
-            location=Location(
-                file="<table>", pointer=finding.spot.pointer if finding.spot else None
-            ),
-            message=finding.message,
-            hint=finding.hint,
+    errors = [
+        finding.diagnostic(
+            Location(
+                file=IN_MEMORY, pointer=finding.spot.pointer if finding.spot else None
+            )
         )
         for finding in found
+        if finding.rule.severity is Severity.ERROR
     ]
+    if errors:
+        raise RankTableError(errors)
 
 
 def to_document(table: RankTable, format_: Format) -> dict[str, object]:
@@ -201,7 +189,7 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
             finding = rules.NOT_A_REGULAR_FILE.finding(
                 None, "this is not a regular file; it is not replaced"
             )
-            raise RankTableError(_about_file(finding, os.fspath(path)))
+            raise RankTableError([finding.diagnostic(Location(file=os.fsdecode(path)))])
         old = status
     folder = os.path.dirname(target)  # noqa: PTH120 - any name, no Path needed
     temporary = os.path.join(folder, f".ranktable.{secrets.token_hex(8)}.tmp")  # noqa: PTH118
@@ -232,14 +220,3 @@ def _sync_folder(folder: str) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def _about_file(finding: Finding, file: str) -> list[Diagnostic]:
-    return [
-        Diagnostic(
-            code=finding.rule.code,
-            severity=finding.rule.severity,
-            location=Location(file=file),
-            message=finding.message,
-        )
-    ]
