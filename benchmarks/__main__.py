@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.budgets import BUDGETS, QUICK, Result, Scale
+from benchmarks.hosts import measure_hosts
 from benchmarks.measure import Bench
 from benchmarks.reading import measure_reading
 from benchmarks.report import NOTES, budget_table, growth_table, is_within
@@ -32,6 +33,8 @@ def main() -> int:
         results += measure_reading(bench, scale)
         _say("validating")
         results += measure_validating(bench, scale)
+        _say("host lists")
+        results += measure_hosts(scale)
         _say("scaling")
         growths = measure_growth(bench, scale)
         results += judge_growth(growths, scale)

@@ -162,6 +162,18 @@ BUDGETS = (
     Budget(key="help", what="`--help`", limit=1),
     Budget(key="validate tiny", what="validate {tiny}", limit=1),
     Budget(
+        key="hosts expand",
+        what="expand {large} hosts, the slowest shape",
+        limit=150,
+        unit=Unit.MILLISECONDS,
+    ),
+    Budget(
+        key="hosts fold",
+        what="fold {large} hosts, the slowest shape",
+        limit=800,
+        unit=Unit.MILLISECONDS,
+    ),
+    Budget(
         key="linear read time",
         what="read: time of a rank, {huge} against {medium}",
         limit=2,

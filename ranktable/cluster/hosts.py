@@ -216,10 +216,9 @@ def _extend(run: _Run, texts: list[str], numbers: list[str]) -> bool:
     """Put a host into a run if it differs from the last one in the run's number."""
     if texts != run.texts:
         return False
-    differing = [i for i, number in enumerate(numbers) if number != run.numbers[i]]
-    if len(differing) != 1 or run.axis not in (None, differing[0]):
+    axis = _one_difference(numbers, run.numbers)
+    if axis is None or run.axis not in (None, axis):
         return False
-    axis = differing[0]
     if run.axis is None:
         run.axis = axis
         run.ranges.append((run.numbers[axis], 1))
@@ -234,11 +233,25 @@ def _extend(run: _Run, texts: list[str], numbers: list[str]) -> bool:
     return True
 
 
+def _one_difference(these: list[str], those: list[str]) -> int | None:
+    """Return the only place where two lists of one length differ, None if there is
+    none or more than one.
+    """
+    found = None
+    for place, text in enumerate(these):
+        if text != those[place]:
+            if found is not None:
+                return None
+            found = place
+    return found
+
+
 def _written(run: _Run) -> tuple[list[str], list[str]]:
     """Return the texts and, in place of each number, the number or its bracket."""
+    if run.axis is None:
+        return run.texts, run.numbers
     fields = list(run.numbers)
-    if run.axis is not None:
-        fields[run.axis] = f"[{','.join(_range(*item) for item in run.ranges)}]"
+    fields[run.axis] = f"[{','.join(_range(*item) for item in run.ranges)}]"
     return run.texts, fields
 
 
@@ -271,12 +284,10 @@ def _merge(
 
 def _extends(run: _Run, texts: list[str], fields: list[str], bracket: int) -> bool:
     """As ``_extend``, where the number must stand left of the first bracket."""
-    differing = [
-        i
-        for i, field in enumerate(fields)
-        if len(fields) != len(run.numbers) or field != run.numbers[i]
-    ]
-    if len(differing) != 1 or differing[0] >= bracket:
+    if len(fields) != len(run.numbers):
+        return False
+    axis = _one_difference(fields, run.numbers)
+    if axis is None or axis >= bracket:
         return False
     return _extend(run, texts, fields)
 

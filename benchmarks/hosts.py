@@ -1,0 +1,60 @@
+"""Host lists: the worst shape of a hundred thousand hosts, both ways."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from benchmarks.budgets import Result
+from benchmarks.text import seconds
+from ranktable.cluster import expand_hosts, fold_hosts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from benchmarks.budgets import Scale
+
+REPEATS = 3
+
+
+def _shapes(hosts: int) -> dict[str, str]:
+    """Return lists of this many hosts that fold well, badly and not at all."""
+    racks = hosts // 100
+    return {
+        "one range": ",".join(
+            f"n[{start:06}-{min(start + 50_000, hosts) - 1:06}]"
+            for start in range(0, hosts, 50_000)
+        ),
+        "racks": f"rack[1-{racks}]n[1-100]",
+        "every second": ",".join(f"n{2 * host}" for host in range(hosts)),
+        "no two alike": ",".join(f"n{host}-ib{host % 7}" for host in range(hosts)),
+    }
+
+
+def measure_hosts(scale: Scale) -> Iterator[Result]:
+    """Yield the slowest shape of expanding and of folding."""
+    lists = _shapes(scale.large)
+    expanded = {name: expand_hosts(text) for name, text in lists.items()}
+    calls: dict[str, dict[str, Callable[[], object]]] = {
+        "expand": {name: partial(expand_hosts, text) for name, text in lists.items()},
+        "fold": {name: partial(fold_hosts, hosts) for name, hosts in expanded.items()},
+    }
+    for key, by_shape in calls.items():
+        costs = {name: _best(call) for name, call in by_shape.items()}
+        worst = max(costs, key=lambda name: costs[name])
+        yield Result(
+            key=f"hosts {key}",
+            figure=costs[worst] * 1e3,
+            ours=f"{seconds(costs[worst])} ({worst})",
+            rival="-",
+        )
+
+
+def _best(call: Callable[[], object]) -> float:
+    times = []
+    for _ in range(REPEATS):
+        start = time.process_time()
+        call()
+        times.append(time.process_time() - start)
+    return min(times)
