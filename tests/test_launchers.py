@@ -74,11 +74,46 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
     ),
     # ssh into a node of a job, adopted by pam_slurm_adopt.
     "slurm adopted ssh": ({"SLURM_JOB_ID": "4711"}, {}, None),
-    # srun --het-group=0,1 of Slurm 22.05: PROCID counts over both components.
+    # srun --het-group=0,1 of Slurm 22.05: everything counts over both components.
     "slurm heterogeneous": (
-        {"SLURM_JOB_ID": "90", "SLURM_HET_SIZE": "2", "SLURM_PROCID": "5",
-         "SLURM_NTASKS": "6", "SLURM_STEP_NUM_TASKS": "2", "SLURM_LOCALID": "1"},
-        {"rank": 5, "world_size": 6, "local_rank": 1}, "slurm",
+        {"SLURM_JOB_ID": "11", "SLURM_HET_SIZE": "2", "SLURM_PROCID": "2",
+         "SLURM_LOCALID": "1", "SLURM_NODEID": "1", "SLURM_GTIDS": "1,2",
+         "SLURM_NTASKS": "3", "SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_NUM_NODES": "2",
+         "SLURM_STEP_TASKS_PER_NODE": "1,2", "SLURM_STEP_NODELIST": "h[1-2]"},
+        {"rank": 2, "world_size": 3, "local_rank": 1, "local_world_size": 2,
+         "node_rank": 1, "num_nodes": 2, "master_addr": "h1", "master_port": 20077},
+        "slurm",
+    ),
+    # srun -w n2 -n1 : -w n1 -n2 of Slurm 22.05: counts follow the sorted hosts.
+    "slurm, components in another order": (
+        {"SLURM_JOB_ID": "12", "SLURM_PROCID": "2", "SLURM_LOCALID": "1",
+         "SLURM_NODEID": "1", "SLURM_GTIDS": "1,2", "SLURM_STEP_NUM_TASKS": "3",
+         "SLURM_STEP_TASKS_PER_NODE": "2,1"},
+        {"rank": 2, "world_size": 3, "local_rank": 1, "local_world_size": 2,
+         "node_rank": 1},
+        "slurm",
+    ),
+    # srun --distribution=arbitrary: rank 0 may be on any host of the sorted list.
+    "slurm, arbitrary order": (
+        {**SLURM, "SLURM_DISTRIBUTION": "arbitrary"},
+        {"rank": 4, "world_size": 6, "local_rank": 0, "local_world_size": 2,
+         "node_rank": 1, "num_nodes": 2, "master_port": 22977},
+        "slurm",
+    ),
+    # salloc of Slurm 22.05 where LaunchParameters has use_interactive_step.
+    "slurm interactive step": (
+        {**SLURM, "SLURM_STEP_ID": "4294967290", "SLURM_PROCID": "0",
+         "SLURM_STEP_NUM_TASKS": "1"},
+        {}, None,
+    ),
+    # mpirun in salloc -N2: rank and size happen to be those of the daemon's task.
+    "mpirun with as many processes as daemons": (
+        {**OPEN_MPI, "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2",
+         "OMPI_COMM_WORLD_LOCAL_RANK": "0", "SLURM_PROCID": "0",
+         "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+         "SLURM_NODEID": "0", "SLURM_LOCALID": "0", "SLURM_GTIDS": "0"},
+        {"rank": 0, "world_size": 2, "local_rank": 0, "local_world_size": 2},
+        "open mpi",
     ),
     "torchrun": (
         TORCHRUN,

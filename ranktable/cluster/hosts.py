@@ -234,9 +234,7 @@ def _extend(run: _Run, texts: list[str], numbers: list[str]) -> bool:
 
 
 def _one_difference(these: list[str], those: list[str]) -> int | None:
-    """Return the only place where two lists of one length differ, None if there is
-    none or more than one.
-    """
+    """Return the place where two lists of one length differ, None unless it is one."""
     found = None
     for place, text in enumerate(these):
         if text != those[place]:

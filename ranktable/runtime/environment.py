@@ -144,29 +144,30 @@ def _shadowed(stated: Iterable[tuple[Launcher, list[Claim]]]) -> set[str]:
     """Return the names of the launchers that an inner one shadows.
 
     The innermost launcher that knows the process shadows those further out, unless
-    they say the same of rank and size: then they speak of the same processes.
+    they say the same of it: then they speak of the same process and may add to what
+    is known. Rank and size alone do not tell: an agent can have those of a worker.
     """
-    identities = {
-        launcher.name: (launcher.tier, _identity(claims))
+    knowing = [
+        (launcher, values)
         for launcher, claims in stated
-        if launcher.level is Level.PROCESS and _identity(claims) is not None
-    }
-    nested = [item for item in identities.values() if item[0] is not Tier.BESIDE]
-    if not nested:
+        if launcher.level is Level.PROCESS and launcher.tier is not Tier.BESIDE
+        for values in [_values(claims)]
+        if "rank" in values and "world_size" in values
+    ]
+    if not knowing:
         return set()
-    innermost, identity = min(nested)
+    innermost, inner = min(knowing, key=lambda item: item[0].tier)
     return {
-        name
-        for name, (tier, other) in identities.items()
-        if tier > innermost and other != identity
+        launcher.name
+        for launcher, values in knowing
+        if launcher.tier > innermost.tier
+        and any(values[name] != inner[name] for name in values.keys() & inner.keys())
     }
 
 
-def _identity(claims: Iterable[Claim]) -> tuple[int | str, int | str] | None:
-    values = {claim.field: claim.value for claim in claims}
-    if "rank" not in values or "world_size" not in values:
-        return None
-    return values["rank"], values["world_size"]
+def _values(claims: Iterable[Claim]) -> dict[str, int | str]:
+    """Return what claims say of a process; where it meets others is no part of it."""
+    return {claim.field: claim.value for claim in claims if claim.field not in _MEETING}
 
 
 def _weigh_field(

@@ -68,6 +68,7 @@ class Launcher:
         level: Level of the claims of ``fields``.
         markers: Variables that are all set where it has started the process.
         absent: Variables that are not set there; they tell it from its likes.
+        not_where: (variable, value) pairs that mean it has not started the process.
         unless: Launchers that own the same variables where they are present.
         fields: The variable of each field that it sets plainly.
         more: Claims that need more than reading a number.
@@ -79,6 +80,7 @@ class Launcher:
     level: Level = Level.PROCESS
     markers: tuple[str, ...]
     absent: tuple[str, ...] = ()
+    not_where: tuple[tuple[str, str], ...] = ()
     unless: tuple[Launcher, ...] = ()
     fields: Mapping[str, str] = field(default_factory=dict)
     more: Callable[[Mapping[str, str]], Iterator[tuple[str, int | str, str]]] | None = (
@@ -91,6 +93,7 @@ class Launcher:
         return (
             all(env.get(name) for name in self.markers)
             and not any(env.get(name) for name in self.absent)
+            and not any(env.get(name) == value for name, value in self.not_where)
             and not any(owner.is_present(env) for owner in self.unless)
         )
 

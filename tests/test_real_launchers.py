@@ -1,0 +1,437 @@
+"""What the real launchers set, on this machine: torchrun, mpirun, and Slurm's own.
+
+Every process writes what ``ranktable env`` says of it to a file of its own; where torch
+is asked for, the processes then join one group and add up.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.slurm_cluster import (
+    PAUSE_S,
+    PROGRAMS,
+    find_program,
+    free_ports,
+    slurm_cluster,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+TIMEOUT_S = 80
+BIN = Path(sys.executable).parent
+TORCHRUN = str(BIN / "torchrun")
+# A file for each process. torchrun makes one dollar of two, so $$ cannot name it.
+PROBE = 'ranktable env --format json > "$(mktemp "$0/XXXXXXXX.json")"'
+FIELDS = (
+    *("launcher", "rank", "world_size", "local_rank", "local_world_size"),
+    *("node_rank", "num_nodes", "master_addr"),
+)
+ALL_REDUCE = """
+import torch
+import torch.distributed as dist
+from ranktable.runtime import init_process_group
+
+with init_process_group("gloo", timeout_s=60) as job:
+    tensor = torch.tensor([job.rank + 1])
+    dist.all_reduce(tensor)
+    print(f"rank {job.rank} of {job.world_size}: {tensor.item()}", flush=True)
+"""
+ADDED_UP = ["rank 0 of 2: 3", "rank 1 of 2: 3"]
+
+Place = tuple[object, ...]
+"""What is known of a process, in the order of FIELDS."""
+
+
+def needs(*programs: str) -> pytest.MarkDecorator:
+    """Skip a test where a program is missing, and name it."""
+    missing = [name for name in programs if find_program(name) is None]
+    return pytest.mark.skipif(
+        bool(missing), reason=f"not installed: {', '.join(missing)}"
+    )
+
+
+needs_slurm = needs(*PROGRAMS)
+needs_mpirun = needs("mpirun")
+needs_both = needs(*PROGRAMS, "mpirun")
+
+
+@pytest.fixture(scope="session")
+def slurm() -> Iterator[Mapping[str, str]]:
+    """The variables that the commands of a private Slurm of two nodes need."""
+    with slurm_cluster() as variables:
+        yield variables
+
+
+def start(
+    command: Sequence[str], folder: Path, name: str = "it", **env: str
+) -> subprocess.Popen[bytes]:
+    """Start a launcher with a clean environment; what it prints goes to files."""
+    clean = {key: os.environ[key] for key in ("HOME", "LANG") if key in os.environ}
+    with (
+        (folder / f"{name}.out").open("wb") as out,
+        (folder / f"{name}.err").open("wb") as err,
+    ):
+        return subprocess.Popen(  # noqa: S603 - launchers of this machine
+            command,
+            env={
+                **clean,
+                "PATH": f"{BIN}:{os.environ.get('PATH', '')}",
+                "TMPDIR": str(folder),
+                "OMP_NUM_THREADS": "1",
+                "GLOO_SOCKET_IFNAME": "lo",
+                **env,
+            },
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+
+
+def finish(process: subprocess.Popen[bytes], folder: Path, name: str = "it") -> str:
+    """Return what a launcher printed, or fail with all of it."""
+    status = status_of(process)
+    out, err = ((folder / f"{name}.{end}").read_text() for end in ("out", "err"))
+    assert status == 0, f"exit status {status}\n{out}{err}"
+    return out
+
+
+def status_of(process: subprocess.Popen[bytes]) -> int:
+    """Return the exit status of a launcher, after killing it when time is up."""
+    try:
+        return process.wait(TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.wait()
+
+
+def answers(folder: Path) -> list[dict[str, Any]]:
+    """Return what ``ranktable env`` said to every process, in no order."""
+    return [json.loads(path.read_text()) for path in folder.glob("*.json")]
+
+
+def places(folder: Path) -> list[Place]:
+    """Return the place of every process, by rank."""
+    said = answers(folder)
+    assert [answer["problem"] for answer in said] == [None] * len(said)
+    return sorted(
+        (tuple(answer["environment"][name] for name in FIELDS) for answer in said),
+        key=str,
+    )
+
+
+def ask(launch: Sequence[str], folder: Path, **env: str) -> list[Place]:
+    """Return the place of every process that a launcher starts, by rank."""
+    finish(start([*launch, "sh", "-c", PROBE, str(folder)], folder, **env), folder)
+    return places(folder)
+
+
+def adding_up(folder: Path) -> list[str]:
+    """Return the command of a process that is asked, then joins the others."""
+    script = folder / "all_reduce.py"
+    script.write_text(ALL_REDUCE)
+    return [
+        "sh",
+        "-c",
+        f'{PROBE} && exec "$@"',
+        str(folder),
+        sys.executable,
+        str(script),
+    ]
+
+
+def add_up(launch: Sequence[str], folder: Path, **env: str) -> list[str]:
+    """Return what the processes say after an all_reduce, by rank."""
+    process = start([*launch, *adding_up(folder)], folder, **env)
+    return sorted(finish(process, folder).splitlines())
+
+
+def fates(folder: Path, launcher: str) -> set[str]:
+    """Return what became of a launcher's claims in any process."""
+    return {
+        claim["fate"]
+        for answer in answers(folder)
+        for claim in answer["claims"]
+        if claim["launcher"] == launcher
+    }
+
+
+def torchrun(*options: str, nproc: int = 1) -> list[str]:
+    """Return the command of one agent that starts programs, not Python scripts."""
+    return [TORCHRUN, "--no-python", f"--nproc-per-node={nproc}", *options]
+
+
+def of_two_agents(port: int) -> tuple[str, ...]:
+    return ("--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={port}")
+
+
+def in_srun(*options: str) -> list[str]:
+    """Return the command of one torchrun a node, as batch scripts have it."""
+    agent = " ".join(torchrun(*options))
+    return ["srun", "-N2", "-n2", "sh", "-c", f'exec {agent} "$@"', "sh"]
+
+
+def mpirun(*options: str) -> list[str]:
+    """Return the command of Open MPI's mpirun; this machine may have one core."""
+    as_root = ["--allow-run-as-root"] if os.getuid() == 0 else []
+    over_loopback = [
+        word
+        for layer in ("btl", "oob")
+        for word in ("--mca", f"{layer}_tcp_if_include", "lo")
+    ]
+    shared = ["--oversubscribe", "--bind-to", "none"]
+    return ["mpirun", *as_root, *over_loopback, *shared, *options]
+
+
+def meeting_at(port: int) -> tuple[str, ...]:
+    """Return the options that give mpirun's processes the address it does not."""
+    return ("-x", "MASTER_ADDR=127.0.0.1", "-x", f"MASTER_PORT={port}")
+
+
+# torchrun
+
+
+@pytest.mark.torch
+def test_one_agent_of_torchrun(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    alone = ("--master-addr=127.0.0.1", f"--master-port={port}")
+
+    assert add_up(torchrun(*alone, nproc=2), tmp_path) == ADDED_UP
+    assert places(tmp_path) == [
+        ("torchrun", rank, 2, rank, 2, 0, 1, "127.0.0.1") for rank in range(2)
+    ]
+
+
+@pytest.mark.torch
+def test_two_agents_of_torchrun(tmp_path: Path) -> None:
+    both = of_two_agents(*free_ports(1))
+    command = adding_up(tmp_path)
+    names = ("0", "1")
+    agents = [
+        start([*torchrun(*both, f"--node-rank={name}"), *command], tmp_path, name)
+        for name in names
+    ]
+    said = [
+        finish(agent, tmp_path, name) for agent, name in zip(agents, names, strict=True)
+    ]
+
+    assert said == [f"{line}\n" for line in ADDED_UP]
+    assert places(tmp_path) == [
+        ("torchrun", rank, 2, 0, 1, rank, 2, "127.0.0.1") for rank in range(2)
+    ]
+
+
+# Open MPI
+
+
+@needs_mpirun
+def test_mpirun(tmp_path: Path) -> None:
+    # Open MPI says nothing of nodes and of a place to meet.
+    assert ask(mpirun("-n", "2"), tmp_path) == [
+        ("open mpi", rank, 2, rank, 2, None, None, None) for rank in range(2)
+    ]
+
+
+@needs_mpirun
+@pytest.mark.torch
+def test_mpirun_adds_up(tmp_path: Path) -> None:
+    launch = mpirun("-n", "2", *meeting_at(*free_ports(1)))
+
+    assert add_up(launch, tmp_path) == ADDED_UP
+
+
+# Slurm
+
+ALLOCATION = ("salloc", "--quiet", "-N2", "-n4")
+PART = (*ALLOCATION, "srun", "-N1", "-n2", "-w127.0.0.2")
+STEPS: dict[str, tuple[Sequence[str], list[Place]]] = {
+    "uneven": (
+        ["srun", "-N2", "-n3"],
+        [
+            ("slurm", 0, 3, 0, 2, 0, 2, "127.0.0.1"),
+            ("slurm", 1, 3, 1, 2, 0, 2, "127.0.0.1"),
+            ("slurm", 2, 3, 0, 1, 1, 2, "127.0.0.1"),
+        ],
+    ),
+    "cyclic": (
+        ["srun", "-N2", "-n3", "--distribution=cyclic"],
+        [
+            ("slurm", 0, 3, 0, 2, 0, 2, "127.0.0.1"),
+            ("slurm", 1, 3, 0, 1, 1, 2, "127.0.0.1"),
+            ("slurm", 2, 3, 1, 2, 0, 2, "127.0.0.1"),
+        ],
+    ),
+    "part of an allocation": (
+        PART,
+        [("slurm", rank, 2, rank, 2, 0, 1, "127.0.0.2") for rank in range(2)],
+    ),
+    "part of an allocation, the job's sizes kept": (
+        [*PART, "--preserve-env"],
+        [("slurm", rank, 2, rank, 2, 0, 1, "127.0.0.2") for rank in range(2)],
+    ),
+    "two components": (
+        ["srun", "-N1", "-n1", ":", "-N1", "-n2"],
+        [
+            ("slurm", 0, 3, 0, 1, 0, 2, "127.0.0.1"),
+            ("slurm", 1, 3, 0, 2, 1, 2, "127.0.0.1"),
+            ("slurm", 2, 3, 1, 2, 1, 2, "127.0.0.1"),
+        ],
+    ),
+}
+
+
+@needs_slurm
+@pytest.mark.parametrize(("launch", "expected"), STEPS.values(), ids=STEPS)
+def test_srun(
+    launch: Sequence[str],
+    expected: list[Place],
+    slurm: Mapping[str, str],
+    tmp_path: Path,
+) -> None:
+    assert ask(launch, tmp_path, **slurm) == expected
+
+
+@needs_slurm
+def test_first_host_is_no_master_where_rank_0_is_elsewhere(
+    slurm: Mapping[str, str], tmp_path: Path
+) -> None:
+    # SLURM_STEP_NODELIST is sorted: it is 127.0.0.[1-2] here, as it is without -m.
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.2\n127.0.0.1\n127.0.0.2\n")
+    launch = ["srun", "-n3", "--distribution=arbitrary"]
+
+    assert ask(launch, tmp_path, **slurm, SLURM_HOSTFILE=str(hosts)) == [
+        ("slurm", 0, 3, 0, 2, 1, 2, None),
+        ("slurm", 1, 3, 0, 1, 0, 2, None),
+        ("slurm", 2, 3, 1, 2, 1, 2, None),
+    ]
+
+
+@needs_slurm
+def test_components_may_come_in_another_order_than_the_hosts(
+    slurm: Mapping[str, str], tmp_path: Path
+) -> None:
+    first, second = ("-w127.0.0.2", "-N1", "-n1"), ("-w127.0.0.1", "-N1", "-n2")
+    found = ask([*ALLOCATION, "srun", *first, ":", *second], tmp_path, **slurm)
+
+    # Only the process of node 0 can see that the first host of the list is not its own.
+    assert [place[:-1] for place in found] == [
+        ("slurm", 0, 3, 0, 1, 0, 2),
+        ("slurm", 1, 3, 0, 2, 1, 2),
+        ("slurm", 2, 3, 1, 2, 1, 2),
+    ]
+    assert found[0][-1] is None
+
+
+@needs_slurm
+def test_batch_script_is_no_process_and_its_step_has_two(
+    slurm: Mapping[str, str], tmp_path: Path
+) -> None:
+    folders = [tmp_path / name for name in ("script", "step")]
+    for folder in folders:
+        folder.mkdir()
+    probes = (f"sh -c '{PROBE}' {folder}" for folder in folders)
+    script = tmp_path / "job.sh"
+    # sbatch --wait would look for the end only after ten seconds.
+    script.write_text("#!/bin/sh\n{}\nsrun {}\ntouch done\n".format(*probes))
+    finish(start(["sbatch", "-N2", "-n2", str(script)], tmp_path, **slurm), tmp_path)
+    end = time.monotonic() + TIMEOUT_S
+    while not (tmp_path / "done").exists() and time.monotonic() < end:
+        time.sleep(PAUSE_S)
+
+    assert [places(folder) for folder in folders] == [
+        [(None,) * len(FIELDS)],
+        [("slurm", rank, 2, 0, 1, rank, 2, "127.0.0.1") for rank in range(2)],
+    ]
+
+
+@needs_slurm
+def test_stale_rank_under_srun_is_refused(
+    slurm: Mapping[str, str], tmp_path: Path
+) -> None:
+    command = ["srun", "-N2", "-n2", "sh", "-c", PROBE, str(tmp_path)]
+    process = start(command, tmp_path, **slurm, RANK="0", WORLD_SIZE="1")
+
+    assert status_of(process) == 1
+    problems = [answer["problem"] for answer in answers(tmp_path)]
+    assert [problem["code"] for problem in problems] == ["RT303"] * 2
+    # Process 0 contradicts the size alone.
+    assert sorted(sorted(problem["variables"]) for problem in problems) == [
+        ["RANK", "SLURM_PROCID"],
+        ["SLURM_STEP_NUM_TASKS", "WORLD_SIZE"],
+    ]
+
+
+@needs_slurm
+@pytest.mark.torch
+@pytest.mark.parametrize("launch", [("srun", "-N2", "-n2"), PART], ids=["all", "part"])
+def test_srun_adds_up(
+    launch: Sequence[str], slurm: Mapping[str, str], tmp_path: Path
+) -> None:
+    assert add_up(launch, tmp_path, **slurm) == ADDED_UP
+
+
+# one launcher within another
+
+
+@needs_slurm
+@pytest.mark.torch
+def test_torchrun_wins_over_the_srun_around_it(
+    slurm: Mapping[str, str], tmp_path: Path
+) -> None:
+    # The agents are numbered otherwise than Slurm's nodes, as the c10d rendezvous may.
+    agents = of_two_agents(*free_ports(1))
+    launch = in_srun(*agents, '--node-rank="$((1 - SLURM_NODEID))"')
+
+    assert add_up(launch, tmp_path, **slurm) == ADDED_UP
+    assert places(tmp_path) == [
+        ("torchrun", rank, 2, 0, 1, rank, 2, "127.0.0.1") for rank in range(2)
+    ]
+    assert fates(tmp_path, "slurm") == {"shadowed"}
+
+
+@needs_both
+def test_mpirun_wins_over_the_allocation_around_it(
+    slurm: Mapping[str, str], tmp_path: Path
+) -> None:
+    # mpirun starts one daemon a node by srun, and these start the processes.
+    assert ask([*ALLOCATION, *mpirun("-n", "4")], tmp_path, **slurm) == [
+        ("open mpi", rank, 4, rank % 2, 2, None, None, None) for rank in range(4)
+    ]
+    assert fates(tmp_path, "slurm") == {"shadowed"}
+
+
+@needs_both
+def test_mpirun_with_as_many_processes_as_daemons(
+    slurm: Mapping[str, str], tmp_path: Path
+) -> None:
+    # Both processes are on the first node, whose daemon is task 0 of 2 as well.
+    assert ask([*ALLOCATION, *mpirun("-n", "2")], tmp_path, **slurm) == [
+        ("open mpi", rank, 2, rank, 2, None, None, None) for rank in range(2)
+    ]
+
+
+@needs_both
+@pytest.mark.torch
+def test_mpirun_in_an_allocation_adds_up(
+    slurm: Mapping[str, str], tmp_path: Path
+) -> None:
+    allocation = ("salloc", "--quiet", "-N2", "-n2")
+    launch = [*allocation, *mpirun("-n", "2", *meeting_at(*free_ports(1)))]
+
+    assert add_up(launch, tmp_path, **slurm) == ADDED_UP
+    assert [place[:5] for place in places(tmp_path)] == [
+        ("open mpi", rank, 2, 0, 1) for rank in range(2)
+    ]
