@@ -26,13 +26,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ranktable
-from ranktable import runtime
+from ranktable import cluster, runtime
+from ranktable.runtime.launchers import LAUNCHERS
 from ranktable.runtime.rules import RULES as RUNTIME_RULES
 from ranktable.schema.rules.catalogue import RULES
+from tests.test_launchers import CASES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from ranktable.runtime.launchers.launcher import Launcher
     from tests.conftest import Outcome
 
 ROOT = Path(__file__).parent.parent
@@ -45,7 +48,16 @@ END_OF_OUTPUT = "\x1e"  # ASCII's record separator, which no command prints
 FENCE = re.compile(r"^```(\w*)( torch)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SAVED = re.compile(r"Save this as `([\w./-]+)`:\n\n\Z")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-TABLE_BEGIN, TABLE_END = "<!-- codes: begin -->\n", "<!-- codes: end -->"
+FIELDS = (
+    *("rank", "world_size", "local_rank", "local_world_size"),
+    *("node_rank", "num_nodes", "master_addr", "master_port"),
+)
+# Variables that a launcher sets in some of its jobs and that the environments of the
+# launchers' own tests lack; of two for one field, those that are taken first.
+MORE_ENVIRONMENTS = (
+    {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "4", "SLURM_GTIDS": "0,1"},
+    {"TPU_WORKER_ID": "0", "TPU_WORKER_HOSTNAMES": "t0,t1"},
+)
 
 
 @dataclass(frozen=True)
@@ -229,22 +241,80 @@ def code_table() -> str:
     return "| code | name | severity | defect |\n|---|---|---|---|\n" + "".join(rows)
 
 
-def test_the_table_of_codes_is_what_the_rules_say(
-    request: pytest.FixtureRequest,
+def said_by(launcher: Launcher) -> dict[str, list[str]]:
+    """Return the variables from which a launcher says each field."""
+    said = {name: [variable] for name, variable in launcher.fields.items()}
+    if launcher.more is not None:
+        for env in (*MORE_ENVIRONMENTS, *(case[0] for case in CASES.values())):
+            claims = launcher.more(env) if launcher.is_present(env) else ()
+            for name, _, variable in claims:
+                if variable not in said.setdefault(name, []):
+                    said[name].append(variable)
+    return said
+
+
+def code_list(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
+
+
+def marks_of(launcher: Launcher) -> str:
+    """Return how a launcher is known."""
+    if launcher.unless:
+        others = ", ".join(owner.name for owner in launcher.unless)
+        return f"none of {others}"
+    where_not = (f"{name}={value}" for name, value in launcher.not_where)
+    absent = code_list((*launcher.absent, *where_not))
+    return code_list(launcher.markers) + (f"; without {absent}" if absent else "")
+
+
+def launcher_table() -> str:
+    """Return the table of all launchers, as docs/launchers.md has it."""
+    lines = [
+        "| launcher | level | tier | known by | says | does not say |\n",
+        "|---|---|---|---|---|---|\n",
+    ]
+    for launcher in LAUNCHERS:
+        said = said_by(launcher)
+        says = "; ".join(
+            f"{name}: {code_list(said[name])}" for name in FIELDS if name in said
+        )
+        unsaid = ", ".join(name for name in FIELDS if name not in said) or "-"
+        level, tier = launcher.level.value, launcher.tier.name.lower()
+        lines.append(
+            f"| {launcher.name} | {level} | {tier} | {marks_of(launcher)} "
+            f"| {says} | {unsaid} |\n"
+        )
+    return "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "made"),
+    [
+        ("diagnostics.md", "codes", code_table),
+        ("launchers.md", "launchers", launcher_table),
+    ],
+)
+def test_table_made_from_the_code_is_what_the_code_says(
+    page: str, name: str, made: Callable[[], str], request: pytest.FixtureRequest
 ) -> None:
-    page = ROOT / "docs" / "diagnostics.md"
-    before, _, rest = page.read_text().partition(TABLE_BEGIN)
-    table, _, after = rest.partition(TABLE_END)
+    path = ROOT / "docs" / page
+    begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
+    before, _, rest = path.read_text().partition(begin)
+    table, _, after = rest.partition(end)
     if request.config.getoption("--update-golden"):
-        page.write_text(f"{before}{TABLE_BEGIN}{code_table()}{TABLE_END}{after}")
+        path.write_text(f"{before}{begin}{made()}{end}{after}")
         return
 
-    assert table == code_table()
+    assert table == made()
 
 
 @pytest.mark.parametrize(
     ("page", "names"),
-    [("python.md", ranktable.__all__), ("bootstrap.md", runtime.__all__)],
+    [
+        ("python.md", ranktable.__all__),
+        ("bootstrap.md", runtime.__all__),
+        ("hosts.md", cluster.__all__),
+    ],
 )
 def test_every_public_name_is_documented(page: str, names: list[str]) -> None:
     text = (ROOT / "docs" / page).read_text()

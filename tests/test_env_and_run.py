@@ -90,6 +90,14 @@ def test_env_with_a_broken_table_says_so(run: Callable[..., Outcome]) -> None:
 TWO_NODES = make_table([[3, 1], [0, 2, 4]], hosts=["n1.site", "n2.site"])
 
 
+def test_exported_master_wins_over_the_schedulers(run: Callable[..., Outcome]) -> None:
+    env = {**SLURM, "MASTER_ADDR": "10.0.0.9", "MASTER_PORT": "5000"}
+    data = json.loads(run("ranktable", "env", "--format", "json", env=env).out)
+
+    assert data["environment"]["master_addr"] == "10.0.0.9"
+    assert data["environment"]["master_port"] == 5000
+
+
 def test_dry_run_prints_a_command_a_node(
     run: Callable[..., Outcome], tmp_path: Path
 ) -> None:
@@ -117,6 +125,8 @@ def test_dry_run_prints_a_command_a_node(
         ([], SLURM, "start ranktable run once a node"),
         ([], {**SLURM, "RANK": "0"}, "RT303"),
         (["--table", "nowhere"], {}, "RT001"),
+        ([], {"JOB_COMPLETION_INDEX": "7"}, "no launcher gives the index"),
+        ([], {"PET_NNODES": "3", "PET_NODE_RANK": "0"}, "the launcher has 3 nodes"),
         (["--master-port", "0"], {}, "--master-port"),
     ],
 )
@@ -132,6 +142,16 @@ def test_run_refuses_what_it_cannot_start(
 
     assert done.status in (1, 2)
     assert said in done.err
+
+
+def test_pod_that_is_told_to_start_processes_has_started_none(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    dump(TWO_NODES, tmp_path / "t.json")
+    env = {"PET_NNODES": "2", "PET_NODE_RANK": "0", "PET_NPROC_PER_NODE": "8"}
+    done = run("ranktable", "run", "--table", "t.json", "--dry-run", "x.py", env=env)
+
+    assert (done.status, done.err) == (0, "")
 
 
 def test_agents_follow_the_ranks_not_the_file() -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable.runtime import BootstrapError, ConflictingVariablesError
-from ranktable.runtime.backends.sccl import package_owner
+from ranktable.runtime.backends.sccl import Sccl, package_owner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -137,6 +137,66 @@ def test_googles_package_is_refused_in_a_sentence_and_never_imported(
         f"{BootstrapError.__name__}: RT402 the torch_tpu installed here is Google's, "
         "not SOPHGO's; uninstall it" in done.stderr
     )
+
+
+# Says whether the choice has imported torch.
+CHOOSE = """
+import sys
+sys.path.insert(0, {folder!r})
+from ranktable.runtime.backends import choose_backend
+try:
+    print(choose_backend({name!r}).name)
+finally:
+    print("torch" in sys.modules)
+"""
+
+
+def choose(
+    folder: Path, name: str | None, **env: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - this interpreter
+        [sys.executable, "-c", CHOOSE.format(folder=str(folder), name=name)],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("name", [None, "gloo", "nccl", "sccl"])
+def test_googles_package_is_refused_before_torch_imports_it(
+    name: str | None, tmp_path: Path
+) -> None:
+    google(tmp_path)
+    done = choose(tmp_path, name)
+
+    assert done.stdout == "False\n"
+    assert "RT402 the torch_tpu installed here is Google's" in done.stderr
+    assert "export TORCH_DEVICE_BACKEND_AUTOLOAD=0" in done.stderr
+
+
+@pytest.mark.torch
+def test_other_backends_work_when_torch_does_not_import_googles(
+    tmp_path: Path,
+) -> None:
+    google(tmp_path)
+    done = choose(tmp_path, None, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+
+    assert done.stdout in ("gloo\nTrue\n", "nccl\nTrue\n"), done.stderr
+
+
+@pytest.mark.parametrize("error", [ImportError, OSError])
+def test_package_that_cannot_be_imported_is_explained(
+    error: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sophgo(tmp_path, is_new=True)
+    init = tmp_path / "torch_tpu" / "__init__.py"
+    init.write_text(f"raise {error.__name__}('libtpurt.so: cannot open')")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(BootstrapError, match=r"RT401 .* libtpurt.so: cannot open"):
+        Sccl().group_options([0])
 
 
 @pytest.mark.parametrize("make", [None, google, sophgo])

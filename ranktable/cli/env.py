@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.failure import DEFECTS_FOUND
+from ranktable.cli.failure import DEFECTS_FOUND, CommandError
+from ranktable.cli.files import sound_table
 from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
 from ranktable.schema.wording import printable
 
@@ -34,7 +35,8 @@ def env(
 ) -> None:
     """Show rank, size, node and master, and which variable gave each.
 
-    Exit status: 0 resolved, 1 the variables contradict each other or the table.
+    Exit status: 0 resolved, 1 the variables contradict each other or the table, or
+    the table is not sound, 2 it cannot be read.
 
     Example: ranktable env --explain
     """
@@ -47,16 +49,21 @@ def env(
     claims: list[tuple[Claim, Fate]] = []
     found: Environment | None = None
     problem: LaunchEnvironmentError | None = None
+    unsound: CommandError | None = None
     try:
         claims = weigh(os.environ)
         found = resolve_environment(os.environ)
         _agree_with_table(found)
     except LaunchEnvironmentError as error:
         problem = error
+    except CommandError as error:  # of the table
+        unsound = error
     if format is Form.JSON:
         write([json.dumps(_data(found, claims, problem), indent=2) + "\n"])
     else:
         write(_text(found, claims if explain else [], problem, style(color)))
+    if unsound is not None:
+        raise unsound
     raise typer.Exit(0 if problem is None else DEFECTS_FOUND)
 
 
@@ -66,9 +73,8 @@ def _agree_with_table(found: Environment) -> None:
         return
     from ranktable.runtime import chip_map  # noqa: PLC0415 - not for --help
     from ranktable.runtime.agreement import place  # noqa: PLC0415
-    from ranktable.schema.check import load  # noqa: PLC0415
 
-    table = load(found.rank_table_file)
+    _, table = sound_table(found.rank_table_file)
     if found.rank is None or found.world_size is None:
         nodes = range(len(table.nodes))
         maps = [table.local_chip_map(node) for node in nodes]
@@ -121,6 +127,7 @@ def _text(
             source = found.sources.get(name)
             yield f"{name:<16} {shown}{f'  ({source})' if source else ''}\n"
     if claims:
+        yield "\n" if found is not None else ""
         yield from _table(claims, look)
     if problem is not None:
         code = look.mark(problem.code, "error")
@@ -141,7 +148,6 @@ def _table(claims: list[tuple[Claim, Fate]], look: Style) -> Iterator[str]:
         for claim, fate in claims
     ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    yield "\n"
     for number, row in enumerate(rows):
         line = "  ".join(
             cell.ljust(width) for cell, width in zip(row, widths, strict=True)

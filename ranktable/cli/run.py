@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 def run(
     script: Annotated[
-        list[str], typer.Argument(metavar="SCRIPT [ARGS]...", help="What to start.")
+        list[str],
+        typer.Argument(metavar="SCRIPT", help="What to start, and its arguments."),
     ],
     table: Annotated[
         str | None,
@@ -88,9 +89,11 @@ def _environment() -> Environment:
         environment = resolve_environment(os.environ)
     except LaunchEnvironmentError as error:
         raise CommandError(str(error), DEFECTS_FOUND) from None
-    if environment.local_world_size not in (None, 1):
+    # A pod that is told how many processes to start has started none.
+    started = None if environment.launcher is None else environment.local_world_size
+    if started not in (None, 1):
         raise CommandError(
-            f"{environment.launcher} started {environment.local_world_size} processes "
+            f"{environment.launcher} started {started} processes "
             "on this node; start ranktable run once a node, it starts the others",
             DEFECTS_FOUND,
         )
@@ -112,13 +115,20 @@ def _this_agent(
         if not 0 <= node < len(agents):
             raise CommandError(f"node {node} is not among the {len(agents)} nodes")
         return agents[node]
+    num_nodes = environment.num_nodes
+    if num_nodes not in (None, len(agents)):
+        raise CommandError(
+            f"the launcher has {counted(num_nodes or 0, 'node')}, the table "
+            f"{len(agents)}; start one ranktable run on each node of the table",
+            DEFECTS_FOUND,
+        )
     host_name = socket.gethostname()
     agent = find_agent(agents, environment, host_name)
     if agent is None:
         raise CommandError(
             f"nothing says which of {counted(len(agents), 'node')} this is: the host "
-            f"{host_name} is not in the table, and no launcher numbers the nodes; "
-            "pass --node"
+            f"{host_name} is not in the table, and no launcher gives the index of one "
+            "of its nodes; pass --node"
         )
     return agent
 

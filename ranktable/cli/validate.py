@@ -222,8 +222,8 @@ def _show_diff(report: Report, options: Options, color: Color) -> None:
     look = style(color)
     kinds = {"-": "removed", "+": "added", "@": "place"}
     lines = difflib.unified_diff(
-        report.data.decode("utf-8", "replace").split("\n"),
-        text.split("\n"),
+        _lines(report.data.decode("utf-8", "replace")),
+        _lines(text),
         printable(report.file),
         f"{printable(report.file)} (repaired)",
         lineterm="",
@@ -232,6 +232,11 @@ def _show_diff(report: Report, options: Options, color: Color) -> None:
         kind = kinds.get(line[:1])
         shown = "\t".join(map(printable, line.split("\t")))
         write([(look.mark(shown, kind) if kind else shown) + "\n"])
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines of a text; only a newline ends one, as it does for patch."""
+    return text.removesuffix("\n").split("\n")
 
 
 def _fix(report: Report, options: Options) -> Report:

@@ -177,6 +177,9 @@ def _weigh_field(
     weighed = []
     winner: Claim | None = None
     ordered = sorted(about, key=lambda item: item[0].level is Level.NODE)
+    if name in _MEETING:
+        # Who exports an address means it; a scheduler's is made from its node list.
+        ordered.sort(key=lambda item: item[0].tier is not Tier.BESIDE)
     for launcher, claim in ordered:
         if launcher.name in shadowed:
             fate = Fate.SHADOWED

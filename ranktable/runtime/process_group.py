@@ -2,145 +2,38 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import sys
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.agreement import place
 from ranktable.runtime.backends import choose_backend
+from ranktable.runtime.deadline import Deadline
 from ranktable.runtime.environment import resolve_environment
-from ranktable.runtime.errors import BootstrapError, MissingVariableError
+from ranktable.runtime.errors import MissingVariableError
+from ranktable.runtime.job import Job, as_timeout
 from ranktable.runtime.meeting import with_master
-from ranktable.runtime.rendezvous import DEFAULT_TIMEOUT_S, meet, open_store
+from ranktable.runtime.rendezvous import open_store, serves_store
+from ranktable.runtime.roll_call import Member, meet
+from ranktable.runtime.start import start_group
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from types import TracebackType
-
-    import torch
-    from torch.distributed import ProcessGroup
-    from typing_extensions import Self
+    from datetime import timedelta
 
     from ranktable.runtime.backends.backend import Backend, Placement
     from ranktable.runtime.environment import Environment
     from ranktable.schema.model import RankTable
 
+__all__ = ["Job", "init_process_group"]
 
-class Job:
-    """A process that has joined its job; leaving the block leaves the job.
-
-    Attributes:
-        environment: What the launcher said.
-        table: The rank table, None if there is none.
-        rank: Global rank of this process.
-        world_size: Number of processes.
-        local_rank: Index of this process on its node.
-        device: The device that this process uses.
-        device_id: Its chip.
-        chip_map: The chip of every rank, None without a table.
-        backend: Name of the communication library.
-    """
-
-    def __init__(
-        self,
-        environment: Environment,
-        table: RankTable | None,
-        placement: Placement,
-        backend: Backend,
-        device: torch.device,
-    ) -> None:
-        """Describe a process that has joined; ``init_process_group`` makes one."""
-        assert environment.world_size is not None  # noqa: S101 - it has joined
-        self.environment = environment
-        self.table = table
-        self.rank = placement.rank
-        self.world_size = environment.world_size
-        self.local_rank = placement.local_rank
-        self.device = device
-        self.device_id = placement.device_id
-        self.chip_map = None if table is None else table.chip_map
-        self.backend = backend.name
-        self._backend = backend
-        self._is_open = True
-        atexit.register(self._close_at_exit)
-
-    def new_group(
-        self, ranks: Iterable[int], *, timeout_s: float | None = None
-    ) -> ProcessGroup:
-        """Return the group of these ranks, with a chip_map of its own.
-
-        Every rank of the job must make the same calls in the same order, members or
-        not. Ranks within the group follow the order of the global ranks, as torch has
-        it.
-
-        Args:
-            ranks: Global ranks of the members.
-            timeout_s: Time-out of the group's collectives; by default the backend's.
-
-        Returns:
-            The group; for a rank that is not a member, torch's marker for that.
-
-        Raises:
-            ValueError: A rank is repeated or not in the job, or there is none.
-        """
-        import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
-
-        listed = list(ranks)
-        members = sorted(set(listed))
-        if not members or len(members) < len(listed):
-            raise ValueError(f"a group needs distinct ranks, not {listed}")
-        if members[0] < 0 or members[-1] >= self.world_size:
-            raise ValueError(
-                f"the ranks {listed} are not all among the {self.world_size} ranks"
-            )
-        chips = None if self.chip_map is None else [self.chip_map[r] for r in members]
-        return dist.new_group(  # type: ignore[no-any-return]
-            members,
-            backend=self.backend,
-            timeout=None if timeout_s is None else timedelta(seconds=timeout_s),
-            pg_options=self._backend.group_options(chips),
-        )
-
-    def close(self) -> None:
-        """Leave the job: destroy its process groups. Calling it again does nothing."""
-        if not self._is_open:
-            return
-        self._is_open = False
-        atexit.unregister(self._close_at_exit)
-        import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
-
-        if dist.is_initialized():
-            dist.destroy_process_group()
-
-    def _close_at_exit(self) -> None:
-        # Without this, gloo aborts the interpreter at its end (pytorch/pytorch#190489).
-        # After an exception a device backend could wait for peers that are gone; the
-        # process ends anyway, and its peers see the connection close.
-        failed = getattr(sys, "last_value", None) is not None
-        if self._backend.name == "gloo" or not failed:
-            self.close()
-
-    def __enter__(self) -> Self:
-        """Return the job."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Leave the job; after an exception only where that cannot wait for peers."""
-        if kind is None or self._backend.name == "gloo":
-            self.close()
+DEFAULT_TIMEOUT_S = 300.0
+"""Time for all processes to come: slow file systems need minutes to import torch."""
 
 
 def init_process_group(
     backend: str | None = None,
     *,
-    table: str | os.PathLike[str] | RankTable | None = None,
+    table: str | bytes | os.PathLike[str] | RankTable | None = None,
     timeout_s: float | None = None,
     master_addr: str | None = None,
     master_port: int | None = None,
@@ -156,7 +49,9 @@ def init_process_group(
             here.
         table: A table or its path; by default ``$RANK_TABLE_FILE`` if that is set.
         timeout_s: Time for every rank to come, and the time-out of collectives; by
-            default 300 s for the first, and the backend's own for the second.
+            default 300 s for the first, and the backend's own for the second. It runs
+            from when this process begins to look for the others, and ends at most 2 s
+            late.
         master_addr: Host where the processes meet; by default the launcher's, else the
             host of rank 0 in the table.
         master_port: Port there; by default the launcher's, else 29500.
@@ -167,7 +62,10 @@ def init_process_group(
         RankTableError: The table is not sound.
         BootstrapError: The backend, the device or a peer is not there.
         RuntimeError: The process has a process group already.
+        ValueError: An argument is wrong.
     """
+    _refuse_second()
+    timeout = as_timeout(timeout_s)
     environment = resolve_environment(os.environ)
     if environment.rank is None or environment.world_size is None:
         raise MissingVariableError(
@@ -176,10 +74,7 @@ def init_process_group(
             "torchrun --nproc-per-node 8 SCRIPT",
             {"RANK": None, "WORLD_SIZE": None},
         )
-    if timeout_s is not None and not timeout_s > 0:
-        raise ValueError(f"timeout_s is {timeout_s}, not a positive number of seconds")
-    found = _table(table, environment)
-    placement = place(environment, found)
+    found, file = _table(table, environment)
     chosen = choose_backend(backend)
     if chosen.needs_chip_map and found is None:
         raise MissingVariableError(
@@ -187,26 +82,46 @@ def init_process_group(
             f"{chosen.name} needs a rank table; set RANK_TABLE_FILE or pass table=",
             {"RANK_TABLE_FILE": None},
         )
+    placement = place(environment, found, file=file, needs_device=chosen.binds_device)
     environment = with_master(
         environment, found, master_addr=master_addr, master_port=master_port
     )
-    return _join(environment, found, placement, chosen, timeout_s)
+    return _join(environment, found, placement, chosen, timeout)
+
+
+def _refuse_second() -> None:
+    if "torch.distributed" not in sys.modules:
+        return  # nobody can have made a group, and torch may not be installed
+    import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
+
+    if dist.is_available() and dist.is_initialized():
+        raise RuntimeError(
+            "this process has a process group already; leave it first, with close() "
+            "of its job or torch.distributed.destroy_process_group()"
+        )
 
 
 def _table(
-    table: str | os.PathLike[str] | RankTable | None, environment: Environment
-) -> RankTable | None:
+    table: str | bytes | os.PathLike[str] | RankTable | None, environment: Environment
+) -> tuple[RankTable | None, str | None]:
+    """Return the table, and the file that it was read from."""
     from ranktable.schema.check import load  # noqa: PLC0415 - with the model
+    from ranktable.schema.formats.recognise import by_name  # noqa: PLC0415
     from ranktable.schema.model import RankTable  # noqa: PLC0415
-    from ranktable.schema.writing import dumps  # noqa: PLC0415
+    from ranktable.schema.writing import refuse_unsound, to_document  # noqa: PLC0415
 
     if isinstance(table, RankTable):
-        dumps(table)  # refuses one that was made by hand and is not sound
-        return table
-    if table is not None:
-        return load(table)
-    name = environment.rank_table_file
-    return None if name is None else load(name)
+        # It may have been made by hand.
+        format_ = by_name(table.format)
+        refuse_unsound(to_document(table, format_), format_)
+        return table, None
+    name = environment.rank_table_file if table is None else os.fsdecode(table)
+    if name == "":
+        raise ValueError(
+            "table is an empty path; name a file, or leave table out to use the one "
+            "that RANK_TABLE_FILE names"
+        )
+    return (None, None) if name is None else (load(name), name)
 
 
 def _join(
@@ -214,33 +129,34 @@ def _join(
     table: RankTable | None,
     placement: Placement,
     backend: Backend,
-    timeout_s: float | None,
+    timeout: timedelta | None,
 ) -> Job:
     # The device first: a vendor's package registers its backend when it is imported.
     device = backend.select_device(placement)
-    import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
-    from torch._C._distributed_c10d import PrefixStore  # noqa: PLC0415
+    from torch._C._distributed_c10d import PrefixStore  # noqa: PLC0415 - an extra
 
-    if dist.is_initialized():
-        raise RuntimeError("this process has a process group already")
     world_size = environment.world_size
     assert world_size is not None  # noqa: S101 - the caller has refused it
-    chip_map = None if table is None else table.chip_map
-    wait_s = DEFAULT_TIMEOUT_S if timeout_s is None else timeout_s
-    store = open_store(environment, os.environ, wait_s)
-    meet(store, placement.rank, world_size, chip_map, wait_s)
-    try:
-        dist.init_process_group(
-            backend=backend.name,
-            store=PrefixStore("group", store),
-            rank=placement.rank,
-            world_size=world_size,
-            timeout=None if timeout_s is None else timedelta(seconds=timeout_s),
-            pg_options=backend.group_options(chip_map),
-            device_id=device if backend.binds_device else None,
-        )
-    except (RuntimeError, ValueError) as error:
-        raise BootstrapError(
-            "RT401", f"{backend.name} did not start: {error}", (placement.rank,)
-        ) from error
+    member = Member(
+        rank=placement.rank,
+        world_size=world_size,
+        digest=None if table is None else table.digest(),
+        serves_store=serves_store(placement.rank, os.environ),
+    )
+    # One end for all that waits for others: the store, the meeting, the connections.
+    deadline = Deadline.after(
+        DEFAULT_TIMEOUT_S if timeout is None else timeout.total_seconds()
+    )
+    store = open_store(environment, os.environ, deadline)
+    meet(store, member, deadline)
+    start_group(
+        backend,
+        device,
+        deadline,
+        store=PrefixStore("group", store),
+        rank=placement.rank,
+        world_size=world_size,
+        timeout=timeout,
+        pg_options=backend.group_options(None if table is None else table.chip_map),
+    )
     return Job(environment, table, placement, backend, device)

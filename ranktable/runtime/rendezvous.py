@@ -1,150 +1,166 @@
-"""Everybody meets before communication starts, and who is missing is named.
-
-A collective with a missing rank waits for half an hour and names nobody. Here every
-process announces itself in the store that torch uses anyway: one counter, one key a
-process, so a job of any size costs each process a few requests.
-"""
+"""The store in which the processes of a job meet: torch's own, at the master."""
 
 from __future__ import annotations
 
-import hashlib
-import os
+import itertools
+import socket
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from ranktable.runtime.deadline import LateError, in_time
 from ranktable.runtime.errors import BootstrapError
-from ranktable.schema.wording import folded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from torch._C._distributed_c10d import Store
 
+    from ranktable.runtime.deadline import Deadline
     from ranktable.runtime.environment import Environment
 
-DEFAULT_TIMEOUT_S = 300.0
-"""Time for all processes to come: slow file systems need minutes to import torch."""
+_PROBE_S = 0.5
+"""Time after the end for an attempt that has begun to say why it failed."""
 
-_GRACE_S = 5.0
-"""Time after the end for a report to be read before the store's host leaves."""
+_LEAST_S = 0.001  # torch counts in milliseconds, and 0 has other meanings
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 1.0  # between attempts to connect: many ranks ask one host
+
+_calls = itertools.count(1)
+_served: list[Store] = []
+# Rank 0 keeps its store until it ends: after a first job in the same processes, the
+# others may have come for the second before rank 0 has.
+
+
+def serves_store(rank: int | None, env: Mapping[str, str]) -> bool:
+    """Whether this process serves the store; under torchrun the agent does."""
+    return rank == 0 and env.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
 
 
 def open_store(
-    environment: Environment, env: Mapping[str, str], timeout_s: float
+    environment: Environment, env: Mapping[str, str], deadline: Deadline
 ) -> Store:
     """Return the store of the job, reached at the master's address.
 
     Raises:
-        BootstrapError: Nothing answers there within the time.
+        BootstrapError: The port is taken, nothing answers there in time, or what
+            answers is no store.
     """
-    # torch.distributed has these names too, but does not declare them to type checkers.
-    from torch._C._distributed_c10d import PrefixStore, TCPStore  # noqa: PLC0415
+    # torch.distributed has this name too, but does not declare it to type checkers.
+    from torch._C._distributed_c10d import PrefixStore  # noqa: PLC0415
 
+    is_master = serves_store(environment.rank, env)
+    if not is_master:
+        _await_listener(environment, deadline)
+    store = _tcp_store(environment, deadline, is_master=is_master)
+    if is_master:
+        _served.append(store)
+    # What communicates later through this store has its time, not what is left here.
+    store.set_timeout(timedelta(seconds=deadline.time_s))
+    # Every restart of the job by its agent meets under keys of its own, and so does
+    # every further job of the same processes.
+    attempt = env.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return PrefixStore(f"ranktable/{attempt}/{next(_calls)}", store)
+
+
+def _address(environment: Environment) -> tuple[str, int]:
     host, port = environment.master_addr, environment.master_port
     assert host is not None  # noqa: S101 - filled in by now
     assert port is not None  # noqa: S101
-    # torchrun's agent serves the store unless it says otherwise; then rank 0 does.
-    is_served = env.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    return host, port
+
+
+def _await_listener(environment: Environment, deadline: Deadline) -> None:
+    """Wait until something answers at the master's address.
+
+    Torch's store would wait too, but for twice the time, and a thread left in its C++
+    code aborts the interpreter if it comes back while that is ending.
+    """
+    host, port = _address(environment)
+
+    def connect() -> None:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                time_s = max(deadline.left_s, _LEAST_S)
+                socket.create_connection((host, port), timeout=time_s).close()
+            except OSError:
+                if deadline.left_s == 0:
+                    raise
+            else:
+                return
+            time.sleep(min(pause_s, deadline.left_s))
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
     try:
-        store = TCPStore(
+        in_time(connect, deadline.left_s + _PROBE_S)  # a name may take any time
+    except LateError:
+        reason = "its name is not resolved"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    else:
+        return
+    raise BootstrapError(
+        "RT404",
+        f"rank {environment.rank} cannot reach the master at {host}:{port} within "
+        f"{deadline.time_s:g} s: {reason}; look at the output of rank 0, and whether "
+        "MASTER_ADDR and MASTER_PORT are the same everywhere",
+        (0,),
+    )
+
+
+def _tcp_store(
+    environment: Environment, deadline: Deadline, *, is_master: bool
+) -> Store:
+    from torch._C._distributed_c10d import TCPStore  # noqa: PLC0415
+
+    host, port = _address(environment)
+
+    def open_it() -> Store:
+        return TCPStore(
             host,
             port,
             world_size=None,
-            is_master=environment.rank == 0 and not is_served,
-            timeout=timedelta(seconds=timeout_s),
+            is_master=is_master,
+            timeout=timedelta(seconds=max(deadline.left_s, _LEAST_S)),
             wait_for_workers=False,
             multi_tenant=True,
         )
-    except RuntimeError as error:  # torch's errors of the network are RuntimeErrors
-        reason = str(error).splitlines()[0]
-        raise BootstrapError(
-            "RT404",
-            f"rank {environment.rank} cannot reach the master at {host}:{port} within "
-            f"{timeout_s:g} s: {reason}",
-            (0,),
-        ) from error
-    # Every restart of the job by its agent meets under keys of its own.
-    attempt = env.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return PrefixStore(f"ranktable/{attempt}", store)
 
-
-def meet(
-    store: Store,
-    rank: int,
-    world_size: int,
-    chip_map: Sequence[int] | None,
-    time_s: float,
-) -> None:
-    """Wait until every rank of the job is here and holds the same chip_map.
-
-    Raises:
-        BootstrapError: A rank did not come (RT404), or holds another map (RT405).
-    """
     try:
-        _meet(store, rank, world_size, chip_map, time_s)
-    except BootstrapError:
-        raise
-    except RuntimeError as error:  # torch's errors of the network are RuntimeErrors
-        raise BootstrapError(
-            "RT404",
-            f"rank {rank} lost the store of the job, so its host has gone: "
-            f"{str(error).splitlines()[0]}",
-        ) from error
-
-
-def _meet(
-    store: Store,
-    rank: int,
-    world_size: int,
-    chip_map: Sequence[int] | None,
-    time_s: float,
-) -> None:
-    end = time.monotonic() + time_s
-    digest = hashlib.sha256(repr(chip_map).encode()).hexdigest()
-    store.set(f"here/{rank}", digest)
-    if store.add("arrived", 1) == world_size:
-        store.set("complete", "yes")
-    if not _wait(store, "complete", end):
-        raise _missing(store, rank, world_size, time_s)
-    if store.get("here/0").decode() != digest:
-        # Everybody learns of it, so that no one is left waiting in a collective.
-        store.set("disagree", str(rank))
-    if store.add("compared", 1) == world_size:
-        store.set("left", "yes")
-    if not _wait(store, "left", end):
-        raise _missing(store, rank, world_size, time_s)
-    if store.check(["disagree"]):
-        other = int(store.get("disagree"))
-        raise BootstrapError(
-            "RT405",
-            f"rank {other} holds another chip_map than rank 0; compare the tables with "
-            "ranktable digest",
-            (other,),
+        return in_time(open_it, deadline.left_s + _PROBE_S)
+    except LateError:
+        finding = (
+            f"rank {environment.rank} has waited {deadline.time_s:g} s: something "
+            f"answers at {host}:{port}, but it is no store of torch that works; if "
+            "another program has this port choose another MASTER_PORT on every host, "
+            "else look whether rank 0 hangs"
         )
+        raise BootstrapError("RT404", finding, (0,)) from None
+    except RuntimeError as error:  # torch's errors of the network are RuntimeErrors
+        raise _refused(environment, error, is_master=is_master) from error
 
 
-def _wait(store: Store, key: str, end: float) -> bool:
-    left_s = max(end - time.monotonic(), 0.001)
-    try:
-        store.wait([key], timedelta(seconds=left_s))
-    except RuntimeError:
-        return False
-    return True
+def _refused(
+    environment: Environment, error: RuntimeError, *, is_master: bool
+) -> BootstrapError:
+    """Return the error for a store that torch could not open."""
+    host, port = _address(environment)
+    if is_master and "EADDRINUSE" in str(error):
+        finding = (
+            f"rank 0 cannot serve the store of the job: port {port} of this host is "
+            "taken, by another job or by a second process with rank 0; choose another "
+            "MASTER_PORT on every host"
+        )
+    else:
+        finding = (
+            f"rank {environment.rank} cannot open the store of the job at "
+            f"{host}:{port}: {first_line(error)}; check MASTER_ADDR and MASTER_PORT, "
+            "and look at the output of rank 0"
+        )
+    return BootstrapError("RT404", finding, (0,))
 
 
-def _missing(store: Store, rank: int, world_size: int, time_s: float) -> BootstrapError:
-    try:
-        absent = [
-            other for other in range(world_size) if not store.check([f"here/{other}"])
-        ]
-    except RuntimeError:
-        absent = [0]  # the store went away with the process that serves it
-    if rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
-        time.sleep(min(_GRACE_S, time_s))  # the others ask this process's store too
-    return BootstrapError(
-        "RT404",
-        f"after {time_s:g} s {len(absent)} of {world_size} ranks have not come: "
-        f"{folded(absent)} (seen by rank {rank})",
-        tuple(absent),
-    )
+def first_line(error: Exception) -> str:
+    """Return what torch says before its stack of C++ calls."""
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

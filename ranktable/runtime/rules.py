@@ -85,7 +85,7 @@ NO_BACKEND = Rule(
     code="RT401",
     name="no-backend",
     summary="the communication library is not there",
-    why="The package is not installed, or is built without the backend.",
+    why="The package is not installed, cannot be imported, or lacks the backend.",
     fix="Install it, or choose another backend; gloo needs torch only.",
 )
 OTHER_TORCH_TPU = Rule(
@@ -97,7 +97,10 @@ OTHER_TORCH_TPU = Rule(
         "is for Google's TPUs; without one, importing it, or torch beside it, ends "
         "the interpreter."
     ),
-    fix="pip uninstall torch_tpu, then install the wheel of SOPHGO.",
+    fix=(
+        "pip uninstall torch_tpu, then install the wheel of SOPHGO. To use gloo or "
+        "nccl beside it, export TORCH_DEVICE_BACKEND_AUTOLOAD=0."
+    ),
     seen_as=("TPU_LIBRARY_PATH is not set", "libtpu"),
 )
 NO_DEVICE = Rule(
@@ -116,18 +119,25 @@ MISSING_PEER = Rule(
         "Every process announces itself before communication starts; those that have "
         "not within the time-out are named."
     ),
-    fix="Look at the output of the ranks named; raise timeout_s if they are slow.",
+    fix=(
+        "Look at the output of the ranks named; raise timeout_s if they are slow. If "
+        "the port is taken, choose another MASTER_PORT."
+    ),
     seen_as=("wait timeout after", "Timed out waiting for clients", "EI0006"),
 )
 PEERS_DISAGREE = Rule(
     code="RT405",
     name="peers-disagree",
-    summary="two processes hold different chip maps",
+    summary="two processes do not agree on the job: its table, its size or a rank",
     why=(
         "Every process reads the table by itself. With different files on two hosts "
-        "the job runs to a wrong placement, or hangs at the first collective."
+        "the job runs to a wrong placement, or hangs at the first collective; so it "
+        "does with two sizes, or with one rank taken twice."
     ),
-    fix="Compare the files: ranktable digest FILE on each host.",
+    fix=(
+        "Compare the files: ranktable digest FILE on each host. Give every process "
+        "the same WORLD_SIZE and a RANK of its own."
+    ),
 )
 
 RULES = (

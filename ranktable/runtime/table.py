@@ -51,8 +51,12 @@ def read_rank_table(
 def _read_any(name: str, data: bytes | None = None) -> list[int]:
     """Return the chip_map by way of the full pipeline, or raise what that found."""
     from ranktable.schema.check import check, sound_table  # noqa: PLC0415 - slow path
+    from ranktable.schema.diagnostic import RankTableError  # noqa: PLC0415
 
-    return sound_table(check(name if data is None else data, file=name)).chip_map
+    source = name if data is None else data
+    # A broken table is broken for every process: none of them lists it all.
+    report = check(source, file=name, limit=RankTableError.SHOWN)
+    return sound_table(report).chip_map
 
 
 def is_rank_table_valid(

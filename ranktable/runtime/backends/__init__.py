@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.runtime.backends.gloo import Gloo
 from ranktable.runtime.backends.nccl import Nccl
-from ranktable.runtime.backends.sccl import Sccl
+from ranktable.runtime.backends.sccl import Sccl, refuse_before_torch
 from ranktable.runtime.errors import BootstrapError
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def choose_backend(name: str | None) -> Backend:
     Raises:
         BootstrapError: There is no such backend, or it cannot be used here.
     """
+    refuse_before_torch()
     reasons = []
     for backend in BACKENDS:
         if name not in (None, backend.name):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ranktable.runtime.backends.importing import why_no_torch
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -21,6 +23,9 @@ class Gloo:
 
     def why_not(self) -> str | None:
         """Return why it cannot be used here, None if it can."""
+        reason = why_no_torch()
+        if reason is not None:
+            return reason
         import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
 
         if dist.is_available() and dist.is_gloo_available():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ranktable.runtime.backends.importing import why_no_torch
 from ranktable.runtime.errors import BootstrapError
 from ranktable.schema.wording import counted
 
@@ -24,6 +25,9 @@ class Nccl:
 
     def why_not(self) -> str | None:
         """Return why it cannot be used here, None if it can."""
+        reason = why_no_torch()
+        if reason is not None:
+            return reason
         import torch  # noqa: PLC0415 - torch is an extra
         import torch.distributed as dist  # noqa: PLC0415
 
@@ -46,7 +50,8 @@ class Nccl:
             raise BootstrapError(
                 "RT403",
                 f"rank {placement.rank} has device {placement.device_id}, but this "
-                f"process sees {counted(count, 'CUDA device')}",
+                f"process sees {counted(count, 'CUDA device')}; correct "
+                "device_id in the rank table, or CUDA_VISIBLE_DEVICES",
                 (placement.rank,),
             )
         device = torch.device("cuda", placement.device_id)

@@ -11,6 +11,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,10 +62,11 @@ class Sccl:
         chip. ``map_local_rank_to_device_idx`` tells them apart (revision 63d58389).
 
         Raises:
+            BootstrapError: torch_tpu cannot be imported, or has no such chip.
             ConflictingVariablesError: ``CHIP_MAP`` contradicts the table.
         """
         chip_map_variable.refuse_contradiction(os.environ, placement.local_chip_map)
-        torch_tpu: Any = importlib.import_module(PACKAGE)
+        torch_tpu = _import_package()
         import torch  # noqa: PLC0415 - torch is an extra
 
         index = placement.device_id
@@ -78,7 +80,8 @@ class Sccl:
             raise BootstrapError(
                 "RT403",
                 f"chip {placement.device_id} of rank {placement.rank} cannot be "
-                f"selected: {error}",
+                f"selected: {error}; correct device_id in the rank table, or look "
+                "whether the host has this chip",
                 (placement.rank,),
             ) from error
         return torch.device(f"tpu:{index}")
@@ -89,10 +92,41 @@ class Sccl:
         SCCL looks chips up by the rank within the group, so a sub-group needs a map
         of its own.
         """
-        torch_tpu: Any = importlib.import_module(PACKAGE)
+        torch_tpu = _import_package()
         options = torch_tpu.ProcessGroupSCCLOptions()
         options.chip_map = list(chip_map or ())
         return options  # type: ignore[no-any-return]
+
+
+def refuse_before_torch() -> None:
+    """Raise if importing torch would end the interpreter.
+
+    Torch imports Google's torch_tpu by itself (since 2.5), and that ends the
+    interpreter where there is no Google TPU. Once torch is imported, it has not.
+
+    Raises:
+        BootstrapError: Google's torch_tpu would be imported with torch.
+    """
+    # Torch's own test: any value but 1 turns it off.
+    imports_it = os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") == "1"
+    if imports_it and "torch" not in sys.modules and package_owner() == "google":
+        raise BootstrapError(
+            "RT402",
+            "the torch_tpu installed here is Google's, and importing torch would "
+            "import it; uninstall it, or export TORCH_DEVICE_BACKEND_AUTOLOAD=0 to "
+            "use gloo or nccl",
+        )
+
+
+def _import_package() -> Any:  # noqa: ANN401 - SOPHGO's package has no types
+    try:
+        return importlib.import_module(PACKAGE)
+    except (ImportError, OSError) as error:  # OSError: a library that it loads
+        raise BootstrapError(
+            "RT401",
+            f"SOPHGO's torch_tpu is installed, but cannot be imported: {error}; "
+            "check that its driver and a matching torch are installed",
+        ) from error
 
 
 def package_owner() -> str | None:

@@ -1,0 +1,150 @@
+"""A process that has joined its job, and the groups that it makes in it."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    import torch
+    from torch.distributed import ProcessGroup
+    from typing_extensions import Self
+
+    from ranktable.runtime.backends.backend import Backend, Placement
+    from ranktable.runtime.environment import Environment
+    from ranktable.schema.model import RankTable
+
+_LEAST_S = 0.001  # torch counts in milliseconds
+_YEAR_S = 366 * 24 * 3600.0  # far above any use, far below what a clock can hold
+
+
+class Job:
+    """A process that has joined its job; leaving the block leaves the job.
+
+    Attributes:
+        environment: What the launcher said.
+        table: The rank table, None if there is none.
+        rank: Global rank of this process.
+        world_size: Number of processes.
+        local_rank: Index of this process on its node.
+        device: The device that this process uses.
+        device_id: Its chip.
+        chip_map: The chip of every rank, None without a table.
+        backend: Name of the communication library.
+    """
+
+    def __init__(
+        self,
+        environment: Environment,
+        table: RankTable | None,
+        placement: Placement,
+        backend: Backend,
+        device: torch.device,
+    ) -> None:
+        """Describe a process that has joined; ``init_process_group`` makes one."""
+        assert environment.world_size is not None  # noqa: S101 - it has joined
+        self.environment = environment
+        self.table = table
+        self.rank = placement.rank
+        self.world_size = environment.world_size
+        self.local_rank = placement.local_rank
+        self.device = device
+        self.device_id = placement.device_id
+        self.chip_map = None if table is None else table.chip_map
+        self.backend = backend.name
+        self._backend = backend
+        self._is_open = True
+        atexit.register(self._close_at_exit)
+
+    def new_group(
+        self, ranks: Iterable[int], *, timeout_s: float | None = None
+    ) -> ProcessGroup:
+        """Return the group of these ranks, with a chip_map of its own.
+
+        Every rank of the job must make the same calls in the same order, members or
+        not. Ranks within the group follow the order of the global ranks, as torch has
+        it.
+
+        Args:
+            ranks: Global ranks of the members.
+            timeout_s: Time-out of the group's collectives; by default the backend's.
+
+        Returns:
+            The group; for a rank that is not a member, torch's marker for that.
+
+        Raises:
+            ValueError: A rank is repeated or not in the job, or there is none; or the
+                time-out is no usable number of seconds.
+        """
+        timeout = as_timeout(timeout_s)
+        import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
+
+        listed = list(ranks)
+        members = sorted(set(listed))
+        if not members or len(members) < len(listed):
+            raise ValueError(f"a group needs distinct ranks, not {listed}")
+        if members[0] < 0 or members[-1] >= self.world_size:
+            raise ValueError(
+                f"the ranks {listed} are not all among the {self.world_size} ranks"
+            )
+        chips = None if self.chip_map is None else [self.chip_map[r] for r in members]
+        return dist.new_group(  # type: ignore[no-any-return]
+            members,
+            backend=self.backend,
+            timeout=timeout,
+            pg_options=self._backend.group_options(chips),
+        )
+
+    def close(self) -> None:
+        """Leave the job: destroy its process groups. Calling it again does nothing."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        atexit.unregister(self._close_at_exit)
+        import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
+
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+    def _close_at_exit(self) -> None:
+        # Without this, gloo aborts the interpreter at its end (pytorch/pytorch#190489).
+        # After an exception a device backend could wait for peers that are gone; the
+        # process ends anyway, and its peers see the connection close.
+        failed = getattr(sys, "last_value", None) is not None
+        if self._backend.name == "gloo" or not failed:
+            self.close()
+
+    def __enter__(self) -> Self:
+        """Return the job."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Leave the job; after an exception only where that cannot wait for peers."""
+        if kind is None or self._backend.name == "gloo":
+            self.close()
+
+
+def as_timeout(timeout_s: float | None) -> timedelta | None:
+    """Return a time-out as torch wants it, None for the backend's own.
+
+    Raises:
+        ValueError: It is no usable number of seconds.
+    """
+    if timeout_s is None:
+        return None
+    if not _LEAST_S <= timeout_s <= _YEAR_S:  # NaN is not either
+        raise ValueError(
+            f"timeout_s is {timeout_s}, not a positive number of seconds from "
+            f"{_LEAST_S} to {_YEAR_S:.0f} (a year)"
+        )
+    return timedelta(seconds=timeout_s)
