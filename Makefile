@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 TORCH := torch==2.13.0
 DEMO := $(or $(TMPDIR),/tmp)/ranktable-demo-$(shell id -u)
 
+FAST := not torch and not slow
+
 .PHONY: all demo test fast-test check lint types bench golden clean
 
 all: check
@@ -32,12 +34,12 @@ demo: $(VENV)/torch
 
 ## test: all tests, the fast ones first
 test: $(VENV)/torch
-	$(BIN)/python -m pytest -m 'not torch'
-	$(BIN)/python -m pytest -m torch
+	$(BIN)/python -m pytest -m '$(FAST)'
+	$(BIN)/python -m pytest -m 'not ($(FAST))'
 
 ## fast-test: the tests that need no torch
 fast-test: $(VENV)/base
-	$(BIN)/python -m pytest -m 'not torch'
+	$(BIN)/python -m pytest -m '$(FAST)'
 
 ## check: lint, types, tests
 check: lint types test

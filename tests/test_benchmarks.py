@@ -14,6 +14,8 @@ from benchmarks.calls import vendor_chip_map
 from benchmarks.tables import RANK_KEYS, RING, Defect, write_table
 from ranktable.cluster.generate import make_table
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 
 

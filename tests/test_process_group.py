@@ -411,7 +411,7 @@ def test_master_that_is_no_store_is_told_from_one_that_is_slow() -> None:
         )
 
     assert "something answers at 127.0.0.1:" in text
-    assert "but it is no store of torch" in text
+    assert "but it is no store of torch that works" in text
     assert seconds < 2 + GRACE_S
 
 
@@ -424,10 +424,12 @@ def test_port_that_is_taken_is_named_by_rank_0() -> None:
     assert "choose another MASTER_PORT" in text
 
 
+# A machine whose name service is slow spends 5 s on a connection, so no less than this.
+MEET_S = 7
 MEET = """
 begin = time.monotonic()
 try:
-    with init_process_group("gloo", timeout_s=6) as job:
+    with init_process_group("gloo", timeout_s=7) as job:
         say("joined")
 except BootstrapError as error:
     say(error.code, error.ranks, str(error))
@@ -439,7 +441,7 @@ def outcomes(processes: Sequence[subprocess.Popen[str]]) -> list[list[object]]:
     """Return what scripts said that try to meet, after a look at their times."""
     done = finish(processes)
     assert [status for status, _, _ in done] == [0] * len(done), done
-    assert max(elapsed(err) for _, _, err in done) < 6 + GRACE_S
+    assert max(elapsed(err) for _, _, err in done) < MEET_S + GRACE_S
     return [json.loads(out) for _, out, _ in done]
 
 
@@ -450,7 +452,7 @@ def test_rank_that_never_comes_is_named_by_all_others() -> None:
     assert [item[:2] for item in found] == [["RT404", [2]]] * 3
     # Only one of them looks, and all say what it saw.
     assert len({str(text) for _, _, text in found}) == 1
-    assert "after 6 s 1 of 4 ranks have not come: 2 (seen by rank " in str(found[0][2])
+    assert "after 7 s 1 of 4 ranks have not come: 2 (seen by rank " in str(found[0][2])
 
 
 def test_rank_that_dies_while_waiting_is_named() -> None:
@@ -474,21 +476,24 @@ roll_call._enter = enter
     assert "1 of 3 ranks came and went away: 1" in str(found[0][2])
 
 
-@pytest.mark.parametrize("action", ["os._exit(0)", "time.sleep(9)"])
-def test_rank_that_is_gone_after_the_meeting_is_a_missing_peer(action: str) -> None:
+@pytest.mark.parametrize("timeout", ["timeout_s=7", "timeout_s=None"])
+def test_rank_that_is_gone_after_the_meeting_is_a_missing_peer(timeout: str) -> None:
     port = free_port()
-    gone = f"""
+    gone = """
 from ranktable.runtime import process_group
 def leave(*_, **__):
     sys.stderr.write("0.0")
     sys.stderr.flush()
     os.write(1, b"[]")
-    {action}
     os._exit(0)
 process_group.start_group = leave
 """
-    # rank 0 serves the store, so it is the one that stays
-    found = outcomes([start(MEET, 0, 2, port), start(gone + MEET, 1, 2, port)])
+    # By default gloo alone would wait for half an hour.
+    short = "from ranktable.runtime import process_group\n"
+    short += "process_group.DEFAULT_TIMEOUT_S = 7.0\n"
+    stays = short + MEET.replace("timeout_s=7", timeout)
+    # Rank 0 serves the store, so it is the one that stays.
+    found = outcomes([start(stays, 0, 2, port), start(gone + MEET, 1, 2, port)])
 
     assert found[0][0] == "RT404", found
     assert "ranks met" in str(found[0][2])
@@ -516,7 +521,7 @@ def test_ranks_with_different_tables_all_learn_who(tmp_path: Path) -> None:
     for name in ("a", "b"):  # the same chips on hosts of other names
         tables.append(str(tmp_path / name))
         ranktable.dump(make_table([[0, 1, 2]], hosts=[name]), tables[-1])
-    late = "time.sleep(2)\n"  # rank 0 knows by then, and still serves the store
+    late = "time.sleep(1)\n"  # rank 0 knows by then, and still serves the store
     processes = [
         start(code + MEET, rank, 3, port, RANK_TABLE_FILE=tables[rank == 2])
         for rank, code in enumerate(["", late, ""])

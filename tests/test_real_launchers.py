@@ -28,6 +28,8 @@ from tests.slurm_cluster import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+pytestmark = pytest.mark.slow
+
 TIMEOUT_S = 80
 BIN = Path(sys.executable).parent
 TORCHRUN = str(BIN / "torchrun")
