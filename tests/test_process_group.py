@@ -271,6 +271,13 @@ def test_place_within_the_node_must_be_that_of_the_table() -> None:
     assert "rank 1 is at place 1 of node 0" in str(raised.value)
 
 
+def test_chip_map_must_be_that_of_the_table(tmp_path: Path) -> None:
+    kind, text, _ = failure(tmp_path, chips=[[3]], CHIP_MAP="4")
+
+    assert kind == "ConflictingVariablesError"
+    assert str(text).startswith("RT305 CHIP_MAP is '4', but the rank table gives")
+
+
 def test_broken_table_is_explained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from ranktable.runtime import chip_map
 from ranktable.runtime.agreement import place
 from ranktable.runtime.backends import choose_backend
 from ranktable.runtime.deadline import Deadline
@@ -83,6 +84,8 @@ def init_process_group(
             {"RANK_TABLE_FILE": None},
         )
     placement = place(environment, found, file=file, needs_device=chosen.binds_device)
+    if found is not None:
+        chip_map.refuse_contradiction(os.environ, placement.local_chip_map)
     environment = with_master(
         environment, found, master_addr=master_addr, master_port=master_port
     )
