@@ -8,6 +8,7 @@ import pty
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,7 +40,8 @@ def sarif_schema() -> dict[str, object]:
     assert spec is not None
     assert spec.origin is not None
     title = b"Static Analysis Results Format (SARIF) Version 2.1.0 JSON Schema"
-    with sqlite3.connect(Path(spec.origin).parent / "cache.sqlite") as store:
+    file = Path(spec.origin).parent / "cache.sqlite"
+    with closing(sqlite3.connect(file)) as store:
         for (value,) in store.execute("SELECT value FROM responses"):
             if title in value:
                 text = value[value.index(b"{\r\n") :].decode("utf-8", "replace")
