@@ -64,6 +64,12 @@ def test_env_refuses_a_contradiction(run: Callable[..., Outcome]) -> None:
         ({"CHIP_MAP": "1,3"}, "RT305"),
         ({"WORLD_SIZE": "3"}, "RT304"),
         ({"LOCAL_RANK": "0"}, "RT304"),
+        ({"RANK": "", "WORLD_SIZE": "", "RANK_ID": "1"}, None),
+        ({"RANK": "", "WORLD_SIZE": "", "RANK_ID": "2"}, "RT304"),
+        (
+            {**TORCHRUN, "RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"},
+            "RT304",
+        ),
         ({"LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0"}, "RT304"),
     ],
 )
@@ -84,7 +90,13 @@ def test_env_compares_with_the_table(
 def test_env_with_a_broken_table_says_so(run: Callable[..., Outcome]) -> None:
     done = run("ranktable", "env", env={"RANK_TABLE_FILE": "nowhere"})
 
+    form = run(
+        "ranktable", "env", "--format", "json", env={"RANK_TABLE_FILE": "nowhere"}
+    )
+
     assert (done.status, "RT001" in done.err) == (2, True)
+    assert json.loads(form.out)["ok"] is False
+    assert "RT001" in json.loads(form.out)["table"]
 
 
 TWO_NODES = make_table([[3, 1], [0, 2, 4]], hosts=["n1.site", "n2.site"])

@@ -95,7 +95,7 @@ def start(
     }
     return subprocess.Popen(  # noqa: S603 - this interpreter
         [sys.executable, "-c", HEAD + code],
-        env=environment(**by_hand, **env),
+        env=environment(**{**by_hand, **env}),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -269,6 +269,19 @@ def test_place_within_the_node_must_be_that_of_the_table() -> None:
         place(environment, make_table([[0, 1]]))
     assert "rank=1 and local_rank=0" in str(raised.value)
     assert "rank 1 is at place 1 of node 0" in str(raised.value)
+
+
+def test_size_of_the_job_may_be_in_the_table_only(tmp_path: Path) -> None:
+    code = """
+with init_process_group("gloo", timeout_s=60) as job:
+    say(job.rank, job.world_size, job.device_id)
+"""
+    env = {"RANK": "", "WORLD_SIZE": "", "RANK_ID": "0"}
+    table = write_table(tmp_path, [[3]])
+    process = start(code, 0, 1, free_port(), RANK_TABLE_FILE=table, **env)
+    ((status, out, err),) = finish([process])
+
+    assert (status, json.loads(out or "null")) == (0, [0, 1, 3]), err
 
 
 def test_chip_map_must_be_that_of_the_table(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def env(
     except CommandError as error:  # of the table
         unsound = error
     if format is Form.JSON:
-        write([json.dumps(_data(found, claims, problem), indent=2) + "\n"])
+        write([json.dumps(_data(found, claims, problem, unsound), indent=2) + "\n"])
     else:
         write(_text(found, claims if explain else [], problem, style(color)))
     if unsound is not None:
@@ -72,9 +72,10 @@ def _agree_with_table(found: Environment) -> None:
     if found.rank_table_file is None:
         return
     from ranktable.runtime import chip_map  # noqa: PLC0415 - not for --help
-    from ranktable.runtime.agreement import place  # noqa: PLC0415
+    from ranktable.runtime.agreement import place, with_world_size  # noqa: PLC0415
 
     _, table = sound_table(found.rank_table_file)
+    found = with_world_size(found, table, found.rank_table_file)
     if found.rank is None or found.world_size is None:
         nodes = range(len(table.nodes))
         maps = [table.local_chip_map(node) for node in nodes]
@@ -87,9 +88,10 @@ def _data(
     found: Environment | None,
     claims: list[tuple[Claim, Fate]],
     problem: LaunchEnvironmentError | None,
+    unsound: CommandError | None,
 ) -> dict[str, object]:
     return {
-        "ok": problem is None,
+        "ok": problem is None and unsound is None,
         "environment": None if found is None else asdict(found),
         "claims": [
             {
@@ -110,6 +112,7 @@ def _data(
             "message": problem.message,
             "variables": problem.variables,
         },
+        "table": None if unsound is None else str(unsound),
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.backends.backend import Placement
@@ -37,6 +38,27 @@ def place(
     return _place_by_table(environment, table, file)
 
 
+def with_world_size(
+    environment: Environment, table: RankTable | None, file: str | None = None
+) -> Environment:
+    """Return the environment with the size of the job, which may be in the table only.
+
+    Ascend's scripts give a process its rank and the table, and often no size.
+
+    Raises:
+        ConflictingVariablesError: The table has no such rank.
+    """
+    rank = environment.rank
+    if table is None or rank is None or environment.world_size is not None:
+        return environment
+    if rank >= table.world_size:
+        raise _contradiction(
+            environment, ("rank",), f"the rank table has {table.world_size} ranks", file
+        )
+    sources = {**environment.sources, "world_size": "rank table"}
+    return replace(environment, world_size=table.world_size, sources=sources)
+
+
 def _place_by_launcher(environment: Environment, *, needs_device: bool) -> Placement:
     """Return a place where every process has the chip of its local rank."""
     rank, local_rank = environment.rank, environment.local_rank
@@ -68,6 +90,13 @@ def _place_by_table(
             environment,
             ("world_size",),
             f"the rank table has {table.world_size} ranks",
+            file,
+        )
+    if environment.num_nodes not in (None, len(table.nodes)):
+        raise _contradiction(
+            environment,
+            ("num_nodes",),
+            f"the rank table has {len(table.nodes)} nodes",
             file,
         )
     node_rank, local_rank = table.node_rank_of(rank), table.local_rank_of(rank)

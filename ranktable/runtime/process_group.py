@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ranktable.runtime import chip_map
-from ranktable.runtime.agreement import place
+from ranktable.runtime.agreement import place, with_world_size
 from ranktable.runtime.backends import choose_backend
 from ranktable.runtime.deadline import Deadline
 from ranktable.runtime.environment import resolve_environment
@@ -68,6 +68,8 @@ def init_process_group(
     _refuse_second()
     timeout = as_timeout(timeout_s)
     environment = resolve_environment(os.environ)
+    found, file = _table(table, environment)
+    environment = with_world_size(environment, found, file)
     if environment.rank is None or environment.world_size is None:
         raise MissingVariableError(
             "RT301",
@@ -75,7 +77,6 @@ def init_process_group(
             "torchrun --nproc-per-node 8 SCRIPT",
             {"RANK": None, "WORLD_SIZE": None},
         )
-    found, file = _table(table, environment)
     chosen = choose_backend(backend)
     if chosen.needs_chip_map and found is None:
         raise MissingVariableError(
