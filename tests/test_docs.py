@@ -51,6 +51,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 FIELDS = (
     *("rank", "world_size", "local_rank", "local_world_size"),
     *("node_rank", "num_nodes", "master_addr", "master_port"),
+    *("device_id", "local_chip_map"),
 )
 # Variables that a launcher sets in some of its jobs and that the environments of the
 # launchers' own tests lack; of two for one field, those that are taken first.
@@ -264,7 +265,8 @@ def marks_of(launcher: Launcher) -> str:
         return f"none of {others}"
     where_not = (f"{name}={value}" for name, value in launcher.not_where)
     absent = code_list((*launcher.absent, *where_not))
-    return code_list(launcher.markers) + (f"; without {absent}" if absent else "")
+    known_by = code_list(launcher.markers) or "any of its variables"
+    return known_by + (f"; without {absent}" if absent else "")
 
 
 def launcher_table() -> str:

@@ -12,7 +12,7 @@ from ranktable.cluster.generate import make_table
 from ranktable.runtime.agents import agents_of, find_agent
 from ranktable.runtime.environment import Environment
 from ranktable.schema.writing import dump
-from tests.test_launchers import SLURM, TORCHRUN
+from tests.test_launchers import OPEN_MPI, SLURM, TORCHRUN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,10 +50,18 @@ def test_env_refuses_a_contradiction(run: Callable[..., Outcome]) -> None:
     assert [text.status, form.status] == [1, 1]
     assert "RT303" in text.out
     assert data["ok"] is False
-    assert data["problem"]["variables"] == {"SLURM_PROCID": "4", "RANK": "0"}
+    assert data["problem"]["variables"] == {
+        "SLURM_PROCID": "4",
+        "RANK": "0",
+        "SLURM_STEP_NUM_TASKS": "6",
+        "WORLD_SIZE": "1",
+    }
     assert {"variable": "RANK", "fate": "contradicts"}.items() <= next(
         claim for claim in data["claims"] if claim["variable"] == "RANK"
     ).items()
+
+
+NO_RANK = {"RANK": "", "WORLD_SIZE": ""}
 
 
 @pytest.mark.parametrize(
@@ -71,6 +79,15 @@ def test_env_refuses_a_contradiction(run: Callable[..., Outcome]) -> None:
             "RT304",
         ),
         ({"LOCAL_WORLD_SIZE": "1", "LOCAL_RANK": "0"}, "RT304"),
+        ({"RANK_ID": "1", "DEVICE_ID": "1"}, None),
+        ({"RANK_ID": "1", "DEVICE_ID": "3"}, "RT304"),
+        ({"CHIP_MAP": "x"}, "RT302"),
+        # A shell, a pod or an agent has no rank.
+        ({**NO_RANK, "PET_NNODES": "1", "PET_NPROC_PER_NODE": "2"}, None),
+        ({**NO_RANK, "PET_NNODES": "1", "PET_NPROC_PER_NODE": "4"}, "RT304"),
+        ({**NO_RANK, "PET_NNODES": "2"}, "RT304"),
+        ({**NO_RANK, "PET_NODE_RANK": "1"}, "RT304"),
+        ({**NO_RANK, "CHIP_MAP": "3"}, "RT305"),
     ],
 )
 def test_env_compares_with_the_table(
@@ -85,6 +102,32 @@ def test_env_compares_with_the_table(
 
     assert done.status == (0 if code is None else 1)
     assert code is None or code in done.out
+
+
+def test_env_explains_the_claims_beside_an_invalid_one(
+    run: Callable[..., Outcome],
+) -> None:
+    done = run("ranktable", "env", "--explain", env={"RANK": "0", "WORLD_SIZE": "8x"})
+
+    assert done.status == 1
+    rows = [line.split() for line in done.out.splitlines()]
+    assert ["rank", "0", "RANK", "environment", "process", "won"] in rows
+    assert [
+        "world_size",
+        "-",
+        "WORLD_SIZE",
+        "environment",
+        "process",
+        "invalid",
+    ] in rows
+    assert "error[RT302] WORLD_SIZE is '8x'" in done.out
+
+
+def test_env_says_how_a_job_gives_ranks(run: Callable[..., Outcome]) -> None:
+    done = run("ranktable", "env", env={"SLURM_JOB_ID": "4711", "SLURM_NTASKS": "6"})
+
+    assert done.status == 0
+    assert "no rank is given here: start the script with srun" in done.out
 
 
 def test_env_with_a_broken_table_says_so(run: Callable[..., Outcome]) -> None:
@@ -138,7 +181,10 @@ def test_dry_run_prints_a_command_a_node(
         ([], {**SLURM, "RANK": "0"}, "RT303"),
         (["--table", "nowhere"], {}, "RT001"),
         ([], {"JOB_COMPLETION_INDEX": "7"}, "no launcher gives the index"),
-        ([], {"PET_NNODES": "3", "PET_NODE_RANK": "0"}, "the launcher has 3 nodes"),
+        ([], {"PET_NNODES": "3", "PET_NODE_RANK": "0"}, "the rank table has 2 nodes"),
+        ([], {"PET_NODE_RANK": "0", "PET_NPROC_PER_NODE": "8"}, "node 0 2 ranks"),
+        (["--node", "0"], {"CHIP_MAP": "1,3"}, "RT305"),
+        (["--node", "2", "--dry-run"], {}, "node 2 is not among the 2 nodes"),
         (["--master-port", "0"], {}, "--master-port"),
     ],
 )
@@ -164,6 +210,25 @@ def test_pod_that_is_told_to_start_processes_has_started_none(
     done = run("ranktable", "run", "--table", "t.json", "--dry-run", "x.py", env=env)
 
     assert (done.status, done.err) == (0, "")
+
+
+def test_dry_run_may_be_one_of_many_processes(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    dump(TWO_NODES, tmp_path / "t.json")
+    options = ("--table", "t.json", "--dry-run", "x.py")
+    done = run("ranktable", "run", *options, env=OPEN_MPI)
+
+    assert (done.status, done.err) == (0, "")
+
+
+def test_rank_of_one_process_a_node_is_the_node() -> None:
+    agents = agents_of(make_table([[3, 1], [0, 2]]))
+    alone = Environment(rank=1, world_size=2, local_rank=0, local_world_size=1)
+    together = Environment(rank=1, world_size=2, local_rank=1, local_world_size=2)
+
+    assert find_agent(agents, alone, "x") == agents[1]
+    assert find_agent(agents, together, "x") is None
 
 
 def test_agents_follow_the_ranks_not_the_file() -> None:

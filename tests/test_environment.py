@@ -134,7 +134,7 @@ def test_chip_map_is_a_list_of_distinct_chips() -> None:
 
 
 def test_chip_map_that_contradicts_the_table_is_refused() -> None:
-    refuse_contradiction({}, [0, 2])
-    refuse_contradiction({"CHIP_MAP": "0,2"}, [0, 2])
+    refuse_contradiction(None, [0, 2])
+    refuse_contradiction((0, 2), [0, 2])
     with pytest.raises(ConflictingVariablesError, match="RT305 CHIP_MAP is '2,0'"):
-        refuse_contradiction({"CHIP_MAP": "2,0"}, [0, 2])
+        refuse_contradiction((2, 0), [0, 2])

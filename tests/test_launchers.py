@@ -10,8 +10,9 @@ from ranktable.runtime import (
     MissingVariableError,
     resolve_environment,
 )
-from ranktable.runtime.environment import Fate, weigh
+from ranktable.runtime.environment import advice
 from ranktable.runtime.launchers.slurm import tasks_per_node
+from ranktable.runtime.weighing import Fate, weigh
 
 # srun of Slurm 22.05: 6 tasks on two nodes, task 4.
 SLURM = {
@@ -63,7 +64,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
     "slurm": (
         SLURM,
         {"rank": 4, "world_size": 6, "local_rank": 0, "local_world_size": 2,
-         "node_rank": 1, "num_nodes": 2, "master_addr": "gpu07", "master_port": 22977},
+         "node_rank": 1, "num_nodes": 2, "master_addr": "gpu07", "master_port": 25811},
         "slurm",
     ),
     # sbatch of Slurm 22.05: the script itself is no task of a step.
@@ -81,7 +82,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
          "SLURM_NTASKS": "3", "SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_NUM_NODES": "2",
          "SLURM_STEP_TASKS_PER_NODE": "1,2", "SLURM_STEP_NODELIST": "h[1-2]"},
         {"rank": 2, "world_size": 3, "local_rank": 1, "local_world_size": 2,
-         "node_rank": 1, "num_nodes": 2, "master_addr": "h1", "master_port": 20077},
+         "node_rank": 1, "num_nodes": 2, "master_addr": "h1", "master_port": 21111},
         "slurm",
     ),
     # srun -w n2 -n1 : -w n1 -n2 of Slurm 22.05: counts follow the sorted hosts.
@@ -97,7 +98,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
     "slurm, arbitrary order": (
         {**SLURM, "SLURM_DISTRIBUTION": "arbitrary"},
         {"rank": 4, "world_size": 6, "local_rank": 0, "local_world_size": 2,
-         "node_rank": 1, "num_nodes": 2, "master_port": 22977},
+         "node_rank": 1, "num_nodes": 2, "master_port": 25811},
         "slurm",
     ),
     # salloc of Slurm 22.05 where LaunchParameters has use_interactive_step.
@@ -281,22 +282,27 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
         {"TPU_WORKER_ID": "1", "TPU_WORKER_HOSTNAMES": "t0,t1",
          "MEGASCALE_NUM_SLICES": "2", "MEGASCALE_SLICE_ID": "1",
          "MEGASCALE_COORDINATOR_ADDRESS": "t0:8080"},
-        {"node_rank": 3, "num_nodes": 4}, None,
+        {"node_rank": 3, "num_nodes": 4, "master_addr": "t0"}, None,
+    ),
+    # GKE, one slice whose processes have addresses with ports.
+    "cloud tpu, addresses": (
+        {"TPU_WORKER_ID": "1", "TPU_PROCESS_ADDRESSES": "10.0.0.1:8471,10.0.0.2:8471"},
+        {"node_rank": 1, "num_nodes": 2, "master_addr": "10.0.0.1"}, None,
     ),
     # CANN 8: the size of the job is in the table.
     "ascend": (
         {"RANK_ID": "3", "DEVICE_ID": "3", "RANK_TABLE_FILE": "/t.json"},
-        {"rank": 3, "rank_table_file": "/t.json"}, "ascend",
+        {"rank": 3, "device_id": 3, "rank_table_file": "/t.json"}, "ascend",
     ),
     "ascend with size": (
-        {"RANK_ID": "3", "RANK_SIZE": "8", "DEVICE_ID": "3"},
-        {"rank": 3, "world_size": 8}, "ascend",
+        {"RANK_ID": "3", "RANK_SIZE": "8", "ASCEND_DEVICE_ID": "3"},
+        {"rank": 3, "world_size": 8, "device_id": 3}, "ascend",
     ),
     # msrun of MindSpore 2.4.
     "msrun worker": (
         {"MS_ROLE": "MS_WORKER", "MS_NODE_ID": "3", "MS_WORKER_NUM": "8",
          "MS_SCHED_HOST": "n1", "MS_SCHED_PORT": "8118"},
-        {"rank": 3, "world_size": 8}, "msrun",
+        {"rank": 3, "world_size": 8, "master_addr": "n1"}, "msrun",
     ),
     "msrun scheduler": (
         {"MS_ROLE": "MS_SCHED", "MS_WORKER_NUM": "8", "MS_SCHED_HOST": "n1"}, {}, None,
@@ -314,7 +320,27 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
         "paddle",
     ),
     # SOPHGO's scripts: the map and the table; ranks come from torchrun.
-    "sophgo": ({"CHIP_MAP": "0,2,6,7"}, {}, None),
+    "sophgo": (
+        {"CHIP_MAP": "0,2,6,7"}, {"local_chip_map": (0, 2, 6, 7)}, None,
+    ),
+    # srun --mpi=pmi2 of Slurm 22.05 starts a script that starts mpirun -n 4.
+    "mpirun in srun with PMI-2": (
+        {**SLURM, **OPEN_MPI, "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2",
+         "PMI_RANK": "1", "PMI_SIZE": "2", "PMI_FD": "9"},
+        _RANK_OF_FOUR, "open mpi",
+    ),
+    # TrainJob: nothing but the index, torchrun's other options are in its command.
+    "trainjob, index alone": ({"PET_NODE_RANK": "1"}, {"node_rank": 1}, None),
+    # srun -w n2 -n1 : -w n1 -n2, seen from the second node: rank 0 is not on n1.
+    "slurm, first host seen to be another": (
+        {"SLURM_JOB_ID": "12", "SLURM_HET_SIZE": "2", "SLURM_PROCID": "2",
+         "SLURM_LOCALID": "1", "SLURM_NODEID": "1", "SLURM_GTIDS": "1,2",
+         "SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_NUM_NODES": "2",
+         "SLURM_STEP_NODELIST": "n[1-2]", "SLURMD_NODENAME": "n1"},
+        {"rank": 2, "world_size": 3, "local_rank": 1, "local_world_size": 2,
+         "node_rank": 1, "num_nodes": 2, "master_port": 21212},
+        "slurm",
+    ),
 }  # fmt: skip
 
 
@@ -336,7 +362,7 @@ def test_launcher_says_what_it_knows_and_nothing_else(name: str) -> None:
 CONFLICTS = {
     "stale RANK and WORLD_SIZE under srun": (
         {**SLURM, "RANK": "0", "WORLD_SIZE": "1"},
-        {"SLURM_PROCID", "RANK"},
+        {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "RANK", "WORLD_SIZE"},
     ),
     "stale RANK alone under srun": ({**SLURM, "RANK": "0"}, {"SLURM_PROCID", "RANK"}),
     "stale WORLD_SIZE under mpirun": (
@@ -359,7 +385,33 @@ CONFLICTS = {
         {"SM_HOSTS": '["algo-1"]', "SM_CURRENT_HOST": "algo-2"},
         {"SM_HOSTS", "SM_CURRENT_HOST"},
     ),
-}
+    "node beyond the counts of tasks": (
+        {**SLURM, "SLURM_NODEID": "2", "SLURM_STEP_NUM_NODES": "3"},
+        {"SLURM_NODEID", "SLURM_STEP_TASKS_PER_NODE"},
+    ),
+    "worker beyond its slice": (
+        {"TPU_WORKER_ID": "2", "TPU_WORKER_HOSTNAMES": "t0,t1"},
+        {"TPU_WORKER_ID", "TPU_WORKER_HOSTNAMES"},
+    ),
+    "slice beyond the slices": (
+        {"TPU_WORKER_ID": "0", "TPU_WORKER_HOSTNAMES": "t0,t1",
+         "MEGASCALE_NUM_SLICES": "2", "MEGASCALE_SLICE_ID": "2"},
+        {"MEGASCALE_SLICE_ID", "MEGASCALE_NUM_SLICES"},
+    ),
+    "paddle's two names for a rank": (
+        {"PADDLE_TRAINER_ID": "1", "PADDLE_TRAINERS_NUM": "2",
+         "PADDLE_GLOBAL_RANK": "0"},
+        {"PADDLE_TRAINER_ID", "PADDLE_GLOBAL_RANK"},
+    ),
+    "chip that is not at the local rank of CHIP_MAP": (
+        {"RANK_ID": "1", "RANK_SIZE": "2", "DEVICE_ID": "6", "LOCAL_RANK": "1",
+         "CHIP_MAP": "0,2"},
+        {"DEVICE_ID", "LOCAL_RANK", "CHIP_MAP"},
+    ),
+    "local rank beyond CHIP_MAP": (
+        {**TORCHRUN, "CHIP_MAP": "3"}, {"LOCAL_RANK", "CHIP_MAP"},
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CONFLICTS)
@@ -384,6 +436,17 @@ INVALID = {
         "PADDLE_TRAINERS_NUM": "1",
         "PADDLE_MASTER": "n1",
     },
+    "PET_NNODES": {"PET_NNODES": "2:", "PET_NODE_RANK": "0"},
+    "PET_NPROC_PER_NODE": {"PET_NPROC_PER_NODE": "8x"},
+    "CHIP_MAP": {"CHIP_MAP": "0,,1"},
+    "MASTER_ADDR": {**TORCHRUN, "MASTER_ADDR": "n1\t"},
+    "AZ_BATCH_MASTER_NODE": {"AZ_BATCH_MASTER_NODE": "n 1:6105"},
+    "MS_SCHED_HOST": {
+        "MS_ROLE": "MS_WORKER",
+        "MS_NODE_ID": "0",
+        "MS_WORKER_NUM": "2",
+        "MS_SCHED_HOST": "tcp://n1",
+    },
     "TPU_WORKER_ID": {"TPU_WORKER_ID": "x", "TPU_WORKER_HOSTNAMES": "a"},
 }
 
@@ -401,8 +464,44 @@ def test_malformed_value_names_its_variable(variable: str) -> None:
     "env", [{"OMPI_COMM_WORLD_RANK": "1"}, {"MV2_COMM_WORLD_RANK": "1"}]
 )
 def test_rank_without_size_is_never_rank_of_one(env: dict[str, str]) -> None:
-    with pytest.raises(MissingVariableError, match=r"is not set; a launcher sets both"):
+    with pytest.raises(MissingVariableError, match=r"is not set; set or unset both"):
         resolve_environment(env)
+
+
+@pytest.mark.parametrize(
+    ("env", "word"),
+    [
+        (CASES["slurm batch script"][0], "srun"),
+        (CASES["slurm adopted ssh"][0], "srun"),
+        (CASES["lsf job"][0], "jsrun"),
+        (CASES["pbs job"][0], "PBS_NODEFILE"),
+        (CASES["sge job"][0], "PE_HOSTFILE"),
+        (CASES["kubernetes indexed job"][0], "every pod"),
+    ],
+)
+def test_job_without_ranks_says_how_to_get_them(env: dict[str, str], word: str) -> None:
+    assert resolve_environment(env).rank is None
+    assert word in (advice(env) or "")
+
+
+def test_invalid_claim_leaves_the_others_to_be_shown() -> None:
+    weighed = weigh({**TORCHRUN, "WORLD_SIZE": "8x"})
+    fates = {(claim.variable, claim.value): fate for claim, fate in weighed}
+
+    assert fates["RANK", 5] is Fate.WON
+    assert fates["WORLD_SIZE", None] is Fate.INVALID
+
+
+def test_jobs_side_by_side_have_ports_of_their_own() -> None:
+    ports = {
+        resolve_environment(
+            {**SLURM, "SLURM_JOB_ID": str(job), "SLURM_STEP_ID": str(step)}
+        ).master_port
+        for job in range(4711, 4731)
+        for step in range(20)
+    }
+
+    assert len(ports) == 400
 
 
 def test_shadowed_claims_are_shown_as_such() -> None:

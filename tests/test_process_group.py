@@ -22,11 +22,11 @@ from ranktable.runtime import (
     init_process_group,
     process_group,
 )
-from ranktable.runtime.agreement import place
 from ranktable.runtime.backends import choose_backend
 from ranktable.runtime.deadline import GRACE_S
 from ranktable.runtime.environment import Environment
 from ranktable.runtime.errors import BootstrapError
+from ranktable.runtime.placement import place
 from ranktable.schema import writing
 
 if TYPE_CHECKING:

@@ -371,7 +371,7 @@ def test_stale_rank_under_srun_is_refused(
     assert [problem["code"] for problem in problems] == ["RT303"] * 2
     # Process 0 contradicts the size alone.
     assert sorted(sorted(problem["variables"]) for problem in problems) == [
-        ["RANK", "SLURM_PROCID"],
+        ["RANK", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "WORLD_SIZE"],
         ["SLURM_STEP_NUM_TASKS", "WORLD_SIZE"],
     ]
 

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.report.style import Style
-    from ranktable.runtime.environment import Environment, Fate
+    from ranktable.runtime.environment import Environment
     from ranktable.runtime.errors import LaunchEnvironmentError
     from ranktable.runtime.launchers.launcher import Claim
+    from ranktable.runtime.weighing import Fate
 
 
 def env(
@@ -40,11 +41,9 @@ def env(
 
     Example: ranktable env --explain
     """
-    from ranktable.runtime.environment import (  # noqa: PLC0415 - not for --help
-        resolve_environment,
-        weigh,
-    )
+    from ranktable.runtime.environment import resolve_environment  # noqa: PLC0415
     from ranktable.runtime.errors import LaunchEnvironmentError  # noqa: PLC0415
+    from ranktable.runtime.weighing import weigh  # noqa: PLC0415 - not for --help
 
     claims: list[tuple[Claim, Fate]] = []
     found: Environment | None = None
@@ -68,20 +67,16 @@ def env(
 
 
 def _agree_with_table(found: Environment) -> None:
-    """Raise unless the rank table and ``CHIP_MAP``, if there are any, agree."""
+    """Raise unless the rank table, if there is one, says the same."""
     if found.rank_table_file is None:
         return
-    from ranktable.runtime import chip_map  # noqa: PLC0415 - not for --help
-    from ranktable.runtime.agreement import place, with_world_size  # noqa: PLC0415
+    from ranktable.runtime.agreement import (  # noqa: PLC0415 - not for --help
+        refuse_contradiction,
+        with_world_size,
+    )
 
     _, table = sound_table(found.rank_table_file)
-    found = with_world_size(found, table, found.rank_table_file)
-    if found.rank is None or found.world_size is None:
-        nodes = range(len(table.nodes))
-        maps = [table.local_chip_map(node) for node in nodes]
-    else:
-        maps = [list(place(found, table).local_chip_map)]
-    chip_map.refuse_contradiction(os.environ, *maps)
+    refuse_contradiction(with_world_size(found, table), table)
 
 
 def _data(
@@ -122,13 +117,17 @@ def _text(
     problem: LaunchEnvironmentError | None,
     look: Style,
 ) -> Iterator[str]:
+    from ranktable.runtime.environment import advice  # noqa: PLC0415 - not for --help
+
     if found is not None:
         for name, value in asdict(found).items():
             if name == "sources":
                 continue
-            shown = "unknown" if value is None else printable(str(value))
+            shown = "unknown" if value is None else printable(_shown(value))
             source = found.sources.get(name)
             yield f"{name:<16} {shown}{f'  ({source})' if source else ''}\n"
+        if found.rank is None and (how := advice(os.environ)) is not None:
+            yield f"no rank is given here: {how}\n"
     if claims:
         yield "\n" if found is not None else ""
         yield from _table(claims, look)
@@ -137,12 +136,18 @@ def _text(
         yield f"error[{code}] {printable(problem.message)}\n"
 
 
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return "-" if value is None else str(value)
+
+
 def _table(claims: list[tuple[Claim, Fate]], look: Style) -> Iterator[str]:
     rows = [("field", "value", "variable", "launcher", "level", "fate")]
     rows += [
         (
-            claim.field,
-            printable(str(claim.value)),
+            claim.field or "-",
+            printable(_shown(claim.value)),
             claim.variable,
             claim.launcher,
             claim.level.value,
@@ -156,6 +161,6 @@ def _table(claims: list[tuple[Claim, Fate]], look: Style) -> Iterator[str]:
             cell.ljust(width) for cell, width in zip(row, widths, strict=True)
         )
         kind = "bold" if number == 0 else None
-        if row[-1] == "contradicts":
+        if row[-1] in ("contradicts", "invalid"):
             kind = "error"
         yield (look.mark(line.rstrip(), kind) if kind else line.rstrip()) + "\n"

@@ -6,6 +6,7 @@ import os
 import shlex
 import socket
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from ranktable.runtime.agents import Agent
     from ranktable.runtime.environment import Environment
+    from ranktable.schema.model import RankTable
 
 
 def run(
@@ -66,7 +68,11 @@ def run(
 
     file, ranks = sound_table(table)
     agents = agents_of(ranks)
-    environment = _environment()
+    environment = _environment(is_started=not dry_run)
+    if node is not None and not 0 <= node < len(agents):
+        raise CommandError(f"node {node} is not among the {len(agents)} nodes")
+    if not dry_run:
+        _refuse_contradiction(environment, ranks, file)
     addr = master_addr or agents[0].host or environment.master_addr
     port = master_port or _port(environment)
     if len(agents) > 1 and addr is None and not dry_run:
@@ -81,7 +87,7 @@ def run(
     _start(agent.arguments(script, addr, port), file)
 
 
-def _environment() -> Environment:
+def _environment(*, is_started: bool) -> Environment:
     from ranktable.runtime.environment import resolve_environment  # noqa: PLC0415
     from ranktable.runtime.errors import LaunchEnvironmentError  # noqa: PLC0415
 
@@ -91,13 +97,35 @@ def _environment() -> Environment:
         raise CommandError(str(error), DEFECTS_FOUND) from None
     # A pod that is told how many processes to start has started none.
     started = None if environment.launcher is None else environment.local_world_size
-    if started not in (None, 1):
+    if is_started and started not in (None, 1):
         raise CommandError(
             f"{environment.launcher} started {started} processes "
             "on this node; start ranktable run once a node, it starts the others",
             DEFECTS_FOUND,
         )
     return environment
+
+
+def _refuse_contradiction(
+    environment: Environment, table: RankTable, file: str
+) -> None:
+    """Raise unless what is known of this node and its chips is in the table."""
+    from ranktable.runtime.agreement import refuse_contradiction  # noqa: PLC0415
+    from ranktable.runtime.errors import LaunchEnvironmentError  # noqa: PLC0415
+
+    is_worker = environment.launcher is not None
+    about_node = replace(
+        environment,
+        # Those of the process that starts the others, where there are any.
+        rank=None,
+        world_size=None,
+        local_rank=None,
+        local_world_size=None if is_worker else environment.local_world_size,
+    )
+    try:
+        refuse_contradiction(about_node, table, file)
+    except LaunchEnvironmentError as error:
+        raise CommandError(str(error), DEFECTS_FOUND) from None
 
 
 def _port(environment: Environment) -> int:
@@ -112,16 +140,7 @@ def _this_agent(
     from ranktable.runtime.agents import find_agent  # noqa: PLC0415 - not for --help
 
     if node is not None:
-        if not 0 <= node < len(agents):
-            raise CommandError(f"node {node} is not among the {len(agents)} nodes")
         return agents[node]
-    num_nodes = environment.num_nodes
-    if num_nodes not in (None, len(agents)):
-        raise CommandError(
-            f"the launcher has {counted(num_nodes or 0, 'node')}, the table "
-            f"{len(agents)}; start one ranktable run on each node of the table",
-            DEFECTS_FOUND,
-        )
     host_name = socket.gethostname()
     agent = find_agent(agents, environment, host_name)
     if agent is None:

@@ -133,7 +133,7 @@ def _with_environment(report: Report) -> Report:
         return report
     try:
         chip_map.refuse_contradiction(
-            os.environ,
+            chip_map.read_chip_map(os.environ),
             *(table.local_chip_map(node) for node in range(len(table.nodes))),
         )
     except LaunchEnvironmentError as error:

@@ -95,6 +95,9 @@ def find_agent(
     if len(here) == 1:
         return here[0]
     node_rank = environment.node_rank
+    if node_rank is None and environment.world_size == len(agents):
+        # mpirun numbers no nodes; with one process on each, its rank does.
+        node_rank = environment.rank if environment.local_world_size == 1 else None
     if node_rank is not None and node_rank < len(agents):
         return agents[node_rank]
     return None

@@ -5,37 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ranktable.runtime.backends.backend import Placement
-from ranktable.runtime.errors import ConflictingVariablesError, MissingVariableError
+from ranktable.runtime import chip_map
+from ranktable.runtime.errors import ConflictingVariablesError
+from ranktable.runtime.launchers import LAUNCHERS
 
 if TYPE_CHECKING:
     from ranktable.runtime.environment import Environment
     from ranktable.schema.model import RankTable
 
-
-def place(
-    environment: Environment,
-    table: RankTable | None,
-    *,
-    file: str | None = None,
-    needs_device: bool = False,
-) -> Placement:
-    """Return where this process runs, by the table if there is one.
-
-    Args:
-        environment: What the launcher said; rank and world_size are known.
-        table: The rank table of the job.
-        file: The file it was read from, for messages.
-        needs_device: Whether the process is going to use the chip it is given.
-
-    Raises:
-        ConflictingVariablesError: The table has another number of ranks, or puts this
-            rank at another place of its node than the launcher did.
-        MissingVariableError: Nothing says which chip is this process's.
-    """
-    if table is None:
-        return _place_by_launcher(environment, needs_device=needs_device)
-    return _place_by_table(environment, table, file)
+# Others, Slurm among them, number nodes in an order of their own.
+_BY_RANKS = {
+    launcher.fields["node_rank"]
+    for launcher in LAUNCHERS
+    if launcher.nodes_follow_ranks
+}
 
 
 def with_world_size(
@@ -59,69 +42,98 @@ def with_world_size(
     return replace(environment, world_size=table.world_size, sources=sources)
 
 
-def _place_by_launcher(environment: Environment, *, needs_device: bool) -> Placement:
-    """Return a place where every process has the chip of its local rank."""
-    rank, local_rank = environment.rank, environment.local_rank
-    assert rank is not None  # noqa: S101 - the caller has refused it
-    if local_rank is None and needs_device:
-        # With chip 0 for everybody, all processes of a host would share one chip.
-        raise MissingVariableError(
-            "RT301",
-            f"nothing says which device rank {rank} uses: LOCAL_RANK is not set and "
-            "there is no rank table; export LOCAL_RANK, or set RANK_TABLE_FILE",
-            {"LOCAL_RANK": None, "RANK_TABLE_FILE": None},
-        )
-    local_rank = local_rank or 0
-    return Placement(
-        rank=rank,
-        local_rank=local_rank,
-        device_id=local_rank,
-        local_chip_map=tuple(range(environment.local_world_size or local_rank + 1)),
-    )
+def refuse_contradiction(
+    environment: Environment, table: RankTable, file: str | None = None
+) -> None:
+    """Raise unless environment and table can both be true.
+
+    Without a rank, the process is an agent, a pod or a shell: then what is said of the
+    node has to be true of one of the table's nodes.
+
+    Args:
+        environment: What the launcher said.
+        table: The rank table of the job.
+        file: The file it was read from, for messages.
+
+    Raises:
+        ConflictingVariablesError: They differ in the number of ranks or nodes, in the
+            place of this rank, or in the chips of this node.
+    """
+    for name, size in (
+        ("world_size", table.world_size),
+        ("num_nodes", len(table.nodes)),
+    ):
+        if getattr(environment, name) not in (None, size):
+            what = "ranks" if name == "world_size" else "nodes"
+            finding = f"the rank table has {size} {what}"
+            raise _contradiction(environment, (name,), finding, file)
+    node_ranks = _candidates(environment, table, file)
+    local_chip_maps = [table.local_chip_map(node_rank) for node_rank in node_ranks]
+    _refuse_node(environment, local_chip_maps, node_ranks, file)
+    if environment.rank is not None:
+        _refuse_process(environment, table, environment.rank, file)
+    chip_map.refuse_contradiction(environment.local_chip_map, *local_chip_maps)
 
 
-def _place_by_table(
+def _candidates(
     environment: Environment, table: RankTable, file: str | None
-) -> Placement:
-    rank = environment.rank
-    assert rank is not None  # noqa: S101 - the caller has refused it
-    if table.world_size != environment.world_size:
-        raise _contradiction(
-            environment,
-            ("world_size",),
-            f"the rank table has {table.world_size} ranks",
-            file,
-        )
-    if environment.num_nodes not in (None, len(table.nodes)):
-        raise _contradiction(
-            environment,
-            ("num_nodes",),
-            f"the rank table has {len(table.nodes)} nodes",
-            file,
-        )
-    node_rank, local_rank = table.node_rank_of(rank), table.local_rank_of(rank)
-    local_chip_map = tuple(table.local_chip_map(node_rank))
-    if environment.local_world_size not in (None, len(local_chip_map)):
-        raise _contradiction(
-            environment,
-            ("local_world_size",),
-            f"the rank table gives node {node_rank} {len(local_chip_map)} ranks",
-            file,
-        )
+) -> list[int]:
+    """Return which nodes of the table this one can be, by their place in it."""
+    by_ranks = environment.sources.get("node_rank") in _BY_RANKS
+    if environment.rank is None and not by_ranks:
+        return list(range(len(table.nodes)))
+    node_rank = environment.node_rank
+    if environment.rank is None:
+        assert node_rank is not None  # noqa: S101 - its source is known
+        first_ranks = [node.devices[0].rank for node in table.nodes]
+        if node_rank >= len(first_ranks):
+            finding = f"the rank table has {len(first_ranks)} nodes"
+            raise _contradiction(environment, ("node_rank",), finding, file)
+        return [first_ranks.index(sorted(first_ranks)[node_rank])]
+    found = table.node_rank_of(environment.rank)
+    first = table.nodes[found].devices[0].rank
+    place = sum(node.devices[0].rank < first for node in table.nodes) if by_ranks else 0
+    if by_ranks and place != node_rank:
+        finding = f"the rank table has that rank on node {place}"
+        raise _contradiction(environment, ("rank", "node_rank"), finding, file)
+    return [found]
+
+
+def _refuse_node(
+    environment: Environment,
+    local_chip_maps: list[list[int]],
+    node_ranks: list[int],
+    file: str | None,
+) -> None:
+    sizes = {len(chips) for chips in local_chip_maps}
+    every_chip = {chip for chips in local_chip_maps for chip in chips}
+    if len(node_ranks) == 1:
+        gives = f"the rank table gives node {node_ranks[0]}"
+        listed = ",".join(map(str, local_chip_maps[0]))
+        ranks, chips = f"{min(sizes)} ranks", f"the chips {listed}"
+    else:
+        gives = "the rank table gives no node"
+        ranks, chips = "so many ranks", "that chip"
+    if environment.local_world_size not in {None, *sizes}:
+        finding = f"{gives} {ranks}"
+        raise _contradiction(environment, ("local_world_size",), finding, file)
+    if environment.device_id not in {None, *every_chip}:
+        raise _contradiction(environment, ("device_id",), f"{gives} {chips}", file)
+
+
+def _refuse_process(
+    environment: Environment, table: RankTable, rank: int, file: str | None
+) -> None:
+    local_rank, device_id = table.local_rank_of(rank), table.device_of(rank).device_id
     if environment.local_rank not in (None, local_rank):
-        raise _contradiction(
-            environment,
-            ("rank", "local_rank"),
+        finding = (
             f"in the rank table rank {rank} is at place {local_rank} of node "
-            f"{node_rank}",
-            file,
+            f"{table.node_rank_of(rank)}"
         )
-    return Placement(
-        rank=rank,
-        local_rank=local_rank,
-        device_id=table.device_of(rank).device_id,
-        local_chip_map=local_chip_map,
-    )
+        raise _contradiction(environment, ("rank", "local_rank"), finding, file)
+    if environment.device_id not in (None, device_id):
+        finding = f"the rank table gives rank {rank} chip {device_id}"
+        raise _contradiction(environment, ("rank", "device_id"), finding, file)
 
 
 def _contradiction(

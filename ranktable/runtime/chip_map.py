@@ -29,35 +29,35 @@ def read_chip_map(env: Mapping[str, str]) -> list[int] | None:
     if not is_plain or len(set(parts)) < len(parts):
         raise InvalidVariableError(
             "RT302",
-            f"{VARIABLE} is {value!r}, not a list of distinct chips such as 0,2,6,7",
+            f"{VARIABLE} is {value!r}, not a list of distinct chips such as 0,2,6,7; "
+            "correct or unset it",
             {VARIABLE: value},
         )
     return list(map(int, parts))
 
 
 def refuse_contradiction(
-    env: Mapping[str, str], *local_chip_maps: Sequence[int]
+    chips: Sequence[int] | None, *local_chip_maps: Sequence[int]
 ) -> None:
     """Raise unless ``CHIP_MAP`` is unset or what the table says of this node.
 
     Args:
-        env: The environment.
+        chips: What ``CHIP_MAP`` says, None if it is unset.
         local_chip_maps: The chips of this node by local rank; or, when it is not known
             which node this is, those of every node.
 
     Raises:
         ConflictingVariablesError: It names other chips, or in another order.
-        InvalidVariableError: It is no list of chips.
     """
-    found = read_chip_map(env)
-    if found is None or found in map(list, local_chip_maps):
+    if chips is None or list(chips) in map(list, local_chip_maps):
         return
+    found = ",".join(map(str, chips))
     wanted = ",".join(map(str, local_chip_maps[0]))
     if len(local_chip_maps) > 1:
         wanted += " (node 0)"
     raise ConflictingVariablesError(
         "RT305",
-        f"{VARIABLE} is {env[VARIABLE]!r}, but the rank table gives this node the "
-        f"chips {wanted}; unset {VARIABLE}",
-        {VARIABLE: env[VARIABLE]},
+        f"{VARIABLE} is {found!r}, but the rank table gives this node the chips "
+        f"{wanted}; unset {VARIABLE}",
+        {VARIABLE: found},
     )

@@ -6,14 +6,14 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ranktable.runtime import chip_map
-from ranktable.runtime.agreement import place, with_world_size
+from ranktable.runtime.agreement import with_world_size
 from ranktable.runtime.backends import choose_backend
 from ranktable.runtime.deadline import Deadline
-from ranktable.runtime.environment import resolve_environment
+from ranktable.runtime.environment import advice, resolve_environment
 from ranktable.runtime.errors import MissingVariableError
 from ranktable.runtime.job import Job, as_timeout
 from ranktable.runtime.meeting import with_master
+from ranktable.runtime.placement import place
 from ranktable.runtime.rendezvous import open_store, serves_store
 from ranktable.runtime.roll_call import Member, meet
 from ranktable.runtime.start import start_group
@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Job", "init_process_group"]
 
+
 DEFAULT_TIMEOUT_S = 300.0
 """Time for all processes to come: slow file systems need minutes to import torch."""
+
+_TORCHRUN = "start the script with a launcher: torchrun --nproc-per-node 8 SCRIPT"
 
 
 def init_process_group(
@@ -73,8 +76,7 @@ def init_process_group(
     if environment.rank is None or environment.world_size is None:
         raise MissingVariableError(
             "RT301",
-            "RANK and WORLD_SIZE are not set; start the script with a launcher: "
-            "torchrun --nproc-per-node 8 SCRIPT",
+            f"RANK and WORLD_SIZE are not set; {advice(os.environ) or _TORCHRUN}",
             {"RANK": None, "WORLD_SIZE": None},
         )
     chosen = choose_backend(backend)
@@ -85,8 +87,6 @@ def init_process_group(
             {"RANK_TABLE_FILE": None},
         )
     placement = place(environment, found, file=file, needs_device=chosen.binds_device)
-    if found is not None:
-        chip_map.refuse_contradiction(os.environ, placement.local_chip_map)
     environment = with_master(
         environment, found, master_addr=master_addr, master_port=master_port
     )

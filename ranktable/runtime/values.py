@@ -1,4 +1,4 @@
-"""Values of variables: plain ASCII decimal numbers within range, or an error."""
+"""Values of variables: plain ASCII decimal numbers in range, addresses, or an error."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ import re
 
 from ranktable.runtime.errors import InvalidVariableError
 
+Value = int | str | tuple[int, ...]
+"""A number, an address, or the chips of a node by local rank."""
+
 MAX_PORT = 65535
 _PLAIN = re.compile(r"0|[1-9][0-9]{0,8}")
+# A name, an IPv4 or an IPv6 address with its zone; torch takes no brackets.
+_ADDRESS = re.compile(r"[A-Za-z0-9._:%-]+")
 _SIZES = ("world_size", "local_world_size", "num_nodes")
 
 
@@ -36,5 +41,23 @@ def read_number(field: str, variable: str, text: str) -> int:
     else:
         return int(text)
     raise InvalidVariableError(
-        "RT302", f"{variable} is {text!r}, not {what}", {variable: text}
+        "RT302",
+        f"{variable} is {text!r}, not {what}; correct or unset it",
+        {variable: text},
+    )
+
+
+def read_address(field: str, variable: str, text: str) -> str:
+    """Return the host name or address in a variable; it is not looked up.
+
+    Raises:
+        InvalidVariableError: It has characters that no host name or address has.
+    """
+    if _ADDRESS.fullmatch(text):
+        return text
+    raise InvalidVariableError(
+        "RT302",
+        f"{variable} is {text!r}, but {field} has to be a host name or an address: "
+        "node-1, 10.0.0.1, fd00::1; correct or unset it",
+        {variable: text},
     )

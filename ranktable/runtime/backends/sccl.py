@@ -65,7 +65,9 @@ class Sccl:
             BootstrapError: torch_tpu cannot be imported, or has no such chip.
             ConflictingVariablesError: ``CHIP_MAP`` contradicts the table.
         """
-        chip_map_variable.refuse_contradiction(os.environ, placement.local_chip_map)
+        chip_map_variable.refuse_contradiction(
+            chip_map_variable.read_chip_map(os.environ), placement.local_chip_map
+        )
         torch_tpu = _import_package()
         import torch  # noqa: PLC0415 - torch is an extra
 

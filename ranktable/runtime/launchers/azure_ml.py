@@ -11,15 +11,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
+from ranktable.runtime.values import read_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ranktable.runtime.values import Value
+
 _MASTER = "AZ_BATCH_MASTER_NODE"
 
 
-def _more(env: Mapping[str, str]) -> Iterator[tuple[str, int | str, str]]:
-    yield "master_addr", env[_MASTER].rpartition(":")[0] or env[_MASTER], _MASTER
+def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
+    host = env[_MASTER].rpartition(":")[0] or env[_MASTER]
+    yield "master_addr", read_address("master_addr", _MASTER, host), _MASTER
 
 
 AZURE_ML = Launcher(

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from ranktable.runtime.launchers.deepspeed import DEEPSPEED
 from ranktable.runtime.launchers.launcher import Launcher, Tier
-from ranktable.runtime.launchers.pods import PAI, PYTORCH_JOB, VOLCANO
+from ranktable.runtime.launchers.pai import PAI
+from ranktable.runtime.launchers.pytorch_job import PYTORCH_JOB
 from ranktable.runtime.launchers.ray_train import RAY_TRAIN
 from ranktable.runtime.launchers.torchrun import TORCHRUN
+from ranktable.runtime.launchers.volcano import VOLCANO
 
 BY_HAND = Launcher(
     name="environment",

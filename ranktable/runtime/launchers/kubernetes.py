@@ -13,4 +13,5 @@ INDEXED_JOB = Launcher(
     level=Level.NODE,
     markers=("JOB_COMPLETION_INDEX",),
     fields={"node_rank": "JOB_COMPLETION_INDEX"},
+    advice="start torchrun, or ranktable run, in every pod",
 )

@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from ranktable.runtime.values import read_number
+from ranktable.runtime.errors import LaunchEnvironmentError
+from ranktable.runtime.values import Value, read_address, read_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    More = Callable[[Mapping[str, str]], Iterator[tuple[str, Value, str]]]
 
 
 class Level(str, Enum):
@@ -39,20 +42,22 @@ class Claim:
     """What one variable says.
 
     Attributes:
-        field: Field of the environment.
-        value: Its value.
+        field: Field of the environment; empty where a problem is about several.
+        value: Its value, None if the variable holds something it cannot mean.
         variable: The variable it came from.
         text: The variable's own text.
         launcher: Name of the launcher that sets it.
         level: Whether it speaks of this process, or of its node, pod or agent.
+        problem: Why there is no value.
     """
 
     field: str
-    value: int | str
+    value: Value | None
     variable: str
     text: str
     launcher: str
     level: Level
+    problem: LaunchEnvironmentError | None = None
 
 
 TEXT_FIELDS = ("master_addr",)
@@ -73,6 +78,8 @@ class Launcher:
         fields: The variable of each field that it sets plainly.
         more: Claims that need more than reading a number.
         may_lack: Fields that it rightly leaves out of a pair.
+        nodes_follow_ranks: Whether its node_rank counts nodes by the ranks they hold.
+        advice: How processes get ranks where it is present and gives none.
     """
 
     name: str
@@ -83,10 +90,10 @@ class Launcher:
     not_where: tuple[tuple[str, str], ...] = ()
     unless: tuple[Launcher, ...] = ()
     fields: Mapping[str, str] = field(default_factory=dict)
-    more: Callable[[Mapping[str, str]], Iterator[tuple[str, int | str, str]]] | None = (
-        None
-    )
+    more: More | None = None
     may_lack: tuple[str, ...] = ()
+    nodes_follow_ranks: bool = False
+    advice: str | None = None
 
     def is_present(self, env: Mapping[str, str]) -> bool:
         """Whether the process was started by it, or within it."""
@@ -100,22 +107,32 @@ class Launcher:
     def claims(self, env: Mapping[str, str]) -> Iterator[Claim]:
         """Yield what its variables say; an empty variable says nothing.
 
-        Raises:
-            InvalidVariableError: A variable holds something that it cannot mean.
+        A variable that holds something it cannot mean gives a claim with a problem.
         """
         for name, variable in self.fields.items():
             text = env.get(variable, "")
-            if text:
-                value = (
-                    text if name in TEXT_FIELDS else read_number(name, variable, text)
-                )
-                yield self._claim(name, value, variable, env)
-        if self.more is not None:
+            if not text:
+                continue
+            read = read_address if name in TEXT_FIELDS else read_number
+            try:
+                yield self._claim(name, read(name, variable, text), variable, env)
+            except LaunchEnvironmentError as error:
+                yield self._claim(name, None, variable, env, error)
+        if self.more is None:
+            return
+        try:
             for name, value, variable in self.more(env):
                 yield self._claim(name, value, variable, env)
+        except LaunchEnvironmentError as error:
+            yield self._claim("", None, next(iter(error.variables)), env, error)
 
     def _claim(
-        self, name: str, value: int | str, variable: str, env: Mapping[str, str]
+        self,
+        name: str,
+        value: Value | None,
+        variable: str,
+        env: Mapping[str, str],
+        problem: LaunchEnvironmentError | None = None,
     ) -> Claim:
         return Claim(
             field=name,
@@ -124,4 +141,5 @@ class Launcher:
             text=env.get(variable, ""),
             launcher=self.name,
             level=self.level,
+            problem=problem,
         )

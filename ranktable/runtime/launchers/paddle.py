@@ -9,15 +9,26 @@ from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import InvalidVariableError
 from ranktable.runtime.launchers.launcher import Launcher, Tier
-from ranktable.runtime.values import read_number
+from ranktable.runtime.values import read_address, read_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ranktable.runtime.values import Value
+
 _MASTER = "PADDLE_MASTER"
+# What it says twice has to be the same.
+_AGAIN = (
+    ("rank", "PADDLE_GLOBAL_RANK"),
+    ("world_size", "PADDLE_GLOBAL_SIZE"),
+    ("local_rank", "PADDLE_LOCAL_RANK"),
+)
 
 
-def _more(env: Mapping[str, str]) -> Iterator[tuple[str, int | str, str]]:
+def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
+    for name, variable in _AGAIN:
+        if env.get(variable):
+            yield name, read_number(name, variable, env[variable]), variable
     text = env.get(_MASTER, "")
     if not text:
         return
@@ -26,7 +37,7 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, int | str, str]]:
         raise InvalidVariableError(
             "RT302", f"{_MASTER} is {text!r}, not host:port", {_MASTER: text}
         )
-    yield "master_addr", host, _MASTER
+    yield "master_addr", read_address("master_addr", _MASTER, host.strip("[]")), _MASTER
     yield "master_port", read_number("master_port", _MASTER, port), _MASTER
 
 

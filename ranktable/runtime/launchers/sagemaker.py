@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import ConflictingVariablesError, InvalidVariableError
 from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
+from ranktable.runtime.values import read_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ranktable.runtime.values import Value
+
 _HOSTS, _HOST = "SM_HOSTS", "SM_CURRENT_HOST"
 
 
-def _more(env: Mapping[str, str]) -> Iterator[tuple[str, int | str, str]]:
+def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
     text, host = env[_HOSTS], env[_HOST]
     try:
         hosts = json.loads(text)
@@ -39,7 +42,7 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, int | str, str]]:
         )
     yield "node_rank", hosts.index(host), _HOST
     yield "num_nodes", len(hosts), _HOSTS
-    yield "master_addr", hosts[0], _HOSTS
+    yield "master_addr", read_address("master_addr", _HOSTS, hosts[0]), _HOSTS
 
 
 SAGEMAKER = Launcher(

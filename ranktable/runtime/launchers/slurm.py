@@ -13,13 +13,15 @@ import re
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.hosts import first_host
-from ranktable.runtime.errors import InvalidVariableError
+from ranktable.cluster.hosts import expand_hosts, first_host
+from ranktable.runtime.errors import ConflictingVariablesError, InvalidVariableError
 from ranktable.runtime.launchers.launcher import Launcher, Tier
 from ranktable.runtime.values import is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from ranktable.runtime.values import Value
 
 _COUNT = re.compile(r"([0-9]{1,9})(?:\(x([0-9]{1,9})\))?")
 _MAX_NODES = 1 << 20
@@ -27,6 +29,9 @@ _MAX_NODES = 1 << 20
 PORT_BASE = 20_000
 PORT_COUNT = 10_000
 """Ports below the range that Linux gives out by itself (32768 on), one a step."""
+
+STEPS_PER_JOB = 101
+"""Jobs whose ids differ by less than 99 share no port in their first 101 steps."""
 
 _HOSTS = "SLURM_STEP_NODELIST"
 _TASKS = "SLURM_STEP_TASKS_PER_NODE"
@@ -50,7 +55,7 @@ def tasks_per_node(text: str) -> list[tuple[int, int]]:
     return runs
 
 
-def _more(env: Mapping[str, str]) -> Iterator[tuple[str, int | str, str]]:
+def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
     yield from _local_world_size(env)
     hosts = env.get(_HOSTS, "")
     if hosts:
@@ -59,7 +64,7 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, int | str, str]]:
             yield "master_addr", master, _HOSTS
         job, step = env.get("SLURM_JOB_ID", ""), env.get("SLURM_STEP_ID", "0")
         if is_plain(job):
-            number = int(job) * 7 + (int(step) if is_plain(step) else 0)
+            number = int(job) * STEPS_PER_JOB + (int(step) if is_plain(step) else 0)
             yield "master_port", PORT_BASE + number % PORT_COUNT, "SLURM_JOB_ID"
 
 
@@ -67,8 +72,8 @@ def _master(env: Mapping[str, str], hosts: str) -> str | None:
     """Return the host of rank 0 if that is the first of the list.
 
     The list is sorted. Rank 0 is elsewhere where the user arranged the tasks, or where
-    the components of a step come in another order than their hosts; only node 0 sees
-    the latter. Measured with Slurm 22.05.
+    the components of a step come in another order than their hosts. Measured with
+    Slurm 22.05.
     """
     try:
         first = first_host(hosts)
@@ -76,12 +81,21 @@ def _master(env: Mapping[str, str], hosts: str) -> str | None:
         raise InvalidVariableError(
             "RT302", f"{_HOSTS} is {hosts!r}: {error.reason}", {_HOSTS: hosts}
         ) from None
+    if env.get("SLURM_STEP_NUM_NODES") == "1":
+        return first
     is_arranged = env.get("SLURM_DISTRIBUTION", "").startswith("arbitrary")
-    is_elsewhere = (
-        env.get("SLURM_NODEID") == "0" and env.get("SLURMD_NODENAME", first) != first
-    )
-    one_node = env.get("SLURM_STEP_NUM_NODES") == "1"
-    return None if (is_arranged and not one_node) or is_elsewhere else first
+    return None if is_arranged or _is_out_of_order(env, hosts, first) else first
+
+
+def _is_out_of_order(env: Mapping[str, str], hosts: str, first: str) -> bool:
+    """Whether this node can see that nodes are not numbered as they are listed."""
+    node, name = env.get("SLURM_NODEID", ""), env.get("SLURMD_NODENAME", "")
+    if not name or not is_plain(node):
+        return False
+    if "SLURM_HET_SIZE" not in env:
+        return node == "0" and name != first
+    listed = expand_hosts(hosts)
+    return listed[int(node) : int(node) + 1] != [name]
 
 
 def _local_world_size(env: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:
@@ -93,12 +107,10 @@ def _local_world_size(env: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:
     if all(map(is_plain, ids)):
         yield "local_world_size", len(ids), _TASK_IDS
     elif tasks and is_plain(node):
-        local_world_size = _tasks_of(tasks, int(node))
-        if local_world_size is not None:
-            yield "local_world_size", local_world_size, _TASKS
+        yield "local_world_size", _tasks_of(tasks, int(node)), _TASKS
 
 
-def _tasks_of(text: str, node: int) -> int | None:
+def _tasks_of(text: str, node_rank: int) -> int:
     try:
         runs = tasks_per_node(text)
     except ValueError:
@@ -107,11 +119,17 @@ def _tasks_of(text: str, node: int) -> int | None:
             f"{_TASKS} is {text!r}, not a list of counts such as 8(x2),4",
             {_TASKS: text},
         ) from None
+    left = node_rank
     for tasks, num_nodes in runs:
-        if node < num_nodes:
+        if left < num_nodes:
             return tasks
-        node -= num_nodes
-    return None
+        left -= num_nodes
+    raise ConflictingVariablesError(
+        "RT303",
+        f"SLURM_NODEID={node_rank} is beyond the nodes that {_TASKS}={text} counts; "
+        "unset the one that is left over",
+        {"SLURM_NODEID": str(node_rank), _TASKS: text},
+    )
 
 
 SLURM = Launcher(

@@ -23,4 +23,5 @@ TORCHRUN = Launcher(
         "master_addr": "MASTER_ADDR",
         "master_port": "MASTER_PORT",
     },
+    nodes_follow_ranks=True,
 )

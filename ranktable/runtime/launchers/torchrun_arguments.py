@@ -1,7 +1,7 @@
 """torchrun's arguments given as variables, ``PET_*``, which speak of the agent.
 
-JobSet and TrainJob set them in every pod. A value may be ``auto``, ``gpu`` or ``2:4``;
-then nothing is known.
+JobSet and TrainJob set them in every pod. ``PET_NNODES`` may be a range, ``2:4``, and
+``PET_NPROC_PER_NODE`` a kind of device, ``auto`` or ``gpu``; then nothing is known.
 
 Source: pytorch/pytorch, torch/distributed/argparse_util.py; kubeflow/trainer,
 pkg/runtime/framework/plugins/torch/torch.go.
@@ -9,34 +9,42 @@ pkg/runtime/framework/plugins/torch/torch.go.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
-from ranktable.runtime.values import is_plain, read_number
+from ranktable.runtime.values import read_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_NUMBERS = {
-    "node_rank": "PET_NODE_RANK",
-    "num_nodes": "PET_NNODES",
-    "local_world_size": "PET_NPROC_PER_NODE",
-    "master_port": "PET_MASTER_PORT",
-}
+    from ranktable.runtime.values import Value
+
+_NODES, _PROCESSES = "PET_NNODES", "PET_NPROC_PER_NODE"
+_RANGE = re.compile(r"[0-9]{1,9}:[0-9]{1,9}")
+_DEVICE_KIND = re.compile(r"[a-z]+")
+"""``auto``, ``cpu``, ``gpu``, ``xpu``, or the name of another backend for devices."""
 
 
-def _more(env: Mapping[str, str]) -> Iterator[tuple[str, int | str, str]]:
-    for name, variable in _NUMBERS.items():
-        text = env.get(variable, "")
-        if is_plain(text):
-            yield name, read_number(name, variable, text), variable
+def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
+    nodes, processes = env.get(_NODES, ""), env.get(_PROCESSES, "")
+    if nodes and not _RANGE.fullmatch(nodes):
+        yield "num_nodes", read_number("num_nodes", _NODES, nodes), _NODES
+    if processes and not _DEVICE_KIND.fullmatch(processes):
+        number = read_number("local_world_size", _PROCESSES, processes)
+        yield "local_world_size", number, _PROCESSES
 
 
 TORCHRUN_ARGUMENTS = Launcher(
     name="torchrun's PET_* variables",
     tier=Tier.PLATFORM,
     level=Level.NODE,
-    markers=("PET_NNODES",),
-    fields={"master_addr": "PET_MASTER_ADDR"},
+    markers=(),
+    fields={
+        "node_rank": "PET_NODE_RANK",
+        "master_addr": "PET_MASTER_ADDR",
+        "master_port": "PET_MASTER_PORT",
+    },
     more=_more,
+    nodes_follow_ranks=True,
 )

@@ -1,0 +1,20 @@
+"""A job of LSF, outside of jsrun and of an MPI.
+
+A job has its hosts in ``LSB_MCPU_HOSTS`` and in a file; the first one may be the launch
+node, on which no process is to run. Only jsrun or an MPI give ranks.
+
+Source: pmodels/mpich, src/pm/hydra/lib/tools/bootstrap/external/lsf_query_node_list.c;
+Lightning-AI/pytorch-lightning, fabric/plugins/environments/lsf.py.
+"""
+
+from __future__ import annotations
+
+from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
+
+LSF = Launcher(
+    name="lsf",
+    tier=Tier.PLATFORM,
+    level=Level.NODE,
+    markers=("LSB_JOBID",),
+    advice="start the script with jsrun or mpirun",
+)

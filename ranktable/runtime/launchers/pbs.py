@@ -1,0 +1,19 @@
+"""A job of PBS or Torque, outside of an MPI.
+
+A job has a file of its hosts, ``PBS_NODEFILE``, one line a slot, and starts one process
+on the first of them. Nothing gives a rank.
+
+Source: pmodels/mpich, src/pm/hydra/lib/tools/bootstrap/external/pbs_query_node_list.c.
+"""
+
+from __future__ import annotations
+
+from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
+
+PBS = Launcher(
+    name="pbs",
+    tier=Tier.PLATFORM,
+    level=Level.NODE,
+    markers=("PBS_NODEFILE",),
+    advice="start mpirun in the job, or ranktable run on each host of PBS_NODEFILE",
+)
