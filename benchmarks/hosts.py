@@ -27,6 +27,11 @@ def _shapes(hosts: int) -> dict[str, str]:
             for start in range(0, hosts, 50_000)
         ),
         "racks": f"rack[1-{racks}]n[1-100]",
+        "a bracket a host": ",".join(f"n[{host}]-ib" for host in range(hosts)),
+        "a bracket a pair": ",".join(f"r{rack}n[1-2]" for rack in range(hosts // 2)),
+        "brackets a pair": ",".join(
+            f"r[{2 * rack}-{2 * rack + 1}]n[7]-x" for rack in range(hosts // 2)
+        ),
         "every second": ",".join(f"n{2 * host}" for host in range(hosts)),
         "no two alike": ",".join(f"n{host}-ib{host % 7}" for host in range(hosts)),
     }

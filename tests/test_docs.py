@@ -51,7 +51,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 FIELDS = (
     *("rank", "world_size", "local_rank", "local_world_size"),
     *("node_rank", "num_nodes", "master_addr", "master_port"),
-    *("device_id", "local_chip_map"),
+    *("host", "device_id", "local_chip_map"),
 )
 # Variables that a launcher sets in some of its jobs and that the environments of the
 # launchers' own tests lack; of two for one field, those that are taken first.
@@ -260,12 +260,14 @@ def code_list(words: Iterable[str]) -> str:
 
 def marks_of(launcher: Launcher) -> str:
     """Return how a launcher is known."""
-    if launcher.unless:
+    if launcher.unless and not launcher.markers:
         others = ", ".join(owner.name for owner in launcher.unless)
         return f"none of {others}"
     where_not = (f"{name}={value}" for name, value in launcher.not_where)
     absent = code_list((*launcher.absent, *where_not))
-    known_by = code_list(launcher.markers) or "any of its variables"
+    marks = code_list(launcher.markers)
+    choice = " or ".join(f"`{name}`" for name in launcher.any_of)
+    known_by = ", ".join(filter(None, (marks, choice))) or "any of its variables"
     return known_by + (f"; without {absent}" if absent else "")
 
 

@@ -13,6 +13,7 @@ from ranktable.runtime import (
     resolve_environment,
 )
 from ranktable.runtime.chip_map import read_chip_map, refuse_contradiction
+from ranktable.runtime.placement import place
 
 # torchrun of torch 2.13.0: --nnodes 2 --nproc-per-node 4, rank 5.
 TORCHRUN = {
@@ -128,7 +129,7 @@ def test_chip_map_is_a_list_of_distinct_chips() -> None:
     assert read_chip_map({"CHIP_MAP": "0, 2,6,7"}) == [0, 2, 6, 7]
     assert read_chip_map({"CHIP_MAP": ""}) is None
     assert read_chip_map({}) is None
-    for value in ("0,,1", "a", "0,0", "-1", "0;1", "[0,1]"):
+    for value in ("0,,1", "a", "0,0", "1,01", "-1", "0;1", "[0,1]"):
         with pytest.raises(InvalidVariableError, match="CHIP_MAP is"):
             read_chip_map({"CHIP_MAP": value})
 
@@ -138,3 +139,20 @@ def test_chip_map_that_contradicts_the_table_is_refused() -> None:
     refuse_contradiction((0, 2), [0, 2])
     with pytest.raises(ConflictingVariablesError, match="RT305 CHIP_MAP is '2,0'"):
         refuse_contradiction((2, 0), [0, 2])
+
+
+def test_place_that_nothing_says_stays_unknown() -> None:
+    chips = Environment(rank=0, world_size=2, local_chip_map=(5, 7))
+    placed = place(chips, None)
+
+    assert (placed.local_rank, placed.device_id) == (None, None)
+    with pytest.raises(MissingVariableError, match="LOCAL_RANK is not set"):
+        place(chips, None, needs_device=True)
+
+
+def test_chip_is_the_one_of_the_local_rank() -> None:
+    placed = place(
+        Environment(rank=3, world_size=4, local_rank=1, local_chip_map=(5, 7)), None
+    )
+
+    assert (placed.device_id, placed.local_chip_map) == (7, (5, 7))

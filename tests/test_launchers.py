@@ -158,7 +158,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
          "MV2_COMM_WORLD_LOCAL_RANK": "1", "MV2_COMM_WORLD_LOCAL_SIZE": "2"},
         _RANK_OF_FOUR, "mvapich2",
     ),
-    # PALS on a Cray EX.
+    # PALS on a Cray EX, as radical.pilot 1.20 describes it.
     "pals": (
         {"PALS_RANKID": "3", "PALS_NODEID": "1", "PALS_LOCAL_RANKID": "1",
          "PALS_LOCAL_SIZE": "2", "PMI_RANK": "3", "PMI_SIZE": "4"},
@@ -171,6 +171,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
          "LSB_MCPU_HOSTS": "batch 1 h1 4 h2 4"},
         _RANK_OF_FOUR, "jsrun",
     ),
+    # LSF 10.1, OpenPBS 20.0 and Grid Engine 8.1: a job without an MPI.
     "lsf job": ({"LSB_JOBID": "7", "LSB_MCPU_HOSTS": "h1 4 h2 4"}, {}, None),
     "pbs job": ({"PBS_JOBID": "1.pbs", "PBS_NODEFILE": "/var/spool/x"}, {}, None),
     "sge job": ({"JOB_ID": "1", "PE_HOSTFILE": "/var/spool/x"}, {}, None),
@@ -178,8 +179,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
     "flux": (
         {"FLUX_TASK_RANK": "3", "FLUX_TASK_LOCAL_ID": "1", "FLUX_JOB_SIZE": "4",
          "FLUX_JOB_NNODES": "2", "PMI_RANK": "3", "PMI_SIZE": "4", "PMI_FD": "17"},
-        {"rank": 3, "world_size": 4, "local_rank": 1, "num_nodes": 2},
-        "mpich or intel mpi",
+        {"rank": 3, "world_size": 4, "local_rank": 1, "num_nodes": 2}, "flux",
     ),
     # deepspeed 0.16.
     "deepspeed": (
@@ -200,7 +200,8 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
     # Ray Train 2.40, within the user's function.
     "ray train": (
         {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2",
-         "NODE_RANK": "1", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "40001"},
+         "NODE_RANK": "1", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "40001",
+         "RAY_JOB_ID": "01000000"},
         {**_RANK_OF_FOUR, "node_rank": 1, "master_addr": "10.0.0.1",
          "master_port": 40001},
         "ray train",
@@ -244,6 +245,12 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
          "master_addr": "job-master-0", "master_port": 23456},
         None,
     ),
+    # PyTorchJob before training-operator 1.7: another name that torchrun does not read.
+    "pytorchjob, older": (
+        {"RANK": "1", "WORLD_SIZE": "2", "PET_N_PROC_PER_NODE": "8",
+         "MASTER_ADDR": "job-master-0", "MASTER_PORT": "23456"},
+        {"node_rank": 1, "master_addr": "job-master-0", "master_port": 23456}, None,
+    ),
     # Volcano 1.10 with its pytorch plugin.
     "volcano": (
         {"VC_TASK_INDEX": "0", "VK_TASK_INDEX": "0", "RANK": "1", "WORLD_SIZE": "2",
@@ -252,7 +259,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
          "master_port": 23456},
         None,
     ),
-    # Alibaba PAI DLC.
+    # Alibaba PAI DLC; its page names no version.
     "pai": (
         {"RANK": "1", "WORLD_SIZE": "2", "NPROC_PER_NODE": "8", "MASTER_ADDR": "dlc-0",
          "MASTER_PORT": "23456"},
@@ -266,9 +273,18 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
     "sagemaker": (
         {"SM_HOSTS": '["algo-1","algo-10","algo-2"]', "SM_CURRENT_HOST": "algo-2",
          "SM_NUM_GPUS": "8"},
-        {"node_rank": 2, "num_nodes": 3, "master_addr": "algo-1"}, None,
+        {"node_rank": 2, "num_nodes": 3, "master_addr": "algo-1", "host": "algo-2"},
+        None,
     ),
-    # Azure ML, MPI kind on two nodes.
+    # Azure ML, PyTorch kind: torch's names by its own launcher.
+    "azure ml, pytorch": (
+        {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "NODE_RANK": "1",
+         "MASTER_ADDR": "10.0.0.4", "MASTER_PORT": "6105"},
+        {"rank": 3, "world_size": 4, "local_rank": 1, "node_rank": 1,
+         "master_addr": "10.0.0.4", "master_port": 6105},
+        "environment",
+    ),
+    # Azure ML, MPI kind on two nodes; a service without versions.
     "azure ml": (
         {**OPEN_MPI, "AZ_BATCH_MASTER_NODE": "10.0.0.4:6105"},
         {**_RANK_OF_FOUR, "master_addr": "10.0.0.4"}, "open mpi",
@@ -277,11 +293,18 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
         {**OPEN_MPI, "AZ_BATCHAI_MPI_MASTER_NODE": "10.0.0.4"},
         {**_RANK_OF_FOUR, "master_addr": "10.0.0.4"}, "open mpi",
     ),
-    # GKE, two slices of two hosts.
+    # GKE 1.30, two slices of two hosts.
     "cloud tpu": (
         {"TPU_WORKER_ID": "1", "TPU_WORKER_HOSTNAMES": "t0,t1",
          "MEGASCALE_NUM_SLICES": "2", "MEGASCALE_SLICE_ID": "1",
          "MEGASCALE_COORDINATOR_ADDRESS": "t0:8080"},
+        {"node_rank": 3, "num_nodes": 4, "master_addr": "t0"}, None,
+    ),
+    # GKE: a JobSet of two slices, each an Indexed Job with indices of its own.
+    "cloud tpu in a jobset": (
+        {"TPU_WORKER_ID": "1", "TPU_WORKER_HOSTNAMES": "t2,t3",
+         "MEGASCALE_NUM_SLICES": "2", "MEGASCALE_SLICE_ID": "1",
+         "MEGASCALE_COORDINATOR_ADDRESS": "t0:8080", "JOB_COMPLETION_INDEX": "1"},
         {"node_rank": 3, "num_nodes": 4, "master_addr": "t0"}, None,
     ),
     # GKE, one slice whose processes have addresses with ports.
@@ -308,7 +331,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
         {"MS_ROLE": "MS_SCHED", "MS_WORKER_NUM": "8", "MS_SCHED_HOST": "n1"}, {}, None,
     ),
     "msrun, ranks at run time": (
-        {"MS_ROLE": "MS_WORKER", "MS_WORKER_NUM": "8"}, {}, None,
+        {"MS_ROLE": "MS_WORKER", "MS_WORKER_NUM": "8"}, {"world_size": 8}, None,
     ),
     # paddle.distributed.launch of Paddle 3.0.
     "paddle": (
@@ -319,7 +342,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
          "master_port": 8090},
         "paddle",
     ),
-    # SOPHGO's scripts: the map and the table; ranks come from torchrun.
+    # SOPHGO's torch_tpu 2.8.0.post1: the map and the table; ranks come from torchrun.
     "sophgo": (
         {"CHIP_MAP": "0,2,6,7"}, {"local_chip_map": (0, 2, 6, 7)}, None,
     ),
@@ -338,7 +361,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
          "SLURM_STEP_NUM_TASKS": "3", "SLURM_STEP_NUM_NODES": "2",
          "SLURM_STEP_NODELIST": "n[1-2]", "SLURMD_NODENAME": "n1"},
         {"rank": 2, "world_size": 3, "local_rank": 1, "local_world_size": 2,
-         "node_rank": 1, "num_nodes": 2, "master_port": 21212},
+         "node_rank": 1, "num_nodes": 2, "master_port": 21212, "host": "n1"},
         "slurm",
     ),
 }  # fmt: skip
@@ -363,6 +386,32 @@ CONFLICTS = {
     "stale RANK and WORLD_SIZE under srun": (
         {**SLURM, "RANK": "0", "WORLD_SIZE": "1"},
         {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "RANK", "WORLD_SIZE"},
+    ),
+    "all of torch's names stale under srun": (
+        {**SLURM, "RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0",
+         "LOCAL_WORLD_SIZE": "1", "NODE_RANK": "0"},
+        {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE",
+         "SLURM_NODEID", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK"},
+    ),
+    "NPROC_PER_NODE makes no pod of a process": (
+        {**OPEN_MPI, "RANK": "0", "WORLD_SIZE": "4", "NPROC_PER_NODE": "2"},
+        {"OMPI_COMM_WORLD_RANK", "RANK"},
+    ),
+    # sbatch -N1 from within a step of two nodes; Slurm 22.05.
+    "batch script that inherited a step": (
+        {"SLURM_JOB_ID": "12", "SLURM_JOB_NODELIST": "n1", "SLURM_JOB_NUM_NODES": "1",
+         "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0",
+         "SLURM_GTIDS": "0", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "2",
+         "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NODELIST": "n[1-2]",
+         "SLURM_STEP_TASKS_PER_NODE": "1(x2)"},
+        {"SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES"},
+    ),
+    "batch script on other hosts than the step": (
+        {**SLURM, "SLURM_JOB_NODELIST": "gpu[08-09]"},
+        {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"},
+    ),
+    "rank that is not among the node's tasks": (
+        {**SLURM, "SLURM_GTIDS": "0,1"}, {"SLURM_PROCID", "SLURM_GTIDS"},
     ),
     "stale RANK alone under srun": ({**SLURM, "RANK": "0"}, {"SLURM_PROCID", "RANK"}),
     "stale WORLD_SIZE under mpirun": (
@@ -436,10 +485,15 @@ INVALID = {
         "PADDLE_TRAINERS_NUM": "1",
         "PADDLE_MASTER": "n1",
     },
+    "SLURM_JOB_ID": {**SLURM, "SLURM_JOB_ID": "x"},
+    "TPU_WORKER_HOSTNAMES": {
+        "TPU_WORKER_ID": "1",
+        "TPU_WORKER_HOSTNAMES": "t0,t1,",
+    },
     "PET_NNODES": {"PET_NNODES": "2:", "PET_NODE_RANK": "0"},
     "PET_NPROC_PER_NODE": {"PET_NPROC_PER_NODE": "8x"},
     "CHIP_MAP": {"CHIP_MAP": "0,,1"},
-    "MASTER_ADDR": {**TORCHRUN, "MASTER_ADDR": "n1\t"},
+    "MASTER_ADDR": {**TORCHRUN, "MASTER_ADDR": "n1:29500"},
     "AZ_BATCH_MASTER_NODE": {"AZ_BATCH_MASTER_NODE": "n 1:6105"},
     "MS_SCHED_HOST": {
         "MS_ROLE": "MS_WORKER",
@@ -461,7 +515,16 @@ def test_malformed_value_names_its_variable(variable: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "env", [{"OMPI_COMM_WORLD_RANK": "1"}, {"MV2_COMM_WORLD_RANK": "1"}]
+    "env",
+    [
+        {"OMPI_COMM_WORLD_RANK": "1"},
+        {"MV2_COMM_WORLD_RANK": "1"},
+        {"PMI_RANK": "3"},
+        {"FLUX_TASK_RANK": "3"},
+        {"PADDLE_TRAINER_ID": "3"},
+        {"RANK_SIZE": "8"},
+        {"MS_ROLE": "MS_WORKER", "MS_NODE_ID": "3"},
+    ],
 )
 def test_rank_without_size_is_never_rank_of_one(env: dict[str, str]) -> None:
     with pytest.raises(MissingVariableError, match=r"is not set; set or unset both"):
@@ -502,6 +565,45 @@ def test_jobs_side_by_side_have_ports_of_their_own() -> None:
     }
 
     assert len(ports) == 400
+
+
+def test_slice_without_an_index_is_not_the_first() -> None:
+    env = {
+        "TPU_WORKER_ID": "1",
+        "TPU_WORKER_HOSTNAMES": "t0,t1",
+        "MEGASCALE_NUM_SLICES": "2",
+    }
+
+    with pytest.raises(MissingVariableError, match="MEGASCALE_SLICE_ID is not"):
+        resolve_environment(env)
+
+
+def test_local_rank_shows_that_rank_is_the_process() -> None:
+    env = {"RANK": "3", "WORLD_SIZE": "8", "LOCAL_RANK": "3", "NPROC_PER_NODE": "4"}
+    found = resolve_environment(env)
+
+    assert (found.rank, found.node_rank, found.launcher) == (3, None, "environment")
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("10.0.0.4:6105", "10.0.0.4"),
+        ("fd00::4", "fd00::4"),
+        ("[fd00::4]:6105", "fd00::4"),
+        ("n1", "n1"),
+    ],
+)
+def test_host_is_read_with_and_without_a_port(address: str, host: str) -> None:
+    found = resolve_environment({"AZ_BATCH_MASTER_NODE": address})
+
+    assert found.master_addr == host
+
+
+def test_what_an_outer_launcher_cannot_mean_is_shadowed() -> None:
+    found = resolve_environment({**SLURM, **TORCHRUN, "SLURM_JOB_NODELIST": "other"})
+
+    assert (found.rank, found.launcher) == (5, "torchrun")
 
 
 def test_shadowed_claims_are_shown_as_such() -> None:

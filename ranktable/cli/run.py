@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli.failure import DEFECTS_FOUND, CommandError
-from ranktable.cli.files import sound_table
+from ranktable.cli.files import STANDARD_INPUT, sound_table
 from ranktable.cli.output import write
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.wording import counted, printable
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from ranktable.runtime.agents import Agent
     from ranktable.runtime.environment import Environment
     from ranktable.schema.model import RankTable
+
+# torchrun reads PET_X for an option --x. These say where and what to start, which is
+# the table's and the command line's; a rendezvous would deal out ranks as it likes.
+_OURS = (
+    *("PET_NNODES", "PET_NPROC_PER_NODE", "PET_N_PROC_PER_NODE", "PET_NODE_RANK"),
+    *("PET_RDZV_", "PET_STANDALONE", "PET_MASTER_", "PET_LOCAL_ADDR"),
+    *("PET_NO_PYTHON", "PET_MODULE", "PET_RUN_PATH"),
+)
 
 
 def run(
@@ -66,6 +74,8 @@ def run(
     """
     from ranktable.runtime.agents import agents_of  # noqa: PLC0415 - not for --help
 
+    if table == STANDARD_INPUT:
+        raise CommandError("the processes read the table themselves; name a file")
     file, ranks = sound_table(table)
     agents = agents_of(ranks)
     environment = _environment(is_started=not dry_run)
@@ -95,15 +105,26 @@ def _environment(*, is_started: bool) -> Environment:
         environment = resolve_environment(os.environ)
     except LaunchEnvironmentError as error:
         raise CommandError(str(error), DEFECTS_FOUND) from None
-    # A pod that is told how many processes to start has started none.
-    started = None if environment.launcher is None else environment.local_world_size
-    if is_started and started not in (None, 1):
+    if is_started and (started := _processes_here(environment)) is not None:
         raise CommandError(
             f"{environment.launcher} started {started} processes "
             "on this node; start ranktable run once a node, it starts the others",
             DEFECTS_FOUND,
         )
     return environment
+
+
+def _processes_here(environment: Environment) -> str | None:
+    """Return how many processes a launcher started on this node if that is several."""
+    # A pod that is told how many processes to start has started none.
+    if environment.launcher is None:
+        return None
+    started, nodes = environment.local_world_size, environment.num_nodes
+    if started not in (None, 1):
+        return str(started)
+    is_second = started is None and (environment.local_rank or 0) > 0
+    is_crowd = nodes is not None and (environment.world_size or 0) > nodes
+    return "several" if is_second or is_crowd else None
 
 
 def _refuse_contradiction(
@@ -141,6 +162,14 @@ def _this_agent(
 
     if node is not None:
         return agents[node]
+    started = environment.world_size
+    if started not in (None, len(agents)):
+        nodes = counted(len(agents), "node")
+        raise CommandError(
+            f"{environment.launcher} started a job of {started}, and the table has "
+            f"{nodes}; start ranktable run once on each of them, or pass --node",
+            DEFECTS_FOUND,
+        )
     host_name = socket.gethostname()
     agent = find_agent(agents, environment, host_name)
     if agent is None:
@@ -171,7 +200,9 @@ def _start(arguments: list[str], file: str) -> None:
 
     if find_spec("torch") is None:
         raise CommandError("torch is not installed; pip install 'ranktable[torch]'")
-    environ = {**os.environ, VARIABLE: os.path.abspath(file)}  # noqa: PTH100
+    given = [name for name in os.environ if name.startswith(_OURS)]
+    environ = {name: os.environ[name] for name in os.environ if name not in given}
+    environ[VARIABLE] = os.path.abspath(file)  # noqa: PTH100
     command = [sys.executable, "-m", "torch.distributed.run", *arguments]
     sys.stdout.flush()
     os.execve(sys.executable, command, environ)  # noqa: S606 - no shell is wanted

@@ -26,6 +26,10 @@ MAX_HOSTS = 1 << 20
 
 # Blanks, brackets and commas end a name; a control character is no part of one.
 _PIECE = re.compile(r"(?P<text>[!-+\--Z\\^-~]+)|\[(?P<ranges>[^\[\]]*)\]|(?P<comma>,)")
+_NAME = r"[!-+\--Z\\^-~]*"
+_ONE_HOST = re.compile(rf"({_NAME})(?:\[([0-9]{{1,9}})\]({_NAME}))?(?:,|\Z)")
+"""An item of one host; long lists of these are what other programs write."""
+
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _NUMBER = re.compile(r"([0-9]{1,9})(?![0-9])")
 
@@ -46,6 +50,14 @@ def expand_hosts(text: str) -> list[str]:
     parts: list[list[str]] = []
     at = 0
     while at < len(text):
+        if not parts and (match := _ONE_HOST.match(text, at)) is not None:
+            host = "".join(filter(None, match.groups()))
+            if host and len(hosts) < MAX_HOSTS:
+                hosts.append(host)
+            elif host:
+                raise _too_many(text, at)
+            at = match.end()
+            continue
         match = _PIECE.match(text, at)
         if match is None:
             raise _malformed(text, at)

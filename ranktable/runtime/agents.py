@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
 
     from ranktable.runtime.environment import Environment
     from ranktable.schema.model import RankTable
+
+_IPV4 = re.compile(r"[0-9.]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +72,14 @@ def agents_of(table: RankTable) -> list[Agent]:
     ]
 
 
+def is_same_host(one: str, other: str) -> bool:
+    """Whether two names are of one host; one of them may leave out the domain."""
+    if one == other or _IPV4.fullmatch(one) or _IPV4.fullmatch(other):
+        return one == other
+    short, long = sorted((one, other), key=len)
+    return "." not in short and long.partition(".")[0] == short
+
+
 def find_agent(
     agents: Sequence[Agent], environment: Environment, host_name: str
 ) -> Agent | None:
@@ -80,20 +91,18 @@ def find_agent(
     Args:
         agents: The agents of the job.
         environment: What the launcher says of this process.
-        host_name: Name of this host; a domain after the first dot is ignored on
-            either side.
+        host_name: Name of this host, with or without a domain.
     """
     if len(agents) == 1:
         return agents[0]
-    short = host_name.partition(".")[0]
-    here = [
-        agent
-        for agent in agents
-        if agent.host is not None
-        and (agent.host == host_name or agent.host.partition(".")[0] == short)
-    ]
-    if len(here) == 1:
-        return here[0]
+    for is_it in (str.__eq__, is_same_host):
+        here = [
+            agent
+            for agent in agents
+            if agent.host is not None and is_it(agent.host, host_name)
+        ]
+        if len(here) == 1:
+            return here[0]
     node_rank = environment.node_rank
     if node_rank is None and environment.world_size == len(agents):
         # mpirun numbers no nodes; with one process on each, its rank does.

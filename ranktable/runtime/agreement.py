@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.runtime import chip_map
+from ranktable.runtime.agents import is_same_host
 from ranktable.runtime.errors import ConflictingVariablesError
 from ranktable.runtime.launchers import LAUNCHERS
 
@@ -67,6 +68,9 @@ def refuse_contradiction(
             what = "ranks" if name == "world_size" else "nodes"
             finding = f"the rank table has {size} {what}"
             raise _contradiction(environment, (name,), finding, file)
+    if (environment.node_rank or 0) >= len(table.nodes):
+        finding = f"the rank table has {len(table.nodes)} nodes"
+        raise _contradiction(environment, ("node_rank",), finding, file)
     node_ranks = _candidates(environment, table, file)
     local_chip_maps = [table.local_chip_map(node_rank) for node_rank in node_ranks]
     _refuse_node(environment, local_chip_maps, node_ranks, file)
@@ -86,9 +90,6 @@ def _candidates(
     if environment.rank is None:
         assert node_rank is not None  # noqa: S101 - its source is known
         first_ranks = [node.devices[0].rank for node in table.nodes]
-        if node_rank >= len(first_ranks):
-            finding = f"the rank table has {len(first_ranks)} nodes"
-            raise _contradiction(environment, ("node_rank",), finding, file)
         return [first_ranks.index(sorted(first_ranks)[node_rank])]
     found = table.node_rank_of(environment.rank)
     first = table.nodes[found].devices[0].rank
@@ -124,6 +125,7 @@ def _refuse_node(
 def _refuse_process(
     environment: Environment, table: RankTable, rank: int, file: str | None
 ) -> None:
+    _refuse_host(environment, table, rank, file)
     local_rank, device_id = table.local_rank_of(rank), table.device_of(rank).device_id
     if environment.local_rank not in (None, local_rank):
         finding = (
@@ -134,6 +136,18 @@ def _refuse_process(
     if environment.device_id not in (None, device_id):
         finding = f"the rank table gives rank {rank} chip {device_id}"
         raise _contradiction(environment, ("rank", "device_id"), finding, file)
+
+
+def _refuse_host(
+    environment: Environment, table: RankTable, rank: int, file: str | None
+) -> None:
+    host, here = table.node_of(rank).host, environment.host
+    if host is not None and here is not None and not is_same_host(host, here):
+        # A launcher may have a name of its own for a host; then nothing is known.
+        hosts = [node.host for node in table.nodes if node.host is not None]
+        if any(is_same_host(other, here) for other in hosts):
+            finding = f"the rank table has rank {rank} on {host}"
+            raise _contradiction(environment, ("rank", "host"), finding, file)
 
 
 def _contradiction(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import ConflictingVariablesError, InvalidVariableError
+from ranktable.runtime.values import is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,10 +24,8 @@ def read_chip_map(env: Mapping[str, str]) -> list[int] | None:
     if not value.strip():
         return None
     parts = [part.strip() for part in value.split(",")]
-    is_plain = all(
-        part.isascii() and part.isdigit() and len(part) <= _MAX_DIGITS for part in parts
-    )
-    if not is_plain or len(set(parts)) < len(parts):
+    are_plain = all(is_plain(part) and len(part) <= _MAX_DIGITS for part in parts)
+    if not are_plain or len(set(parts)) < len(parts):
         raise InvalidVariableError(
             "RT302",
             f"{VARIABLE} is {value!r}, not a list of distinct chips such as 0,2,6,7; "

@@ -34,6 +34,7 @@ class Environment:
         num_nodes: Number of nodes.
         master_addr: Host of the process that the others meet at.
         master_port: Its port.
+        host: Name of this node, as its launcher has it.
         device_id: The chip of this process on its node.
         local_chip_map: The chips of this node by local rank.
         launcher: Who set the variables.
@@ -49,6 +50,7 @@ class Environment:
     num_nodes: int | None = None
     master_addr: str | None = None
     master_port: int | None = None
+    host: str | None = None
     device_id: int | None = None
     local_chip_map: tuple[int, ...] | None = None
     launcher: str | None = None
@@ -78,8 +80,8 @@ def resolve_environment(env: Mapping[str, str] | None = None) -> Environment:
     """
     env = os.environ if env is None else env
     claims = weigh(env)
-    for claim, _ in claims:
-        if claim.problem is not None:
+    for claim, fate in claims:
+        if claim.problem is not None and fate is Fate.INVALID:
             raise claim.problem
     _refuse_contradictions(claims)
     won = {claim.field: claim for claim, fate in claims if fate is Fate.WON}
@@ -97,8 +99,9 @@ def resolve_environment(env: Mapping[str, str] | None = None) -> Environment:
         local_world_size=_number(won, "local_world_size"),
         node_rank=_number(won, "node_rank"),
         num_nodes=_number(won, "num_nodes"),
-        master_addr=str(won["master_addr"].value) if "master_addr" in won else None,
+        master_addr=_text(won, "master_addr"),
         master_port=_number(won, "master_port"),
+        host=_text(won, "host"),
         device_id=_number(won, "device_id"),
         local_chip_map=_chips(won),
         launcher=won["rank"].launcher if "rank" in won else None,
@@ -120,6 +123,11 @@ def advice(env: Mapping[str, str]) -> str | None:
 def _number(won: Mapping[str, Claim], name: str) -> int | None:
     value = won[name].value if name in won else None
     return value if isinstance(value, int) else None
+
+
+def _text(won: Mapping[str, Claim], name: str) -> str | None:
+    value = won[name].value if name in won else None
+    return value if isinstance(value, str) else None
 
 
 def _chips(won: Mapping[str, Claim]) -> tuple[int, ...] | None:

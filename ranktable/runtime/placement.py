@@ -58,13 +58,14 @@ def _place_by_launcher(environment: Environment, *, needs_device: bool) -> Place
             "there is no rank table; export LOCAL_RANK, or set RANK_TABLE_FILE",
             {"LOCAL_RANK": None, "RANK_TABLE_FILE": None},
         )
-    local_rank = local_rank or 0
-    chips = environment.local_chip_map or tuple(
-        range(environment.local_world_size or local_rank + 1)
-    )
+    chips = environment.local_chip_map
+    if device_id is None and local_rank is not None:
+        device_id = local_rank if chips is None else chips[local_rank]
+    if chips is None and local_rank is not None:
+        chips = tuple(range(environment.local_world_size or local_rank + 1))
     return Placement(
         rank=rank,
         local_rank=local_rank,
-        device_id=chips[local_rank] if device_id is None else device_id,
-        local_chip_map=chips,
+        device_id=device_id,
+        local_chip_map=chips or (),
     )

@@ -19,6 +19,7 @@ from ranktable.runtime.roll_call import Member, meet
 from ranktable.runtime.start import start_group
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import timedelta
 
     from ranktable.runtime.backends.backend import Backend, Placement
@@ -74,11 +75,7 @@ def init_process_group(
     found, file = _table(table, environment)
     environment = with_world_size(environment, found, file)
     if environment.rank is None or environment.world_size is None:
-        raise MissingVariableError(
-            "RT301",
-            f"RANK and WORLD_SIZE are not set; {advice(os.environ) or _TORCHRUN}",
-            {"RANK": None, "WORLD_SIZE": None},
-        )
+        raise _no_rank(os.environ)
     chosen = choose_backend(backend)
     if chosen.needs_chip_map and found is None:
         raise MissingVariableError(
@@ -91,6 +88,17 @@ def init_process_group(
         environment, found, master_addr=master_addr, master_port=master_port
     )
     return _join(environment, found, placement, chosen, timeout)
+
+
+def _no_rank(env: Mapping[str, str]) -> MissingVariableError:
+    read = {name: env.get(name) or None for name in ("RANK", "WORLD_SIZE")}
+    listed = " and ".join(f"{name}={value}" for name, value in read.items() if value)
+    what = (
+        f"{listed} speak of this node or pod, not of the process"
+        if listed
+        else "RANK and WORLD_SIZE are not set"
+    )
+    return MissingVariableError("RT301", f"{what}; {advice(env) or _TORCHRUN}", read)
 
 
 def _refuse_second() -> None:

@@ -53,11 +53,25 @@ def read_address(field: str, variable: str, text: str) -> str:
     Raises:
         InvalidVariableError: It has characters that no host name or address has.
     """
-    if _ADDRESS.fullmatch(text):
+    if _ADDRESS.fullmatch(text) and text.count(":") != 1:
         return text
     raise InvalidVariableError(
         "RT302",
         f"{variable} is {text!r}, but {field} has to be a host name or an address: "
-        "node-1, 10.0.0.1, fd00::1; correct or unset it",
+        "node-1, 10.0.0.1, fd00::1, without a port; correct or unset it",
         {variable: text},
     )
+
+
+def read_host(field: str, variable: str, text: str) -> str:
+    """Return the host of ``host:port`` or of a host alone; of IPv6, ``[host]:port``.
+
+    Raises:
+        InvalidVariableError: It has characters that no host name or address has.
+    """
+    host, _, port = text.rpartition(":")
+    has_port = port.isdigit() and host and (":" not in host or host.endswith("]"))
+    bare = host if has_port else text
+    if bare.startswith("[") and bare.endswith("]"):
+        bare = bare[1:-1]
+    return read_address(field, variable, bare)

@@ -33,11 +33,14 @@ class Fate(str, Enum):
 FIELDS = (
     *("rank", "world_size", "local_rank", "local_world_size"),
     *("node_rank", "num_nodes", "master_addr", "master_port"),
-    *("device_id", "local_chip_map"),
+    *("host", "device_id", "local_chip_map"),
 )
 # Where processes meet is agreed upon between them: an outer launcher may name another
 # place than an inner one, and both are right.
 _MEETING = ("master_addr", "master_port")
+# A host has several names, and every launcher on it is right.
+_NAMES = ("host",)
+_MAY_DIFFER = (*_MEETING, *_NAMES)
 
 
 def weigh(env: Mapping[str, str]) -> list[tuple[Claim, Fate]]:
@@ -58,8 +61,8 @@ def weigh(env: Mapping[str, str]) -> list[tuple[Claim, Fate]]:
         ]
         weighed += _weigh_field(name, about, shadowed)
     weighed += [
-        (claim, Fate.INVALID)
-        for _, claims in stated
+        (claim, Fate.SHADOWED if launcher.name in shadowed else Fate.INVALID)
+        for launcher, claims in stated
         for claim in claims
         if claim.field not in FIELDS
     ]
@@ -96,7 +99,14 @@ def _shadowed(stated: Iterable[tuple[Launcher, list[Claim]]]) -> set[str]:
         and not _agree(values, inner)
         and any(_agree(values, others) for _, others in outer)
     ]
-    return {launcher.name for launcher, _ in (*outer, *left_over)}
+    # What an outer one cannot mean is no harm either.
+    broken = {
+        launcher.name
+        for launcher, claims in stated
+        if launcher.tier > innermost.tier
+        and any(claim.problem is not None for claim in claims)
+    }
+    return {launcher.name for launcher, _ in (*outer, *left_over)} | broken
 
 
 def _agree(some: Mapping[str, Value], others: Mapping[str, Value]) -> bool:
@@ -108,7 +118,7 @@ def _values(claims: Iterable[Claim]) -> dict[str, Value]:
     return {
         claim.field: claim.value
         for claim in claims
-        if claim.value is not None and claim.field not in _MEETING
+        if claim.value is not None and claim.field not in _MAY_DIFFER
     }
 
 
@@ -123,15 +133,15 @@ def _weigh_field(
         # Who exports an address means it; a scheduler's is made from its node list.
         ordered.sort(key=lambda item: item[0].tier is not Tier.BESIDE)
     for launcher, claim in ordered:
-        if claim.problem is not None:
-            fate = Fate.INVALID
-        elif launcher.name in shadowed:
+        if launcher.name in shadowed and name not in _NAMES:
             fate = Fate.SHADOWED
+        elif claim.problem is not None:
+            fate = Fate.INVALID
         elif winner is None:
             winner, fate = claim, Fate.WON
         elif claim.value == winner.value:
             fate = Fate.AGREES
-        elif claim.level is not winner.level or name in _MEETING:
+        elif claim.level is not winner.level or name in _MAY_DIFFER:
             fate = Fate.SHADOWED  # what an agent or a pod was told, not the process
         else:
             fate = Fate.CONTRADICTS

@@ -17,14 +17,14 @@ class Placement:
 
     Attributes:
         rank: Its global rank.
-        local_rank: Its index on its node.
-        device_id: Its chip.
-        local_chip_map: The chips of its node, by local rank.
+        local_rank: Its index on its node, None if nothing says it.
+        device_id: Its chip, likewise; a backend that binds a device is given one.
+        local_chip_map: The chips of its node, by local rank; empty if unknown.
     """
 
     rank: int
-    local_rank: int
-    device_id: int
+    local_rank: int | None
+    device_id: int | None
     local_chip_map: tuple[int, ...]
 
 

@@ -45,6 +45,7 @@ class Nccl:
         """
         import torch  # noqa: PLC0415 - torch is an extra
 
+        assert placement.device_id is not None  # noqa: S101 - place has refused it
         count = torch.cuda.device_count()
         if placement.device_id >= count:
             raise BootstrapError(

@@ -45,9 +45,9 @@ LAUNCHERS: tuple[Launcher, ...] = (
     MVAPICH2,
     PALS,
     JSRUN,
-    MPICH,
     SLURM,
     FLUX,
+    MPICH,
     TORCHRUN_ARGUMENTS,
     PYTORCH_JOB,
     VOLCANO,
@@ -65,4 +65,4 @@ LAUNCHERS: tuple[Launcher, ...] = (
     SOPHGO,
     BY_HAND,
 )
-"""Of two that agree, the first one is named as the launcher."""
+"""Of two that agree, the first is named: Slurm and Flux set MPICH's variables too."""

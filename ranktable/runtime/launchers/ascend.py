@@ -32,7 +32,8 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
 ASCEND = Launcher(
     name="ascend",
     tier=Tier.BESIDE,
-    markers=("RANK_ID",),
+    markers=(),
+    any_of=("RANK_ID", "RANK_SIZE"),
     fields={"rank": "RANK_ID", "world_size": "RANK_SIZE"},
     more=_more,
     may_lack=("world_size",),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
-from ranktable.runtime.values import read_address
+from ranktable.runtime.values import read_host
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,8 +22,7 @@ _MASTER = "AZ_BATCH_MASTER_NODE"
 
 
 def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
-    host = env[_MASTER].rpartition(":")[0] or env[_MASTER]
-    yield "master_addr", read_address("master_addr", _MASTER, host), _MASTER
+    yield "master_addr", read_host("master_addr", _MASTER, env[_MASTER]), _MASTER
 
 
 AZURE_ML = Launcher(

@@ -28,4 +28,5 @@ BY_HAND = Launcher(
         "master_addr": "MASTER_ADDR",
         "master_port": "MASTER_PORT",
     },
+    nodes_follow_ranks=True,
 )

@@ -10,7 +10,7 @@ from ranktable.runtime.launchers.launcher import Launcher, Tier
 FLUX = Launcher(
     name="flux",
     tier=Tier.MANAGER,
-    markers=("FLUX_TASK_RANK", "FLUX_JOB_SIZE"),
+    markers=("FLUX_TASK_RANK",),
     fields={
         "rank": "FLUX_TASK_RANK",
         "world_size": "FLUX_JOB_SIZE",

@@ -12,6 +12,8 @@ INDEXED_JOB = Launcher(
     tier=Tier.PLATFORM,
     level=Level.NODE,
     markers=("JOB_COMPLETION_INDEX",),
+    # A JobSet of several slices has a job for each, with indices of its own.
+    absent=("MEGASCALE_NUM_SLICES",),
     fields={"node_rank": "JOB_COMPLETION_INDEX"},
     advice="start torchrun, or ranktable run, in every pod",
 )

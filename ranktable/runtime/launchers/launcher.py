@@ -60,7 +60,7 @@ class Claim:
     problem: LaunchEnvironmentError | None = None
 
 
-TEXT_FIELDS = ("master_addr",)
+TEXT_FIELDS = ("master_addr", "host")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +72,7 @@ class Launcher:
         tier: Where it stands among nested launchers.
         level: Level of the claims of ``fields``.
         markers: Variables that are all set where it has started the process.
+        any_of: Variables of which one is set there.
         absent: Variables that are not set there; they tell it from its likes.
         not_where: (variable, value) pairs that mean it has not started the process.
         unless: Launchers that own the same variables where they are present.
@@ -86,6 +87,7 @@ class Launcher:
     tier: Tier
     level: Level = Level.PROCESS
     markers: tuple[str, ...]
+    any_of: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     not_where: tuple[tuple[str, str], ...] = ()
     unless: tuple[Launcher, ...] = ()
@@ -99,6 +101,7 @@ class Launcher:
         """Whether the process was started by it, or within it."""
         return (
             all(env.get(name) for name in self.markers)
+            and (not self.any_of or any(env.get(name) for name in self.any_of))
             and not any(env.get(name) for name in self.absent)
             and not any(env.get(name) == value for name, value in self.not_where)
             and not any(owner.is_present(env) for owner in self.unless)

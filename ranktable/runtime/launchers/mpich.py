@@ -13,7 +13,7 @@ from ranktable.runtime.launchers.launcher import Launcher, Tier
 MPICH = Launcher(
     name="mpich or intel mpi",
     tier=Tier.MPI,
-    markers=("PMI_RANK", "PMI_SIZE"),
+    markers=("PMI_RANK",),
     absent=("PALS_RANKID",),
     fields={
         "rank": "PMI_RANK",

@@ -19,5 +19,6 @@ OPEN_MPI = Launcher(
         "world_size": "OMPI_COMM_WORLD_SIZE",
         "local_rank": "OMPI_COMM_WORLD_LOCAL_RANK",
         "local_world_size": "OMPI_COMM_WORLD_LOCAL_SIZE",
+        "host": "PMIX_HOSTNAME",
     },
 )

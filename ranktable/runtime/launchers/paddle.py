@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import InvalidVariableError
 from ranktable.runtime.launchers.launcher import Launcher, Tier
-from ranktable.runtime.values import read_address, read_number
+from ranktable.runtime.values import read_host, read_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,14 +37,14 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
         raise InvalidVariableError(
             "RT302", f"{_MASTER} is {text!r}, not host:port", {_MASTER: text}
         )
-    yield "master_addr", read_address("master_addr", _MASTER, host.strip("[]")), _MASTER
+    yield "master_addr", read_host("master_addr", _MASTER, text), _MASTER
     yield "master_port", read_number("master_port", _MASTER, port), _MASTER
 
 
 PADDLE = Launcher(
     name="paddle",
     tier=Tier.WORKER,
-    markers=("PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM"),
+    markers=("PADDLE_TRAINER_ID",),
     fields={
         "rank": "PADDLE_TRAINER_ID",
         "world_size": "PADDLE_TRAINERS_NUM",

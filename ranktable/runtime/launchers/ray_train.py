@@ -1,6 +1,7 @@
 """Ray Train's torch backend; the variables are set before the user's function runs.
 
-Source: ray-project/ray, python/ray/train/torch/config.py.
+Source: ray-project/ray, python/ray/train/torch/config.py and
+src/ray/raylet/worker_pool.cc.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from ranktable.runtime.launchers.torchrun import MARKER
 RAY_TRAIN = Launcher(
     name="ray train",
     tier=Tier.WORKER,
-    # No variable is its own: NODE_RANK beside LOCAL_WORLD_SIZE, without GROUP_RANK.
-    markers=("RANK", "NODE_RANK", "LOCAL_WORLD_SIZE"),
-    absent=(MARKER, "GROUP_RANK", "CROSS_RANK"),
+    # RAY_JOB_ID is in every worker of Ray; the names of torch alone may be left over
+    # from elsewhere.
+    markers=("RAY_JOB_ID", "RANK", "NODE_RANK"),
+    absent=(MARKER, "CROSS_RANK"),
     fields={
         "rank": "RANK",
         "world_size": "WORLD_SIZE",
@@ -23,4 +25,5 @@ RAY_TRAIN = Launcher(
         "master_addr": "MASTER_ADDR",
         "master_port": "MASTER_PORT",
     },
+    nodes_follow_ranks=True,
 )

@@ -34,6 +34,7 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
         raise InvalidVariableError(
             "RT302", f"{_HOSTS} is {text!r}, not a JSON list of hosts", {_HOSTS: text}
         )
+    yield "host", host, _HOST
     if host not in hosts:
         raise ConflictingVariablesError(
             "RT303",

@@ -16,7 +16,7 @@ from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.hosts import expand_hosts, first_host
 from ranktable.runtime.errors import ConflictingVariablesError, InvalidVariableError
 from ranktable.runtime.launchers.launcher import Launcher, Tier
-from ranktable.runtime.values import is_plain
+from ranktable.runtime.values import is_plain, read_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,6 +34,7 @@ STEPS_PER_JOB = 101
 """Jobs whose ids differ by less than 99 share no port in their first 101 steps."""
 
 _HOSTS = "SLURM_STEP_NODELIST"
+_JOB_HOSTS, _JOB_NODES = "SLURM_JOB_NODELIST", "SLURM_JOB_NUM_NODES"
 _TASKS = "SLURM_STEP_TASKS_PER_NODE"
 _TASK_IDS = "SLURM_GTIDS"
 _INTERACTIVE_STEP = "4294967290"
@@ -56,6 +57,7 @@ def tasks_per_node(text: str) -> list[tuple[int, int]]:
 
 
 def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
+    _refuse_other_step(env)
     yield from _local_world_size(env)
     hosts = env.get(_HOSTS, "")
     if hosts:
@@ -63,9 +65,43 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
         if master is not None:
             yield "master_addr", master, _HOSTS
         job, step = env.get("SLURM_JOB_ID", ""), env.get("SLURM_STEP_ID", "0")
-        if is_plain(job):
-            number = int(job) * STEPS_PER_JOB + (int(step) if is_plain(step) else 0)
+        if job:
+            number = read_number("job", "SLURM_JOB_ID", job) * STEPS_PER_JOB
+            number += int(step) if is_plain(step) else 0
             yield "master_port", PORT_BASE + number % PORT_COUNT, "SLURM_JOB_ID"
+
+
+def _refuse_other_step(env: Mapping[str, str]) -> None:
+    """Raise if the step's variables are of another job than the job's.
+
+    A batch script that is submitted from within a step, a chain of jobs for example,
+    inherits the variables of that step and is no task of it. Measured with Slurm 22.05.
+    """
+    if "SLURM_HET_SIZE" in env:
+        return  # the job's are those of one component
+    nodes, job_nodes = env.get("SLURM_STEP_NUM_NODES", ""), env.get(_JOB_NODES, "")
+    if is_plain(nodes) and is_plain(job_nodes) and int(nodes) > int(job_nodes):
+        raise _other_step(env, "SLURM_STEP_NUM_NODES", _JOB_NODES)
+    hosts, job_hosts = env.get(_HOSTS, ""), env.get(_JOB_HOSTS, "")
+    if not hosts or not job_hosts or hosts == job_hosts:
+        return
+    try:
+        is_part = set(expand_hosts(hosts)) <= set(expand_hosts(job_hosts))
+    except ArgumentError:
+        return  # said where the list is read
+    if not is_part:
+        raise _other_step(env, _HOSTS, _JOB_HOSTS)
+
+
+def _other_step(env: Mapping[str, str], *variables: str) -> ConflictingVariablesError:
+    said = {variable: env[variable] for variable in variables}
+    listed = " and ".join(f"{name}={value}" for name, value in said.items())
+    return ConflictingVariablesError(
+        "RT303",
+        f"{listed} cannot be of one step, so some were inherited from another; start "
+        "the script with srun, or unset SLURM_STEP_NUM_TASKS",
+        said,
+    )
 
 
 def _master(env: Mapping[str, str], hosts: str) -> str | None:
@@ -103,7 +139,10 @@ def _local_world_size(env: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:
     # of SLURM_NODEID in a step of several components. The node's own list of tasks is
     # right there too, but some users unset it for other programs' sake.
     ids = env.get(_TASK_IDS, "").split(",")
+    rank = env.get("SLURM_PROCID", "")
     tasks, node = env.get(_TASKS, ""), env.get("SLURM_NODEID", "")
+    if all(map(is_plain, ids)) and rank not in ids:
+        raise _other_step(env, "SLURM_PROCID", _TASK_IDS)
     if all(map(is_plain, ids)):
         yield "local_world_size", len(ids), _TASK_IDS
     elif tasks and is_plain(node):
@@ -144,6 +183,7 @@ SLURM = Launcher(
         "local_rank": "SLURM_LOCALID",
         "node_rank": "SLURM_NODEID",
         "num_nodes": "SLURM_STEP_NUM_NODES",
+        "host": "SLURMD_NODENAME",
     },
     more=_more,
 )

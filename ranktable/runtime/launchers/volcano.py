@@ -8,6 +8,7 @@ Source: volcano-sh/volcano, the job controller's pytorch plugin.
 from __future__ import annotations
 
 from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
+from ranktable.runtime.launchers.pytorch_job import PROCESSES_PER_POD
 from ranktable.runtime.launchers.torchrun import MARKER
 
 VOLCANO = Launcher(
@@ -15,7 +16,7 @@ VOLCANO = Launcher(
     tier=Tier.PLATFORM,
     level=Level.NODE,
     markers=("RANK", "VC_TASK_INDEX"),
-    absent=(MARKER, "PET_NPROC_PER_NODE"),
+    absent=(MARKER, "LOCAL_RANK", *PROCESSES_PER_POD),
     fields={
         "node_rank": "RANK",
         "num_nodes": "WORLD_SIZE",
