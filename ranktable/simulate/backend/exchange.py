@@ -1,0 +1,250 @@
+"""The gloo of one group, with a meeting before each collective.
+
+Gloo does what it is told. It says too little when a rank is gone, and ends the process
+when two ranks send tensors of different sizes; so both are found out before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from ranktable.simulate.backend.leaving import is_failing
+from ranktable.simulate.backend.work import Pending
+from ranktable.simulate.errors import SimulationError, rank_list
+from ranktable.simulate.pairs import Pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+    from torch._C._distributed_c10d import Work
+
+    from ranktable.simulate.backend.gloo import Gloo
+    from ranktable.simulate.faults import Faults
+    from ranktable.simulate.meeting import Meeting
+
+_REAPING_S = 1.0
+"""A connection closes some time before its process has ended."""
+_FIRST_PAUSE_S, _POLL_S = 50e-6, 0.01
+_MOST_UNSENT = 64
+"""Tensors on their way that nobody waits for, before this rank does."""
+
+
+class Exchange:
+    """How the ranks of one group communicate.
+
+    Attributes:
+        gloo: What moves the bytes.
+        meeting: Where the ranks meet.
+    """
+
+    def __init__(
+        self, gloo: Gloo, meeting: Meeting, faults: Faults, title: str
+    ) -> None:
+        """Take the parts.
+
+        Args:
+            gloo: What moves the bytes.
+            meeting: Where the ranks meet.
+            faults: What goes wrong on purpose.
+            title: What the backend calls itself; gloo's errors are said to be its.
+        """
+        self.gloo = gloo
+        self.meeting = meeting
+        self._faults = faults
+        self._title = title
+        self._member = meeting.member
+        self._is_alone = len(meeting.ranks) == 1
+        self._pairs = Pairs(meeting.folder, meeting.member)
+        self._unsent: list[Callable[[], None]] = []
+        self._failure: RuntimeError | None = None
+
+    def collective(
+        self,
+        name: str,
+        agreed: torch.Tensor | None,
+        detail: str,
+        start: Callable[[], Work],
+    ) -> None:
+        """Do something that every rank of the group does.
+
+        Args:
+            name: What ``torch.distributed`` calls it.
+            agreed: A tensor whose size is the same on every rank, if there is one.
+            detail: What else is the same: the reduction, the root.
+            start: Tells gloo.
+
+        Raises:
+            SimulationError: A rank is missing, or does something else.
+        """
+        if self._failure is not None:
+            raise self._failure
+        count = self._faults.before_collective(0 if agreed is None else agreed.numel())
+        action = name + detail
+        if agreed is not None:
+            action = f"{name} of {count} {dtype_name(agreed)}{detail}"
+        if not self._is_alone:
+            self.meeting.meet(action)
+        self._finish(self._told(start), lambda: self.meeting.moment(action))
+
+    def send(
+        self, tensor: torch.Tensor, memory: torch.Tensor, peer: int, tag: int
+    ) -> Work:
+        """Send a tensor, with the values that it has now, to a member.
+
+        Args:
+            tensor: The tensor.
+            memory: Its memory, for gloo.
+            peer: The member.
+            tag: Tells it from others that are on their way.
+
+        Raises:
+            SimulationError: The member is about to receive something else.
+        """
+        sent = described(tensor)
+        received = self._pairs.sends(peer, tag, sent)()
+        self._compare(sent, received, self._member, peer)
+        kept = memory.clone()
+        work = self._told(lambda: self.gloo.send([kept], peer, tag))
+
+        def finish() -> None:
+            what = f"the send of {sent} by {self._me} to {self._name(peer)}"
+            self._finish(work, lambda: what)
+
+        # Nobody need wait for what was sent; but gloo forgets what nobody holds.
+        return Pending(finish, lambda: self._keep(finish), tensor)
+
+    def receive(
+        self, tensor: torch.Tensor, memory: torch.Tensor, peer: int | None, tag: int
+    ) -> Work:
+        """Receive a tensor from a member, or from any if none is given.
+
+        Args:
+            tensor: The tensor.
+            memory: Its memory, for gloo.
+            peer: The member.
+            tag: Tells it from others that are on their way.
+
+        Raises:
+            SimulationError: The member is about to send something else.
+        """
+        wanted = described(tensor)
+        what = f"the recv of {wanted} by {self._me} from "
+        if peer is None:
+            what += "any rank"
+            work = self._told(lambda: self.gloo.recv_anysource([memory], tag))
+            await_sender = None
+        else:
+            what += self._name(peer)
+            sent = self._pairs.receives(peer, tag, wanted)
+            self._compare(sent(), wanted, peer, self._member)
+            work = self._told(lambda: self.gloo.recv([memory], peer, tag))
+            await_sender = partial(self._await_sender, peer, sent, wanted, what)
+
+        def finish() -> None:
+            if await_sender is not None:
+                await_sender()
+            self._finish(work, lambda: what)
+
+        return Pending(finish, lambda: self._later(finish), tensor)
+
+    def leave(self) -> None:
+        """Say that this rank will not come again, once what it has sent was received.
+
+        A rank that has failed leaves at once.
+        """
+        with contextlib.suppress(SimulationError):  # it is reported
+            while self._unsent and not is_failing():
+                self._unsent.pop(0)()
+        self._pairs.close()
+        self.meeting.leave()
+
+    @property
+    def _me(self) -> str:
+        return self._name(self._member)
+
+    def _compare(
+        self, sent: str | None, received: str | None, source: int, target: int
+    ) -> None:
+        if sent is not None and received is not None and sent != received:
+            raise self.meeting.close(
+                f"{self._name(source)} sends {sent} to {self._name(target)}, which "
+                f"receives {received}",
+                (),
+            )
+
+    def _await_sender(
+        self, peer: int, sent: Callable[[], str | None], wanted: str, what: str
+    ) -> None:
+        """Wait until a member sends what it was asked for."""
+        end = time.monotonic() + self.meeting.timeout_s
+        pause_s = _FIRST_PAUSE_S
+        while (found := sent()) is None:
+            # It may have sent it and gone since it was missed.
+            if self.meeting.is_without([peer]) and sent() is None:
+                self.meeting.refuse_gone([peer], what)
+            if time.monotonic() > end:
+                raise self._late(what)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _POLL_S)
+        self._compare(found, wanted, peer, self._member)
+
+    def _keep(self, finish: Callable[[], None]) -> None:
+        self._unsent.append(finish)
+        if len(self._unsent) > _MOST_UNSENT:
+            self._unsent.pop(0)()
+
+    def _name(self, member: int) -> str:
+        return rank_list([self.meeting.ranks[member]])
+
+    def _told(self, start: Callable[[], Work]) -> Work:
+        """Return gloo's work; its refusals are worded as those of the backend."""
+        try:
+            return start()
+        except (RuntimeError, ValueError) as error:
+            named = str(error).replace("ProcessGroupGloo", f"ProcessGroup{self._title}")
+            raise type(error)(named) from None
+
+    def _finish(self, work: Work, what: Callable[[], str]) -> None:
+        try:
+            work.wait()
+        except RuntimeError as error:
+            raise self._explained(error, what()) from error
+
+    def _later(self, finish: Callable[[], None]) -> None:
+        """Finish something of which nobody waits to hear whether it failed."""
+        try:
+            finish()
+        except RuntimeError as error:
+            self._failure = error
+
+    def _explained(self, error: RuntimeError, what: str) -> SimulationError:
+        """Return the error for an operation that gloo could not finish."""
+        reason = str(error).splitlines()[0]
+        if "Timed out" in reason:
+            return self._late(what)
+        end = time.monotonic() + _REAPING_S
+        while time.monotonic() < end:
+            try:
+                self.meeting.refuse_gone(range(len(self.meeting.ranks)), what)
+            except SimulationError as found:
+                return found
+            time.sleep(_POLL_S)
+        return self.meeting.close(f"{what} failed: {reason}", ())
+
+    def _late(self, what: str) -> SimulationError:
+        within = f"within {self.meeting.timeout_s:g} s"
+        return self.meeting.close(f"{what} did not end {within}", ())
+
+
+def described(tensor: torch.Tensor) -> str:
+    """Return a tensor in words."""
+    return f"{tensor.numel()} {dtype_name(tensor)}"
+
+
+def dtype_name(tensor: torch.Tensor) -> str:
+    """Return the name of a tensor's type."""
+    return str(tensor.dtype).removeprefix("torch.")

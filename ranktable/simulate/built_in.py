@@ -1,0 +1,72 @@
+"""The script of a run that was given none: every chip contributes ones.
+
+It does what the script of SOPHGO's manual does. Only ranks import it, which have torch;
+each leaves its result in the folder that is its argument.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+from ranktable import read_rank_table
+from ranktable.simulate.contribution import TENSOR_LENGTH, Contribution, leave
+from ranktable.simulate.errors import SimulationError
+from ranktable.simulate.run import current_run
+
+
+def main() -> None:
+    """Join the group, add up, and leave the result."""
+    _, run = current_run(os.environ)
+    join = {"sophgo": _join_sccl, "ascend": _join_hccl}[run.vendor]
+    try:
+        device = join(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
+        leave(Path(sys.argv[1]), _add_up(device))
+    except SimulationError:
+        sys.exit(1)  # the run knows of it, and the launcher says it
+
+
+def _join_sccl(rank: int, world_size: int) -> str:
+    """Join as the manual has it, and return the device."""
+    torch_tpu = importlib.import_module("torch_tpu")
+    chip_map = torch_tpu.tpu.read_rank_table()
+    torch_tpu.tpu.set_device(chip_map[rank])
+    options = torch_tpu.ProcessGroupSCCLOptions()
+    options.chip_map = chip_map
+    dist.init_process_group(
+        backend="sccl", rank=rank, world_size=world_size, pg_options=options
+    )
+    return f"tpu:{chip_map[rank]}"
+
+
+def _join_hccl(rank: int, world_size: int) -> str:
+    torch_npu = importlib.import_module("torch_npu")
+    device = f"npu:{read_rank_table()[rank]}"
+    torch_npu.npu.set_device(device)
+    dist.init_process_group(backend="hccl", rank=rank, world_size=world_size)
+    return device
+
+
+def _add_up(device: str) -> Contribution:
+    tensor = torch.ones(TENSOR_LENGTH).to(device)
+    dist.all_reduce(tensor.clone())  # the first one makes the connections
+    start = time.perf_counter()
+    dist.all_reduce(tensor, op=dist.ReduceOp.SUM)
+    result = tensor.cpu().tolist()
+    return Contribution(
+        rank=int(os.environ["RANK"]),
+        node_rank=int(os.environ["GROUP_RANK"]),
+        device_id=tensor.device.index,
+        result=result,
+        time_s=time.perf_counter() - start,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""Simulated chips for the tests of a project: what the pytest fixture gives."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ranktable.schema.check import load
+from ranktable.schema.model import RankTable
+from ranktable.simulate import spawned
+from ranktable.simulate.boxes import make_boxes
+from ranktable.simulate.errors import SimulationError
+from ranktable.simulate.launch import launch, printed, run_folder
+from ranktable.simulate.plan import Plan, make_run
+from ranktable.simulate.script import refuse_missing_script, refuse_missing_torch
+from ranktable.simulate.signals import noted_signals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from ranktable.simulate.launch import Outcome
+    from ranktable.simulate.plan import Profile, Vendor
+    from ranktable.simulate.run import Finding
+
+    Target = str | os.PathLike[str] | Callable[..., object]
+
+
+class SimulatedChips:
+    """Starts ranks on simulated chips.
+
+    Attributes:
+        findings: What the last job had to report, its warnings too.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing found."""
+        self.findings: tuple[Finding, ...] = ()
+
+    def spawn(  # noqa: PLR0913 - the options of the command
+        self,
+        target: Target,
+        *args: object,
+        nproc: int | None = None,
+        nodes: int | None = None,
+        rank_table: str | os.PathLike[str] | RankTable | None = None,
+        vendor: Vendor = "sophgo",
+        profile: Profile = "source",
+        strict_vendor: bool = False,
+        faults: Sequence[str] = (),
+        timeout_s: float = 60.0,
+    ) -> list[Any]:
+        """Run a function or a script on simulated chips, a process on each.
+
+        Args:
+            target: A function at the top of a module, which is called with the rank
+                and ``args``; or the path of a script, started with ``args``.
+            args: Further arguments; those of a function are pickled.
+            nproc: Number of ranks; of each node if there are several. By default 2.
+            nodes: Number of simulated nodes. By default 1.
+            rank_table: A table, or its file, instead of these numbers.
+            vendor: Whose chips, ``"sophgo"`` or ``"ascend"``.
+            profile: Limits of the vendor's manual, ``"doc"``, or of its code.
+            strict_vendor: Whether the vendor's defects are reproduced.
+            faults: What goes wrong on purpose: ``["hang:1@2"]``.
+            timeout_s: Time after which a rank that does not come is named.
+
+        Returns:
+            By rank, what the function returned, or what the script printed to
+            standard output.
+
+        Raises:
+            SimulationError: The job failed; the text is one sentence that says why.
+            ValueError: The job cannot be started as it was asked for.
+        """
+        file, table = _table(rank_table, nproc, nodes, vendor)
+        run = make_run(
+            table,
+            vendor=vendor,
+            profile=profile,
+            is_strict=strict_vendor,
+            timeout_s=timeout_s,
+            faults=faults,
+        )
+        with noted_signals() as signals, run_folder() as folder:
+            tasks = folder / "tasks"
+            tasks.mkdir()
+            job = partial(Plan, run=run, table=table, table_file=file)
+            plan = _plan(job, target, args, tasks)
+            refuse_missing_torch()
+            outcome = launch(plan, folder, signals)
+            self.findings = outcome.findings
+            _refuse_failure(outcome, tasks)
+            if callable(target):
+                return spawned.returned(tasks, table.world_size)
+            return printed(folder)
+
+
+def _table(
+    source: str | os.PathLike[str] | RankTable | None,
+    nproc: int | None,
+    nodes: int | None,
+    vendor: Vendor,
+) -> tuple[str | None, RankTable]:
+    """Return the file of the table, if it has one, and the table."""
+    if source is None:
+        sizes = (2 if nproc is None else nproc, 1 if nodes is None else nodes)
+        return None, make_boxes(*sizes, vendor=vendor)
+    if nproc is not None or nodes is not None:
+        raise ValueError("rank_table has the sizes; leave out nproc and nodes")
+    if isinstance(source, RankTable):
+        return None, source
+    return os.fspath(source), load(source)
+
+
+def _plan(
+    job: partial[Plan], target: Target, args: tuple[object, ...], tasks: Path
+) -> Plan:
+    """Return the plan of a job that runs a function or a script."""
+    if callable(target):
+        spawned.write_task(tasks, spawned.task_of(target), args)
+        return job(script=spawned.__name__, arguments=(str(tasks),), is_module=True)
+    script = os.fspath(target)
+    refuse_missing_script(script, job.keywords["run"].vendor, is_module=False)
+    return job(script=script, arguments=tuple(map(str, args)), keeps_output=True)
+
+
+def _refuse_failure(outcome: Outcome, tasks: Path) -> None:
+    """Raise unless the job has done all that it should."""
+    if outcome.signum is not None:
+        raise KeyboardInterrupt
+    if not outcome.errors:
+        return
+    first = outcome.errors[0]
+    why = None if first.rank is None else spawned.raised(tasks, first.rank)
+    message = first.message
+    if why is not None and not why.startswith(SimulationError.__name__):
+        message = f"rank {first.rank} raised {why}"
+    raise SimulationError(message, () if first.rank is None else (first.rank,))

@@ -1,0 +1,26 @@
+"""A torch device whose memory is the CPU's.
+
+Its name is a parameter: ``tpu``, ``npu``. Tensors on it are real tensors of torch's
+PrivateUse1 device with an index; all operators run on the CPU, on the same bytes.
+"""
+
+from ranktable.simulate.device.errors import UnsupportedTorchError
+from ranktable.simulate.device.install import install
+from ranktable.simulate.device.inventory import (
+    chips,
+    current_device,
+    device_count,
+    set_device,
+)
+from ranktable.simulate.device.retag import on_cpu, on_device
+
+__all__ = [
+    "UnsupportedTorchError",
+    "chips",
+    "current_device",
+    "device_count",
+    "install",
+    "on_cpu",
+    "on_device",
+    "set_device",
+]

@@ -1,0 +1,42 @@
+"""What ends a simulated run: one sentence, on every rank that it concerns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranktable.simulate.run import Finding, report
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+class SimulationError(RuntimeError):
+    """Something that a machine room would answer with a hang or a wrong result.
+
+    Attributes:
+        ranks: The global ranks that it is about, as far as they are known.
+    """
+
+    def __init__(self, message: str, ranks: Sequence[int] = ()) -> None:
+        """Keep the parts."""
+        super().__init__(message)
+        self.ranks = tuple(ranks)
+
+
+def reported(folder: Path, message: str, ranks: Sequence[int] = ()) -> SimulationError:
+    """Return an error that its run knows of, so that it fails whoever catches it."""
+    rank = ranks[0] if len(ranks) == 1 else None
+    report(folder, Finding(severity="error", rank=rank, message=message))
+    return SimulationError(message, ranks)
+
+
+def rank_list(ranks: Sequence[int]) -> str:
+    """Return ranks as words.
+
+    >>> rank_list([3]), rank_list([0, 3]), rank_list([0, 1, 3])
+    ('rank 3', 'ranks 0 and 3', 'ranks 0, 1 and 3')
+    """
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"

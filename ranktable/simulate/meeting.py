@@ -1,0 +1,216 @@
+"""The ranks of a group meet before each collective, and agree on what comes.
+
+All ranks of a simulated run are processes of this machine, so they meet in a small file
+that each of them maps: a rank writes what it is about to do in its own place and waits
+until all have done so. It is what SCCL does too, which makes a communicator for every
+collective; but here nobody waits for ever, and who is missing or does something else is
+named.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from ranktable.simulate.board import TEXT_BYTES, Board
+from ranktable.simulate.errors import SimulationError, rank_list, reported
+from ranktable.simulate.liveness import start_time
+from ranktable.simulate.verdict import Verdict, give_verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+_LOOKS = 50
+"""Looks before the first nap, some 20 microseconds, where each rank has a core: they
+come within microseconds of each other, and to be woken takes longer."""
+
+_NAP_S = 0.01
+"""Time after which a rank that sleeps looks whether those who are missing still run."""
+
+_NUMBER_SHIFT = 32  # of a mark; the checksum of the action is below it
+_JOINING = 1  # the first meeting of a group
+
+
+class Meeting:
+    """Where the ranks of one group meet.
+
+    Attributes:
+        folder: The folder of the group, in that of the run.
+        ranks: Global rank of each member.
+        member: Which of them this process is.
+        group: What the group is called in messages.
+        timeout_s: Time after which a rank that does not come is named.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        ranks: Sequence[int],
+        member: int,
+        group: str,
+        timeout_s: float,
+    ) -> None:
+        """Open the board of the group.
+
+        Args:
+            folder: The folder of this group, in that of the run.
+            ranks: Global rank of each member.
+            member: Which of them this process is.
+            group: What to call the group.
+            timeout_s: How long to wait for the others.
+        """
+        self.ranks = tuple(ranks)
+        self.group = group
+        self.timeout_s = timeout_s
+        self.folder = folder
+        self.member = member
+        self._number = 0
+        self._board = Board(folder / "board", len(ranks), member)
+        has_cores = len(ranks) <= len(os.sched_getaffinity(0))
+        self._looks = _LOOKS if has_cores else 1
+
+    @property
+    def name(self) -> str:
+        """A name that no other group of the run has."""
+        return self.folder.name
+
+    def meet(self, action: str) -> None:
+        """Wait until all members are about to do the same.
+
+        Args:
+            action: What this rank is about to do, in words.
+
+        Raises:
+            SimulationError: A member ended, left or did not come; or it is about to do
+                something else.
+        """
+        self._number += 1
+        text = action.encode()[:TEXT_BYTES]
+        board, size = self._board, len(self.ranks)
+        # One word says how far a rank is and what it does, so that nobody can see the
+        # one without the other.
+        mark = self._number << _NUMBER_SHIFT | crc32(text)
+        arrivals = board.arrive(self._number, mark, text)
+        for _ in range(self._looks):
+            if arrivals.tolist().count(mark) == size and not board.is_closed:
+                board.wake()
+                return
+        self._wait(action)
+        if arrivals.tolist().count(mark) != size:
+            raise self._disagreement()
+
+    def leave(self) -> None:
+        """Say that this rank will not come again."""
+        self._board.leave()
+
+    def is_without(self, members: Sequence[int]) -> bool:
+        """Whether members are not there any more, or the group cannot go on."""
+        closed = self._board.is_closed
+        return closed or bool(self._ended(members) or self._left(members))
+
+    def refuse_gone(self, members: Sequence[int], what: str) -> None:
+        """Raise if members are not there any more.
+
+        Args:
+            members: Members, by their rank in the group.
+            what: What they are needed for, in words.
+
+        Raises:
+            SimulationError: A member ended or left, or the group cannot go on.
+        """
+        if self._board.is_closed:
+            raise self.close("", ())
+        if ended := self._ended(members):
+            raise self._blame(ended, f"ended during {what}")
+        if left := self._left(members):
+            raise self._blame(left, f"left during {what}")
+
+    def close(self, message: str, ranks: Sequence[int]) -> SimulationError:
+        """Return the error for a group that cannot go on.
+
+        If another rank has given one before, it is that one's.
+        """
+        verdict = give_verdict(self.folder, Verdict(message, tuple(ranks)))
+        self._board.close()
+        return self.error(verdict.message, verdict.ranks)
+
+    def error(self, message: str, ranks: Sequence[int] = ()) -> SimulationError:
+        """Return an error that the run knows of."""
+        return reported(self.folder.parent, message, ranks)
+
+    def moment(self, action: str) -> str:
+        """Return what is going on, in words."""
+        return f"{action}, collective {self._number - _JOINING} of {self.group}"
+
+    def _missing(self) -> list[int]:
+        marks = self._board.arrivals(self._number).tolist()
+        return [
+            member
+            for member, mark in enumerate(marks)
+            if mark >> _NUMBER_SHIFT != self._number
+        ]
+
+    def _wait(self, action: str) -> None:
+        """Wait until all have come, whatever they are about to do."""
+        end = time.monotonic() + self.timeout_s
+        is_first = True
+        change = self._board.change
+        while (missing := self._missing()) or self._board.is_closed:
+            if self._board.is_closed:
+                raise self.close("", ())
+            if not is_first:
+                self._look_for(missing, action, is_late=time.monotonic() > end)
+            is_first = False
+            self._board.sleep(change, _NAP_S)
+            change = self._board.change
+        self._board.wake()
+
+    def _look_for(self, missing: Sequence[int], action: str, *, is_late: bool) -> None:
+        """Raise if members that have not come cannot, or should have by now."""
+        is_joining = self._number == _JOINING
+        what = f"joining {self.group}" if is_joining else self.moment(action)
+        ended = self._ended(missing)
+        left = self._left(missing)
+        # It may have come, done its part and gone since it was missed.
+        missing = self._missing()
+        if ended := [member for member in ended if member in missing]:
+            raise self._blame(ended, f"ended before {what}")
+        if left := [member for member in left if member in missing]:
+            raise self._blame(left, f"had left before {what}")
+        if is_late and missing:
+            did_not = f"join {self.group}" if is_joining else f"come to {what},"
+            raise self._blame(missing, f"did not {did_not} within {self.timeout_s:g} s")
+
+    def _blame(self, members: Sequence[int], what: str) -> SimulationError:
+        ranks = [self.ranks[member] for member in members]
+        return self.close(f"{rank_list(ranks)} {what}", ranks)
+
+    def _ended(self, members: Sequence[int]) -> list[int]:
+        return [
+            member
+            for member in members
+            if (process := self._board.process_of(member)) is not None
+            and start_time(process.pid) != process.start_time
+        ]
+
+    def _left(self, members: Sequence[int]) -> list[int]:
+        return [member for member in members if self._board.has_left(member)]
+
+    def _disagreement(self) -> SimulationError:
+        """Return the error for members that are about to do different things."""
+        doing: dict[str, list[int]] = {}
+        for member, rank in enumerate(self.ranks):
+            doing.setdefault(self._board.text_of(self._number, member), []).append(rank)
+        # What the fewest do comes first: it is they who are odd.
+        groups = sorted(doing.items(), key=lambda item: len(item[1]))
+        said = ", ".join(
+            f"{rank_list(ranks)} {'calls' if len(ranks) == 1 else 'call'} {action}"
+            for action, ranks in groups
+        )
+        place = f"collective {self._number - _JOINING} of {self.group}"
+        odd = [rank for _, ranks in groups[:-1] for rank in ranks]
+        return self.error(f"in {place} {said}", odd)

@@ -1,0 +1,34 @@
+"""Ascend's torch_npu, simulated: chips whose memory is the CPU's, HCCL over gloo.
+
+It can be imported in a run of ``ranktable simulate`` only, and is for tests of
+launches: device, process group, collectives. It has none of Ascend's own operators.
+"""
+
+from __future__ import annotations
+
+# First of all: it refuses to be imported anywhere else.
+from torch_npu import _run  # isort: skip
+
+from ranktable.simulate.backend.start import start
+from ranktable.simulate.needs_chip import NeedsChip
+from torch_npu import npu
+
+__all__ = ["npu"]
+
+__simulated__ = True
+
+
+def __getattr__(name: str) -> NeedsChip:
+    """Return something that raises when it is used, for Ascend's own operators."""
+    if name.startswith("npu_"):
+        return NeedsChip(f"torch_npu.{name}", "is an operator of its own")
+    raise AttributeError(f"the simulated torch_npu has no {name!r}")
+
+
+start(
+    _run.FOLDER,
+    _run.RUN,
+    module=npu,
+    selected_chip=npu.selected_chip,
+    chip_map=lambda *_: (),  # HCCL finds the chips by its own rank table
+)

@@ -1,0 +1,27 @@
+"""``torch_npu.npu``, which is ``torch.npu`` too."""
+
+from __future__ import annotations
+
+from ranktable.simulate import device as simulated
+from ranktable.simulate.device.device_index import index_of
+
+# What every device of torch has: streams, memory, seeds. What is below wins over it.
+from ranktable.simulate.device.module import *  # noqa: F403
+
+_selected = False
+
+
+def set_device(device: object) -> None:  # type: ignore[no-redef]
+    """Make a chip current.
+
+    Raises:
+        RuntimeError: There is no such chip.
+    """
+    global _selected  # noqa: PLW0603 - one chip a process is current
+    simulated.set_device(index_of(device))
+    _selected = True
+
+
+def selected_chip() -> int | None:
+    """Return the current chip, None if the script has selected none."""
+    return simulated.current_device() if _selected else None

@@ -1,0 +1,40 @@
+"""SOPHGO's torch_tpu, simulated: chips whose memory is the CPU's, SCCL over gloo.
+
+It can be imported in a run of ``ranktable simulate`` only. Names and behaviour are
+those of sophgo/torch-tpu at fe9b478b (2025-12-09). What the vendor's code gets wrong is
+repaired here, unless the run is strict.
+"""
+
+from __future__ import annotations
+
+# First of all: it refuses to be imported anywhere else.
+from torch_tpu import _run  # isort: skip
+
+from ranktable.simulate.backend.start import start
+from ranktable.simulate.needs_chip import NeedsChip
+from torch_tpu import device_class, jit, selection, tpu, utils
+from torch_tpu.options import ProcessGroupSCCLOptions, chip_map_of
+from torch_tpu.variables import arch, lib_pwd, print_all_torch_tpu_envs
+
+__all__ = [
+    "CallCppDynLib",
+    "ProcessGroupSCCLOptions",
+    "arch",
+    "jit",
+    "lib_pwd",
+    "print_all_torch_tpu_envs",
+    "tpu",
+    "utils",
+]
+
+__simulated__ = True
+CallCppDynLib = NeedsChip("torch_tpu.CallCppDynLib", "calls code compiled for a chip")
+
+start(
+    _run.FOLDER,
+    _run.RUN,
+    module=tpu,
+    selected_chip=selection.selected_chip,
+    chip_map=chip_map_of,
+)
+device_class.put_in_place()

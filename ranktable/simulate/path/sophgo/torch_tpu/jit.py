@@ -1,0 +1,1 @@
+"""``torch_tpu.jit``: compiles for a chip, so there is nothing here."""

@@ -1,0 +1,88 @@
+"""``pg_options`` of SCCL: the chip of each member of a group."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from ranktable.runtime.chip_map import read_chip_map
+from ranktable.runtime.table import is_rank_table_valid, read_rank_table
+from torch_tpu._run import RUN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ranktable.simulate.backend.membership import Membership
+    from ranktable.simulate.backend.world import World
+
+
+class ProcessGroupSCCLOptions:
+    """Options of a process group.
+
+    Attributes:
+        timeout: Ignored: the group gets the time-out that it is made with.
+    """
+
+    def __init__(self) -> None:
+        """Make options without a map."""
+        self._chip_map: list[int] = []
+        self.timeout = timedelta(minutes=30)
+
+    @property
+    def chip_map(self) -> list[int]:
+        """The chip of each member; a copy, so that only an assignment changes it."""
+        return list(self._chip_map)
+
+    @chip_map.setter
+    def chip_map(self, chips: Iterable[int]) -> None:
+        listed = list(chips)
+        if not all(isinstance(chip, int) for chip in listed):
+            raise TypeError(f"chip_map must be a list of int, not {listed!r}")
+        self._chip_map = [int(chip) for chip in listed]
+
+
+def chip_map_of(
+    world: World, membership: Membership, pg_options: object
+) -> Sequence[int]:
+    """Return the chip of each member of a new group.
+
+    SCCL takes the first chips of the map, whatever group it is for. Without a map it
+    takes chips 0, 1, 2 and so on; a group that was given no options cannot be made.
+    Both are repaired: such a group gets the chips that its members have in the table.
+
+    Raises:
+        RuntimeError: The map has too few chips.
+        TypeError: The options are none.
+    """
+    size = len(membership.ranks)
+    if pg_options is None and not RUN.is_strict:
+        return _chips_of_members(world, membership)
+    if not isinstance(pg_options, ProcessGroupSCCLOptions):
+        raise TypeError(
+            "(): incompatible function arguments. The following argument types are "
+            "supported:\n    1. (arg0: "
+            "torch._C._distributed_c10d._DistributedBackendOptions, arg1: "
+            "torch_tpu._C.ProcessGroupSCCLOptions) -> "
+            "torch._C._distributed_c10d.ProcessGroup\n\nInvoked with: "
+            f"<_DistributedBackendOptions>, {pg_options!r}"
+        )
+    chips = pg_options.chip_map
+    if not chips:
+        return range(size) if RUN.is_strict else _chips_of_members(world, membership)
+    if len(chips) < size:
+        raise RuntimeError(world.profile.short_chip_map)
+    return chips[:size]
+
+
+def _chips_of_members(world: World, membership: Membership) -> Sequence[int]:
+    if not membership.is_world:
+        return [world.chip_map[rank] for rank in membership.ranks]
+    size = len(membership.ranks)
+    if is_rank_table_valid():
+        chips = read_rank_table()
+    else:
+        chips = read_chip_map(os.environ) or list(range(size))
+    if len(chips) < size:
+        raise RuntimeError(world.profile.short_chip_map)
+    return chips[:size]

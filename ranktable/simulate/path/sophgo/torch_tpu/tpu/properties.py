@@ -1,0 +1,121 @@
+"""What can be asked of a chip. Some of it the vendor does not answer either.
+
+Source: sophgo/torch-tpu, torch_tpu/tpu/utils.py: values and warnings are its own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ranktable.schema.topology import SOPHGO_8
+from ranktable.simulate import device as simulated
+from ranktable.simulate.device.device_index import index_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MODES = {"default": 0, "warn": 1, "error": 2}
+_mode = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """What a chip says of itself; the vendor's does not know its memory either."""
+
+    name: str = "SG2260"
+    total_memory: int = 0
+
+
+def get_device_properties(device: object = None) -> Properties:
+    """Return what a chip says of itself.
+
+    Raises:
+        AssertionError: There is no such chip.
+    """
+    try:
+        index_of(device)
+    except RuntimeError as error:
+        raise AssertionError("Invalid device id") from error
+    return Properties()
+
+
+def get_device_name(device: object = None) -> str:
+    """Return the name of a chip."""
+    return get_device_properties(device).name
+
+
+def can_device_access_peer(device: int, peer: int) -> bool:
+    """Whether two chips of the published box have a direct link.
+
+    Raises:
+        AssertionError: One of them does not exist.
+    """
+    if device not in simulated.chips():
+        raise AssertionError("Invalid devide id")  # the vendor's spelling
+    if peer not in simulated.chips():
+        raise AssertionError("Invalid peer devide id")
+    return SOPHGO_8.is_linked(device, peer)
+
+
+def flush() -> None:
+    """Return at once: every operator is done when it returns."""
+
+
+def get_sync_debug_mode() -> int:
+    """Return what ``set_sync_debug_mode`` set."""
+    return _mode
+
+
+def set_sync_debug_mode(mode: int | str) -> None:
+    """Keep a mode, which has no effect.
+
+    Raises:
+        RuntimeError: It is none.
+    """
+    global _mode  # noqa: PLW0603 - one a process
+    if isinstance(mode, str) and mode not in _MODES:
+        raise RuntimeError(
+            "invalid value of debug_mode, expected one of `default`, `warn`, `error`"
+        )
+    _mode = _MODES[mode] if isinstance(mode, str) else mode
+
+
+def _unanswered(
+    name: str,
+    message: str,
+    answer: Any,  # noqa: ANN401 - None, a number, a list
+) -> Callable[..., Any]:
+    """Return a function that warns and answers what the vendor's does."""
+
+    def ask(*_args: object, **_kwargs: object) -> Any:  # noqa: ANN401
+        warnings.warn(message, stacklevel=2)
+        return answer
+
+    ask.__name__ = ask.__qualname__ = name
+    ask.__doc__ = "Warn, and say nothing of use."
+    return ask
+
+
+def _unsupported(name: str) -> Callable[..., Any]:
+    return _unanswered(name, f"TPU not support {name} api now.", 0)
+
+
+memory_usage = _unsupported("memory_usage")
+utilization = _unsupported("utilization")
+temperature = _unsupported("temperature")
+power_draw = _unsupported("power_draw")
+clock_rate = _unsupported("clock_rate")
+get_arch_list = _unanswered(
+    "get_arch_list", "TPU does not support get_arch_list now.", []
+)
+get_device_capability = _unanswered(
+    "get_device_capability",
+    "torch_tpu.tpu.get_device_capability isn't implemented!",
+    None,
+)
+get_gencode_flags = _unanswered(
+    "get_gencode_flags", "torch_tpu.tpu.get_gencode_flags isn't implemented!", ""
+)
+ipc_collect = _unanswered("ipc_collect", "TPU not support ipc now !!", None)

@@ -1,0 +1,41 @@
+"""The pytest fixture ``simulated_chips``.
+
+pytest imports this in every project that has ranktable installed, so it imports next
+to nothing; torch comes with the first test that uses it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ranktable.simulate.chips import SimulatedChips
+
+
+@pytest.fixture(scope="session")
+def _simulated_run() -> Iterator[Path]:
+    """The folder of the run whose rank is this process."""
+    from ranktable.simulate.launch import run_folder  # noqa: PLC0415 - only if used
+
+    with run_folder() as folder:
+        yield folder
+
+
+@pytest.fixture
+def simulated_chips(_simulated_run: Path) -> Iterator[SimulatedChips]:
+    """Simulated chips of SOPHGO: one rank in this process, more with ``spawn``.
+
+    In the test ``import torch_tpu`` works, and this process is rank 0 of 1 on chip 0.
+    """
+    from ranktable.simulate.chips import SimulatedChips  # noqa: PLC0415 - only if used
+    from ranktable.simulate.in_process import simulated_rank  # noqa: PLC0415
+    from ranktable.simulate.real_package import refuse_real_package  # noqa: PLC0415
+
+    refuse_real_package("sophgo", is_forced=False)
+    with simulated_rank(_simulated_run):
+        yield SimulatedChips()

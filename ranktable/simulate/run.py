@@ -1,0 +1,119 @@
+"""What a simulated run is, as its launcher tells its ranks.
+
+A run has a private folder whose path is in ``RANKTABLE_SIMULATE``. ``run.json`` in it
+holds the run; ``findings.jsonl`` takes what ranks have to report, a line each. Whatever
+lacks the variable is not in a simulated run.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VARIABLE = "RANKTABLE_SIMULATE"
+_RUN, _FINDINGS = "run.json", "findings.jsonl"
+
+
+class NotSimulatedError(ImportError):
+    """The simulated package was imported outside of ``ranktable simulate``."""
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that goes wrong on purpose.
+
+    Attributes:
+        kind: What: the rank never joins, joins late, hangs or dies before a collective,
+            has another chip map, sends another shape.
+        rank: The global rank it happens to.
+        collective: Before which of its collectives, the first being 1.
+        delay_s: How late it joins.
+    """
+
+    kind: Literal["nojoin", "late", "hang", "die", "map", "shape"]
+    rank: int
+    collective: int = 1
+    delay_s: float = 0.0
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One simulated run.
+
+    Attributes:
+        vendor: Whose chips: ``sophgo`` has ``tpu`` and ``sccl``, ``ascend`` has ``npu``
+            and ``hccl``.
+        profile: Limits of the vendor's manual (``doc``) or of its code (``source``).
+        is_strict: Whether the vendor's defects are reproduced too.
+        timeout_s: Time after which a rank that does not come is reported.
+        chips: The chips that exist on each simulated node, by its node_rank.
+        faults: What goes wrong on purpose.
+    """
+
+    vendor: Literal["sophgo", "ascend"] = "sophgo"
+    profile: Literal["doc", "source"] = "source"
+    is_strict: bool = False
+    timeout_s: float = 60.0
+    chips: tuple[tuple[int, ...], ...]
+    faults: tuple[Fault, ...] = ()
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rank has to report.
+
+    Attributes:
+        severity: An ``error`` makes the run fail; a ``warning`` does not.
+        rank: The rank that it is about, None if it is about all.
+        message: One sentence, readable alone.
+    """
+
+    severity: Literal["error", "warning"]
+    rank: int | None = None
+    message: str
+
+
+def start_run(folder: Path, run: Run) -> dict[str, str]:
+    """Write the run into its folder and return the variables that its ranks need."""
+    (folder / _RUN).write_bytes(msgspec.json.encode(run))
+    return {VARIABLE: str(folder)}
+
+
+def current_run(env: Mapping[str, str]) -> tuple[Path, Run]:
+    """Return the folder of the run that this process is in, and the run.
+
+    Raises:
+        NotSimulatedError: It is in none.
+    """
+    name = env.get(VARIABLE, "")
+    try:
+        folder = Path(name)
+        return folder, msgspec.json.decode((folder / _RUN).read_bytes(), type=Run)
+    except (OSError, ValueError):
+        raise NotSimulatedError(
+            "simulated chips exist only in a run of `ranktable simulate`; "
+            f"{VARIABLE} is {name!r}, which is the folder of none"
+        ) from None
+
+
+def report(folder: Path, finding: Finding) -> None:
+    """Append a finding; a line is written at once, so that those of ranks never mix."""
+    line = msgspec.json.encode(finding) + b"\n"
+    descriptor = os.open(folder / _FINDINGS, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(descriptor, line)
+    finally:
+        os.close(descriptor)
+
+
+def findings(folder: Path) -> list[Finding]:
+    """Return the distinct findings of a run, in the order in which they were made."""
+    try:
+        lines = (folder / _FINDINGS).read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    decoded = (msgspec.json.decode(line, type=Finding) for line in lines)
+    return list(dict.fromkeys(decoded))

@@ -1,0 +1,51 @@
+"""Whether the script of a run can be started, and imports what is simulated."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from ranktable.cluster.argument import ArgumentError
+from ranktable.simulate.real_package import find_in
+
+
+def refuse_missing_torch() -> None:
+    """Raise unless torch is installed.
+
+    Raises:
+        ArgumentError: It is not.
+    """
+    if importlib.util.find_spec("torch") is None:
+        raise ArgumentError("torch is not installed; pip install 'ranktable[torch]'")
+
+
+def refuse_missing_script(script: str, vendor: str, *, is_module: bool) -> None:
+    """Raise unless a script, or a module, can be started.
+
+    Raises:
+        ArgumentError: It is not there, or would hide the simulated package.
+    """
+    folder = str(Path.cwd() if is_module else Path(script).resolve().parent)
+    if is_module:
+        _refuse_missing_module(script, folder)
+    elif not Path(script).is_file():
+        raise ArgumentError(f"there is no script {script!r}")
+    hiding = find_in(folder, vendor)
+    if hiding is not None:
+        raise ArgumentError(
+            f"the script would import {hiding}, which is beside it, and not the "
+            "simulated package; move one of them"
+        )
+
+
+def _refuse_missing_module(name: str, folder: str) -> None:
+    top = name.partition(".")[0]
+    try:
+        is_there = PathFinder.find_spec(top, [folder, *sys.path]) is not None
+        is_there = is_there or importlib.util.find_spec(top) is not None
+    except (ImportError, ValueError):
+        is_there = False
+    if not is_there:
+        raise ArgumentError(f"there is no module {name!r}")

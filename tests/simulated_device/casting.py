@@ -1,0 +1,85 @@
+"""Checks of ``torch.autocast("tpu")`` and of the scaler of gradients."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+def check_operators_are_cast_as_on_cuda() -> None:
+    layer = nn.Linear(4, 4, device="tpu")
+    batch = torch.randn(2, 4, device="tpu")
+    with torch.autocast("tpu", dtype=torch.bfloat16):
+        out = layer(batch)
+        found = {
+            "linear": out.dtype,
+            "matmul": (batch @ batch.t()).dtype,
+            "softmax": out.softmax(-1).dtype,
+            "sum": out.sum().dtype,
+            "exp": out.exp().dtype,
+            "mse_loss": functional.mse_loss(out, batch).dtype,
+            "add": (out + out).dtype,
+            "addcmul": torch.addcmul(batch, out, out).dtype,
+            "cat": torch.cat([out, out]).dtype,
+            "told": out.softmax(-1, dtype=torch.float64).dtype,
+        }
+
+    assert found == {
+        "linear": torch.bfloat16,
+        "matmul": torch.bfloat16,
+        "softmax": torch.float32,
+        "sum": torch.float32,
+        "exp": torch.float32,
+        "mse_loss": torch.float32,
+        "add": torch.bfloat16,
+        "addcmul": torch.float32,
+        "cat": torch.bfloat16,
+        "told": torch.float64,
+    }
+    assert layer(batch).dtype == torch.float32
+
+
+def check_convolutions_and_attention_are_cast() -> None:
+    image, sequence = torch.randn(1, 2, 4, 4), torch.randn(1, 3, 4)
+    with torch.autocast("tpu", dtype=torch.bfloat16):
+        convolved = nn.Conv2d(2, 2, 3, device="tpu")(image.to("tpu"))
+        query = sequence.to("tpu")
+        attended = functional.scaled_dot_product_attention(query, query, query)
+
+    assert convolved.dtype == attended.dtype == torch.bfloat16
+
+
+def check_gradients_have_the_parameters_type() -> None:
+    layer = nn.Linear(4, 4, device="tpu")
+    with torch.autocast("tpu", dtype=torch.bfloat16):
+        total = layer(torch.randn(2, 4, device="tpu")).float().square().sum()
+    total.backward()
+
+    assert layer.weight.grad is not None
+    assert layer.weight.grad.dtype == torch.float32
+
+
+def check_other_devices_are_not_cast() -> None:
+    host, there = nn.Linear(2, 2), nn.Linear(2, 2, device="tpu")
+    batch = torch.ones(1, 2)
+    with torch.autocast("tpu", dtype=torch.bfloat16):
+        assert host(batch).dtype == torch.float32
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert there(batch.to("tpu")).dtype == torch.float32
+
+
+def check_a_scaler_skips_a_step_that_overflows() -> None:
+    layer = nn.Linear(2, 1, device="tpu")
+    optimiser = torch.optim.SGD(layer.parameters(), lr=1.0)
+    scaler = torch.amp.GradScaler("tpu", init_scale=4.0)
+    before = layer.weight.detach().clone()
+
+    for factor, is_taken in ((float("inf"), False), (1.0, True)):
+        optimiser.zero_grad()
+        scaler.scale(layer(torch.ones(1, 2, device="tpu")).sum() * factor).backward()
+        scaler.step(optimiser)
+        scaler.update()
+        assert torch.equal(layer.weight, before) is not is_taken
+    assert scaler.get_scale() == 2
+    assert torch.allclose(before - 1, layer.weight)

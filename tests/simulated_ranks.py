@@ -1,0 +1,154 @@
+"""Simulated ranks for tests, started by torchrun as ``ranktable simulate`` does."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import ranktable
+from ranktable.cluster.generate import make_table
+from ranktable.simulate.run import Finding, Run, findings, start_run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+SCRIPTS = Path(__file__).parent / "simulated"
+PACKAGE = Path(ranktable.__file__).parent
+TIMEOUT_S = 120
+_LAUNCHED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "RANK_TABLE_FILE", "CHIP_MAP")
+_SAID = re.compile(r"\[\d")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """What a run left behind.
+
+    Attributes:
+        statuses: Exit status of torchrun, on each node.
+        out: What the ranks printed.
+        err: What they, and torchrun, had to say.
+        findings: What they reported.
+        time_s: How long it took.
+    """
+
+    statuses: list[int]
+    out: str
+    err: str
+    findings: list[Finding]
+    time_s: float
+
+    @property
+    def said(self) -> list[object]:
+        """What each line of JSON says, by the rank it begins with."""
+        lines = sorted(line for line in self.out.splitlines() if _SAID.match(line))
+        return [json.loads(line) for line in lines]
+
+    @property
+    def warnings(self) -> list[str]:
+        """The messages of the warnings that were reported."""
+        return [found.message for found in self.findings if found.severity == "warning"]
+
+    @property
+    def errors(self) -> list[str]:
+        """The messages of the errors that were reported."""
+        return [found.message for found in self.findings if found.severity == "error"]
+
+
+def environment(folder: Path, run: Run, table: Path | None) -> dict[str, str]:
+    """Return the environment of a simulated rank."""
+    clean = {key: value for key, value in os.environ.items() if key not in _LAUNCHED}
+    path = [PACKAGE / "simulate" / "path" / run.vendor, PACKAGE.parent]
+    return {
+        **clean,
+        **start_run(folder, run),
+        **({} if table is None else {"RANK_TABLE_FILE": str(table)}),
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": ":".join(map(str, path)),
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+    }
+
+
+def write_table(folder: Path, chips: Sequence[Sequence[int]]) -> Path:
+    """Write the table of these chips, a list a node."""
+    path = folder / "table.json"
+    ranktable.dump(make_table(chips), path)
+    return path
+
+
+def simulate(
+    folder: Path,
+    script: Path,
+    run: Run,
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    table: Path | None = None,
+) -> Ended:
+    """Run a script on every chip of a run, one torchrun a node.
+
+    Args:
+        folder: An empty folder.
+        script: The script.
+        run: The run.
+        arguments: Of the script.
+        env: More variables.
+        table: The rank table, if it is not that of the run.
+    """
+    everything = {
+        **environment(folder, run, table or write_table(folder, run.chips)),
+        **(env or {}),
+    }
+    port = free_port()
+    begin = time.monotonic()
+    agents = [
+        subprocess.Popen(  # noqa: S603 - torch's own launcher
+            [*_torchrun(run, node, port), script, *arguments],
+            env=everything,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for node in range(len(run.chips))
+    ]
+    said = [_finish(agent) for agent in agents]
+    return Ended(
+        statuses=[agent.returncode for agent in agents],
+        out="".join(out for out, _ in said),
+        err="".join(err for _, err in said),
+        findings=findings(folder),
+        time_s=time.monotonic() - begin,
+    )
+
+
+def _torchrun(run: Run, node: int, port: int) -> list[str]:
+    command = [sys.executable, "-m", "torch.distributed.run"]
+    command += ["--nproc-per-node", str(len(run.chips[node]))]
+    if len(run.chips) == 1:
+        return [*command, "--standalone"]
+    nodes = ["--nnodes", str(len(run.chips)), "--node-rank", str(node)]
+    return [*command, *nodes, "--master-addr", "127.0.0.1", f"--master-port={port}"]
+
+
+def _finish(agent: subprocess.Popen[str]) -> tuple[str, str]:
+    try:
+        return agent.communicate(timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        agent.send_signal(signal.SIGTERM)  # it ends its ranks, too
+        out, err = agent.communicate(timeout=TIMEOUT_S)
+        raise AssertionError(f"the ranks did not end in time: {out}{err}") from None
+
+
+def free_port() -> int:
+    """Return a port of this machine that nobody has."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

@@ -1,0 +1,660 @@
+"""``ranktable simulate`` as an installed command: options, processes, what is left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.generate import make_table
+from ranktable.schema.topology import SOPHGO_8
+from ranktable.schema.writing import dump
+from ranktable.simulate.boxes import make_boxes, ring_warning
+from ranktable.simulate.fault_spec import parse_fault
+from ranktable.simulate.plan import make_run
+from ranktable.simulate.rank_environment import rank_environment
+from ranktable.simulate.real_package import (
+    RealPackage,
+    find_real_package,
+    private_path,
+)
+from ranktable.simulate.run import VARIABLE, Fault
+from tests.test_imports import modules_after
+from tests.test_sccl_backend import google, make_package, sophgo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tests.conftest import Outcome
+
+TIMEOUT_S = 100
+TWICE = """{"version":"1.0","node_list":[{"device_list":[
+  {"device_id":"3","rank":"0","world_rank":"0"},
+  {"device_id":"3","rank":"1","world_rank":"1"}]}]}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("nojoin:0", Fault(kind="nojoin", rank=0)),
+        ("late:3=2.5", Fault(kind="late", rank=3, delay_s=2.5)),
+        ("hang:2", Fault(kind="hang", rank=2)),
+        ("hang:2@12", Fault(kind="hang", rank=2, collective=12)),
+        ("die:1@1", Fault(kind="die", rank=1)),
+        ("map:3", Fault(kind="map", rank=3)),
+        ("shape:3@2", Fault(kind="shape", rank=3, collective=2)),
+    ],
+)
+def test_fault_is_read_as_it_is_spelt(text: str, fault: Fault) -> None:
+    assert parse_fault(text, 4) == fault
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "position"),
+    [
+        ("", "this names no fault", 0),
+        ("Hang:1", "there is no fault 'Hang'", 0),
+        ("hang", "it names no rank", 4),
+        ("hang:", "it names no rank", 5),
+        ("hang:x", "this is not a rank", 5),
+        ("hang:-1", "this is not a rank", 5),
+        ("hang:02", "this is not a rank", 5),
+        ("hang: 2", "this is not a rank", 5),
+        ("hang:4", "rank 4 is not among the 4 ranks of the job", 5),
+        ("hang:1@0", "collectives count 1, 2, 3 and so on", 7),
+        ("hang:1@", "collectives count 1, 2, 3 and so on", 7),
+        ("hang:1@2x", "collectives count 1, 2, 3 and so on", 7),
+        ("hang:1=2", "only @ and the number of a collective follow", 6),
+        ("late:1", "it does not say how late", 6),
+        ("late:1@2", "it does not say how late", 6),
+        ("late:1=", "this is not a number of seconds", 7),
+        ("late:1=1e3", "this is not a number of seconds", 7),
+        ("late:1=0", "seconds are above 0 and at most 86400", 7),
+        ("late:1=86401", "seconds are above 0 and at most 86400", 7),
+        ("map:1@2", "map takes a rank and nothing else", 5),
+        ("nojoin:1 ", "nojoin takes a rank and nothing else", 8),
+    ],
+)
+def test_malformed_fault_is_shown_where_it_is(
+    text: str, reason: str, position: int
+) -> None:
+    with pytest.raises(ArgumentError) as raised:
+        parse_fault(text, 4)
+
+    assert (raised.value.reason, raised.value.position) == (reason, position)
+
+
+@pytest.mark.parametrize("nproc", [1, 2, 4, 6, 8])
+def test_boxes_are_in_ring_order(nproc: int) -> None:
+    table = make_boxes(nproc, 2, vendor="sophgo")
+
+    assert len(table.local_chip_map(0)) == nproc
+    assert SOPHGO_8.broken_links(table.local_chip_map(0)) == []
+    assert table.local_chip_map(1) == table.local_chip_map(0)
+    assert ring_warning(nproc) is None
+
+
+@pytest.mark.parametrize("nproc", [3, 5, 7, 9])
+def test_boxes_without_a_ring_are_in_plain_order_and_say_so(nproc: int) -> None:
+    assert make_boxes(nproc, 1, vendor="sophgo").chip_map == list(range(nproc))
+    assert f"no {nproc} chips of the published box" in str(ring_warning(nproc))
+
+
+def test_nodes_of_a_run_are_in_the_order_of_their_ranks() -> None:
+    table = make_table([[3, 1], [0, 2]])
+    turned = type(table)(nodes=table.nodes[::-1])
+
+    assert make_run(turned).chips == ((3, 1), (0, 2))
+
+
+@pytest.mark.parametrize(
+    ("make", "owner"), [(google, "Google's"), (sophgo, "SOPHGO's")]
+)
+def test_real_package_is_found_and_not_imported(
+    make: object, owner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if make is google:
+        google(tmp_path)
+    else:
+        sophgo(tmp_path, is_new=True)
+    monkeypatch.syspath_prepend(tmp_path)
+    folder = str(tmp_path / "torch_tpu")
+
+    assert find_real_package("sophgo") == RealPackage(
+        name="torch_tpu", owner=owner, folder=folder
+    )
+    assert "torch_tpu" not in sys.modules
+
+
+def test_simulated_package_is_not_taken_for_a_real_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(private_path("sophgo"))
+    alone = find_real_package("sophgo")
+    sophgo(tmp_path, is_new=True)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.syspath_prepend(private_path("sophgo"))
+    behind = find_real_package("sophgo")
+
+    assert alone is None
+    assert behind is not None
+    assert behind.folder == str(tmp_path / "torch_tpu")
+
+
+def test_folder_without_a_module_is_no_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torch_tpu" / "notes").mkdir(parents=True)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert find_real_package("sophgo") is None
+
+
+def test_environment_of_ranks_has_nothing_of_an_outer_job() -> None:
+    outer = {
+        "SLURM_PROCID": "3",
+        "RANK": "3",
+        "MASTER_ADDR": "n1",
+        "PET_NNODES": "2",
+        "TORCHELASTIC_RUN_ID": "x",
+        "SLURM_JOB_ID": "77",
+        "PYTHONPATH": "/mine",
+        "OMP_NUM_THREADS": "4",
+    }
+    made = rank_environment(
+        outer, vendor="sophgo", table="/t.json", of_run={VARIABLE: "/run"}
+    )
+
+    assert made == {
+        "SLURM_JOB_ID": "77",
+        "PYTHONPATH": f"{private_path('sophgo')}:/mine",
+        "OMP_NUM_THREADS": "4",
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+        "GLOO_SOCKET_IFNAME": "lo",
+        "RANK_TABLE_FILE": "/t.json",
+        VARIABLE: "/run",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["--nproc", "0", "s.py"], 2, "0 is no number of chips"),
+        (["--nproc", "-3", "s.py"], 2, "-3 is no number of chips"),
+        (["--nodes", "0", "s.py"], 2, "0 is no number of nodes"),
+        (["--nproc", "1025", "s.py"], 2, "1025 ranks are too many"),
+        (["--nproc", "600", "--nodes", "2", "s.py"], 2, "1200 ranks are too many"),
+        (["--nproc", "x", "s.py"], 2, "--nproc"),
+        (["--nprocs", "2", "s.py"], 2, "No such option: --nprocs"),
+        (["--rank-table", "no.json", "s.py"], 2, "RT001"),
+        (["--rank-table", "-", "s.py"], 2, "name a file"),
+        (["--rank-table", "t.json", "--nproc", "2", "s.py"], 2, "leave out --nproc"),
+        (["--rank-table", "twice.json", "s.py"], 1, "RT207"),
+        (["--rank-table", "t.json", "--fault", "hang:2", "s.py"], 2, "rank 2 is not"),
+        (["--nproc", "2", "--fault", "hang:1@0", "s.py"], 2, "  hang:1@0\n         ^"),
+        (["--timeout", "0", "s.py"], 2, "0 is no time"),
+        (["--timeout", "nan", "s.py"], 2, "nan is no time"),
+        (["--profile", "code", "s.py"], 2, "--profile"),
+        (["--vendor", "ascend", "--profile", "doc", "s.py"], 2, "--vendor sophgo"),
+        (["--vendor", "ascend", "--strict-vendor", "s.py"], 2, "--vendor sophgo"),
+        (["--once", "--nodes", "2", "s.py"], 2, "--once is for one node"),
+        (["--once"], 2, "--once is for a SCRIPT"),
+        (["--format", "json", "s.py"], 2, "--format is for the all_reduce"),
+        (["missing.py"], 2, "there is no script 'missing.py'"),
+        ([""], 2, "there is no script ''"),
+        (["."], 2, "there is no script '.'"),
+        (["-m", "no_such_module.part"], 2, "there is no module 'no_such_module.part'"),
+        (["own/s.py"], 2, "own/torch_tpu, which is beside it"),
+    ],
+)
+def test_what_cannot_be_started_is_said_before_anything_starts(
+    arguments: list[str],
+    status: int,
+    said: str,
+    run: Callable[..., Outcome],
+    tmp_path: Path,
+) -> None:
+    make_package(
+        tmp_path, {"s.py": "", "own/s.py": "", "own/torch_tpu/__init__.py": ""}
+    )
+    dump(make_table([[3, 1]]), tmp_path / "t.json")
+    (tmp_path / "twice.json").write_text(TWICE)
+    done = run("ranktable", "simulate", *arguments)
+
+    assert (done.status, done.out) == (status, "")
+    assert said in done.err
+    assert "simulating" not in done.err
+
+
+@pytest.mark.parametrize("make", [google, sophgo])
+def test_real_package_stops_it(
+    make: object, run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    if make is google:
+        google(tmp_path / "site")
+    else:
+        sophgo(tmp_path / "site", is_new=True)
+    (tmp_path / "s.py").touch()
+    done = run(
+        "ranktable", "simulate", "s.py", env={"PYTHONPATH": str(tmp_path / "site")}
+    )
+    owner = "Google's" if make is google else "SOPHGO's"
+
+    assert done.status == 2
+    assert f"{owner} torch_tpu is installed here" in done.err
+    assert "--force" in done.err
+
+
+def test_launcher_needs_no_torch() -> None:
+    modules = modules_after(
+        "import ranktable.cli.simulate, ranktable.simulate.add_up, "
+        "ranktable.simulate.chips, ranktable.simulate.in_process, "
+        "ranktable.report.contributions"
+    )
+
+    assert "ranktable.simulate.launch" in modules
+    assert not modules & {"torch", "numpy"}
+
+
+# From here on processes are started.
+
+RANKS = """
+import json, os, sys
+names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "GROUP_RANK")
+text = json.dumps([[int(os.environ[n]) for n in names], sys.argv[1:], sys.stdin.read()])
+sys.stdout.write(text + "\\n")
+"""
+
+
+def simulate(
+    folder: Path, *arguments: str, **env: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the command in a folder that is also its folder for temporary files."""
+    return subprocess.run(  # noqa: S603 - our own command
+        command(*arguments),
+        env=environment(folder, **env),
+        cwd=folder,
+        input="typed",
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+def command(*arguments: str) -> list[str]:
+    return [str(Path(sys.executable).parent / "ranktable"), "simulate", *arguments]
+
+
+def environment(folder: Path, **more: str) -> dict[str, str]:
+    temporary = folder / "tmp"
+    temporary.mkdir(exist_ok=True)
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return {**kept, "OMP_NUM_THREADS": "1", "TMPDIR": str(temporary), **more}
+
+
+def left_in(folder: Path) -> list[str]:
+    """Return the files that are left, and the processes with this TMPDIR."""
+    temporary = folder / "tmp"
+    mark = f"TMPDIR={temporary}\0".encode()
+    found = [path.name for path in temporary.iterdir()]
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it may have ended
+            if mark in (place / "environ").read_bytes():
+                found.append((place / "cmdline").read_text())
+    return found
+
+
+def write(folder: Path, name: str, text: str) -> str:
+    (folder / name).write_text(text)
+    return name
+
+
+@pytest.mark.torch
+def test_options_of_the_script_reach_it_untouched(tmp_path: Path) -> None:
+    write(tmp_path, "s.py", RANKS)
+    own = ["--lr", "0.1", "--nproc", "9", "-m", "--", "--help", ""]
+    done = simulate(tmp_path, "--nproc", "2", "s.py", *own)
+    ranks = [json.loads(line) for line in sorted(done.stdout.splitlines())]
+
+    assert done.returncode == 0, done.stderr
+    assert ranks == [[[0, 2, 0, 0], own, ""], [[1, 2, 1, 0], own, ""]]
+    assert done.stderr == (
+        "ranktable: simulating 2 tpu chips of 1 node on the CPUs of this machine\n"
+    )
+    assert left_in(tmp_path) == []
+
+
+@pytest.mark.torch
+def test_every_node_has_a_torchrun_of_its_own(tmp_path: Path) -> None:
+    write(tmp_path, "s.py", RANKS)
+    done = simulate(tmp_path, "--nodes", "2", "--nproc", "1", "s.py")
+    ranks = [json.loads(line)[0] for line in sorted(done.stdout.splitlines())]
+
+    assert done.returncode == 0, done.stderr
+    assert ranks == [[0, 2, 0, 0], [1, 2, 0, 1]]
+    assert "warning: SCCL connects the chips of one machine" in done.stderr
+    assert left_in(tmp_path) == []
+
+
+@pytest.mark.torch
+def test_module_is_started_by_its_name(tmp_path: Path) -> None:
+    make_package(tmp_path, {"pack/__init__.py": "", "pack/job.py": RANKS})
+    done = simulate(tmp_path, "--nproc", "1", "-m", "pack.job", "--x")
+
+    assert json.loads(done.stdout) == [[0, 1, 0, 0], ["--x"], ""], done.stderr
+
+
+@pytest.mark.torch
+def test_table_comes_from_the_option_then_from_the_variable(tmp_path: Path) -> None:
+    write(tmp_path, "s.py", "import ranktable; print(ranktable.read_rank_table())")
+    dump(make_table([[5]]), tmp_path / "five.json")
+    dump(make_table([[6]]), tmp_path / "six.json")
+    six = {"RANK_TABLE_FILE": "six.json"}
+    given = simulate(tmp_path, "--rank-table", "five.json", "--once", "s.py", **six)
+    exported = simulate(tmp_path, "--once", "s.py", **six)
+    made = simulate(tmp_path, "--nproc", "2", "--once", "s.py", **six)
+
+    assert [given.stdout, exported.stdout, made.stdout] == [
+        "[5]\n",
+        "[6]\n",
+        "[0, 1]\n",
+    ]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("end", "said", "shape"),
+    [
+        ("sys.exit(7)", "ended with exit status 7", ["--nproc", "2"]),
+        ("os.kill(os.getpid(), 9)", "was ended by SIGKILL", ["--nproc", "2"]),
+        ("sys.exit(7)", "ended with exit status 7", ["--nproc", "1", "--nodes", "2"]),
+    ],
+)
+def test_rank_that_fails_ends_the_others_and_is_named(
+    end: str, said: str, shape: list[str], tmp_path: Path
+) -> None:
+    wait = "import os, sys, time\nif os.environ['RANK'] == '0': time.sleep(600)\n"
+    write(tmp_path, "s.py", wait + end)
+    done = simulate(tmp_path, *shape, "s.py")
+
+    assert done.returncode == 1
+    assert done.stderr.endswith(f"error: rank 1 {said}\n")
+    assert "Traceback" not in done.stderr
+    assert left_in(tmp_path) == []
+
+
+STUBBORN = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"],
+                 start_new_session=True)
+open(os.path.join(os.environ["TMPDIR"], os.environ["RANK"]), "w").close()
+if "--stay" in sys.argv:
+    time.sleep(600)
+"""
+
+
+@pytest.mark.torch
+def test_process_that_a_script_leaves_behind_is_ended(tmp_path: Path) -> None:
+    write(tmp_path, "s.py", STUBBORN)
+    done = simulate(tmp_path, "--nproc", "1", "s.py")
+
+    assert done.returncode == 0, done.stderr
+    assert left_in(tmp_path) == ["0"]
+
+
+def started(folder: Path, arguments: Sequence[str]) -> subprocess.Popen[str]:
+    """Start stubborn ranks, and return when all of them run."""
+    write(folder, "s.py", STUBBORN)
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        command(*arguments, "s.py", "--stay"),
+        env=environment(folder),
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    end = time.monotonic() + TIMEOUT_S
+    while not all((folder / "tmp" / rank).exists() for rank in "01"):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return process
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("signum", "shape"),
+    [
+        (signal.SIGINT, ["--nproc", "2"]),
+        (signal.SIGTERM, ["--nproc", "1", "--nodes", "2"]),
+        (signal.SIGHUP, ["--nproc", "2"]),
+    ],
+)
+def test_signal_ends_everything_within_seconds(
+    signum: signal.Signals, shape: list[str], tmp_path: Path
+) -> None:
+    process = started(tmp_path, shape)
+    begin = time.monotonic()
+    process.send_signal(signum)
+    process.communicate(timeout=TIMEOUT_S)
+    took_s = time.monotonic() - begin
+
+    assert process.returncode == 128 + signum
+    assert sorted(left_in(tmp_path)) == ["0", "1"]
+    assert took_s < 8
+
+
+@pytest.mark.torch
+def test_ranks_end_when_the_launcher_is_killed(tmp_path: Path) -> None:
+    write(tmp_path, "s.py", "import time; print('up', flush=True); time.sleep(600)")
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        command("--nproc", "1", "s.py"),
+        env=environment(tmp_path),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    process.kill()
+    process.communicate()
+    end = time.monotonic() + 20
+    while len(left_in(tmp_path)) > 1 and time.monotonic() < end:
+        time.sleep(0.1)
+    left = left_in(tmp_path)
+
+    # A process that is killed cannot remove its folder.
+    assert [name.startswith("ranktable-simulate-") for name in left] == [True]
+
+
+# What the ranks do on simulated chips.
+
+ADD_UP = """
+import os, sys
+import torch
+import torch.distributed as dist
+import torch_tpu
+
+assert torch_tpu.__simulated__ is True
+rank = int(os.environ["RANK"])
+chip_map = torch_tpu.tpu.read_rank_table()
+torch_tpu.tpu.set_device(chip_map[rank])
+options = torch_tpu.ProcessGroupSCCLOptions()
+options.chip_map = chip_map
+dist.init_process_group("sccl", pg_options=options)
+tensor = torch.ones(2).to(f"tpu:{chip_map[rank]}")
+dist.all_reduce(tensor)
+dist.all_reduce(tensor)
+sys.stdout.write(f"{rank} {tensor.device} {tensor.tolist()}\\n")
+"""
+
+
+@pytest.mark.torch
+def test_without_a_script_a_table_shows_what_each_rank_has_got(tmp_path: Path) -> None:
+    dump(make_table([[6, 2], [3]]), tmp_path / "t.json")
+    done = simulate(tmp_path, "--rank-table", "t.json")
+    rows = [line.split("  ") for line in done.stdout.splitlines()]
+    cells = [[cell.strip() for cell in row if cell] for row in rows]
+
+    assert done.returncode == 0, done.stderr
+    assert cells[0] == ["rank", "node", "chip", "result", "time"]
+    assert [row[:4] for row in cells[1:]] == [
+        ["0", "0", "6", "[3., 3., 3., 3.]"],
+        ["1", "0", "2", "[3., 3., 3., 3.]"],
+        ["2", "1", "3", "[3., 3., 3., 3.]"],
+    ]
+    assert all(row[4].endswith(" ms") for row in cells[1:])
+    assert left_in(tmp_path) == []
+
+
+@pytest.mark.torch
+def test_json_has_the_same_and_the_findings(tmp_path: Path) -> None:
+    options = ["--nproc", "2", "--format", "json"]
+    good = json.loads(simulate(tmp_path, *options).stdout)
+    done = simulate(tmp_path, *options, "--fault", "die:1")
+    bad = json.loads(done.stdout)
+
+    times = [rank.pop("time_s") for rank in good["ranks"]]
+    assert all(0 < time_s < TIMEOUT_S for time_s in times)
+    assert good == {
+        "ok": True,
+        "world_size": 2,
+        "num_nodes": 1,
+        "ranks": [
+            {"rank": 0, "node_rank": 0, "device_id": 0, "result": [2.0] * 4},
+            {"rank": 1, "node_rank": 0, "device_id": 1, "result": [2.0] * 4},
+        ],
+        "findings": [],
+    }
+    assert (done.returncode, bad["ok"], bad["ranks"]) == (1, False, [])
+    assert [found["rank"] for found in bad["findings"]] == [1]
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("nojoin:1", "rank 1 did not join .* within 4 s"),
+        ("late:1=60", "rank 1 did not join .* within 4 s"),
+        ("hang:1", "rank 1 did not come to all_reduce .*, within 4 s"),
+        ("hang:1@2", "rank 1 did not come to all_reduce .*, within 4 s"),
+        ("die:1@2", "rank 1 ended"),
+        ("map:1", "the chip maps differ: rank 0 holds .*, rank 1 holds"),
+        ("shape:1@2", "in collective 2 .* rank 1 calls .* of 3 float32"),
+    ],
+)
+def test_fault_ends_the_run_with_a_sentence_that_names_the_rank(
+    fault: str, said: str, tmp_path: Path
+) -> None:
+    write(tmp_path, "s.py", ADD_UP)
+    begin = time.monotonic()
+    done = simulate(
+        tmp_path, "--nproc", "2", "--timeout", "4", "--fault", fault, "s.py"
+    )
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+
+    assert done.returncode == 1
+    assert re.search(said, errors[0]), done.stderr
+    assert time.monotonic() - begin < 90
+    assert left_in(tmp_path) == []
+
+
+@pytest.mark.torch
+def test_rank_that_comes_in_time_is_waited_for(tmp_path: Path) -> None:
+    write(tmp_path, "s.py", ADD_UP)
+    done = simulate(tmp_path, "--nproc", "2", "--fault", "late:1=1", "s.py")
+
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [
+        "0 tpu:0 [4.0, 4.0]",
+        "1 tpu:1 [4.0, 4.0]",
+    ]
+
+
+@pytest.mark.torch
+def test_error_fails_the_run_even_if_the_script_catches_it(tmp_path: Path) -> None:
+    caught = "".join(f"    {line}\n" for line in ADD_UP.splitlines())
+    write(tmp_path, "s.py", f"try:\n{caught}except RuntimeError:\n    pass\n")
+    done = simulate(tmp_path, "--nproc", "2", "--fault", "shape:0", "s.py")
+
+    assert done.returncode == 1
+    assert "error: in collective 1" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.torch
+def test_script_that_starts_its_ranks_itself_is_started_once(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "s.py",
+        """
+import os, sys
+import torch, torch_tpu
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+def work(rank, chip_map, store):
+    torch_tpu.tpu.set_device(chip_map[rank])
+    options = torch_tpu.ProcessGroupSCCLOptions()
+    options.chip_map = chip_map
+    dist.init_process_group("sccl", init_method=store, rank=rank, world_size=2,
+                            pg_options=options)
+    tensor = torch.ones(1).to(f"tpu:{chip_map[rank]}")
+    dist.all_reduce(tensor)
+    sys.stdout.write(f"{rank} {tensor.device} {tensor.tolist()}\\n")
+
+if __name__ == "__main__":
+    assert "RANK" not in os.environ
+    mp.spawn(work, ([3, 1], f"file://{os.getcwd()}/store"), nprocs=2)
+""",
+    )
+    dump(make_table([[3, 1]]), tmp_path / "t.json")
+    done = simulate(tmp_path, "--rank-table", "t.json", "--once", "s.py")
+
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["0 tpu:3 [2.0]", "1 tpu:1 [2.0]"]
+    assert left_in(tmp_path) == []
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("make", [google, sophgo])
+def test_forced_run_does_not_touch_the_real_package(
+    make: object, tmp_path: Path
+) -> None:
+    if make is google:
+        google(tmp_path / "site")
+    else:
+        sophgo(tmp_path / "site", is_new=True)
+    write(tmp_path, "s.py", ADD_UP)
+    site = str(tmp_path / "site")
+    done = simulate(tmp_path, "--nproc", "2", "--force", "s.py", PYTHONPATH=site)
+
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.torch
+def test_nothing_of_it_can_be_imported_elsewhere(tmp_path: Path) -> None:
+    code = "import importlib.util as u, torch; print(u.find_spec('torch_tpu'))"
+    done = subprocess.run(  # noqa: S603 - this interpreter
+        [sys.executable, "-c", code],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout == "None\n"

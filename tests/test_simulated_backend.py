@@ -1,0 +1,244 @@
+"""The simulated SCCL: groups of real processes, started by torchrun."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ranktable.simulate.run import Fault, Finding, Run
+from tests.simulated_ranks import (
+    SCRIPTS,
+    TIMEOUT_S,
+    environment,
+    free_port,
+    simulate,
+    write_table,
+)
+
+if TYPE_CHECKING:
+    from tests.simulated_ranks import Ended
+
+pytestmark = pytest.mark.torch
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "all_reduce.py"
+RING = (3, 1, 0, 2)
+STEPS = SCRIPTS / "sccl_steps.py"
+GROUP = "the default group"
+STEP, WIDER = (f"all_reduce of {count} float32 (SUM)" for count in (4, 5))
+MAPS = "the chip maps differ: rank 2 holds [0, 1, 3], ranks 0 and 1 hold [3, 1, 0]"
+SHAPES = f"in collective 2 of {GROUP} rank 1 calls {WIDER}, ranks 0 and 2 call {STEP}"
+SHORT_S = 4.0
+"""Time after which a rank is missed; all the others start within it of each other."""
+
+
+def succeeded(ended: Ended) -> Ended:
+    assert set(ended.statuses) == {0}, ended.err + ended.out
+    assert "terminate called" not in ended.err
+    return ended
+
+
+def test_collectives_and_refusals_are_those_of_the_vendors_code(
+    tmp_path: Path,
+) -> None:
+    run = Run(chips=(RING[:3],))
+    ended = succeeded(simulate(tmp_path, SCRIPTS / "sccl_collectives.py", run))
+
+    def expected(rank: int) -> dict[str, str]:
+        ours = f"SimulationError: rank {rank} gives"
+        return {
+            "avg": "RuntimeError: Cannot use ReduceOp.AVG with SCCL",
+            "band": "RuntimeError: Cannot use ReduceOp.BAND with SCCL",
+            "reduce bxor": "RuntimeError: Cannot use ReduceOp.BXOR with SCCL",
+            "float64": "RuntimeError: Invalid scalar type",
+            "int16": "RuntimeError: Invalid scalar type",
+            "cpu": "RuntimeError: "
+            "ProcessGroupSCCL::allreduce: unsupported device type cpu",
+            "cpu broadcast": "RuntimeError: "
+            "ProcessGroupSCCL::broadcast: unsupported device typecpu",
+            "reduce_scatter": "RuntimeError: "
+            "ProcessGroupSCCL does not support reduce_scatter",
+            "reduce_scatter_tensor": "RuntimeError: "
+            "Backend SCCL does not support _reduce_scatter_base",
+            "all_to_all": "RuntimeError: Backend SCCL does not support alltoall",
+            "recv from any": "RuntimeError: "
+            "Backend SCCL does not support recvAnysource",
+            "monitored_barrier": "ValueError: "
+            "monitored_barrier is only implemented for GLOO backend.",
+            "list length": "RuntimeError: ProcessGroupSCCL::allgather: invalid output "
+            "tensor list at index 0 (expected length 3, got 1)",
+            "not contiguous": f"{ours} all_reduce a tensor that is not contiguous; "
+            "SCCL takes its memory as if it were, so the values would be others; pass "
+            "tensor.contiguous()",
+            "short output": f"{ours} all_gather_into_tensor an output of 1 elements, "
+            "but SCCL writes 6, wherever they end",
+            "uneven parts": f"{ours} all_to_all_single parts of [2, 0, 1] elements; "
+            "SCCL ignores this and makes all parts equal",
+        }
+
+    assert ended.said == [[rank, "sccl", expected(rank)] for rank in range(3)]
+
+
+def test_what_stands_on_collectives_works_as_on_the_cpu(tmp_path: Path) -> None:
+    run = Run(chips=((3, 1),))
+    ended = succeeded(simulate(tmp_path, SCRIPTS / "sccl_libraries.py", run))
+
+    assert ended.said == [[0, "done"], [1, "done"]]
+    assert ended.findings == []
+
+
+def test_script_may_start_its_ranks_itself(tmp_path: Path) -> None:
+    run = Run(chips=((3, 1),))
+    done = subprocess.run(  # noqa: S603 - this interpreter
+        [sys.executable, SCRIPTS / "sccl_spawned.py", str(free_port())],
+        env=environment(tmp_path, run, write_table(tmp_path, run.chips)),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert sorted(map(json.loads, done.stdout.splitlines())) == [
+        [0, 3, [2.0, 2.0]],
+        [1, 1, [2.0, 2.0]],
+    ]
+
+
+def test_mistakes_that_real_chips_do_not_tell_are_told_by_rank(
+    tmp_path: Path,
+) -> None:
+    run = Run(chips=((3, 1, 0),), timeout_s=30)
+    ended = succeeded(simulate(tmp_path, SCRIPTS / "sccl_mistakes.py", run))
+
+    ours = {
+        "maps differ": "the chip maps differ: rank 1 holds [0, 1, 3], ranks 0 and 2 "
+        "hold [3, 1, 0]",
+        "shared chip": "ranks 1 and 2 are to use the same chip, 1 of node 0",
+        "absent chip": "rank 2 is to use chip 9, which node 0 does not have; it has 3, "
+        "1, 0",
+        "other chip selected": "rank 2 has selected chip 1, but the chip map gives it "
+        "chip 0",
+        "other size": "in collective 1 of the default group rank 2 calls all_reduce of "
+        "5 float32 (SUM), ranks 0 and 1 call all_reduce of 4 float32 (SUM)",
+        "other operation": "in collective 2 of the default group rank 0 calls barrier, "
+        "ranks 1 and 2 call all_reduce of 4 float32 (SUM)",
+        "other root": "in collective 3 of the default group rank 0 calls broadcast of "
+        "4 float32 from rank 0, ranks 1 and 2 call broadcast of 4 float32 from rank 1",
+        "gone": "rank 2 had left before barrier, collective 5 of the default group",
+    }
+    of_members = {
+        "sub-group": "the group of ranks 1 and 2 has the chip map [3, 1], so SCCL "
+        "would use other chips than theirs, which are [1, 0]; give new_group() options "
+        "with this map",
+    }
+    of_pair = {
+        "other tensor": "rank 0 sends 5 float32 to rank 1, which receives 4 float32"
+    }
+    of_rank_2 = (
+        "rank 2 gives all_reduce a tensor on chip 3, but the chip map of the group "
+        "gives it chip 0"
+    )
+    vendors = {
+        "short map": "RuntimeError: chip map size must be same with the nranks\n"
+    }
+
+    def told(sentences: dict[str, str]) -> dict[str, str]:
+        errors = {name: f"SimulationError: {text}" for name, text in sentences.items()}
+        return {**errors, **vendors}
+
+    assert ended.said == [
+        [0, told({**ours, **of_pair})],
+        [1, told({**ours, **of_pair, **of_members})],
+    ]
+    several = {**ours, **of_pair, **of_members}
+    assert set(ended.errors) == {*several.values(), of_rank_2}
+    no_ring = (
+        "the chips 3, 1, 0 of node 0 are in no order of a ring, which SCCL needs: on "
+        "the published box there is no link between 0 and 3"
+    )
+    assert ended.warnings == [no_ring]
+
+
+def test_strict_run_has_the_vendors_defects_and_its_manuals_limits(
+    tmp_path: Path,
+) -> None:
+    run = Run(chips=((3, 1, 0),), is_strict=True, profile="doc")
+    ended = succeeded(simulate(tmp_path, SCRIPTS / "sccl_strict.py", run))
+
+    no_options = (
+        "TypeError: (): incompatible function arguments. The following argument types "
+        "are supported:"
+    )
+    told = {
+        "no options": no_options,
+        "no options, sub-group": no_options,
+        "send": "RuntimeError: Backend SCCL does not support send",
+        "recv": "RuntimeError: Backend SCCL does not support recv",
+        "functional": "RuntimeError: "
+        "Backend SCCL does not support allgather_into_tensor_coalesced",
+    }
+    assert ended.said == [[rank, told] for rank in range(3)]
+    assert ended.errors == []
+    assert "the group of ranks 1 and 2 has the chip map [3, 1]" in str(ended.findings)
+
+
+def faulty(folder: Path, *faults: Fault, num_ranks: int = 3) -> Ended:
+    run = Run(chips=(RING[:num_ranks],), timeout_s=SHORT_S, faults=faults)
+    ended = simulate(folder, STEPS, run)
+    assert "terminate called" not in ended.err
+    return ended
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        (
+            Fault(kind="nojoin", rank=1),
+            f"rank 1 did not join {GROUP} within 4 s",
+        ),
+        (
+            Fault(kind="hang", rank=0, collective=2),
+            f"rank 0 did not come to {STEP}, collective 2 of {GROUP}, within 4 s",
+        ),
+        (
+            Fault(kind="die", rank=1, collective=3),
+            f"rank 1 ended before {STEP}, collective 3 of {GROUP}",
+        ),
+        (
+            Fault(kind="map", rank=2),
+            MAPS,
+        ),
+        (
+            Fault(kind="shape", rank=1, collective=2),
+            SHAPES,
+        ),
+    ],
+    ids=lambda value: value.kind if isinstance(value, Fault) else None,
+)
+def test_fault_ends_the_run_with_one_sentence_that_names_the_rank(
+    fault: Fault, sentence: str, tmp_path: Path
+) -> None:
+    needs_majority = fault.kind in ("map", "shape")
+    ended = faulty(tmp_path, fault, num_ranks=3 if needs_majority else 2)
+
+    assert ended.statuses == [1]
+    assert ended.out == ""
+    errors = [found for found in ended.findings if found.severity == "error"]
+    assert errors == [Finding(severity="error", rank=fault.rank, message=sentence)]
+    assert f"SimulationError: {sentence}" in ended.err
+
+
+def test_group_of_ranktable_itself_waits_for_a_late_rank(tmp_path: Path) -> None:
+    late = Fault(kind="late", rank=1, delay_s=1.5)
+    ended = succeeded(simulate(tmp_path, EXAMPLE, Run(chips=((3, 1),), faults=(late,))))
+
+    assert sorted(ended.out.splitlines()) == [
+        "rank 0: chip 3: [2., 2., 2., 2.]",
+        "rank 1: chip 1: [2., 2., 2., 2.]",
+    ]
+    assert ended.findings == []

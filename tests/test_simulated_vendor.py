@@ -1,0 +1,272 @@
+"""The vendors' modules in a simulated run: scripts as vendors and users write them."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import textwrap
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ranktable.schema.readers.torch_tpu import TorchTpu
+from ranktable.simulate.run import Run
+from tests.conftest import CORPUS
+from tests.simulated_ranks import (
+    PACKAGE,
+    SCRIPTS,
+    TIMEOUT_S,
+    environment,
+    simulate,
+    write_table,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.torch
+
+SEED = CORPUS / "seed_000_all_reduce.py"
+BOX = (0, 2, 6, 7, 3, 1, 5, 4)
+
+
+def python(folder: Path, run: Run, table: Path | None, *arguments: str) -> str:
+    """Return what a script prints that torchrun has not started."""
+    done = subprocess.run(  # noqa: S603 - this interpreter
+        [sys.executable, *arguments],
+        env=environment(folder, run, table),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "chips", [((3, 1, 0, 2, 7, 6, 5, 4),), ((3, 1), (0, 2))], ids=["8", "2 x 2"]
+)
+def test_script_of_the_manual_adds_up_on_every_rank(
+    chips: tuple[tuple[int, ...], ...], tmp_path: Path
+) -> None:
+    ended = simulate(tmp_path, SEED, Run(chips=chips))
+    num_ranks = sum(map(len, chips))
+    total = ", ".join([f"{num_ranks}."] * 4)
+
+    assert set(ended.statuses) == {0}, ended.err
+    # Python writes the end of a line by itself, so that lines may share one.
+    assert sorted(re.findall(r"rank: \d+, results: tensor\(.*?\)", ended.out)) == [
+        f"rank: {rank}, results: tensor([{total}])" for rank in range(num_ranks)
+    ]
+    assert ended.errors == []
+
+
+def test_manuals_other_way_takes_the_local_rank(tmp_path: Path) -> None:
+    ended = simulate(tmp_path, SCRIPTS / "sccl_set_chip_map.py", Run(chips=((1, 0),)))
+
+    assert set(ended.statuses) == {0}, ended.err
+    assert ended.said == [[0, "tpu:0", [2.0, 2.0]], [1, "tpu:1", [2.0, 2.0]]]
+
+
+def chip_maps(folder: Path, *, is_strict: bool) -> dict[str, object]:
+    """Return what comes of tables and ``CHIP_MAP`` on node 1 of two."""
+    run = Run(chips=(BOX, BOX), is_strict=is_strict)
+    own = write_table(folder, [[0, 1, 2, 3], [7, 6, 5, 4]])
+    vendors = folder / "vendors.json"
+    vendors.write_text(own.read_text().replace("world_rank", "unknown"))
+    out = python(
+        folder, run, own, str(SCRIPTS / "chip_maps.py"), str(own), str(vendors)
+    )
+    outcomes: dict[str, object] = json.loads(out.splitlines()[-1])
+    return outcomes
+
+
+EITHER_WAY = {
+    "valid": True,
+    "set 1": [[0, 1], "0,1"],
+    "set 2": [[0, 1], "0,1"],
+    "set 3": "RuntimeError:  TPUGetC2CRing failed! Error Code : #1",
+    "set 4": [[0, 1, 3, 2], "0,1,3,2"],
+    "set 8": [[0, 2, 6, 7, 3, 1, 5, 4], "0,2,6,7,3,1,5,4"],
+    "set ring": [[7, 6, 2, 3], "7,6,2,3"],
+    "set no ring": [[0, 1, 3, 2], "0,1,3,2"],
+    "set short": "ValueError: Size mismatch: got 2, expected 4",
+    "set long": [[4, 5, 1], "4,5,1"],
+    "set both": [[2, 6], "2,6"],
+    "select 1": 4,
+    "select 2": 0,
+    "select -1": "ValueError: Invalid local_rank_idx: -1",
+    "select 5": "IndexError: list index out of range",
+    "select None": "TypeError: '>=' not supported between instances of 'NoneType' and "
+    "'int'",
+    "select without a map": 6,
+    "device name": "tpu:4",
+    "device number": "tpu:4",
+    "device other": "cpu:1",
+    "device without a map": "tpu:1",
+}
+TABLE = [0, 1, 2, 3, 7, 6, 5, 4]
+REPAIRED = {
+    "not set": False,
+    "missing": False,
+    "read own": TABLE,
+    "read vendor": TABLE,
+    "read without RANK": TABLE,
+    "set table": [TABLE, "7,6,5,4"],
+    "select tpu:1": 4,
+    "select tpu:6": 6,
+    "device beyond": "IndexError: list index out of range",
+    "device pair": "tpu:1",
+    "device cpu": "cpu:0",
+}
+DEFECTS = {
+    "not set": "AssertionError: RANK_TABLE_FILE not set\n",
+    "missing": "AssertionError: File not exist\n",
+    "read own": [7, 6, 5, 4],
+    "read vendor": "KeyError: 'world_rank'",
+    "read without RANK": "TypeError: int() argument must be a string, a bytes-like "
+    "object or a real number, not 'NoneType'",
+    "set table": "TypeError: str expected, not list",
+    "select tpu:1": "TypeError: '>=' not supported between instances of 'str' and "
+    "'int'",
+    "select tpu:6": "TypeError: '>=' not supported between instances of "
+    "'torch.device' and 'int'",
+    "device beyond": "tpu:5",
+    "device pair": "tpu:4",
+    "device cpu": "cpu:5",
+}
+
+
+@pytest.mark.parametrize(
+    ("is_strict", "rest"), [(False, REPAIRED), (True, DEFECTS)], ids=["", "strict"]
+)
+def test_tables_and_chip_maps_are_as_the_vendor_has_them(
+    rest: dict[str, object], tmp_path: Path, *, is_strict: bool
+) -> None:
+    assert chip_maps(tmp_path, is_strict=is_strict) == {**EITHER_WAY, **rest}
+
+
+READ = """
+import json, os, sys
+import torch_tpu
+for path in sys.argv[1:]:
+    os.environ.update(RANK="0", RANK_TABLE_FILE=path)
+    try:
+        answer = str(torch_tpu.tpu.read_rank_table())
+    except Exception as error:
+        name = type(error).__name__
+        answer = f"{name}: {error}" if str(error) else name
+    sys.stdout.write(json.dumps(answer) + "\\n")
+"""
+
+
+def test_strict_reader_does_with_any_table_what_our_account_of_it_says(
+    tmp_path: Path,
+) -> None:
+    run = Run(chips=(BOX,), is_strict=True)
+    tables = sorted((CORPUS / "sccl").rglob("*.json"))
+    out = python(tmp_path, run, None, "-c", READ, *map(str, tables))
+    found = [json.loads(line) for line in out.splitlines() if line.startswith('"')]
+    expected = [TorchTpu().outcomes(table.read_bytes(), [0])[0] for table in tables]
+
+    # The account goes on to what the manual's script takes from the list.
+    assert found == [text.partition("; chip_map[0]")[0] for text in expected]
+
+
+def test_hccl_launch_finds_device_backend_and_collectives(tmp_path: Path) -> None:
+    run = Run(vendor="ascend", chips=((0, 1),))
+    ended = simulate(tmp_path, SCRIPTS / "hccl_launch.py", run)
+
+    told = {
+        "shared chip": "SimulationError: ranks 0 and 1 are to use the same chip, 0 of "
+        "node 0",
+        "uint8": "RuntimeError: HCCL AllReduce: Unsupported data type "
+        "at::kByte/at::kBool",
+        "operator": "NotImplementedError: torch_npu.npu_fusion_attention is an "
+        "operator of its own, and this chip is simulated: there is none",
+    }
+    assert set(ended.statuses) == {0}, ended.err
+    assert ended.said == [[rank, "hccl", told] for rank in range(2)]
+
+
+NONE = "does, and this chip is simulated: there is none"
+INTERFACE = """
+    import json, sys, warnings
+    import torch, torch_tpu
+    assert torch_tpu.__simulated__ is True
+    assert torch.tpu is torch_tpu.tpu
+    assert torch_tpu.arch == "sg2260"
+    tpu = torch.tpu
+    tpu.set_device(3)
+    tensor = torch.ones(2).tpu()
+    with tpu.device(1):
+        other = torch.ones(2, device="tpu")
+    tpu.synchronize(); tpu.current_stream().synchronize(); tpu.empty_cache()
+    tpu.manual_seed(1)
+    matrix = [[0] * 8 for _ in range(8)]
+    tpu.get_topology(matrix)
+    options = torch_tpu.ProcessGroupSCCLOptions()
+    options.chip_map.append(1)
+    errors = []
+    for call in (
+        lambda: tpu.set_device(9),
+        lambda: tpu.TPUGraph(),
+        lambda: setattr(options, "chip_map", ["1"]),
+        lambda: tpu.get_device_properties(9),
+    ):
+        try:
+            call()
+        except Exception as error:
+            errors.append(f"{type(error).__name__}: {error}")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert tpu.utilization() == 0
+    print(json.dumps([
+        tpu.device_count(), tpu.is_available(), str(tensor.device), str(other.device),
+        tpu.current_device(), tpu.get_device_name(), tpu.can_device_access_peer(0, 4),
+        tpu.can_device_access_peer(4, 6),
+        [chip for chip in range(8) if matrix[0][chip] >= 0],
+        options.chip_map, errors, str(caught[0].message),
+    ]))
+"""
+
+
+def test_rest_of_the_interface_answers_or_says_why_not(tmp_path: Path) -> None:
+    code = textwrap.dedent(INTERFACE)
+    out = python(tmp_path, Run(chips=(BOX,)), None, "-c", code)
+
+    assert json.loads(out) == [
+        *(8, True, "tpu:3", "tpu:1", 3, "SG2260", True, False, [1, 2, 4], []),
+        [
+            "RuntimeError: tpu:9 does not exist; there are tpu:0, 2, 6, 7, 3, 1, 5, 4",
+            f"NotImplementedError: torch_tpu.tpu.TPUGraph records what a chip {NONE}",
+            "TypeError: chip_map must be a list of int, not ['1']",
+            "AssertionError: Invalid device id",
+        ],
+        "TPU not support utilization api now.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("vendor", "package"), [("sophgo", "torch_tpu"), ("ascend", "torch_npu")]
+)
+def test_package_cannot_be_imported_outside_of_a_run(
+    vendor: str, package: str, tmp_path: Path
+) -> None:
+    env = environment(tmp_path, Run(chips=((0,),)), None)
+    env.pop("RANKTABLE_SIMULATE")
+    env["PYTHONPATH"] += f":{PACKAGE / 'simulate' / 'path' / vendor}"
+    done = subprocess.run(  # noqa: S603 - this interpreter
+        [sys.executable, "-c", f"import {package}"],
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert "NotSimulatedError: simulated chips exist only in a run of" in done.stderr
