@@ -1,0 +1,229 @@
+"""What ``ranktable convert`` reads, and what its options make of it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import typer
+
+from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
+from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME, named_file
+from ranktable.cli.findings import Form
+from ranktable.cli.output import style
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.descriptions.forms import FORMS, form_of, forms_like
+from ranktable.cluster.descriptions.reading import read_description, read_text
+from ranktable.cluster.descriptions.table import (
+    describe_table,
+    with_chips,
+    with_hosts,
+)
+from ranktable.schema.check import Options, check_bytes, sound_table
+from ranktable.schema.diagnostic import RankTableError
+from ranktable.schema.files import (
+    DEFAULT_MAX_SIZE_BYTES,
+    UnreadableError,
+    read_file,
+    read_stream,
+)
+from ranktable.schema.formats.format import Format
+from ranktable.schema.formats.recognise import FORMATS
+from ranktable.schema.wording import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ranktable.cluster.descriptions.description import Description
+    from ranktable.cluster.descriptions.form import Form as Kind
+    from ranktable.cluster.descriptions.reading import Reading
+    from ranktable.cluster.descriptions.source import Source
+    from ranktable.schema.check import Report
+    from ranktable.schema.model import RankTable
+
+TABLE = "sccl"
+"""Stands for the format of rank tables that is written by default."""
+
+_JSON = ("{", "[")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """What was read.
+
+    Attributes:
+        kind: What the file is.
+        description: The hosts that it describes.
+        table: The rank table, None if the file is none.
+    """
+
+    kind: Kind | Format
+    description: Description
+    table: RankTable | None = None
+
+
+def kind_of(option: str, name: str) -> Kind | Format:
+    """Return what a name on the command line stands for.
+
+    Raises:
+        CommandError: There is nothing of this name.
+    """
+    for format_ in FORMATS:
+        if name in (format_.name, TABLE):
+            return format_
+    try:
+        return form_of(name)
+    except ArgumentError as error:
+        raise CommandError(f"{option}: {error}") from None
+
+
+def read(file: str | None, from_name: str | None, form: Form) -> Read:
+    """Return what a file describes; findings are shown in a form.
+
+    Raises:
+        CommandError: It cannot be read, has defects, or may be several things.
+    """
+    kind = None if from_name is None else kind_of("--from", from_name)
+    name, data = _bytes(named_file(file))
+    if kind is None:
+        kind = _recognised(name, data)
+    if isinstance(kind, Format):
+        is_known = from_name not in (None, TABLE)
+        options = Options(limit=5, format=kind if is_known else None)
+        table = _table(check_bytes(data, options, file=name))
+        return Read(kind=kind, description=describe_table(table), table=table)
+    reading = read_description(data, kind, file=name)
+    return Read(kind=kind, description=_sound(reading, form))
+
+
+def _bytes(file: str) -> tuple[str, bytes]:
+    is_stream = file == STANDARD_INPUT
+    try:
+        if is_stream:
+            stream = sys.stdin.buffer
+            return STANDARD_INPUT_NAME, read_stream(stream, DEFAULT_MAX_SIZE_BYTES)
+        return file, read_file(file, DEFAULT_MAX_SIZE_BYTES)
+    except UnreadableError as error:
+        name = STANDARD_INPUT_NAME if is_stream else file
+        message = f"{name}: {error.code} {error.message}"
+        raise CommandError(message, COULD_NOT_JUDGE) from None
+
+
+def _table(report: Report) -> RankTable:
+    try:
+        return sound_table(report)
+    except RankTableError as error:
+        message = f"the table is not sound\n{error}"
+        raise CommandError(message, DEFECTS_FOUND) from None
+
+
+def _recognised(name: str, data: bytes) -> Kind | Format:
+    """Return what a file is; of several that read it alike, the first."""
+    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+    forms = forms_like(text)
+    shown = printable(name)
+    if not forms:
+        if text.lstrip()[:1] in _JSON:
+            return FORMATS[0]
+        names = ", ".join(form.name for form in FORMS)
+        raise CommandError(
+            f"nothing tells what {shown} is; say it with --from NAME: {names}"
+        )
+    if len(forms) > 1 and not _read_alike(data, forms):
+        names = " or ".join(form.name for form in forms)
+        raise CommandError(f"{shown} may be {names}; say it with --from")
+    return forms[0]
+
+
+def _read_alike(data: bytes, forms: list[Kind]) -> bool:
+    """Whether several readers find the same hosts, slots and ranks."""
+    found = []
+    for form in forms:
+        description = read_description(data, form, file="").description
+        if description is None:
+            return False
+        found.append([(h.name, h.slots, h.ranks) for h in description.hosts])
+    return all(other == found[0] for other in found)
+
+
+def _sound(reading: Reading, form: Form) -> Description:
+    """Show what was found, and return the description if there is no error.
+
+    The output may be the description itself, so that findings go to standard error.
+    """
+    report = reading.report
+    if report.totals:
+        from ranktable.report.renderers import RENDERERS  # noqa: PLC0415 - rare
+        from ranktable.report.style import Style  # noqa: PLC0415
+
+        look = style()
+        look = Style(look.is_coloured and sys.stderr.isatty(), look.width)
+        sys.stderr.writelines(dict(RENDERERS)[form.value]([report], look))
+    if reading.description is None:
+        if form not in (Form.FULL, Form.CONCISE):  # for programs, with nothing after it
+            raise typer.Exit(DEFECTS_FOUND)
+        raise CommandError(f"{report.file} cannot be converted", DEFECTS_FOUND)
+    return reading.description
+
+
+def filtered(
+    source: Read, include: str | None, exclude: str | None, form: Form
+) -> Description:
+    """Return the hosts that DeepSpeed's filters choose.
+
+    Raises:
+        CommandError: A filter is wrong, or the file is no host file of DeepSpeed.
+    """
+    if not (include or exclude):
+        return source.description
+    if source.kind.name != "deepspeed-hostfile":
+        raise CommandError("--include and --exclude are for deepspeed-hostfile")
+    if include and exclude:
+        raise CommandError("--include and --exclude exclude each other")
+    from ranktable.cluster.descriptions import deepspeed_filter  # noqa: PLC0415 - rare
+
+    choose: Callable[[Source, Description], Description | None] = (
+        deepspeed_filter.include if include else deepspeed_filter.exclude
+    )
+    reading = read_text(
+        include or exclude or "",
+        lambda text: choose(text, source.description),
+        file="--include" if include else "--exclude",
+        name="filter",
+    )
+    return _sound(reading, form)
+
+
+def with_options(
+    description: Description,
+    hosts: str | None,
+    device_id: str | None,
+    chips_per_node: int | None,
+) -> Description:
+    """Return the description with the hosts and chips that options give.
+
+    Raises:
+        CommandError: An option is malformed, or does not fit the description.
+    """
+    from ranktable.cluster.device_list import parse_device_list  # noqa: PLC0415
+    from ranktable.cluster.hosts import expand_hosts  # noqa: PLC0415
+
+    if device_id is not None and chips_per_node is not None:
+        raise CommandError("--device-id and --chips-per-node do not go together")
+    option = "--hosts"
+    try:
+        if hosts is not None:
+            description = with_hosts(description, expand_hosts(hosts))
+        option = "--chips-per-node"
+        if chips_per_node is not None:
+            one = range(chips_per_node)
+            return with_chips(description, [one] * len(description.hosts))
+        option = "--device-id"
+        if device_id is not None:
+            nodes = parse_device_list(device_id)
+            chips = [[chip.device_id for chip in node] for node in nodes]
+            return with_chips(description, chips)
+    except ArgumentError as error:
+        raise CommandError(f"{option}: {error}") from None
+    return description

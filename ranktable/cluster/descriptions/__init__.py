@@ -1,0 +1,1 @@
+"""Descriptions of clusters that launchers and schedulers read: one file a kind."""

@@ -1,0 +1,137 @@
+"""Fields of a configuration or a manifest, by their paths, with the defects named."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.yaml_reading import YamlDocument, parse_yaml
+from ranktable.schema.finding import Finding, Spot
+from ranktable.schema.rules import descriptions as rules
+from ranktable.schema.syntax import find_too_deep, parse
+from ranktable.schema.wording import quoted
+
+if TYPE_CHECKING:
+    from ranktable.cluster.descriptions.source import Source
+    from ranktable.schema.finding import Path
+
+# YAML's flow style begins with a brace too; its keys have no quotation marks.
+_JSON = re.compile(r"\s*\{\s*(?:\"|\}\s*\Z)")
+_NO_NUMBER = "write a whole number, without quotation marks"
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """One document and the source that it is from."""
+
+    source: Source
+    document: YamlDocument | object
+
+    @property
+    def data(self) -> object:
+        """The plain data."""
+        document = self.document
+        return document.data if isinstance(document, YamlDocument) else document
+
+    def spot(self, *path: str | int, of_key: bool = False) -> Spot:
+        """Return the place of a value, or of its key."""
+        if isinstance(self.document, YamlDocument):
+            return self.document.spot(*path, of_key=of_key)
+        while path and self.get(*path) is None:
+            path = path[:-1]
+        return Spot(path, "key" if of_key and path else "value")
+
+    def get(self, *path: str | int) -> object:
+        """Return a value, None if there is none."""
+        value = self.data
+        for step in path:
+            if isinstance(value, dict) and isinstance(step, str):
+                value = value.get(step)
+            elif isinstance(value, list) and isinstance(step, int):
+                value = value[step] if step < len(value) else None
+            else:
+                return None
+        return value
+
+    def say(self, message: str, *path: str | int, hint: str | None = None) -> None:
+        """Say that a field is missing or wrong."""
+        self.source.say(rules.WRONG_FIELD, self.spot(*path), message, hint=hint)
+
+    def integer(
+        self, *path: str | int, least: int = 0, default: int | None = None
+    ) -> int | None:
+        """Return a whole number, the default if it is absent."""
+        value = self.get(*path)
+        name = dotted(path)
+        if value is None:
+            if default is None:
+                self.say(f"{name} is missing", *path)
+            return default
+        if type(value) is not int:
+            message = f"{name} is {quoted(value)}, not a number"
+            self.say(message, *path, hint=_NO_NUMBER)
+            return None
+        if value < least:
+            self.say(f"{name} is {value}; it is at least {least}", *path)
+            return None
+        return value
+
+    def text(self, *path: str | int, default: str | None = None) -> str | None:
+        """Return a text, the default if it is absent."""
+        value = self.get(*path)
+        if value is None:
+            if default is None:
+                self.say(f"{dotted(path)} is missing", *path)
+            return default
+        if not isinstance(value, str):
+            self.say(f"{dotted(path)} is {quoted(value)}, not text", *path)
+            return None
+        return value
+
+    def fixed(self, wanted: object, *path: str | int, why: str) -> None:
+        """Say if a field is not what it has to be."""
+        value = self.get(*path)
+        if value != wanted or type(value) is not type(wanted):
+            found = "missing" if value is None else quoted(value)
+            hint = f"write {path[-1]}: {wanted}"
+            self.say(f"{dotted(path)} is {found}; {why}", *path, hint=hint)
+
+
+def dotted(path: Path) -> str:
+    """Return a path as people write it: ``spec.template.spec.subdomain``."""
+    return ".".join(str(step) for step in path)
+
+
+def documents_in(source: Source) -> list[Fields]:
+    """Return the documents of a YAML or JSON text that hold mappings."""
+    found: list[Fields] = []
+    if _JSON.match(source.text):
+        parsed = _parsed(source)
+        if isinstance(parsed, Finding):
+            source.add((parsed,))
+            return []
+        source.add(parsed[1])
+        found = [Fields(source, parsed[0])]
+    else:
+        documents, findings = parse_yaml(source.text, source.quota)
+        source.add(findings)
+        found = [Fields(source, document) for document in documents]
+    if not source.is_sound:
+        return []
+    found = [fields for fields in found if fields.data is not None]
+    for fields in found:
+        if not isinstance(fields.data, dict):
+            fields.say("the document is not a mapping of names to values")
+    return [fields for fields in found if isinstance(fields.data, dict)]
+
+
+def _parsed(source: Source) -> tuple[object, list[Finding]] | Finding:
+    """Return the data of a JSON text, or the reason why there is none."""
+    try:
+        return parse(source.text, source.quota)
+    except RecursionError:
+        finding = find_too_deep(source.text)
+        if finding is None:
+            raise  # it is the caller who is deep
+        return finding

@@ -1,0 +1,140 @@
+"""Machine files of MPICH's Hydra and of Intel MPI: ``node01:8``.
+
+Source: pmodels/mpich, src/pm/hydra/lib/utils/args.c; tried with MPICH 4.0.2.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.descriptions.expressing import (
+    names_of,
+    refuse_interleaved,
+    sizes_of,
+)
+from ranktable.cluster.descriptions.form import Form
+from ranktable.cluster.descriptions.roster import Roster
+from ranktable.cluster.descriptions.source import words_of
+from ranktable.schema.address import is_address
+from ranktable.schema.rules import descriptions as rules
+from ranktable.schema.wording import quoted
+
+if TYPE_CHECKING:
+    from ranktable.cluster.descriptions.description import Description
+    from ranktable.cluster.descriptions.form import Settings
+    from ranktable.cluster.descriptions.source import Source, Word
+
+TITLE = "an MPICH machine file"
+_KEYS = ("binding", "user")
+_EXAMPLE = "a line is a host, its number of processes and keys: node01:8 user=alice"
+_TWICE = (
+    "MPICH starts a second group of processes there, whose local ranks begin at 0 again"
+)
+_LINE = re.compile(r"^[ \t]*[A-Za-z0-9_.-]+:[0-9]+(?:[ \t#].*)?$", re.MULTILINE)
+
+
+def read(source: Source) -> Description | None:
+    """Return the hosts of a machine file; a host without a number has one process."""
+    roster = Roster(source)
+    last = ""
+    for line in source.lines():
+        words = _words(source, line)
+        if words:
+            last = _read_line(source, words, roster, last)
+    return roster.description()
+
+
+def _words(source: Source, line: Word) -> list[Word]:
+    """Return the words before a comment."""
+    before, mark, _ = line.text.partition("#")
+    words = words_of(line.part(0, len(before)))
+    if mark and words:
+        source.say(
+            rules.NOT_EVERYWHERE,
+            line.part(len(before), len(before) + 1),
+            "MPICH 4.0 reads a comment here; its later sources do only at the "
+            "beginning of a line",
+            hint="put the comment on a line of its own",
+        )
+    return words
+
+
+def _read_line(source: Source, words: list[Word], roster: Roster, last: str) -> str:
+    """Add the host of a line; return its name."""
+    before: set[str] = set()
+    for word in words[1:]:
+        _check_key(source, word, before)
+    if is_address(words[0].text) and ":" in words[0].text:
+        source.say(
+            rules.BAD_HOST,
+            words[0],
+            f"MPICH cuts {quoted(words[0].text)} at its first colon",
+            hint="an IPv6 address cannot be written here; give the host a name",
+        )
+        return ""
+    name, *counts = words[0].parts(":")
+    host = source.host(name)
+    slots = _slots(source, counts) if counts else 1
+    if host is None or slots is None:
+        return ""
+    entry = roster.entries.get(host)
+    if entry is not None and host == last:
+        entry.slots = (entry.slots or 0) + slots
+        roster.grow(name, slots)
+    else:
+        roster.add(name, slots, _TWICE)
+    return host
+
+
+def _slots(source: Source, counts: list[Word]) -> int | None:
+    for word in counts[1:]:
+        source.say(
+            rules.BAD_COUNT,
+            word,
+            f"{quoted(word.text)} stands after a second colon; MPICH ignores it",
+            hint=_EXAMPLE,
+        )
+    value = _atoi(counts[0].text)
+    lax = f"MPICH takes it as {value}"
+    return source.count(counts[0], "a number of processes", hint=_EXAMPLE, lax=lax)
+
+
+def _atoi(text: str) -> str:
+    """Return what MPICH makes of a number: the digits it begins with, else 0."""
+    match = re.match(r"-?[0-9]{1,9}", text)
+    return "1" if not text else match[0] if match else "0"
+
+
+def _check_key(source: Source, word: Word, before: set[str]) -> None:
+    key, _, value = word.text.partition("=")
+    if key not in _KEYS or not value:
+        message = f"{quoted(word.text)} is not one of binding=... and user=..."
+        source.say(rules.BAD_LINE, word, message, hint=_EXAMPLE)
+    elif key in before:
+        source.say(rules.BAD_LINE, word, f"{key} is given twice in this line")
+    before.add(key)
+
+
+def write(description: Description, _settings: Settings) -> str:
+    """Return the machine file of a description."""
+    refuse_interleaved(description, TITLE)
+    names = names_of(description, TITLE)
+    for name in names:
+        if ":" in name:
+            raise ArgumentError(
+                f"{TITLE} cannot name the host {name}: it is cut at its first colon",
+                hint="name the hosts: --hosts LIST",
+            )
+    pairs = zip(names, sizes_of(description), strict=True)
+    return "".join(f"{name}:{size}\n" for name, size in pairs)
+
+
+MPICH_MACHINEFILE = Form(
+    name="mpich-machinefile",
+    title=TITLE,
+    read=read,
+    write=write,
+    is_known_by=lambda text: _LINE.search(text) is not None,
+)

@@ -1,0 +1,111 @@
+"""Paddle's list of endpoints, one a rank: ``10.0.0.1:6070,10.0.0.1:6071``.
+
+The host of an endpoint tells its node; ports need not follow each other.
+
+Source: PaddlePaddle/Paddle, python/paddle/distributed/launch/controllers/collective.py
+and ``PADDLE_TRAINER_ENDPOINTS``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.descriptions.description import MAX_SLOTS
+from ranktable.cluster.descriptions.endpoint import (
+    MAX_PORT,
+    endpoint,
+    endpoint_parts,
+    port_number,
+)
+from ranktable.cluster.descriptions.expressing import (
+    hosts_of_ranks,
+    names_of,
+    sizes_of,
+)
+from ranktable.cluster.descriptions.form import Form
+from ranktable.cluster.descriptions.placing import Placing
+from ranktable.cluster.descriptions.source import Word
+from ranktable.schema.rules import clusters
+from ranktable.schema.rules import descriptions as rules
+from ranktable.schema.wording import quoted
+
+if TYPE_CHECKING:
+    from ranktable.cluster.descriptions.description import Description
+    from ranktable.cluster.descriptions.form import Settings
+    from ranktable.cluster.descriptions.source import Source
+
+TITLE = "a list of Paddle's endpoints"
+DEFAULT_PORT = 6070
+"""Paddle's own first port."""
+
+_VARIABLE = re.compile(r"\s*(?:(?:export\s+)?PADDLE_TRAINER_ENDPOINTS=)?")
+_KNOWN = re.compile(
+    r"\s*(?:(?:export\s+)?PADDLE_TRAINER_ENDPOINTS=|[^\s,]+:[0-9]+,[^\s,]+:[0-9])"
+)
+
+
+def read(source: Source) -> Description | None:
+    """Return the hosts of a list of endpoints, with the ranks of each."""
+    start = _VARIABLE.match(source.text).end()  # type: ignore[union-attr]
+    end = len(source.text.rstrip())
+    placing = Placing(source)
+    if start < end:
+        listed = Word(source.text[start:end], start, end)
+        if listed.text[0] == listed.text[-1] and listed.text[0] in "'\"":
+            listed = listed.part(1, -1)
+        if listed.text.count(",") >= MAX_SLOTS:
+            source.too_many(listed, "processes")
+        else:
+            _read_items(source, listed, placing)
+    return placing.description()
+
+
+def _read_items(source: Source, listed: Word, placing: Placing) -> None:
+    first_use: dict[tuple[str, int], Word] = {}
+    for word in listed.parts(","):
+        parts = endpoint_parts(source, word)
+        if parts is None:
+            continue
+        host = source.host(parts[0])
+        if parts[1] is None:
+            message = f"{quoted(word.text)} has no port"
+            source.say(rules.BAD_COUNT, word, message, hint="write host:port")
+            continue
+        port = port_number(source, parts[1])
+        if host is None or port is None:
+            continue
+        if (host, port) in first_use:
+            source.say(
+                clusters.HOST_TWICE,
+                word,
+                f"the endpoint {quoted(word.text)} is given to two ranks",
+                first_use=first_use[host, port],
+            )
+        first_use[host, port] = word
+        placing.add(host, parts[0], len(placing.ranks), word)
+
+
+def write(description: Description, settings: Settings) -> str:
+    """Return the endpoint of every rank, the ports of a node one after the other."""
+    names = names_of(description, TITLE)
+    first = settings.port or DEFAULT_PORT
+    if first + max(sizes_of(description)) - 1 > MAX_PORT:
+        raise ArgumentError(f"the ports from {first} on go beyond {MAX_PORT}")
+    ports = [first] * len(names)
+    endpoints = []
+    for node in hosts_of_ranks(description):
+        endpoints.append(endpoint(names[node], ports[node]))
+        ports[node] += 1
+    return ",".join(endpoints) + "\n"
+
+
+PADDLE_ENDPOINTS = Form(
+    name="paddle-endpoints",
+    title=TITLE,
+    read=read,
+    write=write,
+    is_known_by=lambda text: _KNOWN.match(text) is not None,
+    settings=("port",),
+)

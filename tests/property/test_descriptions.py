@@ -1,0 +1,293 @@
+"""Laws of descriptions: what is written is read back, and any bytes end in findings."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.descriptions.command_line import commands_in
+from ranktable.cluster.descriptions.deepspeed_filter import include
+from ranktable.cluster.descriptions.description import Description, Host
+from ranktable.cluster.descriptions.form import Settings
+from ranktable.cluster.descriptions.forms import FORMS, form_of
+from ranktable.cluster.descriptions.reading import read_description, read_text
+from ranktable.cluster.descriptions.source import Source
+from ranktable.cluster.descriptions.table import describe_table, table_of
+from ranktable.cluster.yaml_reading import parse_yaml, read_yaml
+from ranktable.schema.model import Device, Node, RankTable
+from ranktable.schema.writing import dumps
+from tests.property.strategies import chip_lists
+
+if TYPE_CHECKING:
+    from ranktable.cluster.descriptions.form import Form
+
+# A letter first: a name of digits alone is a number to Open MPI.
+names = st.from_regex(r"[a-z][a-z0-9_-]{0,7}", fullmatch=True).filter(
+    lambda name: name not in ("rank", "slot", "slots", "cpu", "count", "port")
+)
+IMAGE = Settings(image="registry/image:tag")
+
+
+@st.composite
+def tables(draw: st.DrawFn, *, even: bool = False) -> RankTable:
+    """Draw a table whose nodes have hosts, its ranks in any order over the nodes."""
+    chips = draw(st.lists(chip_lists, min_size=1, max_size=5))
+    if even:
+        chips = [chips[0]] * len(chips)
+    hosts = draw(st.lists(names, unique=True, min_size=len(chips), max_size=len(chips)))
+    ranks = list(range(sum(map(len, chips))))
+    if not even and draw(st.booleans()):
+        ranks = draw(st.permutations(ranks))
+    nodes = []
+    for host, own in zip(hosts, chips, strict=True):
+        taken, ranks = sorted(ranks[: len(own)]), ranks[len(own) :]
+        pairs = zip(taken, own, strict=True)
+        devices = tuple(Device(rank=rank, device_id=chip) for rank, chip in pairs)
+        nodes.append(Node(devices=devices, host=host))
+    nodes.sort(key=lambda node: node.devices[0].rank)
+    return RankTable(nodes=tuple(nodes))
+
+
+def through(form: Form, table: RankTable, settings: Settings = IMAGE) -> Description:
+    """Return what is read after a table is written."""
+    description = describe_table(table)
+    taken = {name: getattr(settings, name) for name in form.settings}
+    text = form.write(description, Settings(**taken))
+    reading = read_description(text.encode(), form, file="x")
+    assert reading.report.diagnostics == ()
+    assert reading.description is not None
+    return reading.description
+
+
+@settings(deadline=None, max_examples=100)
+@given(tables())
+def test_rank_file_says_all_that_a_table_says(table: RankTable) -> None:
+    found = through(form_of("openmpi-rankfile"), table)
+
+    assert found == describe_table(table)
+    if is_consecutive(table):
+        assert table_of(found) == table
+        assert dumps(table_of(found)) == dumps(table)
+    else:
+        with pytest.raises(ArgumentError, match="one after the other"):
+            table_of(found)
+
+
+def is_consecutive(table: RankTable) -> bool:
+    """Whether the ranks of every node follow each other."""
+    return all(
+        [device.rank for device in node.devices]
+        == list(range(node.devices[0].rank, node.devices[-1].rank + 1))
+        for node in table.nodes
+    )
+
+
+@settings(deadline=None, max_examples=100)
+@given(tables(), st.sampled_from(["srun-hostfile", "paddle-endpoints"]))
+def test_lists_of_ranks_keep_host_and_order_of_every_rank(
+    table: RankTable, name: str
+) -> None:
+    found = through(form_of(name), table)
+
+    expected = describe_table(table)
+    assert [(h.name, h.ranks) for h in found.hosts] == [
+        (h.name, h.ranks) for h in expected.hosts
+    ]
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    tables(),
+    st.sampled_from(
+        ["openmpi-hostfile", "mpich-machinefile", "slurm-nodelist", "torchrun"]
+    ),
+)
+def test_lists_of_hosts_keep_names_and_sizes_or_refuse_the_order(
+    table: RankTable, name: str
+) -> None:
+    expected = [(node.host, len(node.devices)) for node in table.nodes]
+    in_order = [d.rank for node in table.nodes for d in node.devices]
+    if in_order != sorted(in_order):
+        with pytest.raises(ArgumentError, match="host by host"):
+            through(form_of(name), table)
+        return
+
+    found = through(form_of(name), table)
+
+    assert [(host.name, host.slots) for host in found.hosts] == expected
+
+
+@settings(deadline=None, max_examples=100)
+@given(tables(even=True))
+def test_host_file_and_filter_of_deepspeed_say_all(table: RankTable) -> None:
+    form = form_of("deepspeed-hostfile")
+    text = form.write(describe_table(table), Settings())
+    found = read_description(text.encode(), form, file="x").description
+    assert found is not None
+    if text.startswith("#"):
+        chosen = shlex.split(text.partition("\n")[0])[-1]
+        found = include(Source(chosen), found)
+
+    assert found is not None
+    assert table_of(found) == table
+
+
+@settings(deadline=None, max_examples=100)
+@given(tables(even=True), st.sampled_from(FORMS))
+def test_every_form_keeps_the_number_of_nodes_and_their_size(
+    table: RankTable, form: Form
+) -> None:
+    found = through(form, table)
+
+    sizes = [len(node.devices) for node in table.nodes]
+    if form.name == "deepspeed-hostfile":  # the file has the highest chip
+        sizes = [max(d.device_id for d in n.devices) + 1 for n in table.nodes]
+    assert [host.slots for host in found.hosts] == sizes
+
+
+PIECES = st.sampled_from(
+    [
+        *("n1", "n2", "node[1-3]", "10.0.0.1", "fd00::1", "+n1", "^n1", "u@n1"),
+        *("slots", "slot", "rank", "max_slots", "=", "=", "=8", " ", " ", "\n", "\n"),
+        *(
+            "0",
+            "1",
+            "8",
+            "8(x2)",
+            ":",
+            ":8",
+            ",",
+            "#",
+            "//",
+            "/*",
+            "*/",
+            '"',
+            "'",
+            "\r",
+        ),
+        *("torchrun", "--nnodes", "2", "2:4", "--node-rank", "$R", "--standalone"),
+        *("kind: Job\n", "spec:\n  ", "completions: 2\n", "- ", "&a", "*a", "!!int 1"),
+        *("num_machines: 2\n", "num_processes: 3\n", "{", "}", "[", "]", "\x00", "é"),
+        *("python -m paddle.distributed.launch", "--ips", "--devices", "99999999"),
+    ]
+)
+texts = st.lists(PIECES, max_size=25).map("".join)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.one_of(st.binary(max_size=60), texts.map(str.encode)), st.sampled_from(FORMS))
+@example(b"", form_of("openmpi-hostfile"))
+@example(b"\xff\xfe", form_of("torchrun"))
+def test_any_bytes_end_in_a_description_or_in_diagnostics(
+    data: bytes, form: Form
+) -> None:
+    reading = read_description(data, form, file="x")
+
+    report = reading.report
+    assert (reading.description is None) == (not report.ok)
+    assert report.ok or report.diagnostics
+    for diagnostic in report.diagnostics:
+        assert "\n" not in diagnostic.message
+        line, column = diagnostic.location.line, diagnostic.location.column
+        assert (line is None) == (column is None)
+        assert line is None or 1 <= line <= data.count(b"\n") + 1
+    if reading.description is not None:
+        check_description(reading.description)
+
+
+def check_description(description: Description) -> None:
+    """Assert what every description keeps."""
+    assert description.hosts
+    for host in description.hosts:
+        assert host.slots is None or host.slots > 0
+        assert host.device_ids is None or len(host.device_ids) == host.slots
+        assert host.ranks is None or len(host.ranks) == host.slots
+
+
+@settings(deadline=None, max_examples=100)
+@given(texts, st.sampled_from(["n1", "n1@n2", "n1:0,1", "n1:", "@", "n2:9", "n1:1,1"]))
+def test_any_filter_ends_in_a_description_or_in_diagnostics(
+    text: str, near: str
+) -> None:
+    hosts = (
+        Host(name="n1", slots=2, device_ids=(0, 1)),
+        Host(name="n2", slots=1, device_ids=(0,)),
+    )
+    for chosen in (text, near):
+        reading = read_text(
+            chosen,
+            lambda source: include(source, Description(hosts=hosts)),
+            file="--include",
+            name="filter",
+        )
+        assert (reading.description is None) == (not reading.report.ok)
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(min_value=-(10**6), max_value=10**6)
+    | st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=6)
+    | st.sampled_from(["no", "1:30", "0644", "~", "null", "1.5", "- a", "#", "<<"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text("abc:-#' é", max_size=4), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(json_values)
+def test_yaml_that_was_written_is_read_back(value: object) -> None:
+    text = yaml.safe_dump(value, allow_unicode=True)
+    documents, found = parse_yaml(text)
+
+    assert found == []
+    assert [document.data for document in documents] == [value]
+
+
+@settings(deadline=None, max_examples=150)
+@given(json_values)
+def test_every_value_of_yaml_has_its_place(value: object) -> None:
+    text = yaml.safe_dump({"it": value}, default_flow_style=False)
+    (document,), _ = parse_yaml(text)
+    for pointer, (start, end) in document.values.items():
+        assert 0 <= start <= end <= len(text)
+        inner = value_at(document.data, pointer)
+        if isinstance(inner, str) and inner.isalnum() and inner.isascii():
+            assert inner in text[start:end]
+
+
+def value_at(value: object, pointer: str) -> object:
+    for step in pointer.split("/")[1:]:
+        step = step.replace("~1", "/").replace("~0", "~")  # noqa: PLW2901 - unescaped
+        if isinstance(value, list):
+            value = value[int(step)]
+        elif isinstance(value, dict):
+            value = value[step]
+    return value
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.one_of(st.binary(max_size=60), texts.map(str.encode)))
+def test_any_bytes_are_yaml_or_diagnosed(data: bytes) -> None:
+    text, documents, found = read_yaml(data)
+
+    assert documents or found or not text.strip() or text.strip().startswith("#")
+    for finding in found:
+        assert finding.spot is None or finding.spot.span is not None
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.text("ab $\"'\\;&|#\n\t", max_size=5), min_size=1, max_size=4))
+def test_words_that_a_shell_would_quote_are_read_back(words: list[str]) -> None:
+    (command,) = commands_in(Source(shlex.join(["a", *words])))
+
+    assert [word.text for word in command.words] == ["a", *words]

@@ -1,0 +1,399 @@
+"""``ranktable convert`` as an installed command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import ranktable
+from ranktable.cli import main
+from ranktable.cli.convert import KINDS
+from ranktable.cluster import expand_hosts
+from ranktable.cluster.descriptions.forms import FORMS
+from ranktable.cluster.device_list import parse_device_list
+from ranktable.cluster.generate import make_table
+from tests.conftest import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Run = Callable[..., Outcome]
+
+HOSTS = b"n1 slots=2\nn2 slots=2\n"
+RANKS = b"rank 0=n1 slot=4\nrank 1=n1 slot=6\nrank 2=n2 slot=5\n"
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> Run:
+    """Run the command within this process: starting one for each case takes long."""
+
+    def run_command(*arguments: str, given: bytes = b"") -> Outcome:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", list(arguments))
+        monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(given)))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsysbinary.readouterr()
+        status = ended.value.code
+        assert isinstance(status, int)
+        return Outcome(status, out.decode(), err.decode())
+
+    return run_command
+
+
+def table(chips: str = "[[3,1],[0,1]]", hosts: str = "n[1-2]") -> bytes:
+    nodes = [[chip.device_id for chip in node] for node in parse_device_list(chips)]
+    return ranktable.dumps(make_table(nodes, hosts=expand_hosts(hosts) or None))
+
+
+def convert(run: Run, given: bytes, *options: str) -> Outcome:
+    return run("ranktable", "convert", "-", *options, given=given)
+
+
+def test_it_is_an_installed_command(tmp_path: Path) -> None:
+    (tmp_path / "table.json").write_bytes(table())
+    command = str(Path(sys.executable).parent / "ranktable")
+    done = subprocess.run(  # noqa: S603 - the project's own command
+        [command, "convert", "table.json", "--to", "mpich"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=True,
+    )
+
+    assert (done.stdout, done.stderr) == (b"n1:2\nn2:2\n", b"")
+
+
+def test_table_becomes_a_rank_file_and_the_same_table_again(run: Run) -> None:
+    before = table()
+    there = convert(run, before, "--to", "openmpi-rankfile")
+    back = convert(run, there.out.encode(), "--to", "sccl-1.0")
+
+    assert (there.status, there.err) == (0, "")
+    assert there.out.startswith("rank 0=n1 slot=3\n")
+    assert (back.status, back.err) == (0, "")
+    assert back.out.encode() == before
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+def test_every_kind_is_written_and_read_back(form: object, run: Run) -> None:
+    name, settings = form.name, form.settings  # type: ignore[attr-defined]
+    image = ("--image", "i") if "image" in settings else ()
+    there = convert(run, table("[[0,1],[0,1]]"), "--to", name, *image)
+    back = convert(run, there.out.encode(), "--from", name, "--to", "sccl-1.0")
+
+    assert (there.status, back.status) == (0, 0)
+    assert ranktable.loads(back.out).chip_map == [0, 1, 0, 1]
+
+
+def test_help_names_every_kind() -> None:
+    assert ["sccl-1.0", *(form.name for form in FORMS)] == KINDS.split(", ")
+
+
+def test_defect_is_shown_with_its_line_and_the_status_is_1(run: Run) -> None:
+    given = b"n1 slots=2\nn2 slots=x\n"
+    done = convert(run, given, "--from", "openmpi-hostfile", "--to", "sccl-1.0")
+
+    assert (done.status, done.out) == (1, "")
+    assert "error[RT132]" in done.err
+    assert "<stdin>:2:10" in done.err
+    assert done.err.endswith("ranktable: <stdin> cannot be converted\n")
+
+
+def test_warning_is_shown_beside_the_result(run: Run) -> None:
+    given = b"n1 slots=2 more words\n"
+    done = convert(run, given, "--from", "deepspeed", "--to", "mpich")
+
+    assert (done.status, done.out) == (0, "n1:2\n")
+    assert "warning[RT139]" in done.err
+    assert done.err.endswith("found 1 warning\n")
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl", "sarif"])
+def test_findings_have_forms_for_programs(form: str, run: Run) -> None:
+    options = ("--from", "mpich", "--to", "slurm", "--format", form)
+    done = convert(run, b"n1:x\n", *options)
+    found = json.loads(done.err.splitlines()[0] if form == "jsonl" else done.err)
+
+    assert (done.status, done.out) == (1, "")
+    assert "RT132" in json.dumps(found)
+
+
+def test_findings_have_a_concise_form(run: Run) -> None:
+    options = ("--from", "mpich", "--to", "slurm", "--format", "concise")
+    done = convert(run, b"n1:x\n", *options)
+
+    assert done.err.splitlines()[0] == (
+        '<stdin>:1:4: error[RT132] "x" is not a number of processes; '
+        "MPICH takes it as 0"
+    )
+
+
+def test_control_characters_do_not_reach_the_terminal(run: Run) -> None:
+    given = b"n\x1b[31m1 slots=2\n"
+    done = convert(run, given, "--from", "deepspeed-hostfile", "--to", "mpich")
+
+    assert done.status == 1
+    assert "\x1b" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--to", "nothing"], "there is no description"),
+        (["--to", "openmpi"], "may be openmpi-hostfile and openmpi-rankfile"),
+        (["--to", "mpich", "--from", "sccl-9"], "there is no description"),
+        (
+            ["--to", "mpich", "--image", "i"],
+            "--image says nothing to mpich-machinefile",
+        ),
+        (["--to", "sccl-1.0", "--port", "1"], "--port says nothing to sccl-1.0"),
+        (["--to", "mpich", "--include", "n1"], "are for deepspeed-hostfile"),
+        (["--to", "mpich", "--hosts", "n[1-3]"], "3 hosts for 2 nodes"),
+        (["--to", "mpich", "--hosts", "a,a"], "the host a is given twice"),
+        (["--to", "mpich", "--hosts", "a["], "this bracket is not closed"),
+        (
+            ["--to", "mpich", "--chips-per-node", "3"],
+            "has 2 slots and is given 3 chips",
+        ),
+        (["--to", "mpich", "--device-id", "[[0,1]]"], "chips are given for 1 node"),
+        (["--to", "mpich", "--device-id", "[[0,0]]"], "chip 0 is listed twice"),
+        (
+            ["--to", "mpich", "--device-id", "[[0]]", "--chips-per-node", "1"],
+            "do not go together",
+        ),
+        (["--to", "jobset"], "a container needs an image"),
+        (["--to", "accelerate", "--node", "2"], "--node 2 is not among the 2 nodes"),
+        ([], "--to"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_sentence(
+    options: list[str], reason: str, run: Run
+) -> None:
+    done = convert(run, table(), *options)
+
+    assert (done.status, done.out) == (2, "")
+    assert reason in done.err
+    assert done.err.count("ranktable: ") == 1
+
+
+def test_table_without_hosts_needs_names(run: Run) -> None:
+    given = table(hosts="")
+    refused = convert(run, given, "--to", "openmpi-hostfile")
+    named = convert(run, given, "--to", "openmpi-hostfile", "--hosts", "a,b")
+
+    assert refused.status == 2
+    assert refused.err.startswith("ranktable: node 0 has no host, and an Open MPI host")
+    assert named.out == "a slots=2\nb slots=2\n"
+
+
+def test_uneven_table_has_no_accelerate_configuration(run: Run) -> None:
+    done = convert(run, table("[[0..7],[0..3]]"), "--to", "accelerate")
+
+    assert done.status == 2
+    assert "node 0 (n1) has 8, node 1 (n2) has 4" in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "chips"),
+    [
+        ([], [0, 1, 0, 1]),
+        (["--device-id", "[[4,5],[7,6]]"], [4, 5, 7, 6]),
+        (["--chips-per-node", "2"], [0, 1, 0, 1]),
+    ],
+)
+def test_host_file_becomes_a_table(
+    options: list[str], chips: list[int], run: Run
+) -> None:
+    done = convert(
+        run, HOSTS, "--from", "openmpi-hostfile", "--to", "sccl-1.0", *options
+    )
+
+    found = ranktable.loads(done.out)
+    assert found.chip_map == chips
+    assert [node.host for node in found.nodes] == ["n1", "n2"]
+    assert ("--device-id names others" in done.err) == (options == [])
+
+
+def test_slots_of_a_rank_file_are_the_chips(run: Run) -> None:
+    done = convert(run, RANKS, "--to", "sccl-1.0")
+
+    assert ranktable.loads(done.out).chip_map == [4, 6, 5]
+    assert done.err == ""
+
+
+def test_places_in_an_allocation_need_its_hosts(run: Run) -> None:
+    given = b"rank 2=+n1 slot=0-1,4\nrank 0=n1 slot=0\nrank 1=n1 slot=1\n"
+    refused = convert(run, given, "--to", "sccl-1.0")
+    named = convert(run, given, "--to", "sccl-1.0", "--hosts", "n[1-2]")
+
+    assert refused.status == 2
+    assert "+n1 is a place in an allocation" in refused.err
+    found = ranktable.loads(named.out)
+    assert [(node.host, len(node.devices)) for node in found.nodes] == [
+        ("n1", 2),
+        ("n2", 1),
+    ]
+
+
+def test_interleaved_ranks_make_no_table(run: Run) -> None:
+    given = b"rank 0=n1 slot=0\nrank 1=n2 slot=0\nrank 2=n1 slot=1\n"
+    done = convert(run, given, "--to", "sccl-1.0")
+
+    assert done.status == 2
+    assert "the ranks of a node one after the other" in done.err
+
+
+def test_unknown_size_of_a_host_is_asked_for(run: Run) -> None:
+    given = b"torchrun --nnodes 2 --nproc-per-node 8 --node-rank 1 --master-addr n1 t\n"
+    refused = convert(run, given, "--to", "slurm", "--hosts", "n[1-2]")
+    named = convert(
+        run, given, "--to", "slurm", "--hosts", "n[1-2]", "--chips-per-node", "8"
+    )
+
+    assert "nothing says how many processes node 0 (n1) has" in refused.err
+    assert named.out == "n[1-2] 8(x2)\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "out", "place"),
+    [
+        (["--include", "n2:1@n1"], "n1:2\nn2:1\n", None),
+        (["--exclude", "n1:0"], "n1:1\nn2:2\n", None),
+        (["--include", "n3"], "", "--include:1:1"),
+        (["--exclude", "n2:2"], "", "--exclude:1:4"),
+    ],
+)
+def test_filters_of_deepspeed(
+    options: list[str], out: str, place: str | None, run: Run
+) -> None:
+    done = convert(run, HOSTS, "--from", "deepspeed", "--to", "mpich", *options)
+
+    assert done.out == out
+    assert done.status == (1 if place else 0)
+    assert place is None or place in done.err
+
+
+def test_filters_exclude_each_other(run: Run) -> None:
+    options = ("--include", "n1", "--exclude", "n2")
+    done = convert(run, HOSTS, "--from", "deepspeed", "--to", "mpich", *options)
+
+    assert done.status == 2
+    assert "--include and --exclude exclude each other" in done.err
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "said"),
+    [
+        (HOSTS, 0, ""),  # Open MPI and DeepSpeed mean the same
+        (b"n1\nn1\n", 2, "nothing tells what <stdin> is"),
+        (b"", 2, "nothing tells what <stdin> is"),
+        (b"n1 slots=2 extra\n", 2, "may be openmpi-hostfile or deepspeed-hostfile"),
+        (b"{}", 1, "the table is not sound"),
+        (b"\xff\xfe", 2, "nothing tells what <stdin> is"),
+    ],
+)
+def test_kind_is_recognised_or_asked_for(
+    given: bytes, status: int, said: str, run: Run
+) -> None:
+    done = convert(run, given, "--to", "mpich")
+
+    assert done.status == status
+    assert said in done.err
+
+
+def test_unsound_table_is_shown(run: Run) -> None:
+    given = table().replace(b'"3"', b'"1"')
+    done = convert(run, given, "--to", "openmpi-rankfile")
+
+    assert (done.status, done.out) == (1, "")
+    assert "RT207" in done.err
+
+
+def test_table_may_get_other_hosts_and_chips(run: Run) -> None:
+    options = ("--hosts", "a,b", "--device-id", "[[7,6],[5,4]]")
+    done = convert(run, table(), "--to", "sccl-1.0", *options)
+
+    found = ranktable.loads(done.out)
+    assert found.chip_map == [7, 6, 5, 4]
+    assert [node.host for node in found.nodes] == ["a", "b"]
+    assert done.err.startswith("note: addresses")
+
+
+def test_table_formats_are_converted_losing_nothing(run: Run) -> None:
+    before = table()
+    there = convert(run, before, "--to", "sccl-2024")
+    back = convert(run, there.out.encode(), "--from", "sccl-2024", "--to", "sccl")
+
+    assert json.loads(there.out)["server_count"] == 2
+    assert ranktable.loads(back.out).chip_map == ranktable.loads(before).chip_map
+
+
+def test_file_is_written_and_not_replaced_unasked(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "hosts"
+    options = ("--to", "mpich", "--output", "hosts")
+    first = convert(run, table(), *options)
+    again = convert(run, table(), *options)
+    other = convert(run, table("[[0],[0]]"), *options)
+    forced = convert(run, table("[[0],[0]]"), *options, "--force")
+
+    assert first.err == "wrote hosts: 2 hosts, 4 processes\n"
+    assert again.err == "unchanged hosts: 2 hosts, 4 processes\n"
+    assert (other.status, forced.status) == (2, 0)
+    assert "hosts holds something else" in other.err
+    assert path.read_text() == "n1:1\nn2:1\n"
+
+
+def test_table_comes_from_the_environment(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "table.json"
+    path.write_bytes(table())
+    monkeypatch.setenv("RANK_TABLE_FILE", str(path))
+    done = run("ranktable", "convert", "--to", "mpich")
+
+    assert done.out == "n1:2\nn2:2\n"
+
+
+def test_file_that_cannot_be_read_is_status_2(run: Run, tmp_path: Path) -> None:
+    missing = run("ranktable", "convert", "missing", "--to", "mpich")
+    folder = run("ranktable", "convert", str(tmp_path), "--to", "mpich")
+
+    assert (missing.status, folder.status) == (2, 2)
+    assert missing.err == "ranktable: missing: RT001 the file does not exist\n"
+
+
+def test_pods_are_said_to_have_names_of_their_own(run: Run) -> None:
+    options = ("--to", "kubernetes-job", "--image", "i", "--name", "job")
+    there = convert(run, table("[[0,1],[0,1]]"), *options)
+    back = convert(run, there.out.encode(), "--to", "sccl-1.0")
+
+    assert there.err.startswith("note: the pods have names of their own")
+    assert [node.host for node in ranktable.loads(back.out).nodes] == [
+        "job-0.job",
+        "job-1.job",
+    ]
+
+
+@pytest.mark.parametrize("code", ["RT130", "RT223", "RT229"])
+def test_codes_are_explained(code: str, run: Run) -> None:
+    done = run("ranktable", "explain", code)
+
+    assert done.status == 0
+    assert "Bad: ranktable convert --to sccl-1.0 --from" in done.out
+    assert f"[{code}]" in done.out
+
+
+def test_message_of_a_launcher_finds_the_page(run: Run) -> None:
+    done = run("ranktable", "explain", "Hostfile contains multiple entries for n1")
+
+    assert done.out.startswith("RT220 host-twice")
