@@ -1,0 +1,1 @@
+"""Which chips this node has: device nodes, sysfs, procfs and the vendors' tools."""

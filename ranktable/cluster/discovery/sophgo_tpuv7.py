@@ -1,0 +1,183 @@
+"""SOPHGO's TPUv7 family (BM1690, SG2260), the chips that SCCL drives.
+
+The driver ``sg-host-drv`` makes one ``/dev/sg-host-drv-N`` a chip; N is the device_id.
+``tpu-smi`` lists cards and their chips, in the same order, with a status.
+
+Source: sophgo/torch-tpu (``torch_tpu/tpu/versions.py``), the README of sophgo/vllm-tpu,
+and ``tpu_demo_ops_matrix.py`` of tilelang-tpu for the shape of the JSON.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from ranktable.cluster.discovery.fields import bus_address_of, read_json
+from ranktable.cluster.discovery.source import Sighting, Source
+from ranktable.cluster.discovery.unseen import UnseenError
+from ranktable.cluster.probe_line import SeenChip
+from ranktable.schema.wording import counted, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.cluster.discovery.machine import Machine
+
+DRIVER = "/sys/bus/pci/drivers/sg-host-drv"
+NODES = ("/dev", "sg-host-drv-")
+INSTALLED = "/opt/tpuv7/tpuv7-current"
+TOOL = ("tpu-smi", "--noloop", "--json_format")
+
+_MODELS = {("0x1f1c", "0x1690"): "BM1690"}
+"""By PCI vendor and device."""
+
+
+def look(machine: Machine) -> Sighting:
+    """Return the chips of a node."""
+    seen = Sighting(driver=machine.first_line("/proc/sgdrv/driver_date"))
+    functions = [n for n in machine.names(DRIVER) if bus_address_of(n) is not None]
+    device_ids = machine.numbers(*NODES)
+    if functions and not device_ids:
+        seen.miss(
+            "/dev/sg-host-drv-*",
+            f"{counted(len(functions), 'PCI function')} of the driver, but no device "
+            "node; a container needs to be given them",
+        )
+    seen.chips = [SeenChip(device_id=device_id) for device_id in device_ids]
+    if seen.chips:
+        _add_bus_addresses(machine, functions, seen)
+        _add_status(machine, seen)
+        _check_access(machine, seen)
+    return seen
+
+
+def _add_bus_addresses(machine: Machine, functions: list[str], seen: Sighting) -> None:
+    known = {
+        device_id: name
+        for name in functions
+        for device_id in machine.numbers(f"{DRIVER}/{name}/sg-host-drv", NODES[1])
+    }
+    if not known and len(functions) == len(seen.chips) == 1:
+        known = {seen.chips[0].device_id: functions[0]}
+    unknown = [chip for chip in seen.chips if chip.device_id not in known]
+    if unknown:
+        seen.miss("bus_address", _unknown(len(functions), len(unknown)))
+    seen.chips = [
+        structs.replace(
+            chip,
+            bus_address=bus_address_of(known.get(chip.device_id)),
+            model=_model(machine, known.get(chip.device_id) or (functions or [""])[0]),
+        )
+        for chip in seen.chips
+    ]
+
+
+def _unknown(functions: int, chips: int) -> str:
+    if not functions:
+        return f"{DRIVER} lists no PCI function"
+    return (
+        f"{DRIVER} lists {counted(functions, 'PCI function')}, and does not say which "
+        f"{'is the chip' if chips == 1 else 'are the chips'}"
+    )
+
+
+def _model(machine: Machine, function: str) -> str | None:
+    vendor, device = (
+        machine.first_line(f"{DRIVER}/{function}/{name}")
+        for name in ("vendor", "device")
+    )
+    if vendor is None or device is None:
+        return None
+    return _MODELS.get((vendor, device), f"{vendor}:{device}")
+
+
+def _add_status(machine: Machine, seen: Sighting) -> None:
+    try:
+        output = machine.run(
+            *TOOL, folders=(f"{INSTALLED}/bin",), libraries=f"{INSTALLED}/lib"
+        )
+        statuses = parse_tpu_smi(output)
+    except UnseenError as error:
+        seen.miss("status", error)
+        return
+    if len(statuses) != len(seen.chips):
+        seen.miss(
+            "status",
+            f"tpu-smi lists {counted(len(statuses), 'chip')}, there are "
+            f"{counted(len(seen.chips), 'device node')}",
+        )
+        return
+    seen.chips = [
+        structs.replace(chip, status=status)
+        for chip, status in zip(seen.chips, statuses, strict=True)
+    ]
+
+
+def _check_access(machine: Machine, seen: Sighting) -> None:
+    """Note the chips that this user cannot open."""
+    for chip in seen.chips:
+        node = f"/dev/sg-host-drv-{chip.device_id}"
+        if not os.access(machine.path(node), os.R_OK | os.W_OK):
+            seen.miss(node, "this user may not open it")
+
+
+def parse_tpu_smi(text: str) -> list[str | None]:
+    """Return the status of every chip, by card and by chip of the card.
+
+    Args:
+        text: What ``tpu-smi --noloop --json_format`` prints.
+
+    Raises:
+        UnseenError: It is something else.
+    """
+    document = read_json(text)
+    if not isinstance(document, dict):
+        raise UnseenError(f"tpu-smi prints {quoted(document)}, not an object")
+    statuses = [
+        _status(chip)
+        for card in _numbered(document, "card", "card_idx", "card_num")
+        for chip in _numbered(card, "chip", "chip_index_of_card", "chip_num_of_card")
+    ]
+    if document.get("chip_num", len(statuses)) != len(statuses):
+        raise UnseenError(
+            f"tpu-smi counts {quoted(document['chip_num'])} chips and lists "
+            f"{len(statuses)}"
+        )
+    return statuses
+
+
+def _numbered(
+    holder: dict[str, object], prefix: str, index_key: str, count_key: str
+) -> Iterator[dict[str, object]]:
+    """Yield ``card0``, ``card1`` and so on in order; each repeats its number."""
+    pattern = re.compile(prefix + r"(0|[1-9][0-9]{0,3})")
+    found = {int(match[1]): key for key in holder if (match := pattern.fullmatch(key))}
+    if holder.get(count_key) != len(found):
+        raise UnseenError(
+            f"tpu-smi: {count_key} is {quoted(holder.get(count_key))}, and it lists "
+            f"{counted(len(found), prefix)}"
+        )
+    for number in sorted(found):
+        item = holder[found[number]]
+        if not isinstance(item, dict) or item.get(index_key, number) != number:
+            raise UnseenError(f"tpu-smi: {found[number]} is not {prefix} {number}")
+        yield item
+
+
+def _status(chip: dict[str, object]) -> str | None:
+    status = chip.get("status")
+    if status is not None and not (isinstance(status, str) and status.isprintable()):
+        raise UnseenError(f"tpu-smi: the status of a chip is {quoted(status)}")
+    return status.strip() if status else None
+
+
+SOURCE = Source(
+    name="sophgo-tpuv7",
+    vendor="sophgo",
+    looked_for="/dev/sg-host-drv-N",
+    traces=(NODES,),
+    look=look,
+)

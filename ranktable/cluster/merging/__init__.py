@@ -1,0 +1,1 @@
+"""Several tables, or lines of probes, become one table."""

@@ -1,0 +1,147 @@
+"""Waiting for a rank table that is complete, sound and no longer changing.
+
+Generators write in place, so a reader may meet half a file; a ConfigMap is a chain of
+links whose targets are exchanged. So the file is read as a whole, over and over with a
+pause, until two readings in a row have the same sound content. Times of files are not
+trusted: on a network they are old, and two writings may share one.
+
+Source: Huawei's ascend-operator (``O_TRUNC``, then write) and the start scripts that
+poll ``status``; the volumes of Kubernetes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ranktable.schema.check import Options, check_bytes, report_unreadable
+from ranktable.schema.diagnostic import Severity
+from ranktable.schema.files import UnreadableError
+from ranktable.schema.wording import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ranktable.schema.check import Report
+
+COMPLETED = "completed"
+"""The status of a table that its controller has filled in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """The time, which a test replaces.
+
+    Attributes:
+        now: Seconds since some moment.
+        sleep: Waits for so many seconds.
+    """
+
+    now: Callable[[], float]
+    sleep: Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a table is still waited for.
+
+    Attributes:
+        kind: What makes it another reason: the code of the finding.
+        text: The reason in words.
+    """
+
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How the waiting ended.
+
+    Attributes:
+        report: What was found in the last reading.
+        reason: Why it was given up, None when the table is there.
+    """
+
+    report: Report
+    reason: Reason | None
+
+
+def wait_for_table(  # noqa: PLR0913 - what it does and whom it tells, by name
+    read: Callable[[], bytes],
+    *,
+    file: str,
+    timeout_s: float,
+    interval_s: float,
+    clock: Clock,
+    on_reason: Callable[[Reason, float], None],
+) -> Outcome:
+    """Return when a file has held the same sound table twice, or time is up.
+
+    Args:
+        read: Returns the bytes of the file or raises UnreadableError.
+        file: Its name.
+        timeout_s: How long to wait.
+        interval_s: Pause between two readings.
+        clock: The time.
+        on_reason: Told after every reading why it goes on, and since how many seconds.
+    """
+    start = clock.now()
+    watcher = _Watcher(read, file)
+    while True:
+        reason = watcher.look()
+        if reason is None:
+            return Outcome(report=watcher.report, reason=None)
+        waited_s = clock.now() - start
+        if waited_s >= timeout_s:
+            return Outcome(report=watcher.report, reason=reason)
+        on_reason(reason, waited_s)
+        clock.sleep(min(interval_s, timeout_s - waited_s))
+
+
+class _Watcher:
+    """What the last reading brought."""
+
+    def __init__(self, read: Callable[[], bytes], file: str) -> None:
+        self.read = read
+        self.file = file
+        self.data: bytes | None = None
+        self.is_sound = False
+        self.report = check_bytes(b"", Options(), file=file)
+
+    def look(self) -> Reason | None:
+        """Read once more; return why to go on, None when there is no reason."""
+        try:
+            data = self.read()
+        except UnreadableError as error:
+            self.data, self.is_sound = None, False
+            self.report = report_unreadable(error, file=self.file)
+            return Reason(error.code, error.message)
+        was_sound = self.is_sound
+        is_same = data == self.data
+        if not is_same:
+            self.data = data
+            self.report = check_bytes(data, Options(limit=_SHOWN), file=self.file)
+        reason = _defect(self.report)
+        self.is_sound = reason is None
+        if reason is None and not is_same:
+            return CHANGED if was_sound else UNCONFIRMED
+        return reason
+
+
+_SHOWN = 20
+"""Findings of each code that are kept."""
+
+UNCONFIRMED = Reason("", "it is sound, and had no time to be read once more")
+CHANGED = Reason("changed", "it changed since the last reading")
+
+
+def _defect(report: Report) -> Reason | None:
+    for diagnostic in report.diagnostics:
+        if diagnostic.severity is Severity.ERROR:
+            code, message = diagnostic.code, diagnostic.message
+            return Reason(code, f"{message} ({code})")
+    status = report.columns.document.get("status") if report.columns else None
+    if isinstance(status, str) and status != COMPLETED:
+        return Reason("status", f"its status is {quoted(status)}, not {COMPLETED}")
+    return None

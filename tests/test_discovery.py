@@ -1,0 +1,564 @@
+"""``ranktable probe``: whole nodes as trees of files, with tools that are scripts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import ranktable
+from ranktable.cluster.discovery.command import MAX_OUTPUT_BYTES, run_command
+from ranktable.cluster.discovery.machine import Machine
+from ranktable.cluster.discovery.probe import SOURCES, probe
+from ranktable.cluster.discovery.unseen import UnseenError
+from tests.node_tree import SAMPLES, Tree, sophgo_node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ranktable.cluster.probe_line import NodeProbe
+    from tests.conftest import Outcome
+
+LIMIT_S = 0.5
+
+
+def seen(tree: Tree) -> NodeProbe:
+    return probe(Machine(root=str(tree.root), timeout_s=LIMIT_S))
+
+
+def reasons(found: NodeProbe) -> dict[str, str]:
+    return {item.what: item.why for item in found.unseen}
+
+
+# One vendor after the other
+
+
+def test_sophgo_node_is_seen_whole(tmp_path: Path) -> None:
+    found = seen(sophgo_node(tmp_path, "n1", range(8), "tpu-smi-eight.json"))
+
+    assert (found.host, found.vendor, found.model) == ("n1", "sophgo", "BM1690")
+    assert found.driver == "2026-05-04"
+    assert [chip.device_id for chip in found.chips] == list(range(8))
+    assert found.chips[5].bus_address == "0000:06:00.0"
+    assert [chip.status for chip in found.chips].index("Fault") == 5
+    assert not found.chips[5].is_healthy
+    assert found.unseen == ()
+
+
+def test_chips_that_sysfs_does_not_tell_apart_have_no_address(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, "n1")
+    for chip in range(2):
+        tree.put(f"/dev/sg-host-drv-{chip}")
+        tree.put(f"/sys/bus/pci/drivers/sg-host-drv/0000:01:00.{chip}/vendor", "0x1f1c")
+        tree.put(f"/sys/bus/pci/drivers/sg-host-drv/0000:01:00.{chip}/device", "0x1690")
+    tree.install_printing("tpu-smi", "tpu-smi-two.json")
+    found = seen(tree)
+
+    assert [chip.bus_address for chip in found.chips] == [None, None]
+    assert [chip.status for chip in found.chips] == ["Active", "Active"]
+    assert found.model == "BM1690"
+    assert list(reasons(found)) == ["bus_address"]
+
+
+def test_one_function_is_that_of_the_only_chip(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, "n1")
+    tree.put("/dev/sg-host-drv-0")
+    tree.put("/sys/bus/pci/drivers/sg-host-drv/0000:03:00.0/vendor", "0x16c3")
+    tree.put("/sys/bus/pci/drivers/sg-host-drv/0000:03:00.0/device", "0x414b")
+    found = seen(tree)
+
+    assert found.chips[0].bus_address == "0000:03:00.0"
+    assert found.model == "0x16c3:0x414b"
+    assert reasons(found) == {"status": "tpu-smi is not installed"}
+
+
+def test_driver_without_device_nodes_is_a_container_that_was_given_none(
+    tmp_path: Path,
+) -> None:
+    tree = sophgo_node(tmp_path, "n1", range(2))
+    for chip in range(2):
+        (tmp_path / "dev" / f"sg-host-drv-{chip}").unlink()
+    found = seen(tree)
+
+    assert found.chips == ()
+    assert "2 PCI functions of the driver" in reasons(found)["/dev/sg-host-drv-*"]
+    assert "a container needs to be given them" in reasons(found)["/dev/sg-host-drv-*"]
+
+
+def test_tool_that_counts_otherwise_gives_no_status(tmp_path: Path) -> None:
+    found = seen(sophgo_node(tmp_path, "n1", range(8), "tpu-smi-two.json"))
+
+    assert {chip.status for chip in found.chips} == {None}
+    assert reasons(found) == {
+        "status": "tpu-smi lists 2 chips, there are 8 device nodes"
+    }
+
+
+def test_old_sophgo_cards_are_read_from_the_proc_files(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, "edge")
+    tree.put("/proc/bmsophon/driver_version", "0.5.1\n")
+    tree.put("/proc/bmsophon/card0/chipid", "0x1684x\n")
+    tree.put("/proc/bmsophon/card0/sn", "HQDZ1BABA01")
+    for chip, status in enumerate(("Active\n", "Fault\n")):
+        tree.put(f"/dev/bm-sophon{chip}")
+        tree.put(f"/proc/bmsophon/card0/bmsophon{chip}/dbdf", f"000:0{chip}:00.0\n")
+        tree.put(f"/proc/bmsophon/card0/bmsophon{chip}/status", status)
+    tree.put("/proc/bmsophon/card0/bmsophon2/status", "Active\n")
+    found = seen(tree)
+
+    assert (found.vendor, found.model, found.driver) == ("sophgo", "BM1684X", "0.5.1")
+    assert [(c.bus_address, c.status, c.serial) for c in found.chips] == [
+        ("0000:00:00.0", "Active", "HQDZ1BABA01"),
+        ("0000:01:00.0", "Fault", "HQDZ1BABA01"),
+    ]
+    assert list(reasons(found)) == ["/dev/bm-sophon2"]
+
+
+def test_ascend_node_has_physical_numbers_and_addresses(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, "a1")
+    for chip in range(8):
+        tree.put(f"/dev/davinci{chip}")
+    tree.put("/dev/davinci_manager")
+    tree.put("/etc/hccn.conf", (SAMPLES / "hccn.conf").read_text())
+    tree.put("/usr/local/Ascend/driver/version.info", "Version=25.5.1\nother=1\n")
+    ascend_tool(tree, "npu-smi-m.txt", "npu-smi-l.txt")
+    found = seen(tree)
+
+    assert (found.vendor, found.model) == ("ascend", "Ascend 910B3")
+    assert found.driver == "25.5.1"
+    assert [c.device_id for c in found.chips] == list(range(8))
+    assert found.chips[7].address == "10.40.7.21"
+    assert list(reasons(found)) == ["bus_address and status"]
+
+
+def ascend_tool(tree: Tree, mapping: str, listing: str) -> None:
+    tree.install(
+        "npu-smi",
+        f'case "$2" in\n-m) cat {SAMPLES}/{mapping};;\n-l) cat {SAMPLES}/{listing};;\n'
+        "*) exit 1;;\nesac",
+    )
+
+
+def test_ascend_container_keeps_the_numbers_of_its_device_nodes(
+    tmp_path: Path,
+) -> None:
+    tree = Tree(tmp_path, "pod")
+    for chip in (4, 5):
+        tree.put(f"/dev/davinci{chip}")
+    ascend_tool(tree, "npu-smi-m.txt", "npu-smi-l.txt")
+    tree.put("/etc/hccn.conf", "address_4=10.40.4.21\n")
+    found = seen(tree)
+
+    assert [(c.device_id, c.address) for c in found.chips] == [
+        (4, "10.40.4.21"),
+        (5, None),
+    ]
+    assert found.model == "Ascend 910B3"  # whatever the number, there is no other
+    assert reasons(found)["npu-smi"] == (
+        "it lists the chips 0-7, the device nodes are 4, 5"
+    )
+    assert reasons(found)["address"] == "/etc/hccn.conf has none for chip 5"
+
+
+def test_ascend_without_device_nodes_takes_the_physical_column(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, "a1")
+    ascend_tool(tree, "npu-smi-m-dies.txt", "npu-smi-l-dies.txt")
+    dies = seen(tree)
+    ascend_tool(tree, "npu-smi-m.txt", "npu-smi-l.txt")
+    logical = seen(tree)
+
+    assert [chip.device_id for chip in dies.chips] == [8, 9, 10, 11]
+    assert "device_id" not in reasons(dies)
+    assert [chip.device_id for chip in logical.chips] == list(range(8))
+    assert "npu-smi's logic ids" in reasons(logical)["device_id"]
+
+
+def test_ascend_lists_that_disagree_are_not_used(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, "a1")
+    tree.put("/dev/davinci0")
+    ascend_tool(tree, "npu-smi-m.txt", "npu-smi-l-dies.txt")
+    found = seen(tree)
+
+    assert found.model is None
+    assert reasons(found)["npu-smi"] == (
+        "npu-smi info -l counts 4 chips, npu-smi info -m lists 8"
+    )
+
+
+def test_nvidia_node_names_the_card_that_its_tool_has_lost(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, "g1")
+    for gpu in range(4):
+        tree.put(f"/dev/nvidia{gpu}")
+        tree.put(f"/proc/driver/nvidia/gpus/0000:0{gpu + 1}:00.0/information")
+    tree.put("/sys/module/nvidia/version", "595.71\n")
+    tree.install_printing("nvidia-smi", "nvidia-smi-lost.csv")
+    found = seen(tree)
+
+    assert (found.vendor, found.driver) == ("nvidia", "595.71")
+    assert found.model == "NVIDIA GeForce RTX 3080"
+    assert [chip.device_id for chip in found.chips] == [0, 2, 3]
+    assert reasons(found) == {
+        "nvidia-smi": "it says: Unable to determine the device handle for GPU1: "
+        "0000:02:00.0: Unknown Error",
+        "0000:02:00.0": "the driver has this GPU, and it is not listed",
+        "status": "nvidia-smi has no word for it",
+    }
+
+
+def test_nvidia_tool_without_a_driver_says_why(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, "g1")
+    tree.install("nvidia-smi", "echo 'NVIDIA-SMI has failed because ...'; exit 9")
+
+    assert reasons(seen(tree))["nvidia-smi"] == (
+        "nvidia-smi failed with exit status 9: NVIDIA-SMI has failed because ..."
+    )
+
+
+@pytest.mark.parametrize(
+    ("tool", "output", "vendor", "count"),
+    [
+        ("/opt/rocm/bin/amd-smi", "amd-smi-list.json", "amd", 4),
+        ("hl-smi", "hl-smi.csv", "gaudi", 4),
+        ("xpu-smi", "xpu-smi.json", "intel", 2),
+    ],
+)
+def test_other_vendors_are_seen_through_their_tools(
+    tool: str, output: str, vendor: str, count: int, tmp_path: Path
+) -> None:
+    tree = Tree(tmp_path, "x1")
+    tree.install_printing(tool, output)
+    found = seen(tree)
+
+    assert (found.vendor, len(found.chips)) == (vendor, count)
+    assert all(chip.bus_address and chip.uuid for chip in found.chips)
+
+
+def test_models_that_differ_are_those_of_the_chips(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, "g1")
+    rows = "0, u0, 0000:01:00.0, 0, A\\n1, u1, 0000:02:00.0, 0, B\\n"
+    tree.install("nvidia-smi", f'printf "{rows}"')
+    found = seen(tree)
+
+    assert found.model is None
+    assert [chip.model for chip in found.chips] == ["A", "B"]
+
+
+def test_first_family_is_taken_and_the_others_are_named(tmp_path: Path) -> None:
+    tree = sophgo_node(tmp_path, "n1", range(2))
+    for gpu in range(3):
+        tree.put(f"/dev/nvidia{gpu}")
+    found = seen(tree)
+
+    assert found.vendor == "sophgo"
+    assert reasons(found)["nvidia"].startswith("there are 3 device nodes of it, too")
+
+
+def test_node_without_chips_says_what_was_looked_for(tmp_path: Path) -> None:
+    found = seen(Tree(tmp_path, "empty"))
+
+    assert (found.host, found.vendor, found.chips) == ("empty", None, ())
+    assert [item.what for item in found.unseen] == [source.name for source in SOURCES]
+    assert reasons(found)["sophgo-tpuv7"] == "no /dev/sg-host-drv-N"
+
+
+# Tools in trouble
+
+
+def test_tool_that_hangs_costs_its_time_and_no_more(tmp_path: Path) -> None:
+    tree = sophgo_node(tmp_path, "n1", range(2))
+    tree.install("tpu-smi", "sleep 60")
+    start = time.monotonic()
+    found = seen(tree)
+
+    assert time.monotonic() - start < LIMIT_S + 2
+    assert len(found.chips) == 2
+    assert reasons(found) == {"status": "tpu-smi did not end within 0.5 s"}
+
+
+def test_everything_that_a_hanging_tool_started_is_ended(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, "n1")
+    pid = tmp_path / "pid"
+    tree.install("tool", f"sleep 60 & echo $! > '{pid}'; trap '' TERM; wait")
+    with pytest.raises(UnseenError):
+        Machine(root=str(tmp_path), timeout_s=LIMIT_S).run("tool")
+
+    end = time.monotonic() + 5
+    while Path(f"/proc/{pid.read_text().strip()}").exists():
+        state = Path(f"/proc/{pid.read_text().strip()}/stat").read_text()
+        if state.rpartition(")")[2].split()[0] == "Z":
+            break  # ended, and not yet fetched by its new parent
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_tool_that_floods_is_stopped(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, "n1")
+    tree.install("tool", "exec yes")
+
+    with pytest.raises(UnseenError, match=f"more than {MAX_OUTPUT_BYTES} bytes"):
+        Machine(root=str(tmp_path)).run("tool")
+
+
+def test_pipe_that_stays_open_after_the_tool_is_not_waited_for(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, "n1")
+    tree.install("tool", "sleep 60 &\necho done")
+    start = time.monotonic()
+
+    assert Machine(root=str(tmp_path), timeout_s=30).run("tool") == "done\n"
+    assert time.monotonic() - start < 10
+
+
+def test_tool_reads_no_input_and_is_no_shell_line(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, "n1")
+    tree.install("tool", 'cat; for word in "$@"; do echo "<$word>"; done')
+
+    assert Machine(root=str(tmp_path)).run("tool", "$(id)", "a b") == "<$(id)>\n<a b>\n"
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("kill -SEGV $$", "tool failed with signal 11"),
+        ("echo no >&2; exit 3", "tool failed with exit status 3: no"),
+        ("exit 4", "tool failed with exit status 4"),
+    ],
+)
+def test_tool_that_fails_is_named_with_what_it_says(
+    script: str, reason: str, tmp_path: Path
+) -> None:
+    Tree(tmp_path, "n1").install("tool", script)
+
+    with pytest.raises(UnseenError) as raised:
+        Machine(root=str(tmp_path)).run("tool")
+    assert str(raised.value) == reason
+
+
+def test_tool_that_is_no_program_is_named(tmp_path: Path) -> None:
+    tree = Tree(tmp_path, "n1")
+    tree.put("/usr/bin/tool", "\x7fELF nothing").chmod(0o755)
+
+    with pytest.raises(UnseenError, match="tool cannot be started: exec format error"):
+        run_command([str(tmp_path / "usr/bin/tool")], env={}, timeout_s=LIMIT_S)
+    with pytest.raises(UnseenError, match="other is not installed"):
+        Machine(root=str(tmp_path)).run("other")
+
+
+# The library of NVIDIA, in a process of its own
+
+PYNVML = """
+class NVMLError(Exception):
+    pass
+class Pci:
+    busId = b"00000000:07:00.0"
+def nvmlInit():
+    if {broken!r}: raise NVMLError("Driver Not Loaded")
+def nvmlShutdown(): pass
+def nvmlDeviceGetCount(): return 2
+def nvmlDeviceGetHandleByIndex(index):
+    if index == 1: raise NVMLError("GPU is lost")
+    return index
+def nvmlDeviceGetUUID(handle): return "GPU-1"
+def nvmlDeviceGetPciInfo(handle): return Pci
+def nvmlDeviceGetName(handle): return b"NVIDIA A100"
+def nvmlDeviceGetSerial(handle): raise NVMLError("Not Supported")
+"""
+
+
+def run_nvml(folder: Path, *, broken: bool = False) -> subprocess.CompletedProcess[str]:
+    (folder / "pynvml.py").write_text(PYNVML.format(broken=broken))
+    return subprocess.run(
+        [sys.executable, "-m", "ranktable.cluster.discovery.nvml"],
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', '')}",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_library_of_nvidia_prints_what_its_tool_prints(tmp_path: Path) -> None:
+    done = run_nvml(tmp_path)
+
+    assert done.stdout == (
+        "0, GPU-1, 00000000:07:00.0, [N/A], NVIDIA A100\nGPU 1: GPU is lost\n"
+    )
+
+
+def test_library_of_nvidia_without_a_driver_says_so(tmp_path: Path) -> None:
+    done = run_nvml(tmp_path, broken=True)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "nvidia-ml-py: Driver Not Loaded\n"
+
+
+def test_library_is_asked_before_the_tool(
+    tmp_path: Path, run: Callable[..., Outcome]
+) -> None:
+    (tmp_path / "pynvml.py").write_text(PYNVML.format(broken=False))
+    paths = (str(tmp_path), str(Path(ranktable.__file__).parent.parent))
+    done = run("ranktable", "probe", env={"PYTHONPATH": ":".join(paths)})
+    line = json.loads(done.out)
+
+    assert (done.status, line["vendor"], line["model"]) == (0, "nvidia", "NVIDIA A100")
+    assert {"what": "nvidia-smi", "why": "it says: GPU 1: GPU is lost"} in line[
+        "unseen"
+    ]
+
+
+# The command
+
+
+def test_probe_prints_one_line_and_exits_0(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    sophgo_node(tmp_path / "n1", "n1", range(2), "tpu-smi-two.json")
+    done = run("ranktable", "probe", "--root", "n1")
+
+    assert (done.status, done.err, done.out.count("\n")) == (0, "", 1)
+    assert json.loads(done.out) == {
+        "probe": 1,
+        "host": "n1",
+        "vendor": "sophgo",
+        "model": "BM1690",
+        "driver": "2026-05-04",
+        "chips": [
+            {"device_id": 0, "bus_address": "0000:01:00.0", "status": "Active"},
+            {"device_id": 1, "bus_address": "0000:02:00.0", "status": "Active"},
+        ],
+        "unseen": [],
+    }
+    assert done.out.startswith('{"probe":1,"host":"n1"')
+
+
+def test_probe_without_chips_prints_a_line_and_exits_1(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    Tree(tmp_path / "n1", "n1")
+    line = run("ranktable", "probe", "--root", "n1")
+    text = run("ranktable", "probe", "--root", "n1", "--format", "text")
+
+    found: dict[str, Any] = json.loads(line.out)
+    assert (line.status, found["chips"], found["vendor"]) == (1, [], None)
+    assert len(found["unseen"]) == len(SOURCES)
+    assert text.status == 1
+    assert text.out.splitlines()[:2] == [
+        "n1: no chips",
+        "  not seen: sophgo-tpuv7: no /dev/sg-host-drv-N",
+    ]
+
+
+def test_probe_in_words(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    sophgo_node(tmp_path / "n1", "n1", range(2), "tpu-smi-eight.json")
+    done = run("ranktable", "probe", "--root", "n1", "--format", "text")
+
+    assert done.out.splitlines() == [
+        "n1: 2 chips of sophgo, BM1690, driver 2026-05-04",
+        "  chip 0  0000:01:00.0",
+        "  chip 1  0000:02:00.0",
+        "  not seen: status: tpu-smi lists 8 chips, there are 2 device nodes",
+    ]
+
+
+def test_hostile_files_reach_no_terminal(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    tree = sophgo_node(tmp_path / "n1", "n1\x1b[31m", range(1))
+    tree.put("/proc/sgdrv/driver_date", "\x1b]0;x\x07\n")
+    text = run("ranktable", "probe", "--root", "n1", "--format", "text")
+    line = run("ranktable", "probe", "--root", "n1")
+
+    assert "\x1b" not in text.out + line.out
+    assert "n1\\x1b[31m: 1 chip" in text.out
+
+
+def test_files_that_are_none_are_left_alone(tmp_path: Path) -> None:
+    tree = sophgo_node(tmp_path, "n1", range(1))
+    (tmp_path / "proc/sgdrv/driver_date").unlink()
+    os.mkfifo(tmp_path / "proc/sgdrv/driver_date")
+    tree.put("/dev/sg-host-drv-007")
+    tree.put("/dev/sg-host-drv-x")
+    found = seen(tree)
+
+    assert found.driver is None
+    assert [chip.device_id for chip in found.chips] == [0]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--root", "nowhere"),
+        ("--timeout", "0"),
+        ("--timeout", "nan"),
+        ("--timeout", "inf"),
+        ("--host", "a b"),
+        ("--host", ""),
+        ("--format", "xml"),
+    ],
+)
+def test_wrong_usage_exits_2(
+    arguments: tuple[str, ...], run: Callable[..., Outcome]
+) -> None:
+    done = run("ranktable", "probe", *arguments)
+
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith("ranktable: ")
+
+
+# gen without chips
+
+
+def test_gen_takes_the_chips_that_are_here(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    sophgo_node(tmp_path / "n1", "n1", range(8))
+    made = run("ranktable", "gen", "--root", "n1", "--ring", "sophgo-8", "-o", "a.json")
+    line = run("ranktable", "probe", "--root", "n1").out.encode()
+    arguments = ("merge", "-", "--ring", "sophgo-8", "-o", "b.json")
+    merged = run("ranktable", *arguments, given=line)
+
+    assert (made.status, merged.status) == (0, 0)
+    table = ranktable.load(tmp_path / "a.json")
+    assert table.chip_map == [0, 2, 6, 7, 3, 1, 5, 4]
+    assert table.nodes[0].host == "n1"
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+
+
+def test_gen_takes_addresses_and_hosts_that_are_given(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    tree = Tree(tmp_path / "a1", "a1")
+    tree.put("/dev/davinci0")
+    tree.put("/etc/hccn.conf", "address_0=10.40.0.21\n")
+    run("ranktable", "gen", "--root", "a1", "-o", "seen.json")
+    given = ("--device-ip", "['10.0.0.9']", "--hosts", "other")
+    run("ranktable", "gen", "--root", "a1", *given, "-o", "given.json")
+
+    nodes = [ranktable.load(tmp_path / f"{n}.json").nodes[0] for n in ("seen", "given")]
+    assert [(node.host, node.devices[0].address) for node in nodes] == [
+        ("a1", "10.40.0.21"),
+        ("other", "10.0.0.9"),
+    ]
+
+
+def test_gen_says_that_it_sees_no_chips(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    Tree(tmp_path / "n1", "n1")
+    done = run("ranktable", "gen", "--root", "n1")
+
+    assert (done.status, done.out) == (2, "")
+    assert done.err.splitlines()[0] == (
+        "ranktable: no --device-id is given, and no chips are seen on n1"
+    )
+    assert "no /dev/sg-host-drv-N" in done.err
+    assert done.err.splitlines()[-1] == (
+        "help: write the chips, for example --device-id '[[0..7]]'"
+    )

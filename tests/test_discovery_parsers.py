@@ -1,0 +1,362 @@
+"""What the vendors' tools print, and what they print when something is wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ranktable.cluster.discovery import (
+    amd,
+    ascend,
+    gaudi,
+    intel,
+    npu_smi,
+    nvidia,
+    sophgo_tpuv7,
+)
+from ranktable.cluster.discovery.fields import bus_address_of, text_of
+from ranktable.cluster.discovery.npu_smi import MappedChip
+from ranktable.cluster.discovery.sophgo_bm168x import parse_chip_id
+from ranktable.cluster.discovery.unseen import UnseenError
+from ranktable.cluster.probe_line import SeenChip
+from tests.node_tree import SAMPLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Where the shape of each sample comes from; the numbers in them are made up.
+#   tpu-smi-*.json      tilelang-tpu, testing/python/jit/tpu_demo_ops_matrix.py and its
+#                       tests; two chips on one card, and "F" for a sensor that cannot
+#                       be read, from the same project's record of a real MT00 card
+#   npu-smi-m.txt       npu-smi 25.5.1 on a host of eight 910B3, printed in public tests
+#   npu-smi-m-dies.txt  a host of 910C, two dies a board, in releases with Chip Phy-ID;
+#                       the columns from vllm-ascend, tests/ut/test_cpu_binding.py
+#   npu-smi-l*.txt      npu-smi info -l of a host of eight 910B, in public notes
+#   hccn.conf           the keys of Huawei's file, as in corpus/hccl/valid/hccn.conf
+#   nvidia-smi.csv      nvidia-smi --help-query-gpu; rows as everyone prints them
+#   nvidia-smi-lost.csv a card that fell off the bus, as users report it
+#   amd-smi-list.json   ROCm 7 on one GPU, printed in public tests
+#   hl-smi.csv          docs.habana.ai, System Management Interface Tool, -Q
+#   xpu-smi.json        intel.github.io/xpumanager, user guide, discovery -j
+
+
+def sample(name: str) -> str:
+    return (SAMPLES / name).read_text()
+
+
+# SOPHGO
+
+
+@pytest.mark.parametrize(
+    ("name", "statuses"),
+    [
+        ("tpu-smi-one.json", ["Active"]),
+        ("tpu-smi-two.json", ["Active", "Active"]),
+        ("tpu-smi-eight.json", ["Active"] * 5 + ["Fault"] + ["Active"] * 2),
+    ],
+)
+def test_tpu_smi_lists_a_status_for_every_chip(name: str, statuses: list[str]) -> None:
+    assert sophgo_tpuv7.parse_tpu_smi(sample(name)) == statuses
+
+
+def test_chip_ids_of_the_proc_files_are_models() -> None:
+    assert [parse_chip_id(t) for t in ("0x1684x\n", "0x1684", "0x1686", "", "0x9")] == [
+        "BM1684X",
+        "BM1684",
+        "BM1684X",
+        None,
+        None,
+    ]
+
+
+# Ascend
+
+
+def test_npu_smi_maps_boards_to_chips_without_the_controllers() -> None:
+    assert npu_smi.parse_mapping(sample("npu-smi-m.txt")) == [
+        MappedChip(number, None, "Ascend 910B3") for number in range(8)
+    ]
+
+
+def test_npu_smi_gives_the_physical_number_where_it_has_the_column() -> None:
+    assert npu_smi.parse_mapping(sample("npu-smi-m-dies.txt")) == [
+        MappedChip(logic, 8 + logic, "Ascend 910C") for logic in range(4)
+    ]
+
+
+def test_npu_smi_counts_the_chips_of_all_boards() -> None:
+    assert npu_smi.parse_list(sample("npu-smi-l.txt")) == 8
+    assert npu_smi.parse_list(sample("npu-smi-l-dies.txt")) == 4
+
+
+def test_hccn_conf_gives_the_address_of_every_chip() -> None:
+    assert ascend.parse_hccn(sample("hccn.conf")) == {
+        number: f"10.40.{number}.21" for number in range(8)
+    }
+
+
+# GPUs
+
+
+def test_nvidia_smi_rows_are_chips() -> None:
+    chips, messages = nvidia.parse_csv(sample("nvidia-smi.csv"))
+
+    assert messages == []
+    assert [chip.device_id for chip in chips] == list(range(8))
+    assert chips[1] == SeenChip(
+        device_id=1,
+        bus_address="0000:0a:00.0",
+        uuid="GPU-5a1f0e21-90c4-4d0b-8f7e-2b6c1d3e4f51",
+        serial="1654321011",
+        model="NVIDIA H100 80GB HBM3",
+    )
+
+
+def test_nvidia_smi_names_the_card_that_is_lost_and_lists_the_others() -> None:
+    chips, messages = nvidia.parse_csv(sample("nvidia-smi-lost.csv"))
+
+    assert [chip.device_id for chip in chips] == [0, 2, 3]
+    assert [chip.serial for chip in chips] == [None] * 3
+    assert messages == [
+        "Unable to determine the device handle for GPU1: 0000:02:00.0: Unknown Error"
+    ]
+
+
+def test_nvidia_smi_without_cards_is_no_message() -> None:
+    assert nvidia.parse_csv("No devices were found\n") == ([], [])
+
+
+def test_amd_smi_list_is_chips() -> None:
+    chips = amd.parse_list(sample("amd-smi-list.json"))
+
+    assert len(chips) == 4
+    assert chips[3] == SeenChip(
+        device_id=3,
+        bus_address="0000:65:00.0",
+        uuid="3aff74a1-0000-1000-80a0-8c022586fed6",
+    )
+
+
+def test_hl_smi_rows_are_chips() -> None:
+    chips, messages = gaudi.parse_csv(sample("hl-smi.csv"))
+
+    assert messages == []
+    assert chips[1] == SeenChip(
+        device_id=1,
+        bus_address="0000:b3:00.0",
+        uuid="01P0-HL2080A0-15-TF8A81-01-07-06",
+        serial="AM50016131",
+        model="HL-225",
+    )
+
+
+def test_xpu_smi_discovery_is_chips_of_either_release() -> None:
+    text = sample("xpu-smi.json")
+    chips = intel.parse_discovery(text)
+
+    assert chips[1] == SeenChip(
+        device_id=1,
+        bus_address="0000:3a:00.0",
+        uuid="00000000-0000-0010-0000-002f0bd58086",
+        model="Intel(R) Data Center GPU Max 1550",
+    )
+    assert intel.parse_discovery(text.replace('"uuid"', '"soc_uuid"')) == chips
+
+
+def test_xpu_smi_leaves_out_what_is_no_whole_gpu() -> None:
+    text = sample("xpu-smi.json").replace('"physical"', '"virtual"', 1)
+
+    assert [chip.device_id for chip in intel.parse_discovery(text)] == [1]
+
+
+# What is wrong
+
+BROKEN: list[tuple[Callable[[str], object], str, str]] = [
+    (sophgo_tpuv7.parse_tpu_smi, "", "its output is no JSON: the file is empty"),
+    (sophgo_tpuv7.parse_tpu_smi, "[]", "tpu-smi prints a list, not an object"),
+    (
+        sophgo_tpuv7.parse_tpu_smi,
+        "{}",
+        "tpu-smi: card_num is null, and it lists 0 cards",
+    ),
+    (
+        sophgo_tpuv7.parse_tpu_smi,
+        sample("tpu-smi-two.json")[:-30],
+        "its output is no JSON: the file ends in the middle",
+    ),
+    (
+        sophgo_tpuv7.parse_tpu_smi,
+        sample("tpu-smi-two.json").replace('"card_num":1', '"card_num":2'),
+        "tpu-smi: card_num is 2, and it lists 1 card",
+    ),
+    (
+        sophgo_tpuv7.parse_tpu_smi,
+        sample("tpu-smi-two.json").replace('"chip_num":2', '"chip_num":3'),
+        "tpu-smi counts 3 chips and lists 2",
+    ),
+    (
+        sophgo_tpuv7.parse_tpu_smi,
+        sample("tpu-smi-two.json").replace('"chip_index_of_card":1', '"a":1,"a":2'),
+        'its JSON cannot be used: the key "a" stands twice',
+    ),
+    (
+        sophgo_tpuv7.parse_tpu_smi,
+        sample("tpu-smi-two.json").replace('_of_card":1', '_of_card":7'),
+        "tpu-smi: chip1 is not chip 1",
+    ),
+    (
+        sophgo_tpuv7.parse_tpu_smi,
+        sample("tpu-smi-one.json").replace('"Active"', '["Active"]'),
+        "tpu-smi: the status of a chip is a list",
+    ),
+    (npu_smi.parse_mapping, "", "npu-smi info -m begins with nothing"),
+    (
+        npu_smi.parse_mapping,
+        "dcmi model initialized failed, because the device is used. ret is -8020\n",
+        'npu-smi info -m begins with "dcmi model',
+    ),
+    (
+        npu_smi.parse_mapping,
+        sample("npu-smi-m.txt") + "| 0 | 910B3 |\n",
+        'npu-smi info -m: "| 0 | 910B3 |" is no row of it',
+    ),
+    (
+        npu_smi.parse_mapping,
+        sample("npu-smi-m.txt").replace("Ascend 910B3", "", 1),
+        "is no row of it",
+    ),
+    (
+        npu_smi.parse_mapping,
+        sample("npu-smi-m-dies.txt").replace(" 9 ", " ", 1),
+        "lacks a column",
+    ),
+    (
+        npu_smi.parse_mapping,
+        sample("npu-smi-m.txt") * 2,
+        "is no row of it",  # the second head line
+    ),
+    (
+        npu_smi.parse_mapping,
+        sample("npu-smi-m.txt") + sample("npu-smi-m.txt").partition("\n")[2],
+        "logic id 0 is listed twice",
+    ),
+    (npu_smi.parse_list, "", "npu-smi info -l prints something else"),
+    (npu_smi.parse_list, "Total Count : eight\n", "npu-smi info -l prints something"),
+    (
+        npu_smi.parse_list,
+        sample("npu-smi-l.txt").replace("NPU ID                         : 7", ""),
+        "npu-smi info -l: Total Count is 8, and it lists 7",
+    ),
+    (ascend.parse_hccn, "address_0=10.0.0.1000", 'hccn.conf:1: "10.0.0.1000" is not'),
+    (ascend.parse_hccn, "address_0=", 'hccn.conf:1: "" is not an IP address'),
+    (
+        ascend.parse_hccn,
+        "address_0=10.0.0.1\naddress_0=10.0.0.2",
+        "hccn.conf:2: chip 0 has two addresses",
+    ),
+    (nvidia.parse_csv, "0, GPU-1, 00000000:07:00.0\n", "has 3 columns, not 5"),
+    (nvidia.parse_csv, "0, u, nowhere, s, n\n", 'of a GPU is "nowhere"'),
+    (nvidia.parse_csv, "00, u, 0000:07:00.0, s, n\n", 'index of a chip is "00"'),
+    (
+        nvidia.parse_csv,
+        sample("nvidia-smi.csv") * 2,
+        "index 0 is listed twice",
+    ),
+    (
+        nvidia.parse_csv,
+        "".join(f"{n}, u, 0000:07:00.0, s, n\n" for n in range(1025)),
+        "it lists more than 1024 chips",
+    ),
+    (amd.parse_list, '{"gpu": 0}', "amd-smi prints an object, not a list of GPUs"),
+    (amd.parse_list, "[1]", "1 of the list has no key gpu"),
+    (amd.parse_list, '[{"gpu":0}]', "the bdf of a GPU is null"),
+    (amd.parse_list, '[{"gpu":-1,"bdf":"0000:05:00.0"}]', "index of a chip is -1"),
+    (
+        amd.parse_list,
+        '[{"gpu":0,"bdf":"0000:05:00.0"},{"gpu":0,"bdf":"0000:06:00.0"}]',
+        "gpu 0 is listed twice",
+    ),
+    (amd.parse_list, "[" * 100_000, "nested"),
+    (gaudi.parse_csv, "0,u,0000:19:00.0\n", "has 3 columns, not 5"),
+    (gaudi.parse_csv, "0,u,19,s,n\n", 'the PCI address of a chip is "19"'),
+    (intel.parse_discovery, "[]", "xpu-smi prints a list, not an object"),
+    (
+        intel.parse_discovery,
+        '{"error":"XPUM Service Status Error","errno":3}',
+        'xpu-smi says "XPUM Service Status Error"',
+    ),
+    (intel.parse_discovery, '{"device_list":null}', "device_list is null"),
+    (intel.parse_discovery, '{"device_list":[{}]}', "an object of device_list has no"),
+    (
+        intel.parse_discovery,
+        '{"device_list":[{"device_id":0}]}',
+        "pci_bdf_address of a GPU is null",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "reason"),
+    BROKEN,
+    ids=lambda value: getattr(value, "__name__", str(value))[:30],
+)
+def test_output_that_is_something_else_is_named(
+    parse: Callable[[str], object], text: str, reason: str
+) -> None:
+    with pytest.raises(UnseenError) as raised:
+        parse(text)
+
+    assert reason in str(raised.value)
+    assert len(str(raised.value)) < 300
+
+
+PARSERS: list[tuple[Callable[[str], object], str]] = [
+    (sophgo_tpuv7.parse_tpu_smi, "tpu-smi-eight.json"),
+    (npu_smi.parse_mapping, "npu-smi-m-dies.txt"),
+    (npu_smi.parse_list, "npu-smi-l.txt"),
+    (ascend.parse_hccn, "hccn.conf"),
+    (nvidia.parse_csv, "nvidia-smi.csv"),
+    (amd.parse_list, "amd-smi-list.json"),
+    (gaudi.parse_csv, "hl-smi.csv"),
+    (intel.parse_discovery, "xpu-smi.json"),
+]
+
+
+@settings(deadline=None)
+@given(st.sampled_from(PARSERS), st.data())
+def test_damaged_output_ends_in_chips_or_in_a_reason(
+    parser: tuple[Callable[[str], object], str], data: st.DataObject
+) -> None:
+    parse, name = parser
+    text = sample(name)
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(len(text), start + 40)))
+    piece = data.draw(st.text(max_size=8) | st.just(text[start:end] * 2))
+
+    assert "\n" not in reason_of(parse, text[:start] + piece + text[end:])
+
+
+def reason_of(parse: Callable[[str], object], text: str) -> str:
+    """Return why a text is refused, nothing if it is taken."""
+    try:
+        parse(text)
+    except UnseenError as error:
+        return str(error)
+    return ""
+
+
+def test_values_that_stand_for_nothing_are_none() -> None:
+    assert [text_of(t) for t in ("[N/A]", "N/A", "0", "F", " x ", "\x1b[31m", 5)] == [
+        *[None] * 4,
+        "x",
+        None,
+        None,
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "07:00.0", "0000:07:00.8", "0000:07:00.0 x", 7])
+def test_what_is_no_pci_address_is_none(text: object) -> None:
+    assert bus_address_of(text) is None

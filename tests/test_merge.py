@@ -1,0 +1,583 @@
+"""``ranktable merge``: tables and probes of nodes become one table."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import ranktable
+from ranktable.cluster.generate import make_table
+from ranktable.cluster.merging.member import host_key, short
+from ranktable.cluster.probe_line import NodeProbe, SeenChip
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tests.conftest import Outcome
+
+Run = "Callable[..., Outcome]"
+OUT = "merged.json"
+
+
+def table(
+    chips: Sequence[Sequence[int]], hosts: Sequence[str] | None = None, first: int = 0
+) -> bytes:
+    """Return a table whose ranks begin where they should."""
+    made = make_table(chips, hosts=hosts)
+    document = json.loads(ranktable.dumps(made))
+    for node in document["node_list"]:
+        for device in node["device_list"]:
+            for key in ("rank", "world_rank"):
+                device[key] = str(int(device[key]) + first)
+    return json.dumps(document, indent=1).encode()
+
+
+def put(folder: Path, **files: bytes) -> list[str]:
+    for name, data in files.items():
+        (folder / f"{name}.json").write_bytes(data)
+    return [f"{name}.json" for name in files]
+
+
+def probes(*hosts: str, chips: int = 2) -> bytes:
+    lines = [
+        NodeProbe(
+            host=host,
+            vendor="sophgo",
+            model="BM1690",
+            chips=tuple(SeenChip(device_id=i) for i in range(chips)),
+        ).to_line()
+        for host in hosts
+    ]
+    return "".join(lines).encode()
+
+
+def hosts_of(path: Path) -> list[str | None]:
+    return [node.host for node in ranktable.load(path).nodes]
+
+
+def codes(done: Outcome) -> list[str]:
+    """Return the codes of findings in the json form."""
+    found = json.loads(done.out)
+    return [d["code"] for file in found["files"] for d in file["diagnostics"]]
+
+
+# Tables
+
+
+def test_parts_of_a_table_become_the_table(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    files = put(
+        tmp_path,
+        a=table([[0, 1]], ["n1"]),
+        b=table([[2, 3], [4, 5]], ["n2", "n3"], first=2),
+    )
+    done = run("ranktable", "merge", *files, "-o", OUT)
+    whole = make_table([[0, 1], [2, 3], [4, 5]], hosts=["n1", "n2", "n3"])
+
+    assert (done.status, done.out) == (0, "")
+    assert ranktable.load(tmp_path / OUT).digest() == whole.digest()
+    assert done.err.endswith("wrote merged.json: 3 nodes, 6 ranks\n")
+    assert "b.json:" in done.err  # RT505, where the second node was read
+    assert "warning[RT505]" in done.err
+
+
+def test_order_is_that_of_the_arguments_unless_another_is_asked_for(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    put(
+        tmp_path,
+        a=table([[0]], ["n10"], first=1),
+        b=table([[0]], ["n9"], first=2),
+        c=table([[0]], ["n1"]),
+    )
+    files = ("a.json", "b.json", "c.json")
+    orders = {
+        (): ["n10", "n9", "n1"],
+        ("--order", "given"): ["n10", "n9", "n1"],
+        ("--order", "by-rank"): ["n1", "n10", "n9"],
+        ("--order", "by-host"): ["n1", "n9", "n10"],
+        ("--hosts", "n[9,1,10]"): ["n9", "n1", "n10"],
+    }
+    for options, expected in orders.items():
+        done = run("ranktable", "merge", *files, *options, "-o", OUT, "--force")
+        assert (done.status, hosts_of(tmp_path / OUT)) == (0, expected), options
+        ranks = {
+            node.host: node.devices[0].rank
+            for node in ranktable.load(tmp_path / OUT).nodes
+        }
+        assert ranks == {"n1": 0, "n10": 1, "n9": 2}
+
+
+def test_ranks_are_renumbered_only_when_asked(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    files = put(tmp_path, a=table([[0, 1]], ["n1"]), b=table([[3, 2]], ["n2"]))
+    refused = run("ranktable", "merge", *files, "-o", OUT)
+    exists = (tmp_path / OUT).exists()
+    done = run("ranktable", "merge", *files, "-o", OUT, "--renumber")
+
+    assert (refused.status, exists) == (1, False)
+    assert refused.out.startswith(
+        "b.json:10:14: error[RT231] the ranks 0, 1 are in a.json, too\n"
+    )
+    assert done.status == 0
+    assert ranktable.load(tmp_path / OUT).chip_map == [0, 1, 3, 2]
+
+
+def test_rank_that_nobody_has_is_missing_over_all_files(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    files = put(tmp_path, a=table([[0, 1]]), b=table([[0, 1]], first=4))
+    done = run("ranktable", "merge", *files, "-o", OUT)
+
+    assert done.status == 1
+    assert "error[RT234] no file has the ranks 2, 3: 4 devices need" in done.out
+    assert done.out.startswith("b.json:")
+
+
+def test_ranks_need_not_be_in_one_file_each(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    # A file of two nodes whose ranks lie around those of another file.
+    ends = json.loads(table([[0], [1]], ["n1", "n3"]))
+    ends["node_list"][1]["device_list"][0].update(rank="2", world_rank="2")
+    files = put(tmp_path, a=json.dumps(ends).encode(), b=table([[5]], ["n2"], first=1))
+    done = run("ranktable", "merge", *files, "--order", "by-rank", "-o", OUT)
+
+    assert done.status == 0, done.err
+    assert ranktable.load(tmp_path / OUT).chip_map == [0, 5, 1]
+
+
+SAME_NODE = {
+    "host": (table([[0]], ["n1"]), table([[1]], ["n1"], first=1), '"n1"'),
+    "address": (
+        table([[0]]).replace(b'"rank"', b'"device_ip":"10.0.0.5","rank"', 1),
+        table([[1]], first=1).replace(b'"rank"', b'"device_ip":"10.0.0.5","rank"', 1),
+        '"10.0.0.5"',
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SAME_NODE)
+def test_same_node_in_two_files_is_refused(
+    kind: str, run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    first, second, name = SAME_NODE[kind]
+    files = put(tmp_path, a=first, b=second)
+    done = run("ranktable", "merge", *files, "-o", OUT, "--renumber")
+
+    assert done.status == 1
+    assert f"error[RT230] the {kind} {name} is in a.json, too" in done.out
+    assert done.out.startswith("b.json:")
+
+
+def test_same_file_under_two_names_is_refused(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    put(tmp_path, a=table([[0]]))
+    (tmp_path / "b.json").symlink_to("a.json")
+    done = run("ranktable", "merge", "a.json", "b.json", "--renumber", "-o", OUT)
+
+    assert done.status == 1
+    assert done.out.startswith(
+        "b.json: error[RT230] the file is given twice, the first time as a.json\n"
+    )
+
+
+def test_two_named_hosts_with_the_loopback_address_are_two(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    loopback = [
+        table([[0]], first=rank).replace(
+            b'"rank"', b'"device_ip":"127.0.0.1","rank"', 1
+        )
+        for rank in range(2)
+    ]
+    files = put(tmp_path, a=loopback[0], b=loopback[1])
+
+    assert run("ranktable", "merge", *files, "-o", OUT, "--renumber").status == 0
+
+
+def test_unequal_nodes_are_a_warning_and_strict_refuses_them(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    files = put(
+        tmp_path,
+        a=table([[0, 1], [0, 1]], ["n1", "n2"]),
+        b=table([[0]], ["n3"], first=4),
+    )
+    done = run("ranktable", "merge", *files, "-o", OUT)
+    strict = run("ranktable", "merge", *files, "-o", "other.json", "--strict")
+
+    message = "warning[RT232] n3 has 1 device; 2 of 3 nodes have 2"
+    assert (done.status, message in done.err) == (0, True)
+    assert (strict.status, message in strict.out) == (1, True)
+    assert not (tmp_path / "other.json").exists()
+
+
+OF_2024 = (
+    b'{"status":"completed","version":"1.0","server_count":1,"server_list":[\n'
+    b'  {"server_ip":"10.20.0.6","device":[{"device_id":"0","device_ip":"",'
+    b'"rank_id":"1"}]}]}\n'
+)
+
+
+def test_files_of_two_formats_are_refused(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    files = put(tmp_path, a=table([[0]]), b=OF_2024)
+    done = run("ranktable", "merge", *files, "-o", OUT)
+
+    assert done.status == 1
+    assert done.out.startswith(
+        "b.json:1:56: error[RT233] the format is sccl-2024, and sccl-1.0 in a.json\n"
+    )
+
+
+def test_tables_of_2024_keep_their_count(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    first = OF_2024.replace(b'"1"}', b'"0"}').replace(b"0.6", b"0.5")
+    files = put(tmp_path, a=first, b=OF_2024)
+    run("ranktable", "merge", *files, "-o", OUT)
+    document = json.loads((tmp_path / OUT).read_bytes())
+
+    assert (document["server_count"], document["status"]) == (2, "completed")
+    assert ranktable.check(tmp_path / OUT).ok
+
+
+def test_keys_of_the_whole_table_must_agree(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    def noted(note: bytes, first: int) -> bytes:
+        data = table([[0]], first=first)
+        return data.replace(b'"version"', b'"job":' + note + b',"version"', 1)
+
+    same = put(
+        tmp_path, a=noted(b'"x"', 0), b=noted(b'"x"', 1), c=table([[0]], None, 2)
+    )
+    other = put(tmp_path, d=noted(b'"y"', 1))
+    done = run("ranktable", "merge", *same, "-o", OUT)
+    refused = run("ranktable", "merge", same[0], *other, "-o", "other.json")
+
+    assert done.status == 0
+    assert ranktable.load(tmp_path / OUT).extra == {"job": "x"}
+    assert refused.status == 1
+    assert 'error[RT233] job is "y", and "x" in a.json' in refused.out
+
+
+def test_unsound_file_is_reported_as_validate_would(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    files = put(
+        tmp_path,
+        a=table([[0]], ["n1"]),
+        b=table([[0, 1]], ["n2"], first=1).replace(
+            b'"device_id": "1"', b'"device_id": "0"'
+        ),
+        c=b'{"version":"1.0"',
+    )
+    done = run("ranktable", "merge", *files, "-o", OUT, "--format", "json")
+
+    assert done.status == 1
+    assert codes(done) == ["RT207", "RT103"]  # not that b.json does not begin at 0
+    assert json.loads(done.out)["totals"]["errors"] == 2
+
+
+def test_missing_file_cannot_be_judged(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    put(tmp_path, a=table([[0]]))
+    done = run("ranktable", "merge", "a.json", "no.json", str(tmp_path), "-o", OUT)
+
+    assert done.status == 2
+    assert "no.json: error[RT001]" in done.out
+    assert "error[RT003] this is a directory" in done.out
+
+
+def test_defect_that_only_the_whole_has_is_placed_in_its_file(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    # Ranks dealt out in turn: each file is a part, but the nodes are not in order.
+    def every_second(first: int) -> bytes:
+        document = json.loads(table([[0, 1]], [f"n{first}"]))
+        for place, device in enumerate(document["node_list"][0]["device_list"]):
+            device.update(
+                rank=str(2 * place + first), world_rank=str(2 * place + first)
+            )
+        return json.dumps(document, indent=1).encode()
+
+    files = put(tmp_path, a=every_second(0), b=every_second(1))
+    done = run("ranktable", "merge", *files, "-o", OUT)
+
+    assert done.status == 1
+    assert "a.json:16:14: error[RT503] rank 2 follows rank 0 in node 0" in done.out
+    assert "b.json:16:14: error[RT503] rank 3 follows rank 1 in node 1" in done.out
+
+
+def test_findings_of_many_files_are_bounded_and_counted(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    files = put(tmp_path, **{f"f{i}": table([[0]]) for i in range(50)})
+    done = run("ranktable", "merge", *files, "-o", OUT)
+    every = run("ranktable", "merge", *files, "-o", OUT, "--max-errors", "0")
+
+    assert len(done.out.splitlines()) == 21
+    assert "found 49 errors" in done.out.splitlines()[-1]
+    assert len(every.out.splitlines()) == 50
+
+
+def test_table_is_printed_alone_and_findings_go_aside(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    files = put(tmp_path, a=table([[0]], ["n1"]), b=table([[0]], ["n2"], first=1))
+    done = run("ranktable", "merge", *files, "-o", "-")
+    refused = run("ranktable", "merge", files[0], files[0], "-o", "-")
+
+    assert (done.status, ranktable.loads(done.out).world_size) == (0, 2)
+    assert "RT505" in done.err
+    assert (refused.status, refused.out) == (1, "")
+    assert "RT230" in refused.err
+
+
+def test_another_table_is_kept_unless_forced(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    files = put(tmp_path, a=table([[0]]), merged=table([[5]]))
+    done = run("ranktable", "merge", files[0], "-o", OUT)
+    forced = run("ranktable", "merge", files[0], "-o", OUT, "--force")
+    again = run("ranktable", "merge", files[0], "-o", OUT)
+
+    assert [done.status, forced.status, again.status] == [2, 0, 0]
+    assert "holds a different table; --force replaces it" in done.err
+    assert again.err.endswith("unchanged merged.json: 1 node, 1 rank\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Missing argument"),
+        (("-", "-"), "standard input can be read once"),
+        (("a.json", "--order", "by-rank", "--hosts", "n1"), "do not go together"),
+        (("a.json", "--hosts", "n[1"), "--hosts: this bracket is not closed"),
+        (("a.json", "--hosts", "n1,n1"), "--hosts: the host n1 is given twice"),
+        (("a.json", "--order", "by-host"), "--order by-host: 1 node of 1 has no host"),
+        (("a.json", "--ring", "sophgo-8"), "--ring orders the chips of probes"),
+        (("a.json", "--ring", "nowhere"), "the topology cannot be used"),
+        (("a.json", "p.jsonl"), "p.jsonl holds lines of ranktable probe and a.json"),
+        (("p.jsonl", "--order", "by-rank"), "--order by-rank: probes have no ranks"),
+        (("a.json", "-o", "no/such.json"), "the folder no does not exist"),
+    ],
+)
+def test_wrong_usage_exits_2_and_writes_nothing(
+    arguments: tuple[str, ...],
+    message: str,
+    run: Callable[..., Outcome],
+    tmp_path: Path,
+) -> None:
+    put(tmp_path, a=table([[0]]))
+    (tmp_path / "p.jsonl").write_bytes(probes("n1"))
+    done = run("ranktable", "merge", *arguments)
+
+    assert (done.status, done.out) == (2, "")
+    assert message in done.err
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+# Probes
+
+
+def test_probes_become_a_table_in_the_order_of_their_hosts(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    given = probes("n10", "n2", "n1")
+    done = run("ranktable", "merge", "-", "-o", OUT, given=given)
+    told = run(
+        "ranktable", "merge", "-", "--from-probes", "-o", "told.json", given=given
+    )
+
+    assert done.status == told.status == 0
+    assert hosts_of(tmp_path / OUT) == ["n1", "n2", "n10"]
+    assert ranktable.load(tmp_path / OUT).chip_map == [0, 1] * 3
+    assert (tmp_path / OUT).read_bytes() == (tmp_path / "told.json").read_bytes()
+
+
+def test_probes_in_the_order_that_is_given(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    given = probes("n10.site", "n2.site", "n1.site")
+    run("ranktable", "merge", "-", "--order", "given", "-o", "a.json", given=given)
+    run("ranktable", "merge", "-", "--hosts", "n[2,10,1]", "-o", "b.json", given=given)
+
+    assert hosts_of(tmp_path / "a.json") == ["n10.site", "n2.site", "n1.site"]
+    assert hosts_of(tmp_path / "b.json") == ["n2.site", "n10.site", "n1.site"]
+
+
+def test_hosts_that_sent_nothing_are_named(run: Callable[..., Outcome]) -> None:
+    done = run(
+        "ranktable", "merge", "-", "--hosts", "n[1-128]", "-o", OUT,
+        given=probes("n1", "n77", "other"),
+    )  # fmt: skip
+
+    assert done.status == 1
+    assert done.out.splitlines()[:2] == [
+        "<stdin>: error[RT235] nothing came of 126 hosts of 128: n[2-76,78-128]",
+        '<stdin>:3:19: error[RT235] "other" is not in --hosts',
+    ]
+
+
+def test_several_files_of_probes_are_one_list(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    (tmp_path / "a.jsonl").write_bytes(probes("n2"))
+    (tmp_path / "b.jsonl").write_bytes(probes("n1"))
+    done = run("ranktable", "merge", "a.jsonl", "b.jsonl", "-o", OUT)
+    twice = run("ranktable", "merge", "a.jsonl", "-", "-o", "x", given=probes("n2"))
+
+    assert (done.status, hosts_of(tmp_path / OUT)) == (0, ["n1", "n2"])
+    assert '<stdin>:1:19: error[RT230] the host "n2" is in a.jsonl, too' in twice.out
+
+
+def test_chip_that_two_hosts_have_is_one_node_under_two_names(
+    run: Callable[..., Outcome],
+) -> None:
+    lines = [
+        NodeProbe(host=host, chips=(SeenChip(device_id=0, uuid="GPU-1"),)).to_line()
+        for host in ("n1", "alias")
+    ]
+    done = run("ranktable", "merge", "-", "-o", OUT, given="".join(lines).encode())
+
+    assert done.status == 1
+    assert 'RT230] the chip "GPU-1" is in an earlier node, too' in done.out
+
+
+def test_node_without_chips_makes_no_table(run: Callable[..., Outcome]) -> None:
+    empty = NodeProbe(host="n2").to_line().encode()
+    done = run("ranktable", "merge", "-", "-o", OUT, given=probes("n1") + empty)
+
+    assert done.status == 1
+    assert "<stdin>:2:" in done.out
+    assert "error[RT143] n2 saw no chips" in done.out
+
+
+def test_rings_are_made_of_the_chips_that_are_there(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    arguments = ("merge", "-", "--ring", "sophgo-8", "-o")
+    done = run("ranktable", *arguments, OUT, given=probes("n1", "n2", chips=8))
+    refused = run("ranktable", *arguments, "x", given=probes("n1", chips=7))
+
+    assert done.status == 0
+    assert ranktable.load(tmp_path / OUT).chip_map == [0, 2, 6, 7, 3, 1, 5, 4] * 2
+    assert refused.status == 2
+    assert "--ring: n1: the chips 0,1,2,3,4,5,6 form no ring" in refused.err
+
+
+def test_addresses_of_chips_are_kept(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    chips = (SeenChip(device_id=4, address="10.0.0.4"), SeenChip(device_id=2))
+    line = NodeProbe(host="a1", vendor="ascend", chips=chips).to_line().encode()
+    run("ranktable", "merge", "-", "-o", OUT, given=line)
+    devices = ranktable.load(tmp_path / OUT).nodes[0].devices
+
+    assert [(d.device_id, d.address) for d in devices] == [(2, None), (4, "10.0.0.4")]
+
+
+def test_nothing_on_standard_input_is_said(run: Callable[..., Outcome]) -> None:
+    for options in ((), ("--from-probes",)):
+        done = run("ranktable", "merge", "-", *options, "-o", OUT)
+        assert (done.status, "RT102" in done.out) == (1, True)
+
+
+def test_hosts_are_in_the_order_of_their_numbers() -> None:
+    hosts = ["r2n1", "r1n10", "r1n9", "login", "10.0.0.10", "10.0.0.9", "n01", "n1"]
+
+    assert sorted(hosts, key=host_key) == [
+        *("10.0.0.9", "10.0.0.10", "login", "n01", "n1"),
+        *("r1n9", "r1n10", "r2n1"),
+    ]
+    assert [short(h) for h in ("n1.site.org", "n1", "10.0.0.1", "::1", ".x")] == [
+        *("n1", "n1", "10.0.0.1", "::1", ".x"),
+    ]
+
+
+# Size and progress
+
+
+@pytest.mark.slow
+def test_cost_grows_with_the_number_of_nodes(tmp_path: Path) -> None:
+    costs = []
+    for count in (1_000, 8_000):
+        path = tmp_path / f"{count}.jsonl"
+        path.write_bytes(probes(*(f"n{i}" for i in range(count)), chips=8))
+        costs.append(cpu_s("merge", str(path), "-o", str(tmp_path / f"{count}.json")))
+
+    assert costs[1] < 8 * costs[0] * 1.6
+
+
+def cpu_s(*arguments: str) -> float:
+    """Return the CPU seconds that a command takes."""
+    program = Path(sys.executable).parent / "ranktable"
+    process = subprocess.Popen(  # noqa: S603 - the project's own command
+        [program, *arguments], stderr=subprocess.DEVNULL
+    )
+    _, status, use = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return use.ru_utime + use.ru_stime
+
+
+def test_progress_is_shown_on_a_terminal_and_erased(tmp_path: Path) -> None:
+    put(tmp_path, a=table([[0]]))
+    said = on_terminal(["ranktable", "merge", "a.json", "-o", OUT], tmp_path)
+
+    assert b"reading file 1 of 1" in said
+    assert said.rindex(b"\r\x1b[K") < said.index(b"wrote merged.json")
+
+
+def on_terminal(command: list[str], folder: Path, term: str = "xterm") -> bytes:
+    """Return what a command writes to a terminal on standard error."""
+    master, slave = pty.openpty()
+    with (
+        subprocess.Popen(  # noqa: S603 - the project's own command
+            [Path(sys.executable).parent / command[0], *command[1:]],
+            stderr=slave,
+            stdout=subprocess.DEVNULL,
+            cwd=folder,
+            env={"TERM": term, "PATH": os.environ["PATH"]},
+        ) as process
+    ):
+        os.close(slave)
+        said = b""
+        while select.select([master], [], [], 30)[0]:
+            try:
+                part = os.read(master, 4096)
+            except OSError:  # the end of a terminal
+                break
+            said += part
+        process.wait(30)
+    os.close(master)
+    return said
+
+
+def test_no_progress_where_nobody_sees_it(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    put(tmp_path, a=table([[0]]))
+    done = run("ranktable", "merge", "a.json", "-o", OUT)
+    dumb = on_terminal(
+        ["ranktable", "merge", "a.json", "-o", OUT], tmp_path, term="dumb"
+    )
+
+    assert "\r" not in done.err
+    assert b"\x1b" not in dumb
