@@ -1,0 +1,99 @@
+"""Patterns of addresses: ``10.{node/250}.{node%250}.{chip+1}``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.argument import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_FIELD = re.compile(
+    r"\{(?P<name>node|chip)(?:(?P<operator>[/%])(?P<by>[1-9][0-9]{0,6}))?"
+    r"(?:\+(?P<plus>[0-9]{1,7}))?\}|\{(?P<host>host)\}"
+)
+_HINT = "{node}, {chip} and {host} can stand in braces: {node%250+1}"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """What stands in braces: a number that may be divided, and added to."""
+
+    name: str
+    operator: str | None = None
+    by: int = 1
+    plus: int = 0
+
+    def of(self, number: int) -> str:
+        """Return the field for the place of a node or the number of a chip."""
+        if self.operator == "/":
+            number //= self.by
+        elif self.operator == "%":
+            number %= self.by
+        return str(number + self.plus)
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Text and fields by turns."""
+
+    parts: tuple[str | Field, ...]
+
+    def addresses(self, node: int, host: str | None, chips: Sequence[int]) -> list[str]:
+        """Return the address of every chip of a node."""
+        parts: list[str | Field] = []
+        for part in self.parts:
+            if isinstance(part, str) or part.name == "chip":
+                parts.append(part)
+            elif part.name == "host":
+                parts.append(host or "")
+            else:
+                parts.append(part.of(node))
+        return [
+            "".join(part if isinstance(part, str) else part.of(chip) for part in parts)
+            for chip in chips
+        ]
+
+    @property
+    def has_host(self) -> bool:
+        """Whether the name of the host is part of it."""
+        return any(
+            isinstance(part, Field) and part.name == "host" for part in self.parts
+        )
+
+
+def parse_pattern(text: str) -> Pattern:
+    """Return the pattern that a text is.
+
+    Raises:
+        ArgumentError: There are braces around something else; it has the place.
+    """
+    parts: list[str | Field] = []
+    at = 0
+    for match in _FIELD.finditer(text):
+        parts += [_plain(text, at, match.start()), _field(match)]
+        at = match.end()
+    parts.append(_plain(text, at, len(text)))
+    return Pattern(tuple(part for part in parts if part != ""))
+
+
+def _plain(text: str, start: int, end: int) -> str:
+    brace = re.search(r"[{}]", text[start:end])
+    if brace is None:
+        return text[start:end]
+    position = start + brace.start()
+    word = re.match(r"\{[^{}]*\}?|\}", text[position:])
+    shown = word[0] if word else brace[0]
+    raise ArgumentError(
+        f"{shown} means nothing here", text=text, position=position, hint=_HINT
+    )
+
+
+def _field(match: re.Match[str]) -> Field:
+    if match["host"]:
+        return Field("host")
+    by, plus = int(match["by"] or 1), int(match["plus"] or 0)
+    return Field(match["name"], match["operator"], by, plus)

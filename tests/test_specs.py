@@ -1,0 +1,339 @@
+"""Cluster specs: what they say, what is wrong with them, the tables they become."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ranktable
+from ranktable.cluster.generate import make_table
+from ranktable.cluster.hosts import fold_hosts
+from ranktable.cluster.specs.reading import MAX_SIZE_BYTES, read_spec
+from ranktable.cluster.specs.spec import ORDERS
+from ranktable.cluster.specs.table import spare_hosts, table_of
+from ranktable.schema.topology import SOPHGO_8
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ranktable.schema.model import RankTable
+    from tests.conftest import Outcome
+
+FILE = "sccl_rank_table.json"
+
+
+def table(text: str) -> RankTable:
+    reading = read_spec(text.encode(), file="cluster.yaml")
+    assert reading.spec is not None, reading.report.diagnostics
+    return table_of(reading.spec)
+
+
+def hosts(text: str) -> list[str | None]:
+    return [node.host for node in table(text).nodes]
+
+
+def found(text: str) -> list[str]:
+    """Return line, column and code of everything that is found."""
+    reading = read_spec(text.encode(), file="cluster.yaml")
+    assert (reading.spec is None) == (not reading.report.ok)
+    return [
+        f"{d.location.line}:{d.location.column} {d.code}" if d.location.line else d.code
+        for d in reading.report.diagnostics
+    ]
+
+
+def test_count_makes_nodes_without_hosts() -> None:
+    made = table("nodes: 2\nchips: 4\n")
+
+    assert [node.host for node in made.nodes] == [None, None]
+    assert made.chip_map == [0, 1, 2, 3, 0, 1, 2, 3]
+
+
+def test_hosts_keep_the_order_of_the_list() -> None:
+    assert hosts("nodes: n[3,1-2],login\nchips: 1\n") == ["n3", "n1", "n2", "login"]
+
+
+@pytest.mark.parametrize(
+    ("chips", "expected"),
+    [
+        ("2", [[0, 1], [0, 1], [0, 1]]),
+        ("[5, 4]", [[5, 4], [5, 4], [5, 4]]),
+        ("{'n[1,3]': 1, n2: [7, 6]}", [[0], [7, 6], [0]]),
+    ],
+)
+def test_chips_are_a_count_a_list_or_one_of_them_for_groups(
+    chips: str, expected: list[list[int]]
+) -> None:
+    made = table(f"nodes: n[1-3]\nchips: {chips}\n")
+
+    assert [made.local_chip_map(node) for node in range(3)] == expected
+
+
+def test_ring_orders_the_chips_of_every_node() -> None:
+    made = table("nodes: 2\nchips: 8\nring: sophgo-8\n")
+
+    assert not SOPHGO_8.broken_links(made.local_chip_map(1))
+
+
+def test_ring_that_is_a_file_is_looked_for_beside_the_spec(
+    tmp_path: Path, run: Callable[..., Outcome]
+) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "links.txt").write_text("0 2\n2 1\n1 3\n3 0\n")
+    spec = tmp_path / "site" / "cluster.yaml"
+    spec.write_text("nodes: 1\nchips: 4\nring: links.txt\n")
+
+    done = run("ranktable", "gen", "--spec", str(spec))
+
+    assert done.status == 0, done.err
+    assert ranktable.load(tmp_path / FILE).chip_map == [0, 2, 1, 3]
+
+
+def test_addresses_follow_the_pattern_whatever_the_order() -> None:
+    made = table(
+        "nodes: n[1-4]\nchips: [3, 1]\naddresses: 10.{node/2}.{node%2+7}.{chip}\n"
+        "racks: {a: 'n[3-4]', b: 'n[1-2]'}\norder: by-rack\nspares: n2\n"
+    )
+
+    assert [
+        (node.host, [device.address for device in node.devices]) for node in made.nodes
+    ] == [
+        ("n3", ["10.1.7.3", "10.1.7.1"]),
+        ("n4", ["10.1.8.3", "10.1.8.1"]),
+        ("n1", ["10.0.7.3", "10.0.7.1"]),
+    ]
+
+
+def test_addresses_may_be_the_hosts() -> None:
+    made = table("nodes: 10.0.0.[5-6]\nchips: 1\naddresses: '{host}'\n")
+
+    assert [made.device_of(rank).address for rank in (0, 1)] == ["10.0.0.5", "10.0.0.6"]
+
+
+@pytest.mark.parametrize(
+    ("rest", "expected"),
+    [
+        ("racks: 2\norder: as-listed", "1 2 3 4 5"),
+        ("racks: 2\norder: by-rack", "1 2 3 4 5"),
+        ("racks: 2\norder: across-racks", "1 3 5 2 4"),
+        ("racks: {a: 'n[1,3,5]', b: 'n[2,4]'}", "1 2 3 4 5"),
+        ("racks: {a: 'n[1,3,5]', b: 'n[2,4]'}\norder: by-rack", "1 3 5 2 4"),
+        ("racks: {b: 'n[2,4]', a: 'n[1,3,5]'}\norder: by-rack", "2 4 1 3 5"),
+        ("racks: {a: 'n[1-3]', b: 'n[4-5]'}\norder: across-racks", "1 4 2 5 3"),
+        (
+            "racks: {a: 'n[1-3]', b: 'n[4-5]'}\norder: across-racks\nspares: n1",
+            "2 4 3 5",
+        ),
+    ],
+)
+def test_order_of_the_nodes(rest: str, expected: str) -> None:
+    text = f"nodes: n[1-5]\nchips: 1\n{rest}\n"
+
+    assert hosts(text) == [f"n{number}" for number in expected.split()]
+
+
+def test_spares_are_left_out_and_named() -> None:
+    reading = read_spec(b"nodes: n[1-4]\nchips: 1\nspares: n[4,2]\n", file="s.yaml")
+    assert reading.spec is not None
+
+    assert [node.host for node in table_of(reading.spec).nodes] == ["n1", "n3"]
+    assert spare_hosts(reading.spec) == ["n2", "n4"]
+
+
+REFUSED = {
+    "": ["RT152"],
+    "# nothing\n": ["RT152"],
+    "- 1\n": ["1:1 RT150"],
+    "nodes\n": ["1:1 RT150"],
+    "nodes: n1\nchips: 8\n---\nnodes: n2\nchips: 8\n": ["4:1 RT150"],
+    "chips: 8\n": ["1:1 RT152"],
+    "x: 1\n": ["1:1 RT151", "1:1 RT152", "1:1 RT152"],
+    "nodes: n1\nchips: 8\nnodes: n2\n": ["3:1 RT105"],
+    "nodes: &a n1\nchips: *a\n": ["2:8 RT136"],
+    "nodes: n1\n\tchips: 8\n": ["2:1 RT135"],
+    "nodes: 0\nchips: 8\n": ["1:8 RT154"],
+    "nodes: -1\nchips: 8\n": ["1:8 RT154"],
+    "nodes: 1048577\nchips: 1\n": ["1:8 RT154"],
+    "nodes: 1048576\nchips: 2\n": ["2:8 RT134"],
+    "nodes: 2.5\nchips: 8\n": ["1:8 RT150"],
+    "nodes: '2'\nchips: 8\n": ["1:8 RT150"],
+    "nodes: 1_0\nchips: 8\n": ["1:8 RT150"],
+    "nodes: 010\nchips: 8\n": ["1:8 RT150"],
+    "nodes:\nchips: 8\n": ["1:7 RT150"],
+    "nodes: true\nchips: 8\n": ["1:8 RT150"],
+    "nodes: [n1, n2]\nchips: 8\n": ["1:8 RT150"],
+    "nodes: n[1\nchips: 8\n": ["1:9 RT153"],
+    "nodes: n1, n2\nchips: 8\n": ["1:11 RT153"],
+    "nodes: 'n1, n2'\nchips: 8\n": ["1:12 RT153"],
+    "nodes: ','\nchips: 8\n": ["1:8 RT153"],
+    "nodes: n[1-99999]\nchips: 8\n": ["1:10 RT153"],
+    "nodes: n1,a@b\nchips: 8\n": ["1:11 RT131"],
+    "nodes: n1,n[1-2]\nchips: 8\n": ["1:11 RT240"],
+    "nodes: n1\nchips: 1025\n": ["2:8 RT154"],
+    "nodes: n1\nchips: []\n": ["2:8 RT154"],
+    "nodes: n1\nchips: {}\n": ["2:8 RT150"],
+    "nodes: n1\nchips: [0..7]\n": ["2:9 RT150"],
+    "nodes: n1\nchips: [-1, 1000000000]\n": ["2:9 RT154", "2:13 RT154"],
+    "nodes: n1\nchips: [true, null]\n": ["2:9 RT150", "2:15 RT150"],
+    "nodes: n1\nchips: [0, 1, 0, 0]\n": ["2:15 RT242", "2:18 RT242"],
+    "nodes: 2\nchips:\n  n1: 8\n": ["3:3 RT247"],
+    "nodes: n[1-2]\nchips:\n  n[1-2]: 8\n  n2: 4\n": ["4:3 RT240"],
+    "nodes: n[1-2]\nchips:\n  n[1-3]: 8\n": ["3:3 RT241"],
+    "nodes: n[1-2]\nchips:\n  n1: 8\n": ["2:1 RT246"],
+    "nodes: n[1-2]\nchips:\n  n1: {n2: 8}\n  n2: 4\n": ["3:7 RT150"],
+    "nodes: n[1-2]\nchips:\n  n1: 8\n  n2: [1, 1]\n": ["4:11 RT242"],
+    "nodes: n1\nchips: 8\nring: 8\n": ["3:7 RT150"],
+    "nodes: n1\nchips: 8\nring: missing\n": ["3:7 RT243"],
+    "nodes: n[1-2]\nchips: {n1: 8, n2: 5}\nring: sophgo-8\n": ["2:20 RT243"],
+    "nodes: n1\nchips: 8\naddresses: '{node'\n": ["3:12 RT155"],
+    "nodes: n1\nchips: 8\naddresses: '{node/0}'\n": ["3:12 RT155"],
+    "nodes: n1\nchips: 8\naddresses: '{node.__class__}'\n": ["3:12 RT155"],
+    "nodes: n1\nchips: 8\naddresses: '{0!r}'\n": ["3:12 RT155"],
+    "nodes: n1\nchips: 8\naddresses: '{{node}}'\n": ["3:12 RT155"],
+    "nodes: n1\nchips: 8\naddresses: 10.0.0\n": ["3:12 RT244"],
+    "nodes: n1\nchips: 8\naddresses: 010.0.0.{chip}\n": ["3:12 RT244"],
+    "nodes: n1\nchips: 8\naddresses: '{host}'\n": ["3:12 RT244"],
+    "nodes: 1\nchips: 8\naddresses: '{host}'\n": ["3:12 RT247"],
+    "nodes: 300\nchips: 1\naddresses: 10.0.0.{node%250}\n": ["3:12 RT245"],
+    "nodes: n1\nchips: 8\nracks: {}\n": ["3:8 RT150"],
+    "nodes: n1\nchips: 8\nracks: n1\n": ["3:8 RT150"],
+    "nodes: n1\nchips: 8\nracks: {r: [n1]}\n": ["3:12 RT150"],
+    "nodes: n[1-3]\nchips: 8\nracks: {r: n1, s: 'n[2,1]'}\n": [
+        "3:1 RT246",
+        "3:20 RT240",
+    ],
+    "nodes: 2\nchips: 8\nracks: {r: n1}\n": ["3:12 RT247"],
+    "nodes: n[1-2]\nchips: 8\nspares: n1,n1\n": ["3:12 RT240"],
+    "nodes: n[1-2]\nchips: 8\nspares:\n": ["3:8 RT150"],
+    "nodes: n1\nchips: 8\norder: rank\n": ["3:8 RT156"],
+    "nodes: n1\nchips: 8\norder: by-rack\n": ["3:8 RT249"],
+    "nodes: n1\nchips: 8\norder: [by-rack]\n": ["3:8 RT150"],
+}
+
+
+@pytest.mark.parametrize("text", REFUSED, ids=repr)
+def test_defect_has_its_code_line_and_column(text: str) -> None:
+    assert found(text) == REFUSED[text]
+
+
+def test_bytes_that_are_no_text_end_in_a_diagnostic() -> None:
+    for data, code in ((b"\xff", "RT005"), (b"#" * (MAX_SIZE_BYTES + 1), "RT004")):
+        assert list(read_spec(data, file="s.yaml").report.totals) == [code]
+
+
+def test_sound_spec_of_every_key_becomes_the_table_that_gen_makes(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    (tmp_path / "c.yaml").write_text(
+        "nodes: n[1-3]\nchips: 4\nring: sophgo-8\naddresses: 10.0.{node}.{chip}\n"
+        "spares: n3\n"
+    )
+    addresses = [[f"10.0.{node}.{chip}" for chip in (0, 1, 3, 2)] for node in (0, 1)]
+
+    by_spec = run("ranktable", "gen", "--spec", "c.yaml", "-o", "-")
+    by_options = run(
+        *("ranktable", "gen", "--device-id", "[[0..3],[0..3]]", "--hosts", "n[1-2]"),
+        *("--ring", "sophgo-8", "--device-ip", repr(addresses), "-o", "-"),
+    )
+
+    assert by_spec.out == by_options.out
+    assert "left out as spares: n3\n" in by_spec.err
+    assert "left out" not in by_options.err
+
+
+def test_gen_reads_a_spec_from_standard_input(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    done = run("ranktable", "gen", "--spec", "-", given=b"nodes: n1\nchips: 2\n")
+
+    assert (done.status, done.out) == (0, "")
+    assert done.err == f"wrote {FILE}: 1 node, 2 ranks\n"
+    assert ranktable.load(tmp_path / FILE).nodes[0].host == "n1"
+
+
+def test_gen_writes_nothing_where_the_spec_is_wrong(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    done = run("ranktable", "gen", "--spec", "-", given=b"nodes: n1\nchips: 0\n")
+
+    assert (done.status, done.out) == (1, "")
+    assert "error[RT154]: chips is 0; it is from 1 to 1024\n" in done.err
+    assert " --> <stdin>:2:8\n" in done.err
+    assert not (tmp_path / FILE).exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "status", "said"),
+    [
+        ([], 2, "no --device-id is given, and no chips are seen"),
+        (["--spec", "no.yaml"], 2, "no.yaml: RT001 the file does not exist"),
+        (["--spec", "-", "--emulator"], 2, "--emulator needs the addresses"),
+        *(
+            (["--spec", "-", option, "x"], 2, f"--spec and {option} do not go together")
+            for option in ("--device-id", "--device-ip", "--hosts", "--ring")
+        ),
+    ],
+)
+def test_gen_refuses_in_one_sentence(
+    options: list[str], status: int, said: str, run: Callable[..., Outcome]
+) -> None:
+    done = run("ranktable", "gen", *options, given=b"nodes: 1\nchips: 1\n")
+
+    assert done.status == status
+    assert done.err.startswith(f"ranktable: {said}")
+
+
+def test_emulated_devices_have_the_addresses_of_the_spec(
+    run: Callable[..., Outcome],
+) -> None:
+    spec = b"nodes: 1\nchips: 1\naddresses: 127.0.0.1\n"
+    done = run("ranktable", "gen", "--spec", "-", "--emulator", "-o", "-", given=spec)
+
+    assert '"device_ip_emulator":"127.0.0.1"' in done.out
+
+
+_HOSTS = st.lists(
+    st.from_regex(r"[a-c][0-9]{1,2}(-ib)?", fullmatch=True),
+    min_size=1,
+    max_size=8,
+    unique=True,
+)
+_CHIPS = st.lists(st.integers(0, 99), min_size=1, max_size=4, unique=True)
+
+
+@given(names=_HOSTS, data=st.data())
+def test_table_that_is_written_as_a_spec_comes_back(
+    names: list[str], data: st.DataObject
+) -> None:
+    chips = [data.draw(_CHIPS) for _ in names]
+    spec = {
+        "nodes": fold_hosts(names),
+        "chips": dict(zip(names, chips, strict=True)),
+    }
+
+    made = table(json.dumps(spec))
+
+    assert made == make_table(chips, hosts=names)
+
+
+@given(names=_HOSTS, size=st.integers(1, 4), order=st.sampled_from(ORDERS))
+def test_every_order_has_every_host_once_and_moves_no_address(
+    names: list[str], size: int, order: str
+) -> None:
+    spec = {
+        "nodes": fold_hosts(names),
+        "chips": 1,
+        "racks": size,
+        "order": order,
+        "addresses": "10.0.0.{node}",
+    }
+
+    made = table(json.dumps(spec))
+
+    places = {str(node.host): node.devices[0].address for node in made.nodes}
+    assert places == {name: f"10.0.0.{place}" for place, name in enumerate(names)}

@@ -1,0 +1,446 @@
+"""``ranktable init``, and every template: copied, checked, and run where it can be."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import ranktable
+from ranktable.cli.copying import Copy, write_copies
+from ranktable.cli.templates import SCHEMA, TEMPLATES
+from ranktable.cluster.yaml_reading import parse_yaml
+from ranktable.schema.writing import replace_file
+from tests.slurm_cluster import PAUSE_S
+from tests.test_real_launchers import (
+    BIN,
+    TIMEOUT_S,
+    finish,
+    needs_mpirun,
+    needs_slurm,
+    start,
+)
+from tests.test_real_launchers import slurm as slurm  # noqa: PLC0414 - a fixture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tests.conftest import Outcome
+
+FOLDER = Path(__file__).parent.parent / "templates"
+NAMES = [template.name for template in TEMPLATES]
+SAY = """
+import ranktable
+from ranktable.runtime import resolve_environment
+
+rank = resolve_environment().rank
+print(f"rank {rank} has chip {ranktable.read_rank_table()[rank]}\\n", end="")
+"""
+
+
+def init(run: Callable[..., Outcome], *arguments: str) -> None:
+    done = run("ranktable", "init", *arguments)
+    assert done.status == 0, done.err
+
+
+def documents(path: Path) -> list[Any]:
+    """Return the documents of a YAML file that is read strictly."""
+    found, findings = parse_yaml(path.read_text())
+    assert findings == []
+    return [document.data for document in found]
+
+
+# the command
+
+
+def test_without_a_name_it_lists_them(run: Callable[..., Outcome]) -> None:
+    text = run("ranktable", "init")
+    data = json.loads(run("ranktable", "init", "--format", "json").out)
+
+    assert [line.split()[0] for line in text.out.splitlines()] == NAMES
+    assert [template["name"] for template in data] == NAMES
+    assert data[0] == {
+        "name": "one-box",
+        "summary": "cluster spec of one SOPHGO box of eight chips",
+        "files": ["cluster.yaml"],
+    }
+
+
+def test_every_file_of_the_folder_is_a_template() -> None:
+    sources = {source for template in TEMPLATES for source, _ in template.files}
+    there = {str(p.relative_to(FOLDER)) for p in FOLDER.rglob("*") if p.is_file()}
+
+    assert {s for s in sources if not s.startswith(SCHEMA)} == there - {"README.md"}
+
+
+def test_the_page_lists_every_template() -> None:
+    rows = re.findall(
+        r"^\| \[.*\]\((.*)\) \| ([\w-]+) \|",
+        (FOLDER / "README.md").read_text(),
+        re.MULTILINE,
+    )
+
+    assert rows == [(template.files[0][0], template.name) for template in TEMPLATES]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_copy_is_the_template_and_a_second_one_changes_nothing(
+    name: str, run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    template = next(template for template in TEMPLATES if template.name == name)
+
+    first, second = (run("ranktable", "init", name) for _ in range(2))
+
+    targets = [target for _, target in template.files]
+    assert first.err.splitlines() == [f"wrote {target}" for target in targets]
+    assert second.err.splitlines() == [f"unchanged {target}" for target in targets]
+    source, target = FOLDER / template.files[0][0], tmp_path / targets[0]
+    assert target.read_bytes() == source.read_bytes()
+    assert os.access(target, os.X_OK) == os.access(source, os.X_OK)
+
+
+def test_nothing_is_overwritten_without_force(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    (tmp_path / ".vscode").mkdir()
+    own = tmp_path / ".vscode" / "cluster-spec.schema.json"
+    own.write_text("{}\n")
+
+    refused = run("ranktable", "init", "vscode")
+    there = [path.name for path in own.parent.iterdir()]
+    forced = run("ranktable", "init", "vscode", "--force")
+
+    assert refused.status == 2
+    assert refused.err.startswith("ranktable: .vscode/cluster-spec.schema.json holds")
+    assert there == [own.name]
+    assert forced.status == 0
+    assert own.read_text() != "{}\n"
+
+
+def test_what_is_no_file_is_left_alone_even_with_force(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    (tmp_path / ".vscode").touch()
+
+    for options in (["rack", "-o", "pipe"], ["rack", "-o", "link"], ["vscode"]):
+        done = run("ranktable", "init", *options, "--force")
+
+        assert done.status == 2
+        assert len(done.err.splitlines()) == 1
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_output_is_a_file_a_folder_or_the_standard_one(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    (tmp_path / "site").mkdir()
+
+    init(run, "rack", "-o", "site")
+    init(run, "rack", "-o", "site/two.yaml")
+    init(run, "github", "-o", "site")
+    printed = run("ranktable", "init", "rack", "-o", "-")
+
+    text = (FOLDER / "specs" / "rack.yaml").read_text()
+    assert printed.out == text
+    for name in ("cluster.yaml", "two.yaml"):
+        assert (tmp_path / "site" / name).read_text() == text
+    assert (tmp_path / "site/.github/workflows/rank-tables.yml").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nothing"], "there is no template 'nothing'; there are: one-box, two-boxes"),
+        (["-o", "x"], "name the TEMPLATE to copy; ranktable init lists them"),
+        (["--force"], "name the TEMPLATE to copy; ranktable init lists them"),
+        (["rack", "--format", "json"], "--format is for the list, without TEMPLATE"),
+        (["rack", "-o", "no/"], "the folder no/ does not exist; create it first"),
+        (["rack", "-o", "no/x"], "the folder no does not exist; create it first"),
+        (["vscode", "-o", "x"], "vscode is 3 files; --output names the folder"),
+        (["vscode", "-o", "-"], "vscode is 3 files; --output names the folder"),
+    ],
+)
+def test_it_refuses_in_one_sentence(
+    arguments: list[str], said: str, run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    done = run("ranktable", "init", *arguments)
+
+    assert done.status == 2
+    assert done.err.startswith(f"ranktable: {said}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_takes_back_what_was_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new, last = (str(tmp_path / name) for name in ("old", "new/file", "last"))
+    Path(old).write_text("mine")
+
+    def fail_at_last(path: str, data: bytes) -> None:
+        if path == last:
+            raise OSError(28, "No space left on device", path)
+        replace_file(path, data)
+
+    monkeypatch.setattr("ranktable.cli.copying.replace_file", fail_at_last)
+    copies = [Copy(path=path, data=b"theirs") for path in (old, new, last)]
+    with pytest.raises(OSError, match="No space left"):
+        write_copies(copies, force=True)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+    assert Path(old).read_text() == "mine"
+
+
+# cluster specs
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [("one-box", [(None, 8)]), ("two-boxes", [("n1", 8), ("n2", 4)])],
+)
+def test_spec_becomes_a_table(
+    name: str,
+    shape: list[tuple[str | None, int]],
+    run: Callable[..., Outcome],
+    tmp_path: Path,
+) -> None:
+    init(run, name)
+    made = run("ranktable", "gen", "--spec", "cluster.yaml", "-o", "table.json")
+    judged = run("ranktable", "validate", "table.json", "--topology", "sophgo-8")
+    table = ranktable.load(tmp_path / "table.json")
+
+    assert (made.status, judged.status) == (0, 0)
+    assert [(node.host, len(node.devices)) for node in table.nodes] == shape
+
+
+def test_spec_of_the_box_is_the_table_of_the_box(run: Callable[..., Outcome]) -> None:
+    init(run, "one-box")
+    init(run, "table")
+
+    made = run("ranktable", "gen", "--spec", "cluster.yaml")
+
+    assert made.err == "unchanged sccl_rank_table.json: 1 node, 8 ranks\n"
+
+
+def test_spec_of_the_rack_leaves_its_spares_out(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    init(run, "rack")
+    done = run("ranktable", "gen", "--spec", "cluster.yaml", "-o", "table.json")
+    table = ranktable.load(tmp_path / "table.json")
+
+    assert "left out as spares: n[16,32]\n" in done.err
+    assert (len(table.nodes), table.world_size) == (30, 240)
+    assert table.nodes[15].host == "n17"
+    assert table.nodes[15].devices[0].address == "10.0.17.1"
+
+
+# jobs
+
+
+@pytest.mark.parametrize("name", ["slurm", "openmpi", "torchrun"])
+def test_job_script_is_bash_and_says_how_it_is_used(
+    name: str, run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    init(run, name, "-o", "job")
+    for options, status in ((["-n"], 0), ([], 2)):
+        done = subprocess.run(  # noqa: S603 - the project's own script
+            ["/bin/bash", *options, tmp_path / "job"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+        assert done.returncode == status
+        assert done.stderr.startswith("usage: ") == bool(status)
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@needs_mpirun
+def test_job_of_open_mpi_starts_a_process_for_each_chip(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    init(run, "openmpi")
+    (tmp_path / "cluster.yaml").write_text("nodes: localhost\nchips: [5, 4]\n")
+    (tmp_path / "say.py").write_text(SAY)
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    loopback = {f"OMPI_MCA_{name}_tcp_if_include": "lo" for name in ("btl", "oob")}
+    shared = {"OMPI_MCA_rmaps_base_oversubscribe": "1"}
+    command = ["bash", "openmpi.sh", "say.py"]
+    job = start(command, tmp_path, **as_root, **loopback, **shared)
+
+    said = sorted(finish(job, tmp_path).splitlines())
+
+    assert said == ["rank 0 has chip 5", "rank 1 has chip 4"]
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+@needs_slurm
+def test_job_of_slurm_makes_the_table_of_its_hosts(
+    slurm: Mapping[str, str], run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    init(run, "slurm")
+    (tmp_path / "say.py").write_text(SAY)
+    more = {"CHIPS": "[2, 6]", "RING": "sophgo-8"}
+    command = ["sbatch", "--output=said", "slurm.sbatch", "say.py"]
+    finish(start(command, tmp_path, **slurm, **more), tmp_path)
+    end = time.monotonic() + TIMEOUT_S
+    lines: list[str] = []
+    while len(lines) < 4 and time.monotonic() < end:
+        time.sleep(PAUSE_S)
+        there = tmp_path / "said"
+        text = there.read_text() if there.exists() else ""
+        lines = sorted(re.findall("^rank .*\n", text, re.MULTILINE))
+
+    assert lines == [f"rank {r} has chip {c}\n" for r, c in enumerate((2, 6, 2, 6))]
+    (path,) = tmp_path.glob("rank_table-*.json")
+    hosts = [node.host for node in ranktable.load(path).nodes]
+    assert hosts == ["127.0.0.1", "127.0.0.2"]
+
+
+def test_manifest_has_a_sound_table_of_its_pods(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    init(run, "kubernetes")
+    config, service, job = documents(tmp_path / "kubernetes.yaml")
+    pod = job["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    (mount,) = container["volumeMounts"]
+    (volume,) = pod["volumes"]
+    (name,) = config["data"]
+    (tmp_path / "table.json").write_text(config["data"][name])
+    judged = run("ranktable", "validate", "table.json", "--topology", "sophgo-8")
+    pods = run("ranktable", "convert", "kubernetes.yaml", "--to", "slurm-nodelist")
+    hosts = run("ranktable", "convert", "table.json", "--to", "slurm-nodelist")
+
+    assert judged.status == 0
+    assert (hosts.status, hosts.out) == (0, "train-[0-1].train 8(x2)\n")
+    assert pods.out == hosts.out
+    assert volume["configMap"]["name"] == config["metadata"]["name"]
+    assert volume["name"] == mount["name"]
+    assert container["env"] == [
+        {"name": "RANK_TABLE_FILE", "value": f"{mount['mountPath']}/{name}"}
+    ]
+    assert pod["subdomain"] == service["metadata"]["name"]
+    assert service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}
+
+
+# checks
+
+
+NAMED = {
+    "sccl_rank_table.json": "rank-tables",
+    "site/rank_table-17.json": "rank-tables",
+    "rank_table/notes.json": None,
+    "cluster.yaml": "cluster-specs",
+    "site/cluster-b.yml": "cluster-specs",
+    "mycluster.yaml": None,
+    "cluster.yaml.orig": None,
+}
+
+
+def test_hooks_take_the_files_that_they_are_for(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    init(run, "pre-commit")
+    ((data,),) = (documents(tmp_path / ".pre-commit-config.yaml"),)
+    hooks = {hook["id"]: hook["files"] for hook in data["repos"][0]["hooks"]}
+    taken = {
+        name: next((i for i, files in hooks.items() if re.search(files, name)), None)
+        for name in NAMED
+    }
+
+    assert taken == NAMED
+
+
+@pytest.mark.parametrize(("chips", "status"), [(8, 0), (0, 1)])
+def test_hooks_judge_the_files_that_they_get(
+    chips: int, status: int, run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    import shlex  # noqa: PLC0415 - as pre-commit splits an entry
+
+    init(run, "pre-commit")
+    ((data,),) = (documents(tmp_path / ".pre-commit-config.yaml"),)
+    write_site(tmp_path, chips)
+    found = []
+    for hook, name in zip(
+        data["repos"][0]["hooks"], ("rank_table.json", "cluster.yaml"), strict=True
+    ):
+        found.append(in_shell([*shlex.split(hook["entry"]), name, name], tmp_path))
+
+    assert found == [status, status]
+
+
+@pytest.mark.parametrize(("chips", "status"), [(8, 0), (0, 123)])
+def test_steps_of_the_workflow_judge_the_files_of_the_repository(
+    chips: int, status: int, run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    init(run, "github")
+    (data,) = documents(tmp_path / ".github" / "workflows" / "rank-tables.yml")
+    _, _, install, *checks = data["jobs"]["check"]["steps"]
+    shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"]
+    empty = [in_shell([*shell, step["run"]], tmp_path) for step in checks]
+    write_site(tmp_path, chips)
+    found = [in_shell([*shell, step["run"]], tmp_path) for step in checks]
+
+    assert install["run"].endswith("pip install ranktable")
+    assert empty == [0, 0]
+    assert found == [status, status]
+
+
+def write_site(folder: Path, chips: int) -> None:
+    """Write a table and a spec, which are sound unless there are no chips."""
+    (folder / "cluster.yaml").write_text(f"nodes: 1\nchips: {chips}\n")
+    table = (FOLDER / "rank_tables" / "sophgo-8.json").read_text()
+    text = table if chips else table.replace('"rank":"1"', '"rank":"0"')
+    (folder / "rank_table.json").write_text(text)
+
+
+def in_shell(command: list[str], folder: Path) -> int:
+    """Return the exit status of a command that finds ranktable."""
+    return subprocess.run(  # noqa: S603 - the project's own templates
+        command,
+        env={"PATH": f"{BIN}:{os.environ.get('PATH', '')}"},
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    ).returncode
+
+
+# editors
+
+
+def test_settings_of_the_editor_name_schemas_that_are_there(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    init(run, "vscode")
+    settings = json.loads((tmp_path / ".vscode" / "settings.json").read_text())
+    named = {entry["url"] for entry in settings["json.schemas"]}
+    named |= set(settings["yaml.schemas"])
+    schemas = {
+        path.name: json.loads(path.read_text())["$id"]
+        for path in (tmp_path / name for name in named)
+    }
+
+    assert schemas == {
+        f"{name}.schema.json": f"urn:ranktable:schema:{name}"
+        for name in ("sccl-1.0", "cluster-spec")
+    }
+    assert set(settings) == {"json.schemas", "yaml.schemas"}
+
+
+def test_an_installed_package_has_the_templates() -> None:
+    """The wheel puts them where ``init`` looks first."""
+    text = (FOLDER.parent / "pyproject.toml").read_text()
+
+    assert '"templates" = "ranktable/templates"' in text
