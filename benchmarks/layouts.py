@@ -1,0 +1,170 @@
+"""Parallel layouts: groups, coordinates, communicators and the order of chips.
+
+Beside them what a user would run instead: lists made index by index, as the generators
+of ranks of the training libraries make them, a topology that finds a coordinate by
+looking through all points, and torch's own device mesh of a fake process group.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING
+
+from benchmarks.budgets import Result
+from benchmarks.measure import ROOT
+from benchmarks.text import seconds
+from ranktable.cluster.generate import make_table
+from ranktable.layout import ParallelLayout, communicators, megatron_groups
+from ranktable.schema.chip_order import best_order, blocks
+from ranktable.schema.topology import linked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from benchmarks.budgets import Scale
+
+REPEATS = 5
+NODE = 8
+CHIPS = 64
+KINDS = ("tp", "cp", "dp", "pp", "dp-cp", "tp-pp", "tp-dp-cp", "tp-dp", "tp-cp")
+"""The groups along axes that Megatron makes for everything but the experts."""
+
+
+def measure_layouts(scale: Scale) -> Iterator[Result]:
+    """Yield the results of layouts."""
+    small, large = _layout(scale.layout), _layout(scale.layouts)
+    every = _best(lambda: megatron_groups(small))
+    yield Result(
+        key="layout groups", figure=every * 1e3, ours=seconds(every), rival=_meshes()
+    )
+    ours = _best(lambda: [small.groups(axes) for axes in KINDS])
+    theirs = _best(lambda: _indexed(small))
+    yield Result(
+        key="layout lists",
+        figure=ours / theirs,
+        ours=seconds(ours),
+        rival=f"index by index {seconds(theirs)}",
+    )
+    yield _coordinates(small)
+    per_rank = [every / small.world_size, _best(lambda: megatron_groups(large))]
+    per_rank[1] /= large.world_size
+    yield Result(
+        key="layout linear",
+        figure=per_rank[1] / per_rank[0],
+        ours=f"{per_rank[1] * 1e6:.3g} us",
+        rival=f"{per_rank[0] * 1e6:.3g} us",
+    )
+    yield _communicators(scale.large // NODE)
+    yield _chip_order()
+
+
+def _layout(ranks: int) -> ParallelLayout:
+    return ParallelLayout(tp=8, cp=4, pp=16, ep=8, etp=1, dp=-1, world_size=ranks)
+
+
+def _indexed(layout: ParallelLayout) -> list[list[list[int]]]:
+    """Return the same lists, every rank worked out from its two indices."""
+    names = tuple(reversed(layout.mesh_shape))
+    sizes = [layout.mesh_shape[name] for name in names]
+    strides = [prod(sizes[:place]) for place in range(len(sizes))]
+    found = []
+    for axes in KINDS:
+        inside = [p for p, name in enumerate(names) if name in axes.split("-")]
+        outside = [p for p in range(len(names)) if p not in inside]
+        width = prod(sizes[p] for p in inside)
+        found.append(
+            [
+                [
+                    _rank(index, outside, sizes, strides)
+                    + _rank(place, inside, sizes, strides)
+                    for place in range(width)
+                ]
+                for index in range(layout.world_size // width)
+            ]
+        )
+    return found
+
+
+def _rank(
+    index: int, places: Sequence[int], sizes: Sequence[int], strides: Sequence[int]
+) -> int:
+    rank = 0
+    for place in places:
+        index, coordinate = divmod(index, sizes[place])
+        rank += coordinate * strides[place]
+    return rank
+
+
+def _coordinates(layout: ParallelLayout) -> Result:
+    """Compare the coordinates of some ranks with looking through all points."""
+    names, sizes = zip(*layout.mesh_shape.items(), strict=True)
+    points = dict(
+        zip(product(*map(range, sizes)), range(layout.world_size), strict=True)
+    )
+    ranks = range(0, layout.world_size, layout.world_size // 64)
+
+    def search() -> None:
+        for rank in ranks:
+            point = next(point for point, owner in points.items() if owner == rank)
+            dict(zip(names, point, strict=True))
+
+    ours = _best(lambda: [layout.coordinates(rank) for rank in ranks]) / len(ranks)
+    theirs = _best(search) / len(ranks)
+    return Result(
+        key="layout coordinates",
+        figure=ours / theirs,
+        ours=f"{ours * 1e6:.3g} us",
+        rival=f"looking through all {theirs * 1e6:.3g} us",
+    )
+
+
+def _communicators(nodes: int) -> Result:
+    """Time what one process asks: its groups, with their chips and nodes."""
+    layout = ParallelLayout(tp=NODE, dp=-1, world_size=nodes * NODE)
+    times = []
+    for _ in range(REPEATS):
+        table = make_table([range(NODE)] * nodes)  # one that has looked up nothing yet
+        start = time.process_time()
+        for one in communicators(table, layout).of_rank(layout.world_size - 1):
+            _ = one.chip_map, one.nodes, one.coordinates
+        times.append(time.process_time() - start)
+    cost = min(times)
+    return Result(key="communicators", figure=cost * 1e3, ours=seconds(cost), rival="-")
+
+
+def _chip_order() -> Result:
+    """Search what is not there: rings of sixteen on the way around a long ladder."""
+    rails = [(chip, chip + 2) for chip in range(CHIPS - 2)]
+    rungs = [(chip, chip + 1) for chip in range(0, CHIPS, 2)]
+    ladder = linked("ladder", CHIPS, [*rails, *rungs])
+    ring = [*range(0, CHIPS, 2), *range(CHIPS - 1, 0, -2)]
+    groups = blocks(CHIPS, 16)
+    cost = _best(lambda: best_order(ladder, ring, groups), repeats=1)
+    return Result(key="chip order", figure=cost * 1e3, ours=seconds(cost), rival="-")
+
+
+def _meshes() -> str:
+    """Return what torch's device mesh costs, which makes the groups of one rank."""
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.device_mesh"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        return "-"  # torch is not installed
+    return f"torch DeviceMesh, 4 kinds of one rank {seconds(float(done.stdout))}"
+
+
+def _best(call: Callable[[], object], repeats: int = REPEATS) -> float:
+    times = []
+    for _ in range(repeats):
+        start = time.process_time()
+        call()
+        times.append(time.process_time() - start)
+    return min(times)

@@ -1,0 +1,187 @@
+"""Groups on a rank table: who is in each, on which nodes and chips, under what name.
+
+A communicator is a context, a group and a topology. Here the context is the name, the
+group the ranks in their order, and the topology the coordinates that they share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ranktable.layout.errors import LayoutError
+from ranktable.layout.grid import Groups
+from ranktable.layout.placed import Placed
+from ranktable.layout.sizes import factors
+from ranktable.schema.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ranktable.layout.parallel import ParallelLayout
+    from ranktable.schema.model import RankTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Communicator:
+    """One group of ranks, and where they are.
+
+    Attributes:
+        kind: What kind of group it is: its axes, such as ``tp``.
+        index: Its place among the groups of that kind.
+        ranks: Global rank of every member; the place of one is its group rank.
+        on: The table and the layout that it belongs to.
+    """
+
+    kind: str
+    index: int
+    ranks: tuple[int, ...]
+    on: Placed = field(repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """A name that every process gives it alike: ``tp/3``."""
+        return f"{self.kind}/{self.index}"
+
+    @property
+    def group_ranks(self) -> range:
+        """Group rank of every member."""
+        return range(len(self.ranks))
+
+    @property
+    def node_ranks(self) -> tuple[int, ...]:
+        """node_rank of every member."""
+        return tuple(self.on.node_ranks[rank] for rank in self.ranks)
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The nodes that it spans, each once, in increasing order."""
+        return tuple(sorted({self.on.node_ranks[rank] for rank in self.ranks}))
+
+    @property
+    def chip_map(self) -> list[int]:
+        """``device_id`` of every member, by group rank, as SCCL wants it."""
+        return [self.on.chips[rank] for rank in self.ranks]
+
+    @property
+    def coordinates(self) -> dict[str, int]:
+        """The coordinates that all members share."""
+        columns = zip(*map(self.on.point, self.ranks), strict=True)
+        return {
+            name: column[0]
+            for name, column in zip(self.on.layout.axes, columns, strict=True)
+            if column.count(column[0]) == len(column)
+        }
+
+
+class Communicators:
+    """The communicators of a job; each is made when it is asked for.
+
+    Attributes:
+        table: The rank table.
+        layout: The layout.
+    """
+
+    def __init__(
+        self,
+        table: RankTable,
+        layout: ParallelLayout,
+        groups: Mapping[str, Sequence[Sequence[int]]],
+    ) -> None:
+        """Keep the groups of every kind."""
+        self.table = table
+        self.layout = layout
+        self._groups = groups
+        self._on = Placed(table, layout)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Every kind of group, in order."""
+        return tuple(self._groups)
+
+    def __len__(self) -> int:
+        """Return the number of communicators."""
+        return sum(map(len, self._groups.values()))
+
+    def __iter__(self) -> Iterator[Communicator]:
+        """Yield every communicator, kind by kind."""
+        for kind in self._groups:
+            yield from self.of_kind(kind)
+
+    def __getitem__(self, name: str) -> Communicator:
+        """Return a communicator by its name.
+
+        Raises:
+            KeyError: There is none of that name.
+        """
+        kind, _, index = name.rpartition("/")
+        if not index.isdecimal() or int(index) >= len(self._groups.get(kind, ())):
+            raise KeyError(name)
+        return self._made(kind, int(index), self._groups[kind][int(index)])
+
+    def of_kind(self, kind: str) -> Iterator[Communicator]:
+        """Yield the communicators of one kind.
+
+        Raises:
+            KeyError: There is no such kind.
+        """
+        groups = self._groups[kind]
+        return (self._made(kind, at, ranks) for at, ranks in enumerate(groups))
+
+    def of_rank(self, rank: int) -> list[Communicator]:
+        """Return the communicators that a rank is a member of, one a kind at most.
+
+        Raises:
+            IndexError: The table has no such rank.
+        """
+        self.table.node_rank_of(rank)  # raises for a rank that is not there
+        found = []
+        for kind, groups in self._groups.items():
+            index = _index_of(rank, groups)
+            if index is not None:
+                found.append(self._made(kind, index, groups[index]))
+        return found
+
+    def _made(self, kind: str, index: int, ranks: Iterable[int]) -> Communicator:
+        return Communicator(kind=kind, index=index, ranks=tuple(ranks), on=self._on)
+
+
+def _index_of(rank: int, groups: Sequence[Sequence[int]]) -> int | None:
+    """Return the index of the first group that holds a rank."""
+    if isinstance(groups, Groups):
+        return groups.index_of(rank)
+    return next((at for at, ranks in enumerate(groups) if rank in ranks), None)
+
+
+def communicators(
+    table: RankTable,
+    layout: ParallelLayout,
+    groups: Iterable[str] | Mapping[str, Sequence[Sequence[int]]] | None = None,
+) -> Communicators:
+    """Return the communicators of a layout on a rank table.
+
+    Args:
+        table: The rank table.
+        layout: The layout; it must be one of as many ranks.
+        groups: The axes of each kind, such as ``["tp", "dp-cp"]``, by default every
+            axis of more than one rank; or lists of ranks by kind, such as those of
+            ``megatron_groups``.
+
+    Raises:
+        LayoutError: The layout has another number of ranks, or no such axes.
+    """
+    if layout.world_size != table.world_size:
+        sizes = {name: layout.sizes[name] for name in layout.mesh_shape}
+        raise LayoutError(
+            f"the layout is {factors(sizes)}, and the table has {table.world_size} "
+            f"ranks on {counted(len(table.nodes), 'node')}; nearest: a layout of "
+            f"{table.world_size}, as world_size={table.world_size} and one size of -1 "
+            "give it"
+        )
+    if isinstance(groups, str):
+        groups = [groups]
+    if isinstance(groups, Mapping):
+        return Communicators(table, layout, groups)
+    kinds = layout.kinds if groups is None else groups
+    return Communicators(table, layout, {axes: layout.along(axes) for axes in kinds})

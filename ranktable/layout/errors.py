@@ -1,0 +1,11 @@
+"""A layout that cannot be, in one sentence."""
+
+from __future__ import annotations
+
+
+class LayoutError(ValueError):
+    """Sizes, an order or axes that make no layout.
+
+    Its text is one sentence: what is wrong with every factor that plays a part, and the
+    nearest choices that would be right.
+    """

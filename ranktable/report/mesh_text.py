@@ -1,0 +1,220 @@
+"""Who is where in a parallel layout, for people: every rank of a few, or folded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ranktable.layout.sizes import divisors
+from ranktable.report.folding import fold_numbers, host_label
+from ranktable.report.progression import (
+    fold_items,
+    spell,
+    spell_indices,
+    spell_numbers,
+)
+from ranktable.schema.wording import counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ranktable.layout.communicator import Communicator, Communicators
+    from ranktable.layout.parallel import ParallelLayout
+    from ranktable.report.progression import Fold
+    from ranktable.report.style import Style
+
+MAX_RANKS = 16
+"""Ranks up to which each has a line of its own."""
+
+MAX_GROUPS = 8
+"""Groups of a kind up to which each has a line of its own; lines of folded ones."""
+
+MAX_NODE_LINES = 16
+MAX_CHIPS = 16
+MAX_UNFOLDED = 4
+MAX_CHIP_MAPS = 4
+
+
+def render_mesh(name: str, found: Communicators, look: Style) -> Iterator[str]:
+    """Yield the whole layout: the ranks, then the groups of every kind."""
+    yield _title(name, found, look)
+    yield "\n"
+    yield from _ranks(found) if found.table.world_size <= MAX_RANKS else _nodes(found)
+    for kind in found.kinds:
+        yield "\n"
+        yield from _kind(kind, list(found.of_kind(kind)), look)
+
+
+def render_rank(found: Communicators, rank: int, look: Style) -> Iterator[str]:
+    """Yield the groups of one rank."""
+    table, layout = found.table, found.layout
+    place = layout.coordinates(rank)
+    here = "".join(f", {axis} {place[axis]}" for axis in layout.kinds)
+    node = table.node_rank_of(rank)
+    host = table.nodes[node].host
+    named = f" ({printable(host)})" if host else ""
+    head = look.mark(f"rank {rank}", "bold")
+    yield f"{head}: node {node}{named}, chip {table.device_of(rank).device_id}{here}\n"
+    for one in found.of_rank(rank):
+        yield f"{look.mark(one.name, 'place')}: {_members(one)}{_sides(one, rank)}\n"
+
+
+def _title(name: str, found: Communicators, look: Style) -> str:
+    table, layout = found.table, found.layout
+    nodes, ranks = len(table.nodes), table.world_size
+    return (
+        f"{look.mark(printable(name), 'bold')}: {counted(nodes, 'node')}, "
+        f"{counted(ranks, 'rank')} = {describe_sizes(layout)}, order {layout.order}\n"
+    )
+
+
+def describe_sizes(layout: ParallelLayout) -> str:
+    """Return the sizes above 1: ``tp 4 x dp 2``, and those of the experts."""
+    grid, sizes = layout.mesh_shape, layout.sizes
+    model = [axis for axis in layout.axes if axis in grid and grid[axis] > 1]
+    text = " x ".join(f"{axis} {grid[axis]}" for axis in model) or "1"
+    experts = [axis for axis in ("etp", "ep", "edp") if sizes.get(axis, 1) > 1]
+    apart = [axis for axis in experts if axis not in grid]
+    if not apart:
+        return text
+    spread = " x ".join(f"{axis} {sizes[axis]}" for axis in apart)
+    return f"{text}, experts {spread} as {layout.ep_style}"
+
+
+def _ranks(found: Communicators) -> Iterator[str]:
+    """Yield a table with a line for every rank."""
+    axes = found.layout.kinds
+    rows = [("rank", "node", "chip", *axes)]
+    for rank in range(found.table.world_size):
+        place = found.layout.coordinates(rank)
+        node = found.table.node_rank_of(rank)
+        name = found.table.nodes[node].host or str(node)
+        chip = found.table.device_of(rank).device_id
+        row = (rank, printable(name), chip, *(place[axis] for axis in axes))
+        rows.append(tuple(map(str, row)))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        yield "  ".join(cells) + "\n"
+
+
+def _nodes(found: Communicators) -> Iterator[str]:
+    """Yield a line for nodes that are alike."""
+    folds = fold_items(_node_items(found))
+    for fold in folds[:MAX_NODE_LINES]:
+        yield _node_line(found, fold)
+    yield from _left_out(len(folds) - MAX_NODE_LINES)
+
+
+def _node_items(found: Communicators) -> Iterator[tuple[object, tuple[int, ...]]]:
+    axes = found.layout.kinds
+    for node in found.table.nodes:
+        ranks = [device.rank for device in node.devices]
+        places = [found.layout.coordinates(rank) for rank in ranks]
+        values = [sorted({place[axis] for place in places}) for axis in axes]
+        lists = [ranks, *values]
+        shape = tuple(tuple(number - one[0] for number in one) for one in lists)
+        yield shape, tuple(one[0] for one in lists)
+
+
+def _node_line(found: Communicators, fold: Fold) -> str:
+    nodes = found.table.nodes[fold.first : fold.last + 1]
+    assert isinstance(fold.shape, tuple)  # noqa: S101 - as _node_items made it
+    names = ("ranks", *found.layout.kinds)
+    said = ", ".join(
+        f"{name} {spell(fold, which, offsets)}"
+        for which, (name, offsets) in enumerate(zip(names, fold.shape, strict=True))
+    )
+    host = printable(host_label(nodes, fold.first))
+    return f"{host}: {said}{spell_indices(fold)}\n"
+
+
+def _kind(kind: str, members: Sequence[Communicator], look: Style) -> Iterator[str]:
+    """Yield the groups of one kind, folded when there are many."""
+    size = len(members[0].ranks)
+    head = look.mark(kind, "bold")
+    groups = counted(len(members), "group")
+    yield f"{head}: {groups} of {size}, {_spread(members)}\n"
+    if len(members) <= MAX_GROUPS:
+        for one in members:
+            yield f"  {look.mark(one.name, 'place')}: {_members(one)}\n"
+        return
+    folds = fold_items(map(_item, members))
+    for fold in folds[:MAX_GROUPS]:
+        yield f"  {look.mark(_name(kind, fold), 'place')}: ranks {_spelt(fold)}\n"
+    yield from _left_out(len(folds) - MAX_GROUPS, indent="  ")
+    yield f"  {_chip_maps(members)}\n"
+
+
+def _item(one: Communicator) -> tuple[object, tuple[int, ...]]:
+    return tuple(rank - one.ranks[0] for rank in one.ranks), (one.ranks[0],)
+
+
+def _name(kind: str, fold: Fold) -> str:
+    last = f"-{fold.last}" if fold.last > fold.first else ""
+    return f"{kind}/{fold.first}{last}"
+
+
+def _spelt(fold: Fold) -> str:
+    assert isinstance(fold.shape, tuple)  # noqa: S101 - as _item made it
+    return spell(fold, 0, fold.shape) + spell_indices(fold)
+
+
+def _spread(members: Sequence[Communicator]) -> str:
+    counts = [len(one.nodes) for one in members]
+    fewest, most = min(counts), max(counts)
+    each = "each " if len(members) > 1 else ""
+    if most == 1:
+        return f"{each}within a node"
+    return f"{each}over {fewest if fewest == most else f'{fewest} to {most}'} nodes"
+
+
+def _members(one: Communicator) -> str:
+    return f"ranks {spell_numbers(one.ranks)}, chips {_chips(one.chip_map)}"
+
+
+def _sides(one: Communicator, rank: int) -> str:
+    """Return the place of a rank in a group, and who is next to it along an axis."""
+    place = f"; group rank {one.ranks.index(rank)}"
+    layout = one.on.layout
+    if one.kind not in layout.sizes:
+        return place
+    before, after = layout.neighbours(rank, one.kind)
+    return f"{place}, previous {_shown(before)}, next {_shown(after)}"
+
+
+def _shown(rank: int | None) -> str:
+    return "none" if rank is None else str(rank)
+
+
+def _chip_maps(members: Iterable[Communicator]) -> str:
+    """Return the different chip maps and how many groups have each."""
+    found = Counter(tuple(one.chip_map) for one in members)
+    parts = [
+        f"{_chips(chips)} in {counted(count, 'group')}"
+        for chips, count in found.most_common(MAX_CHIP_MAPS)
+    ]
+    more = len(found) - len(parts)
+    return f"chips {'; '.join(parts)}" + (f"; {more} more" if more > 0 else "")
+
+
+def _chips(chips: Sequence[int]) -> str:
+    """Return chips in their order, those that come again and again once."""
+    size = len(chips)
+    period = next(p for p in divisors(size) if list(chips) == _repeated(chips, p))
+    if size > MAX_UNFOLDED and period < size:
+        return f"{fold_numbers(chips[:period])} x{size // period}"
+    shown = fold_numbers(chips[:MAX_CHIPS])
+    return f"{shown},..." if size > MAX_CHIPS else shown
+
+
+def _repeated(chips: Sequence[int], period: int) -> list[int]:
+    return list(chips[:period]) * (len(chips) // period)
+
+
+def _left_out(count: int, indent: str = "") -> Iterator[str]:
+    if count > 0:
+        yield (
+            f"{indent}... and {counted(count, 'line')} more; --rank R shows one rank, "
+            "--format json everything\n"
+        )
