@@ -22,7 +22,7 @@ $(VENV)/torch: $(VENV)/base
 	$(BIN)/python -m pip install --quiet '$(TORCH)' numpy
 	touch $@
 
-## demo: eight processes read one table, join one group and add up their ones
+## demo: eight processes read one table and add up, on CPUs and on simulated chips
 demo: $(VENV)/torch
 	mkdir -p $(DEMO)
 	$(BIN)/ranktable gen --device-id '[[3,1,0,2,7,6,5,4]]' \
@@ -30,16 +30,17 @@ demo: $(VENV)/torch
 	$(BIN)/ranktable validate $(DEMO)/table.json
 	RANK_TABLE_FILE=$(DEMO)/table.json OMP_NUM_THREADS=1 $(BIN)/torchrun \
 		--standalone --nproc-per-node 8 examples/all_reduce.py
+	$(BIN)/ranktable simulate --rank-table $(DEMO)/table.json
 	rm -rf $(DEMO)
 
 ## test: all tests, the fast ones first
 test: $(VENV)/torch
-	$(BIN)/python -m pytest -m '$(FAST)'
+	$(BIN)/python -m pytest -n auto -m '$(FAST)'
 	$(BIN)/python -m pytest -m 'not ($(FAST))'
 
 ## fast-test: the tests that need no torch
 fast-test: $(VENV)/base
-	$(BIN)/python -m pytest -m '$(FAST)'
+	$(BIN)/python -m pytest -n auto -m '$(FAST)'
 
 ## check: lint, types, tests
 check: lint types test
@@ -52,7 +53,7 @@ types: $(VENV)/torch
 	$(BIN)/mypy
 
 ## bench: every budget beside its rival, as one table
-bench: $(VENV)/base
+bench: $(VENV)/torch
 	$(BIN)/python -m benchmarks
 
 ## golden: rewrite the expected outputs, to be read in review

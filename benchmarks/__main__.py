@@ -12,10 +12,12 @@ from pathlib import Path
 
 from benchmarks.budgets import BUDGETS, QUICK, Result, Scale
 from benchmarks.hosts import measure_hosts
+from benchmarks.layouts import measure_layouts
 from benchmarks.measure import Bench
 from benchmarks.reading import measure_reading
 from benchmarks.report import NOTES, budget_table, growth_table, is_within
 from benchmarks.scaling import judge_growth, measure_growth
+from benchmarks.simulating import measure_simulating
 from benchmarks.starting import measure_starting
 from benchmarks.validating import measure_validating
 
@@ -38,6 +40,10 @@ def main() -> int:
         _say("scaling")
         growths = measure_growth(bench, scale)
         results += judge_growth(growths, scale)
+        _say("simulating")
+        results += measure_simulating(bench, scale)
+        _say("layouts")  # last: a child's peak is at least that of this process
+        results += measure_layouts(scale)
     by_key = {result.key: result for result in results}
     print(budget_table(by_key, scale))
     print(growth_table(growths))

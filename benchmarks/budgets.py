@@ -16,10 +16,17 @@ class Scale:
         medium: Ranks of a large job; what a rank costs here is the yardstick.
         large: Ranks of the reference size.
         huge: Ranks that must still cost no more than in proportion.
+        layout: Ranks of a parallel layout, a multiple of 512.
+        layouts: Ranks of a large one, likewise.
         reads: Fresh processes for each kind of read.
         starts: Fresh processes for each start-up.
         commands: Fresh processes for each command on a large table.
         growths: Fresh processes for each size, to see the cost of a rank.
+        few: Ranks of a small simulated job.
+        box: Ranks of a simulated job on a whole box.
+        jobs: Pairs of jobs of ``box`` ranks, to see what starting one costs.
+        rounds: Times that each all_reduce is timed.
+        steps: Training steps over which memory must not grow.
     """
 
     tiny: int = 8
@@ -27,10 +34,17 @@ class Scale:
     medium: int = 10_000
     large: int = 100_000
     huge: int = 1_000_000
+    layout: int = 4_096
+    layouts: int = 131_072
     reads: int = 7
     starts: int = 20
     commands: int = 3
     growths: int = 2
+    few: int = 2
+    box: int = 8
+    jobs: int = 5
+    rounds: int = 30
+    steps: int = 300
 
 
 QUICK = Scale(
@@ -38,10 +52,16 @@ QUICK = Scale(
     medium=400,
     large=2_000,
     huge=4_000,
+    layout=512,
+    layouts=1_024,
     reads=1,
     starts=1,
     commands=1,
     growths=1,
+    box=2,
+    jobs=1,
+    rounds=1,
+    steps=20,
 )
 """Small enough for a test; the figures mean nothing."""
 
@@ -192,6 +212,59 @@ BUDGETS = (
         key="linear check memory",
         what="check: memory of a rank, {huge} against {medium}",
         limit=2,
+    ),
+    Budget(
+        key="simulate start",
+        what="simulate {box} ranks: a job that adds up once",
+        limit=1.15,
+    ),
+    *(
+        Budget(
+            key=f"simulate {size} {ranks}",
+            what=f"simulate {{{ranks}}} ranks: all_reduce of {size}",
+            limit=limit,
+        )
+        for size, limit in (("64 MiB", 1.2), ("4 bytes", 2))
+        for ranks in ("few", "box")
+    ),
+    Budget(
+        key="simulate memory",
+        what="simulate {few} ranks: growth of memory over {steps} steps",
+        limit=1024,
+        unit=Unit.KILOBYTES,
+    ),
+    Budget(
+        key="layout groups",
+        what="all 17 kinds of group of {layout} ranks",
+        limit=50,
+        unit=Unit.MILLISECONDS,
+    ),
+    Budget(
+        key="layout lists",
+        what="9 kinds of group of {layout} ranks",
+        limit=0.2,
+    ),
+    Budget(
+        key="layout coordinates",
+        what="coordinates of a rank of {layout}",
+        limit=0.2,
+    ),
+    Budget(
+        key="layout linear",
+        what="groups: time of a rank, {layouts} against {layout}",
+        limit=3,  # the lists of a large layout outgrow the caches
+    ),
+    Budget(
+        key="communicators",
+        what="communicators of one rank of {large}",
+        limit=400,
+        unit=Unit.MILLISECONDS,
+    ),
+    Budget(
+        key="chip order",
+        what="order of 64 chips, given up",
+        limit=2_000,
+        unit=Unit.MILLISECONDS,
     ),
 )
 """Every budget of the design, in the order in which the table shows them."""

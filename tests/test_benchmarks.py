@@ -19,6 +19,8 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
 
 
+@pytest.mark.torch
+@pytest.mark.timeout(300)
 def test_quick_run_prints_every_budget() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", "--quick", "--no-fail"],
@@ -26,7 +28,7 @@ def test_quick_run_prints_every_budget() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=150,
+        timeout=280,
     )
     lines = done.stdout.splitlines()
     rows = [line.split("|")[1].strip() for line in lines if line.startswith("|")]

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ranktable
-from ranktable import cluster, runtime
+from ranktable import cluster, layout, runtime
 from ranktable.runtime.launchers import LAUNCHERS
 from ranktable.runtime.rules import RULES as RUNTIME_RULES
 from ranktable.schema.rules.catalogue import RULES
@@ -318,6 +318,7 @@ def test_table_made_from_the_code_is_what_the_code_says(
         ("python.md", ranktable.__all__),
         ("bootstrap.md", runtime.__all__),
         ("hosts.md", cluster.__all__),
+        ("layout.md", layout.__all__),
     ],
 )
 def test_every_public_name_is_documented(page: str, names: list[str]) -> None:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ranktable.cli.example import example_files, judge_example
 from ranktable.report.renderers import RENDERERS
 from ranktable.report.style import Style
 from ranktable.runtime.rules import RULES as RUNTIME_RULES
-from ranktable.schema.check import check
 from ranktable.schema.rules.catalogue import RULES
 from tests.conftest import HERE
 
@@ -28,18 +28,21 @@ SUFFIXES = {"json": "json", "jsonl": "jsonl", "sarif": "sarif"}
 WITH_EXAMPLE = [rule for rule in RULES if rule.bad is not None]
 
 
-def report_of(rule: Rule, data: bytes | None, file: str) -> Report:
+def reports_of(rule: Rule, data: bytes | None, stem: str) -> list[Report]:
     assert data is not None
-    return check(data, file=file, topology=rule.options.get("topology"))
+    return judge_example(rule, data, stem)
 
 
 def outputs(rule: Rule) -> dict[str, bytes]:
     assert rule.bad is not None
     assert rule.good is not None
-    report = report_of(rule, rule.bad, "bad.json")
-    found = {"bad.json": rule.bad, "good.json": rule.good}
+    reports = reports_of(rule, rule.bad, "bad")
+    found = {
+        **example_files(rule, rule.bad, "bad"),
+        **example_files(rule, rule.good, "good"),
+    }
     for name, render in RENDERERS:
-        text = "".join(render([report], Style()))
+        text = "".join(render(reports, Style()))
         found[f"{name}.{SUFFIXES.get(name, 'txt')}"] = text.encode()
     return found
 
@@ -58,9 +61,14 @@ def test_outputs_are_as_reviewed(rule: Rule, request: pytest.FixtureRequest) -> 
 
 @pytest.mark.parametrize("rule", WITH_EXAMPLE, ids=lambda rule: rule.code)
 def test_bad_example_has_the_defect_and_no_other_of_its_weight(rule: Rule) -> None:
-    report = report_of(rule, rule.bad, "bad.json")
+    reports = reports_of(rule, rule.bad, "bad")
 
-    codes = {d.code for d in report.diagnostics if d.severity == rule.severity}
+    codes = {
+        diagnostic.code
+        for report in reports
+        for diagnostic in report.diagnostics
+        if diagnostic.severity == rule.severity
+    }
     # Whatever needs two nodes is also told that SCCL connects one.
     assert codes - {"RT505"} == {rule.code} - {"RT505"}
     assert rule.code in codes
@@ -68,10 +76,10 @@ def test_bad_example_has_the_defect_and_no_other_of_its_weight(rule: Rule) -> No
 
 @pytest.mark.parametrize("rule", WITH_EXAMPLE, ids=lambda rule: rule.code)
 def test_good_neighbour_is_free_of_it(rule: Rule) -> None:
-    report = report_of(rule, rule.good, "good.json")
+    reports = reports_of(rule, rule.good, "good")
 
-    assert report.ok
-    assert rule.code not in report.totals
+    assert all(report.ok for report in reports)
+    assert not any(rule.code in report.totals for report in reports)
 
 
 def test_every_golden_folder_has_a_rule() -> None:

@@ -47,7 +47,7 @@ def test_imports_point_from_the_top_to_the_bottom(path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("part", ["schema", "cluster", "report", "cli"])
+@pytest.mark.parametrize("part", ["schema", "cluster", "layout", "report", "cli"])
 def test_torch_is_left_to_the_parts_that_run_in_a_job(part: str) -> None:
     for path in (PACKAGE / part).rglob("*.py"):
         assert not {name for name in imported(path) if name.split(".")[0] == "torch"}
@@ -88,7 +88,22 @@ def test_checking_loads_no_schema_library_and_no_torch() -> None:
     assert not modules & {"torch", "jsonschema", "yaml", "typer", "rich"}
 
 
+def test_descriptions_load_yaml_only_where_one_is_read_or_written() -> None:
+    modules = modules_after("from ranktable.cluster.descriptions import forms")
+
+    assert not modules & {"torch", "yaml", "jsonschema", "typer", "rich"}
+
+
+def test_layouts_need_neither_torch_nor_the_command_line() -> None:
+    modules = modules_after(
+        "from ranktable.layout import ParallelLayout; ParallelLayout(tp=2).groups('tp')"
+    )
+
+    assert not modules & {"torch", "jsonschema", "yaml", "typer", "rich", "msgspec"}
+    assert not {name for name in modules if name.startswith("ranktable.cli")}
+
+
 def test_every_public_name_can_be_had() -> None:
-    for package in ("ranktable", "ranktable.runtime"):
+    for package in ("ranktable", "ranktable.layout", "ranktable.runtime"):
         code = f"import {package} as p; [getattr(p, n) for n in p.__all__]"
         assert modules_after(code)

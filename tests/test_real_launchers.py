@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import ranktable
+from tests.node_tree import Tree, sophgo_node
 from tests.slurm_cluster import (
     PAUSE_S,
     PROGRAMS,
@@ -437,3 +439,42 @@ def test_mpirun_in_an_allocation_adds_up(
     assert [place[:5] for place in places(tmp_path)] == [
         ("open mpi", rank, 2, 0, 1) for rank in range(2)
     ]
+
+
+# gathering
+
+
+@needs_slurm
+def test_srun_gathers_the_probes_of_its_nodes(
+    slurm: Mapping[str, str], tmp_path: Path
+) -> None:
+    # /dev of this machine has no chips, and both nodes are on it: a tree for each.
+    for host, chips in (("127.0.0.1", range(4)), ("127.0.0.2", range(2))):
+        sophgo_node(tmp_path / host, host, chips)
+    look = 'ranktable probe --root "$0/$SLURMD_NODENAME"'
+    job = f"srun -N2 -n2 sh -c '{look}' {tmp_path} | ranktable merge - -o table.json"
+    finish(start(["bash", "-o", "pipefail", "-c", job], tmp_path, **slurm), tmp_path)
+    table = ranktable.load(tmp_path / "table.json")
+
+    assert [(n.host, len(n.devices)) for n in table.nodes] == [
+        ("127.0.0.1", 4),
+        ("127.0.0.2", 2),
+    ]
+    assert table.chip_map == [0, 1, 2, 3, 0, 1]
+    assert "warning[RT232] 127.0.0.2 has 2 devices" in (tmp_path / "it.err").read_text()
+
+
+@needs_slurm
+def test_node_that_sees_no_chips_is_named_after_srun(
+    slurm: Mapping[str, str], tmp_path: Path
+) -> None:
+    sophgo_node(tmp_path / "127.0.0.1", "127.0.0.1", range(2))
+    Tree(tmp_path / "127.0.0.2", "127.0.0.2")
+    look = 'ranktable probe --root "$0/$SLURMD_NODENAME"'
+    merge = "ranktable merge - --hosts '127.0.0.[1-2]' -o table.json"
+    job = f"srun -N2 -n2 sh -c '{look}' {tmp_path} | {merge}"
+    process = start(["bash", "-c", job], tmp_path, **slurm)
+
+    assert status_of(process) == 1
+    assert "error[RT143] 127.0.0.2 saw no chips" in (tmp_path / "it.out").read_text()
+    assert not (tmp_path / "table.json").exists()

@@ -31,7 +31,10 @@ GOOD = (
 )
 BROKEN = CORPUS / "sccl" / "broken"
 DUPLICATE = str(BROKEN / "rank_duplicate.json")
-COMMANDS = ("gen", "validate", "show", "explain", "schema", "digest", "env")
+COMMANDS = (
+    *("gen", "validate", "show", "convert", "explain", "schema", "digest", "env"),
+    *("probe", "merge", "split", "wait"),
+)
 
 
 def sarif_schema() -> dict[str, object]:

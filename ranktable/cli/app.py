@@ -7,16 +7,27 @@ from typing import Annotated
 import typer
 
 from ranktable import __version__
+from ranktable.cli.convert import convert
 from ranktable.cli.digest import digest
 from ranktable.cli.env import env
 from ranktable.cli.explain import explain
 from ranktable.cli.gen import gen
+from ranktable.cli.init import init
+from ranktable.cli.merge import merge
+from ranktable.cli.mesh import mesh
+from ranktable.cli.probe import probe
 from ranktable.cli.run import run
 from ranktable.cli.schema import schema
 from ranktable.cli.show import show
+from ranktable.cli.simulate import simulate
+from ranktable.cli.split import split
 from ranktable.cli.validate import validate
+from ranktable.cli.wait import wait
 
-COMMANDS = (gen, validate, show, explain, schema, digest, env)
+COMMANDS = (
+    *(gen, validate, show, mesh, convert, explain, schema, digest, env),
+    *(init, probe, merge, split, wait),
+)
 
 app = typer.Typer(
     help="Make, check and use rank tables: which process of a job runs on which chip.",
@@ -33,6 +44,7 @@ for command in COMMANDS:
 app.command(
     context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True}
 )(run)
+app.command(context_settings={"allow_interspersed_args": False})(simulate)
 
 
 def _print_version(*, wanted: bool) -> None:

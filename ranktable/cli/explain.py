@@ -16,6 +16,7 @@ from ranktable.report.style import Style
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ranktable.schema.check import Report
     from ranktable.schema.rules.rule import Rule
 
 _WIDTH = 79
@@ -94,9 +95,15 @@ def _data(rule: Rule) -> dict[str, object]:
         "fix": rule.fix,
         "readers": dict(rule.readers),
         "seen_as": list(rule.seen_as),
-        "bad": None if rule.bad is None else rule.bad.decode("utf-8", "replace"),
-        "good": None if rule.good is None else rule.good.decode("utf-8", "replace"),
+        "command": rule.command,
+        "beside": _text(rule.beside),
+        "bad": _text(rule.bad),
+        "good": _text(rule.good),
     }
+
+
+def _text(example: bytes | None) -> str | None:
+    return None if example is None else example.decode("utf-8", "replace")
 
 
 def _page(rule: Rule, look: Style) -> Iterator[str]:
@@ -105,7 +112,7 @@ def _page(rule: Rule, look: Style) -> Iterator[str]:
     yield f"{title} ({kind})\n{rule.summary}\n\n{_wrapped(rule.why)}\n"
     yield f"\n{look.mark('What to do', 'bold')}\n{_wrapped(rule.fix)}\n"
     if rule.readers:
-        yield f"\n{look.mark('What the libraries of the vendor do', 'bold')}\n"
+        yield f"\n{look.mark('What others do', 'bold')}\n"
         for reader, effect in rule.readers.items():
             yield _wrapped(f"{reader}: {effect}", indent="  ") + "\n"
     if rule.seen_as:
@@ -115,21 +122,35 @@ def _page(rule: Rule, look: Style) -> Iterator[str]:
 
 
 def _examples(rule: Rule, look: Style) -> Iterator[str]:
-    """Yield the bad example with what ``validate`` says of it, and the good one."""
+    """Yield the bad example with what its command says of it, and the good one."""
     if rule.bad is None or rule.good is None:
         return
+    from ranktable.cli.example import (  # noqa: PLC0415 - not for --help
+        BESIDE,
+        command_for,
+        judge_example,
+    )
     from ranktable.report.full import render_full  # noqa: PLC0415 - not for --help
-    from ranktable.schema.check import check  # noqa: PLC0415
 
-    report = check(rule.bad, file="bad.json", topology=rule.options.get("topology"))
-    wanted = tuple(d for d in report.diagnostics if d.code == rule.code)
-    report = replace(report, diagnostics=wanted, totals={rule.code: len(wanted)})
-    options = "".join(f" --{key} {value}" for key, value in rule.options.items())
-    yield f"\n{look.mark('Bad', 'bold')}: ranktable validate{options} bad.json\n\n"
-    shown = "".join(render_full([report], Style(look.is_coloured, _WIDTH)))
+    reports = [
+        _only(rule, report)
+        for report in judge_example(rule, rule.bad, "bad")
+        if rule.code in report.totals
+    ]
+    if rule.beside is not None:
+        yield f"\n{look.mark(BESIDE, 'bold')}\n"
+        yield textwrap.indent(rule.beside.decode(), "  ")
+    yield f"\n{look.mark('Bad', 'bold')}: {command_for(rule)}\n\n"
+    shown = "".join(render_full(reports, Style(look.is_coloured, _WIDTH)))
     yield textwrap.indent(shown.rpartition("\n\n")[0], "  ") + "\n"
     yield f"\n{look.mark('Good', 'bold')}\n"
     yield textwrap.indent(rule.good.decode(), "  ")
+
+
+def _only(rule: Rule, report: Report) -> Report:
+    """Return a report with the findings of one rule."""
+    wanted = tuple(d for d in report.diagnostics if d.code == rule.code)
+    return replace(report, diagnostics=wanted, totals={rule.code: len(wanted)})
 
 
 def _wrapped(text: str, indent: str = "") -> str:

@@ -1,33 +1,43 @@
-"""``ranktable gen``: chips on the command line, a sound table in a file."""
+"""``ranktable gen``: chips or a cluster spec, a sound table in a file."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ranktable.cli.failure import CommandError
-from ranktable.cli.output import write
-from ranktable.cli.output_file import DEFAULT_FILE, output_file
+from ranktable.cli.output_file import DEFAULT_FILE
+from ranktable.cli.probe import ROOT, ROOT_HELP
+from ranktable.cli.table_file import put_table
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.wording import counted, printable
+from ranktable.schema.wording import counted
 
 if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
+    from ranktable.schema.topology import Topology
 
 
 def gen(
     device_id: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--device-id",
             "--device_id",
             metavar="LISTS",
-            help="Chips of each node in rank order: '[[0..7]]', '[[3,1,0,2],[0..3]]'.",
+            help="Chips of each node in rank order: '[[0..7]]', '[[3,1,0,2],[0..3]]'; "
+            "by default those that ranktable probe sees here.",
         ),
-    ],
+    ] = None,
+    spec: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="A cluster spec in their place: nodes, chips, ring and addresses.",
+        ),
+    ] = None,
     device_ip: Annotated[
         str | None,
         typer.Option(
@@ -52,6 +62,14 @@ def gen(
             help="Put each node's chips in ring order: sophgo-8, or a file of links.",
         ),
     ] = None,
+    tp: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="SIZE",
+            help="With --ring: an order that makes rings of groups of so many ranks.",
+        ),
+    ] = None,
     output: Annotated[
         str | None,
         typer.Option(
@@ -65,75 +83,154 @@ def gen(
         bool,
         typer.Option("--force", help="Replace a file that holds a different table."),
     ] = False,
+    root: Annotated[str, typer.Option(metavar="DIR", help=ROOT_HELP)] = ROOT,
 ) -> None:
     """Generate a rank table.
 
     Each rank stands twice, as rank and as world_rank, so that both readers of the
-    vendor find it. Nothing is written when something is wrong.
+    vendor find it. Nothing is written when something is wrong. Without --device-id the
+    table is that of this node, with its host and its chips.
 
     Example: ranktable gen --device-id '[[0..7]]' --ring sophgo-8
     """
     from ranktable.schema.writing import dumps  # noqa: PLC0415 - not for --help
 
-    table = _table(device_id, device_ip, hosts, ring, is_emulated=emulator)
+    if tp is not None and ring is None:
+        raise CommandError("--tp needs the links of the chips: --ring TOPOLOGY")
+    if spec is not None:
+        _refuse_beside_spec(device_id, device_ip, hosts, ring)
+        from ranktable.cli.spec import table_of_file  # noqa: PLC0415 - not for --help
+
+        table, ring = table_of_file(spec, is_emulated=emulator)
+    else:
+        chips = _given(device_id) if device_id is not None else _seen(root)
+        table = _table(chips, device_ip, hosts, ring, tp, is_emulated=emulator)
     data = dumps(table)
-    _warn(data, ring)
-    if output == "-":
-        write([data.decode()])
-        return
-    name = output_file(output)
-    done = _write(name, table, data, force=force)
-    nodes = counted(len(table.nodes), "node")
-    ranks = counted(table.world_size, "rank")
-    sys.stderr.write(f"{done} {printable(name)}: {nodes}, {ranks}\n")
+    _warn(data, ring, tp)
+    put_table(output, table, data, force=force)
 
 
-def _warn(data: bytes, ring: str | None) -> None:
+def _refuse_beside_spec(
+    device_id: str | None, device_ip: str | None, hosts: str | None, ring: str | None
+) -> None:
+    """Raise CommandError for an option whose value the spec gives."""
+    options = {
+        "--device-id": device_id,
+        "--device-ip": device_ip,
+        "--hosts": hosts,
+        "--ring": ring,
+    }
+    given = [option for option, value in options.items() if value is not None]
+    if given:
+        raise CommandError(f"--spec and {given[0]} do not go together")
+
+
+def _warn(data: bytes, ring: str | None, tp: int | None) -> None:
     """Say on standard error what ``validate`` will note about the table."""
     from ranktable.schema.check import check  # noqa: PLC0415 - not for --help
 
-    for diagnostic in check(data, topology=ring, limit=1).diagnostics:
+    for diagnostic in check(data, topology=ring, tp=tp, limit=1).diagnostics:
         severity = diagnostic.severity.value
         sys.stderr.write(f"{severity}[{diagnostic.code}]: {diagnostic.message}\n")
         if diagnostic.hint is not None:
             sys.stderr.write(f"help: {diagnostic.hint}\n")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chips:
+    """The chips of every node, and what a probe knows beside."""
+
+    device_ids: list[list[int]]
+    hosts: list[str] | None = None
+    addresses: dict[int, str] = field(default_factory=dict)
+
+
+def _given(text: str) -> _Chips:
+    """Return the chips that an option lists."""
+    from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415
+    from ranktable.cluster.device_list import parse_device_list  # noqa: PLC0415
+
+    try:
+        parsed = parse_device_list(text)
+    except ArgumentError as error:
+        raise CommandError(f"--device-id: {error}") from None
+    return _Chips(device_ids=[[chip.device_id for chip in node] for node in parsed])
+
+
+def _seen(root: str) -> _Chips:
+    """Return the chips of this node."""
+    from ranktable.cli.probe import probe_node  # noqa: PLC0415 - not for --help
+
+    found = probe_node(root)
+    if not found.chips:
+        reasons = "; ".join(f"{item.what}: {item.why}" for item in found.unseen)
+        raise CommandError(
+            f"no --device-id is given, and no chips are seen on {found.host}\n"
+            f"it was looked for {reasons}\n"
+            "help: write the chips, for example --device-id '[[0..7]]', or --spec FILE"
+        )
+    return _Chips(
+        device_ids=[[chip.device_id for chip in found.chips]],
+        hosts=[found.host],
+        addresses={c.device_id: c.address for c in found.chips if c.address},
+    )
+
+
 def _table(
-    device_id: str,
+    chips: _Chips,
     device_ip: str | None,
     hosts: str | None,
     ring: str | None,
+    tp: int | None,
     *,
     is_emulated: bool,
 ) -> RankTable:
     from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415
-    from ranktable.cluster.device_list import (  # noqa: PLC0415 - not for --help
-        parse_address_list,
-        parse_device_list,
-    )
-    from ranktable.cluster.generate import make_table, ring_order  # noqa: PLC0415
+    from ranktable.cluster.device_list import parse_address_list  # noqa: PLC0415
+    from ranktable.cluster.generate import make_table  # noqa: PLC0415
     from ranktable.schema.topology_file import find_topology  # noqa: PLC0415
 
+    device_ids = chips.device_ids
     try:
-        option = "--device-id"
-        parsed = parse_device_list(device_id)
-        chips = [[chip.device_id for chip in node] for node in parsed]
         option = "--ring"
         if ring is not None:
             topology = find_topology(ring)
-            chips = [ring_order(node, topology) for node in chips]
+            option = "--ring" if tp is None else f"--ring {ring} --tp {tp}"
+            device_ids = [_in_ring_order(node, topology, tp) for node in device_ids]
         option = "--device-ip"
-        addresses = None
+        addresses: list[list[str | None]] | None = None
         if device_ip is not None:
-            addresses = parse_address_list(device_ip, [len(node) for node in chips])
+            sizes = [len(node) for node in device_ids]
+            addresses = [list(node) for node in parse_address_list(device_ip, sizes)]
         elif is_emulated:
             raise CommandError("--emulator needs the addresses: --device-ip LISTS")
+        elif chips.addresses:
+            addresses = [[chips.addresses.get(i) for i in node] for node in device_ids]
         option = "--hosts"
-        names = None if hosts is None else _hosts(hosts, len(chips))
+        names = chips.hosts if hosts is None else _hosts(hosts, len(device_ids))
     except ArgumentError as error:
         raise CommandError(f"{option}: {error}") from None
-    return make_table(chips, addresses=addresses, hosts=names, is_emulated=is_emulated)
+    return make_table(
+        device_ids, addresses=addresses, hosts=names, is_emulated=is_emulated
+    )
+
+
+def _in_ring_order(node: list[int], topology: Topology, tp: int | None) -> list[int]:
+    from ranktable.cluster.generate import (  # noqa: PLC0415 - not for --help
+        grouped_ring_order,
+        ring_order,
+    )
+
+    if tp is None:
+        return ring_order(node, topology)
+    order = grouped_ring_order(node, topology, tp)
+    if not order.is_proven:
+        chips = ",".join(map(str, order.chips))
+        sys.stderr.write(
+            f"note: the order {chips} takes {order.hops} hops round the groups of "
+            f"{tp}; a short search found none better\n"
+        )
+    return list(order.chips)
 
 
 def _hosts(text: str, num_nodes: int) -> list[str]:
@@ -151,22 +248,3 @@ def _hosts(text: str, num_nodes: int) -> list[str]:
         twice = next(host for host in hosts if hosts.count(host) > 1)
         raise ArgumentError(f"the host {twice} is given twice")
     return hosts
-
-
-def _write(name: str, table: RankTable, data: bytes, *, force: bool) -> str:
-    """Write the file unless it holds another table; return what was done."""
-    from ranktable.schema.check import check  # noqa: PLC0415 - not for --help
-    from ranktable.schema.writing import replace_file  # noqa: PLC0415
-
-    path = Path(name)
-    if path.is_file() and not force:
-        if path.read_bytes() == data:
-            return "unchanged"
-        there = check(path).table
-        if there is None or there.digest() != table.digest():
-            what = "a different table" if there else "something else"
-            raise CommandError(
-                f"{name} holds {what}; --force replaces it, --output names another"
-            )
-    replace_file(name, data)
-    return "wrote"

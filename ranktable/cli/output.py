@@ -12,6 +12,7 @@ from ranktable.report.style import Style
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import TextIO
 
 _FLUSH_CHARACTERS = 1 << 16
 
@@ -34,13 +35,14 @@ class Form(str, Enum):
 COLOR_HELP = "When to use colour; NO_COLOR and FORCE_COLOR are honoured too."
 
 
-def style(color: Color = Color.AUTO) -> Style:
-    """Return the style for standard output.
+def style(color: Color = Color.AUTO, stream: TextIO | None = None) -> Style:
+    """Return the style for a stream, by default standard output.
 
     Source: no-color.org for NO_COLOR, force-color.org for FORCE_COLOR; an option wins
     over both, and an empty variable counts as unset.
     """
-    wanted = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    is_terminal = (stream or sys.stdout).isatty()
+    wanted = is_terminal and os.environ.get("TERM") != "dumb"
     if os.environ.get("FORCE_COLOR"):
         wanted = True
     if os.environ.get("NO_COLOR"):

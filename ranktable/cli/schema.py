@@ -9,25 +9,46 @@ import typer
 from ranktable.cli.failure import CommandError
 from ranktable.cli.output import write
 
+DEFAULT = "sccl-1.0"
+
 
 def schema(
-    format_version: Annotated[
-        str,
-        typer.Option(
-            help="sccl-1.0 (node_list, also written 1.0) or sccl-2024 (server_list)."
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="sccl-1.0 (node_list, also written 1.0), sccl-2024 (server_list), or "
+            f"cluster-spec; by default {DEFAULT}.",
         ),
-    ] = "sccl-1.0",
+    ] = None,
+    format_version: Annotated[
+        str | None, typer.Option(help="The same, for a rank table.")
+    ] = None,
 ) -> None:
     """Print the JSON Schema (draft 2020-12) of a format.
 
-    Example: ranktable schema > sccl-1.0.schema.json
+    Example: ranktable schema cluster-spec > cluster-spec.schema.json
     """
+    if name is not None and format_version is not None:
+        raise CommandError("NAME and --format-version do not go together")
+    write([schema_of(name or format_version or DEFAULT).decode()])
+
+
+def schema_of(name: str) -> bytes:
+    """Return the JSON Schema of a format.
+
+    Raises:
+        CommandError: There is no such format.
+    """
+    from ranktable.cluster.specs.contract import spec_schema_text  # noqa: PLC0415
+    from ranktable.cluster.specs.reading import NAME as SPEC  # noqa: PLC0415
     from ranktable.schema.contract import schema_text  # noqa: PLC0415 - not for --help
     from ranktable.schema.formats.recognise import FORMATS  # noqa: PLC0415
 
+    if name == SPEC:
+        return spec_schema_text()
     for format_ in FORMATS:
-        if format_version in (format_.name, format_.name.removeprefix("sccl-")):
-            write([schema_text(format_.name).decode()])
-            return
-    known = ", ".join(format_.name for format_ in FORMATS)
-    raise CommandError(f"there is no format {format_version!r}; there are: {known}")
+        if name in (format_.name, format_.name.removeprefix("sccl-")):
+            return schema_text(format_.name)
+    known = ", ".join((*(format_.name for format_ in FORMATS), SPEC))
+    raise CommandError(f"there is no format {name!r}; there are: {known}")

@@ -6,13 +6,13 @@ import json
 import os
 import sys
 from dataclasses import replace
-from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
 from ranktable.cli.files import FILE_HELP, STANDARD_INPUT, check_file, named_file
+from ranktable.cli.findings import Form
 from ranktable.cli.output import COLOR_HELP, Color, style, write
 from ranktable.schema.wording import printable
 
@@ -24,17 +24,6 @@ MAX_ROUNDS = 100
 """Repairs of the syntax are made one a round."""
 
 MIB = 1024 * 1024
-
-
-class Form(str, Enum):
-    """Forms of the output; ``report.renderers`` has one renderer for each."""
-
-    FULL = "full"
-    CONCISE = "concise"
-    JSON = "json"
-    JSONL = "jsonl"
-    SARIF = "sarif"
-    GITHUB = "github"
 
 
 def validate(
@@ -57,6 +46,14 @@ def validate(
         typer.Option(
             metavar="TOPOLOGY",
             help="Links of every host: sophgo-8, or a file with a matrix or pairs.",
+        ),
+    ] = None,
+    tp: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="SIZE",
+            help="Warn where groups of so many ranks could be rings and are not.",
         ),
     ] = None,
     fix: Annotated[
@@ -91,7 +88,7 @@ def validate(
     _refuse_combinations(
         names, format, fix=fix and not diff, diff=diff, readers=readers
     )
-    options = _options(chip, topology, max_errors, max_size)
+    options = _options(chip, topology, tp, max_errors, max_size)
     reports = [check_file(name, options) for name in names]
     if not files:
         reports = [_with_environment(report) for report in reports]
@@ -143,7 +140,11 @@ def _with_environment(report: Report) -> Report:
 
 
 def _options(
-    chip: str | None, topology: str | None, max_errors: int, max_size: int
+    chip: str | None,
+    topology: str | None,
+    tp: int | None,
+    max_errors: int,
+    max_size: int,
 ) -> Options:
     from ranktable.schema.check import make_options  # noqa: PLC0415 - not for --help
     from ranktable.schema.diagnostic import RankTableError  # noqa: PLC0415
@@ -152,6 +153,7 @@ def _options(
         return make_options(
             chip=chip,
             topology=topology,
+            tp=tp,
             limit=max_errors or None,
             max_size_bytes=max_size * MIB,
         )

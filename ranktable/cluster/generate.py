@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
+from ranktable.schema.chip_order import compare_orders
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.rules.placement import suggest
+from ranktable.schema.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ranktable.schema.chip_order import ChipOrder
     from ranktable.schema.model import Layout
     from ranktable.schema.topology import Topology
 
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
 def make_table(
     chips: Sequence[Sequence[int]],
     *,
-    addresses: Sequence[Sequence[str]] | None = None,
+    addresses: Sequence[Sequence[str | None]] | None = None,
     hosts: Sequence[str] | None = None,
     is_emulated: bool = False,
     layouts: Sequence[Sequence[Layout]] | None = None,
@@ -27,7 +31,7 @@ def make_table(
 
     Args:
         chips: ``device_id`` of every chip, one sequence a node, in rank order.
-        addresses: An address for every chip, in the same shape.
+        addresses: An address for every chip or None, in the same shape.
         hosts: The host of each node.
         is_emulated: Whether these are addresses of emulated devices.
         layouts: How to spell every device, in the same shape.
@@ -71,3 +75,33 @@ def ring_order(device_ids: Sequence[int], topology: Topology) -> list[int]:
             hint=suggest(device_ids, topology),
         )
     return list(rings[0])
+
+
+def grouped_ring_order(
+    device_ids: Sequence[int], topology: Topology, tp: int
+) -> ChipOrder:
+    """Return a node's chips in a ring order that closes the tensor parallel groups.
+
+    Where no order does, it is one with the fewest hops around them; the chips stay as
+    they are if no order is better.
+
+    Args:
+        device_ids: The chips.
+        topology: The links of the host.
+        tp: Size of the groups of consecutive ranks.
+
+    Raises:
+        ArgumentError: These chips form no ring, or the groups do not fill the node.
+    """
+    ordered = tuple(ring_order(device_ids, topology))
+    size = len(ordered)
+    if size % tp:
+        fitting = ", ".join(str(d) for d in range(1, size + 1) if size % d == 0)
+        raise ArgumentError(
+            f"groups of {tp} do not fill a node of {counted(size, 'chip')}",
+            hint=f"groups that do have {fitting} ranks",
+        )
+    here, best = compare_orders(topology, ordered, tp)
+    if here is None or best is None:  # a ring has a way between any two of its chips
+        raise AssertionError(ordered)
+    return best if best.hops < here.hops else replace(here, is_proven=best.is_proven)

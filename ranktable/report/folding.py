@@ -74,7 +74,7 @@ def _fold(nodes: Sequence[Node], first: int, last: int) -> Fold:
     return Fold(
         first=first,
         last=last,
-        host=_hosts(nodes[first : last + 1], first),
+        host=host_label(nodes[first : last + 1], first),
         chips=fold_numbers(_chips(nodes[first])),
         ranks=ranks,
     )
@@ -114,7 +114,8 @@ def fold_numbers(numbers: Sequence[int]) -> str:
     return ",".join(parts)
 
 
-def _hosts(nodes: Sequence[Node], first: int) -> str:
+def host_label(nodes: Sequence[Node], first: int) -> str:
+    """Return how a line names consecutive nodes: by their hosts, else by number."""
     hosts = [node.host for node in nodes if node.host is not None]
     if hosts:
         # A host that the notation cannot write is still shown.

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ranktable.schema.check import Report
     from ranktable.schema.diagnostic import Diagnostic, Location
 
+_NO_LINES = Lines("")
+
 
 def render_full(reports: Sequence[Report], style: Style) -> Iterator[str]:
     """Yield each diagnostic with an excerpt, and a last line with the totals."""
@@ -37,7 +39,9 @@ def _diagnostic(diagnostic: Diagnostic, lines: Lines, style: Style) -> str:
     places = (diagnostic.location, *diagnostic.related)
     gutter = max(len(str(place.line or "")) for place in places)
     for place in places:
-        out += _place(place, lines, gutter, style, is_first=place is places[0])
+        # Of another file there is no text to show.
+        text = lines if place.file == diagnostic.location.file else _NO_LINES
+        out += _place(place, text, gutter, style, is_first=place is places[0])
     if diagnostic.hint is not None:
         edge = style.mark(f"{' ' * gutter} =", "gutter")
         out.append(f"{edge} {style.mark('help', 'help')}: {printable(diagnostic.hint)}")

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ranktable.cluster.descriptions.torchrun import agent_arguments
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -41,17 +43,14 @@ class Agent:
             master_addr: Where the agents meet; not needed on a single node.
             master_port: The port there.
         """
-        per_node = ["--nproc-per-node", str(self.num_processes)]
-        if self.num_nodes == 1:
-            return ["--standalone", *per_node, *script]
-        return [
-            *("--nnodes", str(self.num_nodes)),
-            *("--node-rank", str(self.node_rank)),
-            *per_node,
-            *("--master-addr", str(master_addr)),
-            *("--master-port", str(master_port)),
-            *script,
-        ]
+        return agent_arguments(
+            node_rank=self.node_rank,
+            num_nodes=self.num_nodes,
+            num_processes=self.num_processes,
+            master_addr=master_addr,
+            master_port=master_port,
+            script=script,
+        )
 
 
 def agents_of(table: RankTable) -> list[Agent]:

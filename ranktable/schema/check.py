@@ -20,7 +20,7 @@ from ranktable.schema.formats.recognise import by_name, recognise
 from ranktable.schema.locate import find_locations
 from ranktable.schema.quota import Quota
 from ranktable.schema.reading import decode, unreadable
-from ranktable.schema.rules import chips, nodes, placement, ranks
+from ranktable.schema.rules import chips, groups, nodes, placement, ranks
 from ranktable.schema.rules.reading import TOO_LARGE
 from ranktable.schema.syntax import find_too_deep, parse
 
@@ -98,6 +98,7 @@ class Options:
     Attributes:
         chips_per_node: Number of chips of every host, None when unknown.
         topology: Links between the chips of every host, None when unknown.
+        tp: Size of the tensor parallel groups, None when unknown.
         format: Format the file must have, None to recognise it.
         max_size_bytes: Limit of the file.
         limit: Diagnostics of each code to place and show, None for all.
@@ -105,6 +106,7 @@ class Options:
 
     chips_per_node: int | None = None
     topology: Topology | None = None
+    tp: int | None = None
     format: Format | None = None
     max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES
     limit: int | None = None
@@ -115,6 +117,7 @@ def check(  # noqa: PLR0913 - every one is an option of its own
     *,
     chip: str | int | None = None,
     topology: Topology | str | None = None,
+    tp: int | None = None,
     format: str | None = None,  # noqa: A002 - a fixed name
     file: str | None = None,
     limit: int | None = None,
@@ -126,6 +129,7 @@ def check(  # noqa: PLR0913 - every one is an option of its own
         source: Path of a file, or the bytes of a table.
         chip: Number of chips of every host, or the name of the chip (``bm1690``).
         topology: Links of every host: a topology, ``sophgo-8``, or a file of links.
+        tp: Size of the tensor parallel groups, to see whether they are rings.
         format: Format the file must have; by default it is recognised.
         file: Name to report instead of the path.
         limit: Diagnostics of each code to report; ``Report.totals`` counts all.
@@ -141,6 +145,7 @@ def check(  # noqa: PLR0913 - every one is an option of its own
     options = make_options(
         chip=chip,
         topology=topology,
+        tp=tp,
         format=format,
         limit=limit,
         max_size_bytes=max_size_bytes,
@@ -150,18 +155,22 @@ def check(  # noqa: PLR0913 - every one is an option of its own
     return check_path(os.fsdecode(source), options, file=file)
 
 
-def make_options(
+def make_options(  # noqa: PLR0913 - every one is an option of its own
     *,
     chip: str | int | None = None,
     topology: Topology | str | None = None,
+    tp: int | None = None,
     format: str | None = None,  # noqa: A002 - a fixed name
     limit: int | None = None,
     max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES,
 ) -> Options:
     """Return the options of a check from what its caller gave; see ``check``."""
+    if tp is not None and tp < 1:
+        raise ValueError(f"tp {tp} is no size of a group")
     return Options(
         chips_per_node=chips_per_host(chip),
         topology=_topology(topology),
+        tp=tp,
         format=by_name(format) if format is not None else None,
         max_size_bytes=max_size_bytes,
         limit=limit,
@@ -181,6 +190,27 @@ def check_path(path: str, options: Options, *, file: str | None = None) -> Repor
 def report_unreadable(error: UnreadableError, *, file: str) -> Report:
     """Return the report of a file that was not read."""
     return _report(file, None, [unreadable(error)], Options())
+
+
+def report_findings(
+    found: Iterable[Finding],
+    text: str | None,
+    *,
+    file: str,
+    format_name: str,
+    quota: Quota,
+) -> Report:
+    """Return the report of a text that is no rank table.
+
+    Args:
+        found: What was found, as many of each code as the quota allows.
+        text: The text, None if it could not be read.
+        file: Name to report.
+        format_name: What kind of text it is.
+        quota: What was counted beyond that.
+    """
+    report = _report(file, text, found, Options(limit=quota.limit), quota=quota)
+    return replace(report, format=format_name)
 
 
 def chips_per_host(chip: str | int | None) -> int | None:
@@ -263,6 +293,7 @@ def judge(columns: Columns, options: Options) -> Iterator[Finding]:
     yield from placement.check_rings(columns, options.topology)
     yield from placement.check_order(columns)
     yield from placement.check_node_count(columns)
+    yield from groups.check_groups(columns, options.topology, options.tp)
 
 
 def _report(  # noqa: PLR0913 - the parts of a report, by name

@@ -10,7 +10,15 @@ import stat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import BinaryIO
+    from typing import Protocol
+
+    class Stream(Protocol):
+        """What can be read from, part by part."""
+
+        def read(self, size: int, /) -> bytes:
+            """Return at most so many bytes, nothing at the end."""
+            ...
+
 
 DEFAULT_MAX_SIZE_BYTES = 256 * 1024 * 1024
 """About a million ranks; a node that reads more than this has the wrong file."""
@@ -69,9 +77,7 @@ def read_file(path: str, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES) -> bytes:
         raise UnreadableError("RT002", f"the file cannot be read: {reason}") from None
 
 
-def read_stream(
-    stream: BinaryIO, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES
-) -> bytes:
+def read_stream(stream: Stream, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES) -> bytes:
     """Return a stream to its end.
 
     Raises:
@@ -80,7 +86,7 @@ def read_stream(
     return _read(stream, 0, max_size_bytes)
 
 
-def _read(file: BinaryIO, expected_bytes: int, max_size_bytes: int) -> bytes:
+def _read(file: Stream, expected_bytes: int, max_size_bytes: int) -> bytes:
     parts = []
     left = max_size_bytes + 1
     if expected_bytes < left:

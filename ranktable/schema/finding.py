@@ -39,7 +39,7 @@ class Spot:
     @property
     def pointer(self) -> str | None:
         """JSON Pointer (RFC 6901) of the path, None for a place in broken syntax."""
-        if self.span is not None:
+        if self.span is not None and not self.path:
             return None
         return "".join(
             "/" + str(step).replace("~", "~0").replace("/", "~1") for step in self.path

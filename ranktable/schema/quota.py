@@ -42,3 +42,8 @@ class Quota:
         _, count = self.omitted.get(code, (rule, 0))
         self.omitted[code] = (rule, count + 1)
         return True
+
+    def omit(self, rule: Rule, count: int) -> None:
+        """Count findings of a rule that somebody else has left out."""
+        _, before = self.omitted.get(rule.code, (rule, 0))
+        self.omitted[rule.code] = (rule, before + count)

@@ -24,9 +24,9 @@ class Budget:
         """Allow this many steps."""
         self.left = steps
 
-    def spend(self) -> bool:
-        """Take one step; False when none is left."""
-        self.left -= 1
+    def spend(self, steps: int = 1) -> bool:
+        """Take a step, or several; False when none is left."""
+        self.left -= steps
         return self.left > 0
 
 
@@ -56,6 +56,22 @@ class Topology:
     def is_linked(self, a: int, b: int) -> bool:
         """Whether two chips have a direct link."""
         return (min(a, b), max(a, b)) in self.links
+
+    @cached_property
+    def _distances(self) -> dict[int, dict[int, int]]:
+        return {}
+
+    def distances_from(self, chip: int) -> dict[int, int]:
+        """Return the links on the way from a chip to every chip that it reaches."""
+        if chip not in self._distances:
+            distances = {chip: 0}
+            for near in (reached := [chip]):
+                for far in self.neighbours[near]:
+                    if far not in distances:
+                        distances[far] = distances[near] + 1
+                        reached.append(far)
+            self._distances[chip] = distances
+        return self._distances[chip]
 
     def broken_links(self, order: Sequence[int]) -> list[tuple[int, int]]:
         """Return the steps of a ring in this order that have no link."""

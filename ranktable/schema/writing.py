@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ranktable.schema.model import Device, Layout, Node, RankTable
 
 # A key stands at the beginning of its line; a value may well begin with ": ".
-_KEY = re.compile(rb'^( *"[^"\\]*(?:\\.[^"\\]*)*"): ', re.MULTILINE)
+_KEY = re.compile(rb'^ *"[^"\\]*(?:\\.[^"\\]*)*": ', re.MULTILINE)
 
 IN_MEMORY = "<table>"
 """Name of a table that is in no file."""
@@ -71,7 +71,12 @@ def _refuse_unreadable(data: bytes) -> None:
 def encode(document: object) -> bytes:
     """Return plain data in the generator's layout, with a newline at the end."""
     pretty = msgspec.json.format(msgspec.json.encode(document), indent=INDENT)
-    return _KEY.sub(rb"\1:", pretty) + b"\n"
+    # A function: re expands a template in Python, which takes twice the time.
+    return _KEY.sub(_without_blank, pretty) + b"\n"
+
+
+def _without_blank(key: re.Match[bytes]) -> bytes:
+    return key[0][:-1]
 
 
 def refuse_unsound(document: dict[str, object], format_: Format) -> None:
@@ -108,15 +113,16 @@ def _node(node: Node, format_: Format, *, is_own: bool) -> dict[str, object]:
     values: dict[str, object] = {}
     if node.host is not None:
         values[format_.host_key] = node.host
+    default = _default_layout(format_)
     values[format_.devices_key] = [
-        _device(device, local_rank, format_, device.layout if is_own else None)
+        _device(device, local_rank, format_, (is_own and device.layout) or default)
         for local_rank, device in enumerate(node.devices)
     ]
     return _spelt(values, node.extra, node.layout if is_own else None)
 
 
 def _device(
-    device: Device, local_rank: int, format_: Format, layout: Layout | None
+    device: Device, local_rank: int, format_: Format, layout: Layout
 ) -> dict[str, object]:
     address_key = "device_ip_emulator" if device.is_emulated else "device_ip"
     numbers = {
@@ -125,7 +131,7 @@ def _device(
         **dict.fromkeys(format_.rank_keys, device.rank),
     }
     members: dict[str, object] = {}
-    for key, type_ in layout or _default_layout(format_):
+    for key, type_ in layout:
         if key in numbers:
             number = numbers[key]
             members[key] = number if type_ is int else str(number)

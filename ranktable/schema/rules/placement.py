@@ -157,7 +157,7 @@ def check_rings(columns: Columns, topology: Topology | None) -> Iterator[Finding
         if in_file_order and device_ids in judged:
             continue  # most nodes of a cluster use the same chips
         judged.add(device_ids)
-        order = _rank_order(columns, start, end)
+        order = rank_order(columns, start, end)
         if len({columns.device_ids[index] for index in order}) == end - start:
             yield from _judge(columns, node, order, topology)
 
@@ -180,7 +180,7 @@ def _judge(
             yield _no_ring(columns, node, order, broken, box, known=bool(topology))
 
 
-def _rank_order(columns: Columns, start: int, end: int) -> list[int]:
+def rank_order(columns: Columns, start: int, end: int) -> list[int]:
     """Return the devices of a node by rank, without those that are unreadable."""
     readable = [
         (rank, index)
@@ -204,7 +204,7 @@ def _no_ring(  # noqa: PLR0913 - one sentence needs them all
     more = ", ..." if len(broken) > 4 else ""  # noqa: PLR2004 - shown above
     chips = [chip for index in order if (chip := columns.device_ids[index]) is not None]
     message = (
-        f"the chips {_listed(chips)} of node {node} are no ring"
+        f"the chips {listed(chips)} of node {node} are no ring"
         f"{'' if known else ' on the published box'}: {box.name} has no link "
         f"{pairs}{more}"
     )
@@ -232,11 +232,11 @@ def _suggest(chips: tuple[int, ...], box: Topology) -> str:
     budget = Budget()
     rings = box.rings(chips, budget=budget)
     if rings:
-        legal = " or ".join(map(_listed, rings))
+        legal = " or ".join(map(listed, rings))
         return f"a ring is {legal}, begun anywhere and in either direction"
     others = box.rings_of_size(len(chips), budget=budget)
     if others:
-        return f"rings of {len(chips)} are: " + " or ".join(map(_listed, others))
+        return f"rings of {len(chips)} are: " + " or ".join(map(listed, others))
     sizes = [
         size
         for size in range(2, box.num_chips + 1)
@@ -244,11 +244,12 @@ def _suggest(chips: tuple[int, ...], box: Topology) -> str:
     ]
     if budget.left <= 0:
         return f"no ring of {len(chips)} chips was found in a short search"
-    listed = ", ".join(map(str, sizes)) or "no"
-    return f"no {len(chips)} chips of {box.name} form a ring; rings have {listed} chips"
+    known = ", ".join(map(str, sizes)) or "no"
+    return f"no {len(chips)} chips of {box.name} form a ring; rings have {known} chips"
 
 
-def _listed(order: Sequence[int]) -> str:
+def listed(order: Sequence[int]) -> str:
+    """Return an order as messages show it: ``0,2,6,7``."""
     return ",".join(map(str, order))
 
 

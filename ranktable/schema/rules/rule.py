@@ -27,7 +27,9 @@ class Rule:
         seen_as: Texts under which users meet it and will search for it.
         bad: A smallest file with the defect, None when no content has it.
         good: Its nearest sound neighbour.
-        options: Options of ``check`` that the two files need.
+        options: Options of ``command`` that the two files need.
+        command: The command that finds it: ``validate``, ``convert`` or ``merge``.
+        beside: A file that goes before either, where the defect is between two files.
     """
 
     code: str
@@ -41,6 +43,8 @@ class Rule:
     bad: bytes | None = None
     good: bytes | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    command: str = "validate"
+    beside: bytes | None = None
 
     def finding(
         self,

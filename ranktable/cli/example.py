@@ -1,0 +1,106 @@
+"""The examples of a rule, judged by the command that finds the defect."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ranktable.schema.check import Report
+    from ranktable.schema.rules.rule import Rule
+
+BESIDE = "beside.json"
+"""Name of the file that goes before an example, where a rule has one."""
+
+_DESCRIPTION = "from"
+"""The option of a rule about descriptions: which kind its examples are."""
+
+_SPEC = "spec"
+"""The option of a rule about cluster specs: the ending of their names."""
+
+
+def example_files(rule: Rule, data: bytes, stem: str) -> dict[str, bytes]:
+    """Return the files that a command is given, by name."""
+    before = {} if rule.beside is None else {BESIDE: rule.beside}
+    ending = "jsonl" if data.startswith(b'{"probe"') else "json"
+    if _DESCRIPTION in rule.options:
+        ending = "txt"
+    ending = rule.options.get(_SPEC, ending)
+    return {**before, f"{stem}.{ending}": data}
+
+
+def command_for(rule: Rule) -> str:
+    """Return the command that finds the defect of a rule's bad example."""
+    assert rule.bad is not None  # noqa: S101 - the caller has looked
+    if _SPEC in rule.options:
+        return (
+            f"ranktable gen --spec {next(iter(example_files(rule, rule.bad, 'bad')))}"
+        )
+    options = "".join(f" --{key} {value}" for key, value in rule.options.items())
+    if _DESCRIPTION in rule.options:
+        options = f" --to sccl-1.0{options}"
+    files = " ".join(example_files(rule, rule.bad, "bad"))
+    return f"ranktable {rule.command}{options} {files}"
+
+
+def judge_example(rule: Rule, data: bytes, stem: str) -> list[Report]:
+    """Return what the command of a rule finds in its bad or its good example.
+
+    Args:
+        rule: The rule.
+        data: One of its examples.
+        stem: ``bad`` or ``good``.
+    """
+    files = example_files(rule, data, stem)
+    if rule.command == "merge":
+        return _merge(rule, files)
+    if _SPEC in rule.options:
+        from ranktable.cluster.specs.reading import read_spec  # noqa: PLC0415
+
+        return [read_spec(data, file=name, limit=None).report for name in files]
+    if rule.command == "convert":
+        return [_describe(rule, text, name) for name, text in files.items()]
+    from ranktable.schema.check import check  # noqa: PLC0415 - not for --help
+
+    topology, tp = rule.options.get("topology"), rule.options.get("tp")
+    return [
+        check(text, file=name, topology=topology, tp=None if tp is None else int(tp))
+        for name, text in files.items()
+    ]
+
+
+def _describe(rule: Rule, data: bytes, file: str) -> Report:
+    from ranktable.cluster.descriptions import deepspeed_filter  # noqa: PLC0415
+    from ranktable.cluster.descriptions.forms import form_of  # noqa: PLC0415
+    from ranktable.cluster.descriptions.reading import (  # noqa: PLC0415
+        read_description,
+        read_text,
+    )
+
+    form = form_of(rule.options[_DESCRIPTION])
+    reading = read_description(data, form, file=file, limit=None)
+    description = reading.description
+    chosen = rule.options.get("include")
+    if chosen is None or description is None:
+        return reading.report
+    return read_text(
+        chosen,
+        lambda text: deepspeed_filter.include(text, description),
+        file="--include",
+        name="filter",
+    ).report
+
+
+def _merge(rule: Rule, files: dict[str, bytes]) -> list[Report]:
+    from ranktable.cluster.hosts import expand_hosts  # noqa: PLC0415
+    from ranktable.cluster.merging.probes import merge_probes  # noqa: PLC0415
+    from ranktable.cluster.merging.tables import merge_tables  # noqa: PLC0415
+    from ranktable.cluster.merging.wishes import Wishes  # noqa: PLC0415
+    from ranktable.schema.check import check  # noqa: PLC0415
+
+    names, data = list(files), list(files.values())
+    hosts = rule.options.get("hosts")
+    wishes = Wishes(hosts=None if hosts is None else expand_hosts(hosts))
+    if names[-1].endswith(".jsonl"):
+        return list(merge_probes(names, data, names, wishes).reports)
+    reports = [check(text, file=name) for name, text in files.items()]
+    return list(merge_tables(reports, names, wishes).reports)

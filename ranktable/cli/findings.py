@@ -1,0 +1,54 @@
+"""Findings of a command whose result is something else, such as a table."""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from ranktable.cli.output import Color, style, write
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ranktable.schema.check import Report
+
+FORM_HELP = "Form of the findings."
+
+
+class Form(str, Enum):
+    """Forms of findings; ``report.renderers`` has one renderer for each."""
+
+    FULL = "full"
+    CONCISE = "concise"
+    JSON = "json"
+    JSONL = "jsonl"
+    SARIF = "sarif"
+    GITHUB = "github"
+
+
+def show_findings(
+    reports: Sequence[Report], form: Form | None, color: Color, *, aside: bool = False
+) -> None:
+    """Print what was found.
+
+    Args:
+        reports: The reports; nothing is printed where there are none, unless a form
+            for programs is asked for.
+        form: The form; by default full on a terminal, concise in a pipe.
+        color: When to use colour.
+        aside: Whether to print on standard error, because standard output is the
+            result's.
+    """
+    from ranktable.report.renderers import RENDERERS  # noqa: PLC0415 - not for --help
+
+    stream = sys.stderr if aside else sys.stdout
+    if not reports and form in (None, Form.FULL, Form.CONCISE):
+        return
+    if form is None:
+        form = Form.FULL if stream.isatty() else Form.CONCISE
+    pieces = dict(RENDERERS)[form.value](reports, style(color, stream))
+    if aside:
+        stream.writelines(pieces)
+    else:
+        write(pieces)
