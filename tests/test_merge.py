@@ -224,6 +224,17 @@ def test_unequal_nodes_are_a_warning_and_strict_refuses_them(
     assert not (tmp_path / "other.json").exists()
 
 
+def test_strict_takes_nodes_that_are_alike(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    done = run(
+        "ranktable", "merge", "-", "--strict", "-o", OUT, given=probes("n1", "n2")
+    )
+
+    assert (done.status, "warning[RT505]" in done.err) == (0, True)
+    assert hosts_of(tmp_path / OUT) == ["n1", "n2"]
+
+
 OF_2024 = (
     b'{"status":"completed","version":"1.0","server_count":1,"server_list":[\n'
     b'  {"server_ip":"10.20.0.6","device":[{"device_id":"0","device_ip":"",'

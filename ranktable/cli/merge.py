@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ranktable.cluster.merging.wishes import Wishes
+    from ranktable.schema.check import Report
 
 
 def merge(
@@ -81,7 +82,11 @@ def merge(
         typer.Option("--force", help="Replace a file that holds a different table."),
     ] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Let warnings count as defects.")
+        bool,
+        typer.Option(
+            "--strict",
+            help="Let warnings count as defects, but for those about placement, RT5xx.",
+        ),
     ] = False,
     format: Annotated[  # noqa: A002 - the name of the option
         Form | None,
@@ -108,7 +113,6 @@ def merge(
     parts/*.json -o merged.json
     """
     from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415
-    from ranktable.schema.diagnostic import Severity  # noqa: PLC0415 - not for --help
 
     _refuse_combinations(files, order, hosts)
     gc.disable()  # this makes no cycles, and collecting is two fifths of the time
@@ -119,14 +123,28 @@ def merge(
             merged = found.merged(wishes, are_probes=from_probes)
     except ArgumentError as error:
         raise CommandError(str(error)) from None
-    warnings = sum(report.count(Severity.WARNING) for report in merged.reports)
-    is_refused = merged.table is None or (strict and warnings > 0)
+    is_refused = merged.table is None or (strict and _has_warnings(merged.reports))
     aside = output == STANDARD_OUTPUT or (not is_refused and format is None)
     show_findings(merged.reports, format, color, aside=aside)
     if is_refused or merged.table is None or merged.data is None:
         unreadable = any(report.is_unreadable for report in merged.reports)
         raise typer.Exit(COULD_NOT_JUDGE if unreadable else DEFECTS_FOUND)
     put_table(output, merged.table, merged.data, force=force)
+
+
+def _has_warnings(reports: Sequence[Report]) -> bool:
+    """Whether there is a warning about the files or the nodes.
+
+    Those about placement, RT5xx, would refuse every table of several nodes.
+    """
+    from ranktable.schema.diagnostic import Severity  # noqa: PLC0415 - not for --help
+
+    return any(
+        diagnostic.severity is Severity.WARNING
+        and not diagnostic.code.startswith("RT5")
+        for report in reports
+        for diagnostic in report.diagnostics
+    )
 
 
 def _refuse_combinations(
