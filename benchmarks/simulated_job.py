@@ -1,8 +1,10 @@
 """The job of ``benchmarks.simulating``: one rank of it, started by torchrun.
 
-simulated_job.py start|start-gloo      add up once, on simulated chips or on CPUs
-simulated_job.py time FILE ROUNDS      time all_reduce, both kinds in one job
-simulated_job.py train FILE N STEPS    see memory after N steps, and after STEPS more
+    simulated_job.py start                add up once
+    simulated_job.py time FILE ROUNDS     time all_reduce, both kinds in one job
+    simulated_job.py train FILE N STEPS   see memory after N steps, and after STEPS more
+
+It runs on simulated chips; ``start-gloo`` and ``train-gloo`` do the same on CPUs.
 """
 
 from __future__ import annotations
@@ -100,14 +102,16 @@ def _resident_bytes() -> int:
 def main(arguments: Sequence[str]) -> None:
     """Do what the arguments say; rank 0 writes what it has measured."""
     what, *rest = arguments
-    if what == "start-gloo":
+    if what.endswith("-gloo"):
         dist.init_process_group("gloo")
-        start(torch.device("cpu"))
-    elif what == "start":
-        start(join())
+        device = torch.device("cpu")
     else:
-        measure = {"time": times, "train": growth}[what]
-        found = measure(join(), *map(int, rest[1:]))  # type: ignore[operator]
+        device = join()
+    if what.startswith("start"):
+        start(device)
+    else:
+        measure = times if what == "time" else growth
+        found = measure(device, *map(int, rest[1:]))
         if RANK == 0:
             Path(rest[0]).write_text(json.dumps(found), encoding="ascii")
     dist.destroy_process_group()

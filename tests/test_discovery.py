@@ -560,5 +560,5 @@ def test_gen_says_that_it_sees_no_chips(
     )
     assert "no /dev/sg-host-drv-N" in done.err
     assert done.err.splitlines()[-1] == (
-        "help: write the chips, for example --device-id '[[0..7]]'"
+        "help: write the chips, for example --device-id '[[0..7]]', or --spec FILE"
     )

@@ -167,7 +167,8 @@ def test_environment_of_ranks_has_nothing_of_an_outer_job() -> None:
         "MASTER_ADDR": "n1",
         "PET_NNODES": "2",
         "TORCHELASTIC_RUN_ID": "x",
-        "SLURM_JOB_ID": "77",
+        "SLURM_JOB_NAME": "mine",
+        "CHIP_MAP": "1,0",
         "PYTHONPATH": "/mine",
         "OMP_NUM_THREADS": "4",
     }
@@ -176,7 +177,8 @@ def test_environment_of_ranks_has_nothing_of_an_outer_job() -> None:
     )
 
     assert made == {
-        "SLURM_JOB_ID": "77",
+        "SLURM_JOB_NAME": "mine",
+        "CHIP_MAP": "1,0",
         "PYTHONPATH": f"{private_path('sophgo')}:/mine",
         "OMP_NUM_THREADS": "4",
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",

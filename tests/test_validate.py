@@ -364,14 +364,16 @@ def test_help_of_every_command_has_an_example_that_works(
         run("ranktable", "gen", "--device-id", "[[0..7]]", "--ring", "sophgo-8", "-o",
             "-").out.encode()
     )  # fmt: skip
+    bin_ = Path(sys.executable).parent
     for command in COMMANDS:
         text = run("ranktable", command, "--help", env={"COLUMNS": "200"}).out
         line = next(line for line in text.splitlines() if "Example:" in line)
         example = line.partition("Example: ranktable ")[2].strip(" │")
         done = subprocess.run(  # noqa: S602 - examples are lines for a shell
-            f"'{Path(sys.executable).parent}'/ranktable {example}",
+            f"ranktable {example}",
             shell=True,
             cwd=tmp_path,
+            env={**os.environ, "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}"},
             capture_output=True,
             timeout=TIMEOUT_S,
             check=False,

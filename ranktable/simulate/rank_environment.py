@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.launchers import LAUNCHERS
+from ranktable.runtime.launchers.sophgo import SOPHGO
 from ranktable.runtime.table import VARIABLE
 from ranktable.simulate.real_package import private_path
 
@@ -53,6 +54,8 @@ def rank_environment(
 def _outer_variables() -> Iterable[str]:
     yield from _GROUP_VARIABLES
     for launcher in LAUNCHERS:
+        if launcher is SOPHGO:
+            continue  # CHIP_MAP is for the ranks, whoever starts them
         yield from launcher.markers
         yield from launcher.fields.values()
 
