@@ -9,7 +9,7 @@ from ranktable.cluster.sources import Place
 from ranktable.schema.finding import Spot
 from ranktable.schema.rules.merging import PARTS_DISAGREE, UNEQUAL_NODES
 from ranktable.schema.rules.probes import MIXED_CHIPS
-from ranktable.schema.wording import counted, quoted
+from ranktable.schema.wording import counted, printable, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,14 +44,15 @@ def check_models(members: Sequence[Member], remarks: Remarks) -> None:
             remarks.add(
                 MIXED_CHIPS,
                 member.at(),
-                f"{member.host} has chips of {_made(member)}, {other.host} has chips "
-                f"of {_made(other)}",
+                f"{printable(str(member.host))} has chips of {_made(member)}, "
+                f"{printable(str(other.host))} has chips of {_made(other)}",
                 related=(other.at(label="the other node"),),
             )
 
 
 def _made(member: Member) -> str:
-    return " ".join(filter(None, (member.vendor or "unknown make", member.model)))
+    made = " ".join(filter(None, (member.vendor or "unknown make", member.model)))
+    return printable(made)  # whatever a probe line has
 
 
 def check_formats(
