@@ -165,10 +165,10 @@ def _refuse_to_start(
         refuse_missing_torch,
     )
 
-    refuse_missing_torch()
     refuse_real_package(vendor.value, is_forced=is_forced)
     if script:
         refuse_missing_script(script[0], vendor.value, is_module=is_module)
+    refuse_missing_torch()
 
 
 def _run_script(plan: Plan) -> Outcome:
