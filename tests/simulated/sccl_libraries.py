@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 import torch_tpu
+from torch._C._distributed_c10d import PrefixStore, TCPStore
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
@@ -82,10 +83,13 @@ scattered: list[object] = [None]
 dist.scatter_object_list(scattered, ["a", "b"] if rank == 0 else None)
 assert scattered == ["ab"[rank]]
 
-# A group for both devices, in either order, and again in the same processes.
+# A group for both devices, in either order, and again in the same processes. Each has
+# keys of its own: the real gloo would look for the others where those before them were.
+store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
 for backend in ("cpu:gloo,tpu:sccl", "tpu:sccl,cpu:gloo"):
     dist.destroy_process_group()
-    dist.init_process_group(backend)
+    own = PrefixStore(backend, store)
+    dist.init_process_group(backend, store=own, rank=rank, world_size=world_size)
     both = dist.new_group([0, 1])
     for group in (None, both):
         for tensor in (torch.ones(2), torch.ones(2, device=device)):
