@@ -223,18 +223,6 @@ def test_process_is_told_from_a_later_one_of_the_same_number() -> None:
     assert [ended, start_time(process.pid)] == [0, 0]
 
 
-def test_meeting_costs_microseconds(gather: Callable[..., Members]) -> None:
-    members = gather(0, 1)
-    members.all("join")
-    for member in range(2):
-        members.tell(member, *["all_reduce of 1 float32 (SUM)"] * 1000)
-    times_s = [members.answer(member)[1] for member in range(2)]
-
-    # Gloo needs some 250 microseconds for four bytes, on two idle cores; this is held
-    # to twice that, on cores that others use too.
-    assert min(times_s) / 1000 < 500e-6
-
-
 def test_single_member_meets_itself(tmp_path: Path) -> None:
     meeting = Meeting(tmp_path, ranks=[0], member=0, group="the group", timeout_s=1)
     begin = time.monotonic()

@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 _LEAST_S = 0.001  # torch counts in milliseconds
 _YEAR_S = 366 * 24 * 3600.0  # far above any use, far below what a clock can hold
 
+_current: Job | None = None
+
+
+def current_job() -> Job | None:
+    """Return the job that this process has joined and not left, None if there is none.
+
+    A group that a script has made with torch itself is no job.
+    """
+    return _current if _current is not None and _current.is_open else None
+
 
 class Job:
     """A process that has joined its job; leaving the block leaves the job.
@@ -59,7 +69,16 @@ class Job:
         self.backend = backend.name
         self._backend = backend
         self._is_open = True
+        global _current  # noqa: PLW0603 - torch has one default group a process
+        _current = self
         atexit.register(self._close_at_exit)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the process is still in the job."""
+        import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
+
+        return self._is_open and dist.is_initialized()
 
     def new_group(
         self, ranks: Iterable[int], *, timeout_s: float | None = None

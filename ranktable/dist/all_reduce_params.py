@@ -1,0 +1,84 @@
+"""``all_reduce_params``: the parameters or buffers of a model, over all ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from ranktable.dist.agreement import Action, agree
+from ranktable.dist.buckets import problem_of_tensors, reduce_together
+from ranktable.dist.communicator import communicator
+from ranktable.dist.tensors import described
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torch.distributed import ProcessGroup
+
+    from ranktable.dist.reductions import Reduction
+
+_MEGABYTE = 1 << 20
+
+
+def all_reduce_params(
+    params: Iterable[torch.Tensor],
+    coalesce: bool = True,  # noqa: FBT001, FBT002 - the interface that scripts use
+    bucket_size_mb: int = -1,
+    op: Reduction = "sum",
+    group: ProcessGroup | None = None,
+) -> None:
+    """Reduce parameters or buffers over all ranks of a group, in place.
+
+    Args:
+        params: Tensors, of the same shapes and types on every rank, in one order. One
+            that is given twice, as tied parameters are, is reduced once.
+        coalesce: Whether those of one type travel together.
+        bucket_size_mb: The most mebibytes that travel together; negative for no limit.
+        op: ``sum mean product min max band bor bxor``.
+        group: A group; None for all ranks.
+
+    A single process keeps its values. Each tensor keeps its type.
+
+    Raises:
+        TypeError: A parameter is no tensor.
+        ValueError: There is no such reduction, or the bucket has no size.
+        UnsupportedError: The result would not be exact, as for the mean of the integer
+            ``num_batches_tracked`` of a BatchNorm; nothing is reduced then.
+        MismatchError: The ranks differ.
+        NotMemberError: This rank is not in the group.
+    """
+    members = communicator(group)
+    tensors, problem = _listed(params, op, bucket_size_mb)
+    if members is None:
+        if problem is not None:
+            raise problem
+        return
+    action = Action(
+        operation="all_reduce_params",
+        reduction=op,
+        details=lambda: [
+            f"{place}: {described(each)}" for place, each in enumerate(tensors)
+        ],
+    )
+    turn = agree(members, action, problem)
+    limit = bucket_size_mb * _MEGABYTE if bucket_size_mb > 0 else None
+    reduce_together(members, turn, tensors, op, limit if coalesce else 0)
+
+
+def _listed(
+    params: object, op: str, bucket_size_mb: int
+) -> tuple[list[torch.Tensor], Exception | None]:
+    """Return distinct tensors, and why they cannot be reduced."""
+    if isinstance(params, torch.Tensor) or not hasattr(params, "__iter__"):
+        return [], TypeError(f"params is {type(params).__name__}, not several tensors")
+    tensors = list({id(each): each for each in params}.values())
+    for place, each in enumerate(tensors):
+        if not isinstance(each, torch.Tensor):
+            return [], TypeError(
+                f"parameter {place} is {type(each).__name__}, not a tensor"
+            )
+    if bucket_size_mb == 0:
+        return tensors, ValueError("bucket_size_mb is 0; -1 means no limit")
+    named = [(f"parameter {place}", each) for place, each in enumerate(tensors)]
+    return tensors, problem_of_tensors(named, op)

@@ -1,0 +1,56 @@
+"""CNCL: Cambricon's chips, as the code of torch_mlu has it.
+
+``float64`` is left out: the code hands it to CNCL as a float of 32 bits. So is mean,
+which the code makes of a division and a sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from ranktable.dist.capability.capability import Capability, Native
+
+_FOLDER: Final = "Cambricon/torch_mlu torch_mlu/csrc/framework/distributed"
+_CODE: Final = f"{_FOLDER}/process_group_cncl.cpp 036a1a7bdf"
+_PAIRS: Final = f"{_FOLDER}/cncl_utils.cpp 17f8951733, by sends and receives"
+
+_DTYPES: Final = frozenset(
+    {
+        *("uint8", "int8", "int32", "int64", "bool"),
+        *("float16", "bfloat16", "float32"),
+    }
+)
+_REDUCES: Final = frozenset({"sum", "product", "min", "max"})
+"""Of bool, sum is max."""
+
+_moving = Native(dtypes=_DTYPES, source=_CODE)
+_pairwise = Native(dtypes=_DTYPES, source=f"{_CODE}; {_PAIRS}")
+_reducing = Native(dtypes=_DTYPES, reductions=_REDUCES, source=_CODE)
+
+CNCL: Final = Capability(
+    name="cncl",
+    backend="cncl",
+    device="mlu",
+    operations={
+        "all_reduce": _reducing,
+        "reduce": _reducing,
+        "reduce_scatter": replace(
+            _reducing, has_uneven=True, source=f"{_CODE}; uneven by grouped reduces"
+        ),
+        "broadcast": _moving,
+        "all_gather": replace(
+            _moving, has_uneven=True, source=f"{_CODE}; uneven by grouped broadcasts"
+        ),
+        "gather": _pairwise,
+        "scatter": _pairwise,
+        "all_to_all": replace(
+            _pairwise,
+            has_uneven=True,
+            source=f"{_CODE}; with split sizes: {_PAIRS}",
+        ),
+        "send": _moving,
+        "recv": _moving,
+        "barrier": replace(_moving, source=f"{_CODE}; by all_reduce"),
+    },
+)

@@ -1,0 +1,75 @@
+"""HCCL: Huawei's Ascend chips, as the code of torch_npu has it.
+
+Product is left out: the code passes it on, but Atlas A2 and A3 refuse it for int16 and
+bfloat16. So is mean, which the code refuses, and in later revisions makes of a sum and
+a division.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from ranktable.dist.capability.capability import Capability, Native
+
+_CODE: Final = (
+    "Ascend/pytorch torch_npu/csrc/distributed/ProcessGroupHCCL.cpp 0017cdfc8d"
+)
+_TYPES: Final = "Ascend/pytorch torch_npu/csrc/distributed/HCCLUtils.cpp 00f1d60554"
+_PYTHON: Final = "Ascend/pytorch torch_npu/distributed/distributed_c10d.py 1ea51d26f2"
+_MANUAL: Final = "CANN 8.5.0 manual, HcclReduce (hcclcpp_07_0025)"
+
+_ADDS: Final = frozenset(
+    {
+        *("int8", "int16", "int32", "int64"),
+        *("float16", "bfloat16", "float32"),
+    }
+)
+"""What HCCL itself reduces; the code refuses the rest."""
+
+_CASTS: Final = frozenset({"uint8", "bool"})
+"""What the code reduces as int32, and turns back."""
+
+_MOVES: Final = _ADDS | _CASTS | {"float64"}
+"""Two types of eight bits are in the table too, for chips that have them."""
+
+_REDUCES: Final = frozenset({"sum", "min", "max"})
+
+_moving = Native(dtypes=_MOVES, source=f"{_CODE}; types: {_TYPES}")
+_reducing = Native(
+    dtypes=_ADDS | _CASTS,
+    reductions=_REDUCES,
+    source=f"{_CODE}; uint8 and bool by way of int32; {_MANUAL}",
+)
+
+HCCL: Final = Capability(
+    name="hccl",
+    backend="hccl",
+    device="npu",
+    operations={
+        "all_reduce": _reducing,
+        "reduce": _reducing,
+        "reduce_scatter": Native(
+            dtypes=_ADDS,
+            reductions=_REDUCES,
+            has_uneven=True,
+            source=f"{_CODE}; uneven by reduces; {_MANUAL}",
+        ),
+        "broadcast": _moving,
+        "all_gather": replace(
+            _moving, has_uneven=True, source=f"{_moving.source}; uneven by broadcasts"
+        ),
+        "gather": replace(
+            _moving,
+            has_uneven=True,
+            is_derived=True,
+            source=f"{_PYTHON}: shapes by broadcast_object_list, then all_gather; "
+            f"the group itself refuses ({_CODE})",
+        ),
+        "scatter": _moving,
+        "all_to_all": replace(_moving, has_uneven=True),
+        "send": _moving,
+        "recv": _moving,
+        "barrier": replace(_moving, source=f"{_CODE}; by all_reduce"),
+    },
+)

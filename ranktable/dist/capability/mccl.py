@@ -1,0 +1,58 @@
+"""MCCL: Moore Threads' chips, as the code of torch_musa has it.
+
+``bfloat16`` is in builds for architecture 220 and later. ``float8_e4m3fn`` and
+``float8_e5m2`` are in builds for 310 and later, and left out here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from ranktable.dist.capability.capability import Capability, Native
+
+_CODE: Final = (
+    "MooreThreads/torch_musa torch_musa/csrc/distributed/ProcessGroupMCCL.cpp "
+    "101c1311f3"
+)
+
+_DTYPES: Final = frozenset(
+    {
+        *("uint8", "int8", "int32", "int64", "bool"),
+        *("float16", "bfloat16", "float32", "float64"),
+    }
+)
+_COMPLEX: Final = frozenset({"complex64", "complex128"})
+_REDUCES: Final = frozenset({"sum", "mean", "product", "min", "max"})
+"""Of bool, sum is max, and mean raises."""
+
+_moving = Native(dtypes=_DTYPES, source=_CODE)
+_pairwise = Native(dtypes=_DTYPES, source=f"{_CODE}, by sends and receives")
+_reducing = Native(dtypes=_DTYPES, reductions=_REDUCES, source=_CODE)
+
+MCCL: Final = Capability(
+    name="mccl",
+    backend="mccl",
+    device="musa",
+    operations={
+        "all_reduce": _reducing,
+        "reduce": _reducing,
+        "reduce_scatter": replace(
+            _reducing, has_uneven=True, source=f"{_CODE}; uneven by grouped reduces"
+        ),
+        "broadcast": replace(
+            _moving,
+            dtypes=_DTYPES | _COMPLEX,
+            source=f"{_CODE}; complex viewed as real",
+        ),
+        "all_gather": replace(
+            _moving, has_uneven=True, source=f"{_CODE}; uneven by grouped broadcasts"
+        ),
+        "gather": _pairwise,
+        "scatter": _pairwise,
+        "all_to_all": replace(_pairwise, has_uneven=True),
+        "send": _moving,
+        "recv": _moving,
+        "barrier": replace(_moving, source=f"{_CODE}; by all_reduce"),
+    },
+)

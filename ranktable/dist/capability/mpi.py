@@ -1,0 +1,56 @@
+"""MPI: processes on CPUs, as torch's code has it.
+
+A type that torch's table lacks ends in an out-of-range error. A later revision than the
+one below has two more, where MPI defines them: float16 by ``MPIX_C_FLOAT16``, and
+bfloat16 by ``MPIX_C_BF16`` or ``MPIX_BFLOAT16``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from ranktable.dist.capability.capability import Capability, Native
+
+_CODE: Final = (
+    "pytorch/pytorch torch/csrc/distributed/c10d/ProcessGroupMPI.cpp 8845674172"
+)
+_VIEWS: Final = (
+    "complex viewed as real by torch/distributed/distributed_c10d.py cf30153c4c"
+)
+_INT8: Final = (
+    "int8 is MPI_CHAR, which the standard does not reduce, but Open MPI 4.1.4 does "
+    "(measured)"
+)
+
+_REAL: Final = frozenset(
+    {"uint8", "int8", "int16", "int32", "int64", "float32", "float64"}
+)
+_COMPLEX: Final = frozenset({"complex64", "complex128"})
+_REDUCES: Final = frozenset({"sum", "product", "min", "max"})
+
+_moving = Native(dtypes=_REAL | _COMPLEX, source=f"{_CODE}; {_VIEWS}")
+_reducing = Native(dtypes=_REAL, reductions=_REDUCES, source=f"{_CODE}; {_INT8}")
+
+MPI: Final = Capability(
+    name="mpi",
+    backend="mpi",
+    device="cpu",
+    operations={
+        "all_reduce": _reducing,
+        "reduce": _reducing,
+        "reduce_scatter": replace(
+            _reducing,
+            source="pytorch/pytorch#150162, declared in ProcessGroupMPI.hpp of "
+            f"cf30153c4c (2.13.0); always raises in {_CODE}; {_INT8}",
+        ),
+        "broadcast": _moving,
+        "all_gather": _moving,
+        "gather": replace(_moving, dtypes=_REAL, source=_CODE),
+        "scatter": _moving,
+        "all_to_all": replace(_moving, has_uneven=True),
+        "send": _moving,
+        "recv": _moving,
+        "barrier": replace(_moving, source=_CODE),
+    },
+)

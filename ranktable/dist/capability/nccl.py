@@ -1,0 +1,84 @@
+"""NCCL: NVIDIA's chips, as torch's code has it.
+
+Two types of eight bits are left out where NCCL itself is told of them:
+``float8_e4m3fn`` and ``float8_e5m2`` are in torch's table since NCCL 2.24, for sums
+too, but chips before sm90 refuse them ("FP8 reduction support begins with sm90 capable
+devices"), in NCCL 2.27 even in an all-gather (pytorch/pytorch#151594). A view of them
+as ``uint8`` moves on every chip.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from ranktable.dist.capability.capability import Capability, Native
+
+_CODE: Final = (
+    "pytorch/pytorch torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp 0007e752d5"
+)
+_TYPES: Final = (
+    "pytorch/pytorch torch/csrc/distributed/c10d/NCCLUtils.hpp cf30153c4c (2.13.0)"
+)
+_PAIRS: Final = "pytorch/pytorch torch/csrc/cuda/nccl.cpp 0033e7747d"
+_VIEWS: Final = (
+    "complex viewed as real by torch/distributed/distributed_c10d.py cf30153c4c"
+)
+
+_REAL: Final = frozenset(
+    {
+        *("uint8", "int8", "int32", "int64", "bool"),
+        *("float16", "bfloat16", "float32", "float64"),
+    }
+)
+_COMPLEX: Final = frozenset({"complex64", "complex128"})
+_BYTES: Final = frozenset({"float8_e4m3fnuz", "float8_e5m2fnuz"})
+"""What torch's table has as ``uint8``, for moving only."""
+
+_PAIR_BYTES: Final = _BYTES | {"float8_e4m3fn", "float8_e5m2"}
+"""What is ``uint8`` where torch makes an operation of sends and receives."""
+
+_REDUCES: Final = frozenset({"sum", "mean", "product", "min", "max"})
+"""Of bool, sum is max, and mean raises; of integers, mean loses the fraction."""
+
+_moving = Native(
+    dtypes=_REAL | _COMPLEX | _BYTES, source=f"{_CODE}; types: {_TYPES}; {_VIEWS}"
+)
+_pairwise = Native(
+    dtypes=_REAL | _COMPLEX | _PAIR_BYTES,
+    source=f"{_CODE}, by sends and receives; types: {_PAIRS}; {_VIEWS}",
+)
+_reducing = Native(
+    dtypes=_REAL, reductions=_REDUCES, source=f"{_CODE}; types: {_TYPES}"
+)
+
+NCCL: Final = Capability(
+    name="nccl",
+    backend="nccl",
+    device="cuda",
+    operations={
+        "all_reduce": _reducing,
+        "reduce": _reducing,
+        "reduce_scatter": replace(
+            _reducing,
+            has_uneven=True,
+            source=f"{_reducing.source}; uneven by grouped reduces",
+        ),
+        "broadcast": _moving,
+        "all_gather": replace(
+            _moving,
+            has_uneven=True,
+            source=f"{_moving.source}; uneven by grouped broadcasts",
+        ),
+        "gather": replace(
+            _pairwise,
+            dtypes=_REAL | _PAIR_BYTES,
+            source=f"{_CODE}, by sends and receives; types: {_PAIRS}",
+        ),
+        "scatter": _pairwise,
+        "all_to_all": replace(_pairwise, has_uneven=True),
+        "send": _moving,
+        "recv": _moving,
+        "barrier": replace(_moving, source=f"{_CODE}; by all_reduce"),
+    },
+)

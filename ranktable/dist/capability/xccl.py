@@ -1,0 +1,63 @@
+"""XCCL: Intel's chips, as the code of torch-xpu-ops has it.
+
+Mean is oneCCL's own since 2021.15; the code makes it of a sum and a division before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from ranktable.dist.capability.capability import Capability, Native
+
+_CODE: Final = "intel/torch-xpu-ops src/xccl/ProcessGroupXCCL.cpp 0029c2c232"
+_VIEWS: Final = (
+    "complex viewed as real by torch/distributed/distributed_c10d.py cf30153c4c"
+)
+
+_REAL: Final = frozenset(
+    {
+        *("uint8", "int8", "int32", "int64", "bool"),
+        *("float16", "bfloat16", "float32", "float64"),
+    }
+)
+_COMPLEX: Final = frozenset({"complex64", "complex128"})
+_BYTES: Final = frozenset(
+    {"float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"}
+)
+"""What the table has as ``uint8``, and refuses to reduce."""
+
+_REDUCES: Final = frozenset({"sum", "mean", "product", "min", "max"})
+"""Of bool, sum is max, and mean raises."""
+
+_moving = Native(dtypes=_REAL | _COMPLEX | _BYTES, source=f"{_CODE}; {_VIEWS}")
+_reducing = Native(dtypes=_REAL, reductions=_REDUCES, source=_CODE)
+
+XCCL: Final = Capability(
+    name="xccl",
+    backend="xccl",
+    device="xpu",
+    operations={
+        "all_reduce": _reducing,
+        "reduce": _reducing,
+        "reduce_scatter": replace(
+            _reducing, has_uneven=True, source=f"{_CODE}; uneven by grouped reduces"
+        ),
+        "broadcast": _moving,
+        "all_gather": replace(
+            _moving,
+            has_uneven=True,
+            source=f"{_moving.source}; uneven by grouped broadcasts",
+        ),
+        "gather": replace(
+            _moving,
+            dtypes=_REAL | _BYTES,
+            source=f"{_CODE}, by sends and receives",
+        ),
+        "scatter": replace(_moving, source=f"{_CODE}, by sends and receives; {_VIEWS}"),
+        "all_to_all": replace(_moving, has_uneven=True),
+        "send": _moving,
+        "recv": _moving,
+        "barrier": replace(_moving, source=f"{_CODE}; by all_reduce"),
+    },
+)

@@ -1,0 +1,151 @@
+"""``collect_results``: lists of results of all ranks, as one list on one rank."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+import tempfile
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ranktable.dist.collectives.barrier import barrier
+from ranktable.dist.communicator import communicator
+from ranktable.dist.errors import DistError
+from ranktable.dist.objects import all_gather_object, gather_object
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from torch.distributed import ProcessGroup
+
+    from ranktable.dist.communicator import Communicator
+
+_DEVICES = ("cpu", "gpu", "npu", "tpu")
+_ORDERS = ("interleave", "concat")
+_NOTHING = object()
+
+
+def collect_results(  # noqa: PLR0913 - what scripts pass on
+    results: list[Any],
+    size: int | None = None,
+    device: str = "cpu",
+    tmpdir: str | os.PathLike[str] | None = None,
+    *,
+    order: Literal["interleave", "concat"] = "interleave",
+    group: ProcessGroup | None = None,
+) -> list[Any] | None:
+    """Return the results of all ranks of a group, on its first rank.
+
+    Args:
+        results: The results of this rank, any number of them; None is a result.
+        size: How many there are in all: what a sampler has repeated at the end is cut
+            off. None for all of them.
+        device: What scripts give to choose a device; results travel as the group has
+            it, whatever this is.
+        tmpdir: A folder that all ranks share, for results that are too large to
+            travel; by default they travel. A folder is made in it and removed again.
+        order: ``interleave`` takes the first result of every rank, then the second, as
+            samplers hand them out; ``concat`` one rank after the other.
+        group: A group; None for all ranks.
+
+    Returns:
+        A list; None on the other ranks. A single process gets its own, cut to the
+        size.
+
+    Raises:
+        TypeError: The results are no list.
+        ValueError: The size, the device or the order is not possible.
+        DistError: There are fewer results than the size; a result cannot be pickled; a
+            file cannot be written.
+        NotMemberError: This rank is not in the group.
+    """
+    _refuse_arguments(results, size, device, order)
+    members = communicator(group)
+    if members is None:
+        lists: list[list[Any]] | None = [results]
+        lengths = [len(results)]
+    else:
+        lengths = all_gather_object(len(results), group)
+        if size is not None and size > sum(lengths):
+            lists = None  # the same on every rank: nothing has to travel
+        elif tmpdir is None:
+            lists = gather_object(results, group=group, group_dst=0)
+        else:
+            lists = _gather_by_files(members, results, Path(tmpdir))
+    if size is not None and size > sum(lengths):
+        raise DistError(
+            f"size is {size}, but there are {sum(lengths)} results: "
+            f"{', '.join(map(str, lengths))} on the ranks"
+        )
+    if lists is None:
+        return None
+    return _ordered(lists, order)[: size if size is not None else None]
+
+
+def _refuse_arguments(
+    results: object, size: int | None, device: str, order: str
+) -> None:
+    if not isinstance(results, list):
+        raise TypeError(f"results is {type(results).__name__}, not a list")
+    if size is not None and size < 0:
+        raise ValueError(f"size is {size}, not a number of results")
+    if device not in _DEVICES:
+        raise ValueError(f"device is {device!r}, not one of {', '.join(_DEVICES)}")
+    if order not in _ORDERS:
+        raise ValueError(f"order is {order!r}, not one of {', '.join(_ORDERS)}")
+
+
+def _ordered(lists: Sequence[list[Any]], order: str) -> list[Any]:
+    if order == "concat":
+        return list(chain.from_iterable(lists))
+    turns = zip_longest(*lists, fillvalue=_NOTHING)
+    return [each for turn in turns for each in turn if each is not _NOTHING]
+
+
+def _gather_by_files(
+    members: Communicator, results: list[Any], parent: Path
+) -> list[list[Any]] | None:
+    """Return the results of all ranks on the first, which they wrote to files."""
+    folder, error = _make_folder(parent) if members.member == 0 else (None, None)
+    name, reason = all_gather_object((folder, error), members.group)[0]
+    if name is None:
+        raise DistError(f"rank {members.ranks[0]} cannot make a folder: {reason}")
+    own = _write(Path(name) / f"{members.member}.pickle", results)
+    failures = all_gather_object(own, members.group)
+    lists = None
+    failed = [each for each in zip(members.ranks, failures, strict=True) if each[1]]
+    if members.member == 0:
+        try:
+            if not failed:
+                lists = [_read(Path(name), each) for each in range(members.size)]
+        finally:
+            shutil.rmtree(name, ignore_errors=True)
+    if failed:
+        rank, reason = failed[0]
+        raise DistError(f"rank {rank} cannot write its results: {reason}")
+    barrier(members.group)  # nobody looks for the folder while it is being removed
+    return lists
+
+
+def _make_folder(parent: Path) -> tuple[str | None, str | None]:
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        return tempfile.mkdtemp(prefix="ranktable-", dir=parent.resolve()), None
+    except OSError as error:
+        return None, str(error)
+
+
+def _write(file: Path, results: list[Any]) -> str | None:
+    """Write results and return why that was not possible."""
+    try:
+        file.write_bytes(pickle.dumps(results))
+    except Exception as error:  # noqa: BLE001 - a result's own code raises anything
+        return str(error)
+    return None
+
+
+def _read(folder: Path, member: int) -> list[Any]:
+    found = pickle.loads((folder / f"{member}.pickle").read_bytes())  # noqa: S301 - of the ranks of the same job
+    return list(found)

@@ -1,0 +1,1 @@
+"""The collectives of tensors, one file each."""

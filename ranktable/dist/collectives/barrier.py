@@ -1,0 +1,56 @@
+"""``barrier``: nobody goes on before all have come."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from ranktable.dist.agreement import Action, await_verdict, name_missing, post
+from ranktable.dist.collectives.calls import begin
+from ranktable.dist.communicator import communicator
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
+
+    from ranktable.dist.communicator import Communicator
+
+
+def barrier(
+    group: ProcessGroup | None = None, *, timeout_s: float | None = None
+) -> None:
+    """Wait until all ranks of a group have come.
+
+    Args:
+        group: A group; None for all ranks.
+        timeout_s: Time after which the ranks that did not come are named, on every
+            backend and every rank; by default the backend waits as long as it does.
+
+    A single process goes on at once.
+
+    Raises:
+        ValueError: The time-out is no positive number of seconds.
+        DistError: Ranks did not come in time.
+        MismatchError: A rank does something else.
+        NotMemberError: This rank is not in the group.
+    """
+    if timeout_s is not None and not 0 < timeout_s < math.inf:
+        raise ValueError(f"timeout_s is {timeout_s}, not a positive number of seconds")
+    members = communicator(group)
+    if members is None:
+        return
+    action = Action(operation="barrier")
+    if timeout_s is None:
+        begin(members, action, None, None).barrier().wait()
+    else:
+        _meet(members, action, timedelta(seconds=timeout_s))
+
+
+def _meet(members: Communicator, action: Action, timeout: timedelta) -> None:
+    members.sequence += 1
+    number = members.sequence
+    post(members, number, action, None)
+    verdict = await_verdict(members, number, timeout)
+    if verdict is None:
+        verdict = name_missing(members, number, str(action), timeout)
+    verdict.refuse()

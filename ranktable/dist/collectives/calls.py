@@ -1,0 +1,134 @@
+"""What all collectives begin and end with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import torch
+
+from ranktable.dist.agreement import Action, agree
+from ranktable.dist.native import Native
+from ranktable.dist.planning import make_plan
+from ranktable.dist.tensors import dtype_name, problem_of, write
+from ranktable.dist.work import Work
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ranktable.dist.communicator import Communicator
+
+Result = TypeVar("Result")
+
+
+def name_of(data: object) -> str | None:
+    """Return the type of a tensor's elements, None for what is no tensor."""
+    return dtype_name(data.dtype) if isinstance(data, torch.Tensor) else None
+
+
+def shape_of(data: object) -> tuple[int, ...] | None:
+    """Return the shape of a tensor, None for what is no tensor."""
+    return tuple(data.shape) if isinstance(data, torch.Tensor) else None
+
+
+def problem_of_all(tensors: object, count: int | None) -> Exception | None:
+    """Return why tensors cannot be communicated together, None if they can.
+
+    Args:
+        tensors: What the caller gave.
+        count: How many there have to be, one for each rank; None for at least one.
+    """
+    if not isinstance(tensors, (list, tuple)):
+        return TypeError(f"tensors is {type(tensors).__name__}, not a list of tensors")
+    for each in tensors:
+        problem = problem_of(each)
+        if problem is not None:
+            return problem
+    if count is not None and len(tensors) != count:
+        return ValueError(f"there are {len(tensors)} tensors for {count} ranks")
+    kinds = sorted({(dtype_name(each.dtype), each.device.type) for each in tensors})
+    if len(kinds) > 1:
+        listed = ", ".join(" on ".join(kind) for kind in kinds)
+        return ValueError(f"the tensors are of several kinds: {listed}")
+    return None
+
+
+def begin(
+    communicator: Communicator,
+    action: Action,
+    problem: Exception | None,
+    data: object,
+) -> Native:
+    """Agree on a collective and return the operations that it is made of.
+
+    Args:
+        communicator: The group.
+        action: What this rank is about to do.
+        problem: Why it cannot.
+        data: One of its tensors.
+
+    Raises:
+        Exception: The problem, or one of the plan.
+        MismatchError: The ranks differ.
+    """
+    device = data.device if isinstance(data, torch.Tensor) else communicator.device
+    backend = communicator.table_for(device)
+    if problem is None and action.dtype is not None:
+        problem = _problem_of_plan(backend, action)
+    turn = agree(communicator, action, problem)
+    return Native(communicator, turn, backend)
+
+
+def _problem_of_plan(backend: str, action: Action) -> Exception | None:
+    """Return why a backend cannot do it: before anything is sent, on every rank."""
+    try:
+        make_plan(backend, action.operation, action.dtype or "", action.reduction)
+    except (ValueError, RuntimeError) as error:
+        return error
+    return None
+
+
+def written(work: Work[torch.Tensor], data: torch.Tensor) -> Work[torch.Tensor]:
+    """Return work that writes its result to a tensor, which is its own result."""
+
+    def finish() -> torch.Tensor:
+        write(data, work.wait())
+        return data
+
+    return Work(finish, (work,))
+
+
+def kept(work: Work[torch.Tensor], data: torch.Tensor) -> Work[torch.Tensor]:
+    """Return work whose result is a tensor as it is."""
+
+    def finish() -> torch.Tensor:
+        work.wait()
+        return data
+
+    return Work(finish, (work,))
+
+
+def placed(work: Work[torch.Tensor], device: torch.device) -> Work[torch.Tensor]:
+    """Return work whose result is on a device."""
+    return Work(lambda: work.wait().to(device), (work,))
+
+
+def all_placed(
+    work: Work[list[torch.Tensor]], device: torch.device
+) -> Work[list[torch.Tensor]]:
+    """Return work whose results are on a device."""
+    return Work(lambda: [each.to(device) for each in work.wait()], (work,))
+
+
+def done(result: Result) -> Work[Result]:
+    """Return work that was done before."""
+    return Work(lambda: result)
+
+
+def copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Return tensors of their own, with the same values."""
+    return [copy(each) for each in tensors]
+
+
+def copy(data: torch.Tensor) -> torch.Tensor:
+    """Return a tensor without gaps of its own, with the same values."""
+    return data.detach().clone(memory_format=torch.contiguous_format)

@@ -1,0 +1,221 @@
+"""``send``, ``recv`` and their kind: from one rank to one other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ranktable.dist.collectives.calls import written
+from ranktable.dist.communicator import communicator
+from ranktable.dist.errors import DistError
+from ranktable.dist.native import COALESCING, Native, start_together
+from ranktable.dist.planning import make_plan
+from ranktable.dist.tensors import as_bytes, dtype_name, packed, problem_of
+from ranktable.dist.work import Work
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import torch
+    from torch.distributed import ProcessGroup
+
+    from ranktable.dist.work import Pending
+
+
+def send(
+    data: torch.Tensor,
+    dst: int | None = None,
+    group: ProcessGroup | None = None,
+    tag: int = 0,
+    *,
+    group_dst: int | None = None,
+) -> None:
+    """Send a tensor to one rank, and wait until its memory may be used again.
+
+    Args:
+        data: A tensor of any strides.
+        dst: Global rank that receives it.
+        group: A group; None for all ranks.
+        tag: Number that the receiver gives too.
+        group_dst: The rank within the group that receives it, instead of ``dst``.
+
+    Raises:
+        DistError: There is no process group, or it failed.
+        UnsupportedError: The backend cannot send.
+        NotMemberError: One of both is not in the group.
+    """
+    isend(data, dst, group, tag, group_dst=group_dst).wait()
+
+
+def recv(
+    data: torch.Tensor,
+    src: int | None = None,
+    group: ProcessGroup | None = None,
+    tag: int = 0,
+    *,
+    group_src: int | None = None,
+) -> None:
+    """Receive a tensor of one rank, in place.
+
+    Args:
+        data: A tensor of any strides, of the shape and type that is sent.
+        src: Global rank that sends it.
+        group: A group; None for all ranks.
+        tag: Number that the sender gives too.
+        group_src: The rank within the group that sends it, instead of ``src``.
+
+    Raises:
+        DistError: There is no process group, or it failed.
+        UnsupportedError: The backend cannot receive, or nothing can be written there.
+        NotMemberError: One of both is not in the group.
+    """
+    irecv(data, src, group, tag, group_src=group_src).wait()
+
+
+def isend(
+    data: torch.Tensor,
+    dst: int | None = None,
+    group: ProcessGroup | None = None,
+    tag: int = 0,
+    *,
+    group_dst: int | None = None,
+) -> Work[torch.Tensor]:
+    """Begin to send a tensor to one rank, see ``send``.
+
+    Returns:
+        Work whose result is ``data``, which must not change before.
+    """
+    transfer = _prepare("send", data, (dst, group_dst), group, tag)
+    return transfer.work([transfer.start()])
+
+
+def irecv(
+    data: torch.Tensor,
+    src: int | None = None,
+    group: ProcessGroup | None = None,
+    tag: int = 0,
+    *,
+    group_src: int | None = None,
+) -> Work[torch.Tensor]:
+    """Begin to receive a tensor of one rank, see ``recv``.
+
+    Returns:
+        Work whose result is ``data``, with what came.
+    """
+    transfer = _prepare("recv", data, (src, group_src), group, tag)
+    return transfer.work([transfer.start()])
+
+
+@dataclass(frozen=True, slots=True)
+class P2POp:
+    """One of several transfers that begin together.
+
+    Attributes:
+        op: ``isend`` or ``irecv``, by name.
+        tensor: What is sent, or where it is received.
+        peer: Global rank of the other.
+        group: A group; None for all ranks.
+        tag: Number that the other gives too.
+    """
+
+    op: Literal["isend", "irecv"]
+    tensor: torch.Tensor
+    peer: int
+    group: ProcessGroup | None = None
+    tag: int = 0
+
+
+def batch_isend_irecv(ops: Sequence[P2POp]) -> list[Work[torch.Tensor]]:
+    """Begin several transfers, in any order that the ranks may have them in.
+
+    Args:
+        ops: The transfers.
+
+    Returns:
+        Work of each, in their order.
+
+    Raises:
+        ValueError: There is none, or one is neither ``isend`` nor ``irecv``.
+        DistError: See ``send`` and ``recv``.
+    """
+    for each in ops:
+        if each.op not in ("isend", "irecv"):
+            raise ValueError(f"op is {each.op!r}, not isend or irecv")
+    transfers = [
+        _prepare(each.op[1:], each.tensor, (each.peer, None), each.group, each.tag)
+        for each in ops
+    ]
+    if any(each.native.backend in COALESCING for each in transfers):
+        pending = start_together([each.described() for each in transfers])
+        return [each.work(pending) for each in transfers]
+    return [each.work([each.start()]) for each in transfers]
+
+
+@dataclass(frozen=True, slots=True)
+class _Transfer:
+    """One side of a transfer.
+
+    Attributes:
+        operation: ``send`` or ``recv``.
+        data: The tensor of the caller.
+        source: The same without gaps, on a device of the backend.
+        moved: The same as the backend takes it.
+        native: The backend's operations.
+        peer: The member at the other side.
+        tag: Number of the transfer.
+    """
+
+    operation: str
+    data: torch.Tensor
+    source: torch.Tensor
+    moved: torch.Tensor
+    native: Native
+    peer: int
+    tag: int
+
+    def start(self) -> Pending:
+        """Begin it."""
+        begin = self.native.send if self.operation == "send" else self.native.recv
+        return begin(self.moved, self.peer, self.tag)
+
+    def described(self) -> tuple[Native, str, torch.Tensor, int, int]:
+        """Return what ``start_together`` wants to know."""
+        return self.native, self.operation, self.moved, self.peer, self.tag
+
+    def work(self, pending: Sequence[Pending]) -> Work[torch.Tensor]:
+        """Return its work."""
+        if self.operation == "send":
+            return Work(lambda: self.data, pending)
+        return written(Work(lambda: self.source, pending), self.data)
+
+
+def _prepare(
+    operation: str,
+    data: torch.Tensor,
+    peer: tuple[int | None, int | None],
+    group: ProcessGroup | None,
+    tag: int,
+) -> _Transfer:
+    """Return a transfer that can begin.
+
+    Raises:
+        Exception: It cannot.
+    """
+    members = communicator(group)
+    if members is None:
+        raise DistError(
+            f"{operation} needs another rank, but there is no process group; call "
+            "init_dist first"
+        )
+    problem = problem_of(data, is_written=operation == "recv")
+    if problem is not None:
+        raise problem
+    member = members.member_of(*peer, "dst" if operation == "send" else "src")
+    if member == members.member:
+        raise ValueError(f"rank {members.rank} cannot {operation} with itself")
+    backend = members.table_for(data.device)
+    plan = make_plan(backend, operation, dtype_name(data.dtype))
+    source = packed(data, members.device_for(data))
+    moved = as_bytes(source) if plan.as_bytes else source
+    native = Native(members, None, backend)
+    return _Transfer(operation, data, source, moved, native, member, tag)

@@ -1,0 +1,141 @@
+"""Values as the type that they travel as, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ranktable.dist.carriers import Carrier, Encoding
+
+    Coder = Callable[[torch.Tensor, torch.dtype], torch.Tensor]
+
+_LIMBS = 4
+_LIMB_BITS = 16
+
+
+def encode(data: torch.Tensor, carrier: Carrier) -> torch.Tensor:
+    """Return values as their carrier, in new memory unless their bits are the same.
+
+    Args:
+        data: A contiguous tensor.
+        carrier: As what they travel.
+
+    Returns:
+        A contiguous tensor of ``carrier.dtype``, of the same shape but for limbs and
+        pairs, which have a dimension more.
+    """
+    dtype: torch.dtype = getattr(torch, carrier.dtype)
+    if carrier.encoding == "ordered bits":
+        return _ordered(data, dtype, is_max=carrier.reduction == "max")
+    return _ENCODERS[carrier.encoding](data, dtype)
+
+
+def decode(
+    carried: torch.Tensor, carrier: Carrier, dtype: torch.dtype, mean_of: int = 1
+) -> torch.Tensor:
+    """Return what values have become, in their own type.
+
+    Args:
+        carried: The result, as the carrier; it may be overwritten.
+        carrier: As what they travelled.
+        dtype: Their own type.
+        mean_of: Number to divide a sum by, before it is rounded to their type.
+    """
+    if mean_of > 1:
+        carried = carried.div_(mean_of)
+    return _DECODERS[carrier.encoding](carried, dtype)
+
+
+def _as_is(data: torch.Tensor, _dtype: torch.dtype) -> torch.Tensor:
+    return data
+
+
+def _converted(data: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return data.to(dtype)
+
+
+def _viewed(data: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return data.view(dtype)
+
+
+def _paired(data: torch.Tensor, _dtype: torch.dtype) -> torch.Tensor:
+    return torch.view_as_real(data)
+
+
+def _unpaired(data: torch.Tensor, _dtype: torch.dtype) -> torch.Tensor:
+    return torch.view_as_complex(data)
+
+
+def _flipped(data: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return data.view(dtype) ^ torch.iinfo(dtype).min
+
+
+def _unflipped(data: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return (data ^ torch.iinfo(data.dtype).min).view(dtype)
+
+
+def _odd(data: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return (data & 1).to(dtype)
+
+
+def _cut_up(data: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    bits, mask = data.view(torch.int64), (1 << _LIMB_BITS) - 1
+    limbs = [bits >> _LIMB_BITS * each & mask for each in range(_LIMBS)]
+    return torch.stack(limbs).to(dtype)
+
+
+def _put_together(data: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    limbs = data.to(torch.int64)
+    for each in range(1, _LIMBS):
+        limbs[0] += limbs[each] << _LIMB_BITS * each
+    return limbs[0].view(dtype)
+
+
+def _ordered(data: torch.Tensor, dtype: torch.dtype, *, is_max: bool) -> torch.Tensor:
+    """Return integers in the order of floats, and an extreme for a NaN.
+
+    Of a negative float all bits but the sign are flipped, so that more is less.
+
+    Args:
+        data: Floats.
+        dtype: The integers.
+        is_max: Whether the greatest of them is sought; that is then the extreme.
+    """
+    limits = torch.iinfo(dtype)
+    floats = data.to(torch.float64 if dtype is torch.int64 else torch.float32)
+    bits = floats.view(dtype)
+    keys = bits ^ (bits >> limits.bits - 1 & limits.max)
+    return keys.masked_fill_(floats.isnan(), limits.max if is_max else limits.min)
+
+
+def _unordered(keys: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    limits = torch.iinfo(keys.dtype)
+    floats = torch.float64 if keys.dtype is torch.int64 else torch.float32
+    # By the same rule the extremes become bits of a NaN.
+    return (keys ^ (keys >> limits.bits - 1 & limits.max)).view(floats).to(dtype)
+
+
+_ENCODERS: Final[dict[Encoding, Coder]] = {
+    "itself": _as_is,
+    "wider": _converted,
+    "wider integer": _converted,
+    "flag": _converted,
+    "counted flag": _converted,
+    "same bits": _viewed,
+    "flipped bits": _flipped,
+    "real pairs": _paired,
+    "limbs": _cut_up,
+}
+
+_DECODERS: Final[dict[Encoding, Coder]] = {
+    **_ENCODERS,
+    "counted flag": _odd,
+    "flipped bits": _unflipped,
+    "ordered bits": _unordered,
+    "real pairs": _unpaired,
+    "limbs": _put_together,
+}

@@ -1,0 +1,19 @@
+"""What the functions of this package raise."""
+
+from __future__ import annotations
+
+
+class DistError(RuntimeError):
+    """A collective that cannot be done."""
+
+
+class MismatchError(DistError):
+    """The ranks of a group are not about to do the same; every one of them is told."""
+
+
+class UnsupportedError(DistError):
+    """No backend, and no composition of what it has, gives an exact result."""
+
+
+class NotMemberError(DistError, ValueError):
+    """This rank, or the root, is not in the group."""

@@ -1,0 +1,43 @@
+"""How a collective would be done, for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranktable.dist.planning import REDUCING, make_plan
+
+if TYPE_CHECKING:
+    from ranktable.dist.plan import Plan
+
+
+def explain(
+    operation: str,
+    backend: str = "gloo",
+    dtype: object = "float32",
+    op: str = "sum",
+    *,
+    even: bool = True,
+) -> Plan:
+    """Return how a collective is done on a backend; ``print`` shows it.
+
+    Args:
+        operation: ``all_reduce``, ``reduce_scatter`` and so on.
+        backend: ``gloo``, ``nccl``, ``sccl``, ``sccl:doc`` as its manual has it, and
+            the others of ``ranktable.dist.capability``.
+        dtype: A type of torch, or its name.
+        op: How it reduces, if it does.
+        even: Whether all parts are of the same size.
+
+    Raises:
+        ValueError: There is no such collective, reduction or type.
+        UnsupportedError: There is no exact way, or nothing is known of the backend.
+
+    >>> print(explain("all_reduce", "sccl", "int64"))
+    all_reduce of int64 (sum) on sccl: native
+      1. encode as int32 (limbs: four limbs of 16 bits add up without loss in int32)
+      2. all_reduce of int32 (sum)                 sends 2 (N-1)/N n x 2
+      3. decode as int64
+    """
+    name = str(dtype).removeprefix("torch.")
+    reduction = op if operation in REDUCING else None
+    return make_plan(backend, operation, name, reduction, is_even=even)

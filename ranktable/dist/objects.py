@@ -1,0 +1,274 @@
+"""Objects that can be pickled, from rank to rank.
+
+An object that cannot be pickled or unpickled is refused on every rank, so nobody waits
+for the one that has it.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from ranktable.dist.agreement import Action, agree
+from ranktable.dist.collectives.roots import root_of
+from ranktable.dist.communicator import communicator
+from ranktable.dist.errors import DistError, MismatchError
+from ranktable.dist.moving import (
+    gather_uneven,
+    start_broadcast,
+    start_gather,
+    start_scatter,
+)
+from ranktable.dist.native import Native
+from ranktable.dist.shapes import gather_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch.distributed import ProcessGroup
+
+    from ranktable.dist.communicator import Communicator
+
+_FAILED = -1
+"""Length of what could not be pickled."""
+
+
+def all_gather_object(data: Any, group: ProcessGroup | None = None) -> list[Any]:  # noqa: ANN401 - any object
+    """Return the objects of all ranks of a group, on every rank.
+
+    Args:
+        data: What can be pickled; a tensor on a device is put on that device of every
+            rank, so move it to the CPU before.
+        group: A group; None for all ranks.
+
+    Returns:
+        The objects in the order of the group, None included. A single process gets
+        its own.
+
+    Raises:
+        DistError: An object cannot be pickled.
+        NotMemberError: This rank is not in the group.
+    """
+    members = communicator(group)
+    if members is None:
+        return [data]
+    native = _begin(members, Action(operation="all_gather_object"))
+    payload, error = _pickled(data, members.device)
+    lengths = _tell_lengths(native, payload, error)
+    parts = gather_uneven(native, payload, [(length,) for length in lengths]).wait()
+    return [_unpickled(part) for part in parts]
+
+
+def gather_object(
+    data: Any,  # noqa: ANN401 - any object
+    dst: int | None = None,
+    group: ProcessGroup | None = None,
+    *,
+    group_dst: int | None = None,
+) -> list[Any] | None:
+    """Return the objects of all ranks of a group, on one of them.
+
+    Args:
+        data: What can be pickled.
+        dst: Global rank that gets them; 0 if neither this nor ``group_dst`` is given.
+        group: A group; None for all ranks.
+        group_dst: The rank within the group that gets them, instead of ``dst``.
+
+    Returns:
+        The objects in the order of the group; None on the other ranks. A single
+        process gets its own.
+
+    Raises:
+        DistError: An object cannot be pickled.
+        NotMemberError: This rank, or the one that gets them, is not in the group.
+    """
+    members = communicator(group)
+    if members is None:
+        return [data]
+    root, problem = root_of(members, dst, group_dst, "dst")
+    action = Action(operation="gather_object", root=members.ranks[root])
+    native = _begin(members, action, problem)
+    payload, error = _pickled(data, members.device)
+    lengths = _tell_lengths(native, payload, error)
+    shapes = [(length,) for length in lengths]
+    parts = start_gather(native, payload, shapes, root).wait()
+    if members.member != root:
+        return None
+    return [_unpickled(part) for part in parts]
+
+
+def broadcast_object_list(
+    data: list[Any],
+    src: int | None = None,
+    group: ProcessGroup | None = None,
+    *,
+    group_src: int | None = None,
+) -> None:
+    """Replace the objects of a list by those of one rank, in place.
+
+    Args:
+        data: A list, of the same length on every rank.
+        src: Global rank of the one whose objects all get; 0 if neither this nor
+            ``group_src`` is given.
+        group: A group; None for all ranks.
+        group_src: Its rank within the group, instead of ``src``.
+
+    Raises:
+        DistError: An object cannot be pickled.
+        MismatchError: The lists are not of one length.
+        NotMemberError: This rank, or the one with the objects, is not in the group.
+    """
+    members = communicator(group)
+    problem = _problem_of_list(data, None)
+    if members is None:
+        if problem is not None:
+            raise problem
+        return
+    root, wrong_root = root_of(members, src, group_src, "src")
+    action = Action(
+        operation="broadcast_object_list",
+        root=members.ranks[root],
+        details=lambda: [] if problem is not None else [f"of {len(data)} objects"],
+    )
+    native = _begin(members, action, problem or wrong_root)
+    objects = _broadcast(native, data, root)
+    if len(objects) != len(data):
+        raise MismatchError(
+            f"rank {members.ranks[root]} sends {len(objects)} objects, rank "
+            f"{members.rank} has a list of {len(data)}"
+        )
+    if members.member != root:
+        data[:] = objects
+
+
+def scatter_object_list(
+    objects: Sequence[Any] | None,
+    src: int | None = None,
+    group: ProcessGroup | None = None,
+    *,
+    group_src: int | None = None,
+) -> Any:  # noqa: ANN401 - any object
+    """Return the object that one rank of a group has for this one.
+
+    Args:
+        objects: On that rank one object for each rank, in the order of the group;
+            elsewhere it is not looked at.
+        src: Global rank that has them; 0 if neither this nor ``group_src`` is given.
+        group: A group; None for all ranks.
+        group_src: Its rank within the group, instead of ``src``.
+
+    Returns:
+        The object. A single process gets its only one.
+
+    Raises:
+        DistError: An object cannot be pickled.
+        MismatchError: There is not one object for each rank.
+        NotMemberError: This rank, or the one that has them, is not in the group.
+    """
+    members = communicator(group)
+    if members is None:
+        problem = _problem_of_list(objects, 1)
+        if problem is not None or not objects:
+            raise problem or ValueError("there is no object")
+        return objects[0]
+    root, wrong_root = root_of(members, src, group_src, "src")
+    is_root = members.member == root
+    problem = _problem_of_list(objects, members.size) if is_root else None
+    action = Action(operation="scatter_object_list", root=members.ranks[root])
+    native = _begin(members, action, problem or wrong_root)
+    pickles = [_pickled(each, members.device) for each in objects or ()]
+    parts = [payload for payload, _ in pickles] if is_root else None
+    errors = [error for _, error in pickles if error is not None]
+    lengths = [part.numel() for part in parts or ()] or [0] * members.size
+    if errors and is_root:
+        lengths = [_FAILED] * members.size
+    told = torch.tensor(lengths, device=members.device)
+    native.broadcast(told, root).wait()
+    _refuse_failed(native, told.tolist()[:1], errors, [root])
+    shapes = [(length,) for length in told.tolist()]
+    empty = torch.empty(0, dtype=torch.uint8, device=members.device)
+    return _unpickled(start_scatter(native, parts, shapes, empty, root).wait())
+
+
+def _broadcast(native: Native, objects: list[Any], root: int) -> list[Any]:
+    members = native.communicator
+    is_root = members.member == root
+    payload, error = _pickled(objects if is_root else None, members.device)
+    length = _FAILED if error is not None else payload.numel()
+    told = torch.tensor([length], device=members.device)
+    native.broadcast(told, root).wait()
+    _refuse_failed(native, told.tolist(), [error], [root])
+    payload = payload if is_root else payload.new_empty(int(told))
+    found = _unpickled(start_broadcast(native, payload, root).wait())
+    return list(found)
+
+
+def _begin(
+    members: Communicator, action: Action, problem: Exception | None = None
+) -> Native:
+    turn = agree(members, action, problem)
+    return Native(members, turn, members.table_for(members.device))
+
+
+def _problem_of_list(objects: object, count: int | None) -> Exception | None:
+    if not isinstance(objects, (list, tuple)):
+        return TypeError(f"the objects are {type(objects).__name__}, not a list")
+    if count is not None and len(objects) != count:
+        return ValueError(f"there are {len(objects)} objects for {count} ranks")
+    return None
+
+
+def _pickled(
+    data: object, device: torch.device
+) -> tuple[torch.Tensor, Exception | None]:
+    """Return the bytes of an object, and why there are none."""
+    try:
+        payload = pickle.dumps(data)
+    except Exception as error:  # noqa: BLE001 - the object's own code raises anything
+        return torch.empty(0, dtype=torch.uint8, device=device), error
+    writable = bytearray(payload)
+    return torch.frombuffer(writable, dtype=torch.uint8).to(device), None
+
+
+def _unpickled(payload: torch.Tensor) -> Any:  # noqa: ANN401 - any object
+    memory = memoryview(payload.cpu().numpy())
+    return pickle.loads(memory)  # noqa: S301 - of the ranks of the same job
+
+
+def _tell_lengths(
+    native: Native, payload: torch.Tensor, error: Exception | None
+) -> list[int]:
+    """Return how many bytes each rank has.
+
+    Raises:
+        DistError: The object of a rank cannot be pickled.
+    """
+    own = _FAILED if error is not None else payload.numel()
+    lengths = [row[0] for row in gather_numbers(native, [own])]
+    _refuse_failed(native, lengths, [error], range(native.communicator.size))
+    return lengths
+
+
+def _refuse_failed(
+    native: Native,
+    lengths: Sequence[int],
+    errors: Sequence[Exception | None],
+    members: Sequence[int],
+) -> None:
+    """Raise if a rank could not pickle its object; the cause is known there only."""
+    failed = [
+        native.communicator.ranks[member]
+        for member, length in zip(members, lengths, strict=True)
+        if length == _FAILED
+    ]
+    if not failed:
+        return
+    who = ", ".join(map(str, failed))
+    operation = native.turn.action.operation if native.turn is not None else "pickle"
+    cause = next((error for error in errors if error is not None), None)
+    raise DistError(
+        f"the object that {operation} was given on rank {who} cannot be pickled; the "
+        "reason is in the error of that rank"
+    ) from cause

@@ -1,0 +1,101 @@
+"""Tensors as backends take them, whatever they look like."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import torch
+
+from ranktable.dist.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DTYPES: Final = sorted(
+    {each for each in vars(torch).values() if isinstance(each, torch.dtype)}, key=str
+)
+"""All types, in an order that all ranks have."""
+
+_NAMES: Final = {dtype: str(dtype).removeprefix("torch.") for dtype in DTYPES}
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return what torch calls a type: ``float32``."""
+    return _NAMES[dtype]
+
+
+def described(data: torch.Tensor) -> str:
+    """Return the type and the shape of a tensor."""
+    return f"{dtype_name(data.dtype)} {tuple(data.shape)}"
+
+
+def problem_of(data: object, *, is_written: bool = False) -> Exception | None:
+    """Return why something cannot be communicated, None if it can.
+
+    Args:
+        data: What the caller gave.
+        is_written: Whether values are written to it.
+    """
+    if not isinstance(data, torch.Tensor):
+        return TypeError(f"data is {type(data).__name__}, not a tensor")
+    if data.layout is not torch.strided or data.is_quantized or data.is_meta:
+        kind = (
+            "meta" if data.is_meta else "quantized" if data.is_quantized else "sparse"
+        )
+        return UnsupportedError(f"a {kind} tensor has no plain memory to communicate")
+    if is_written and _overlaps(data):
+        return UnsupportedError(
+            f"several elements of the tensor of shape {tuple(data.shape)} and strides "
+            f"{data.stride()} share memory, as expand makes them, so nothing can be "
+            "written to it; pass data.clone()"
+        )
+    return None
+
+
+def _overlaps(data: torch.Tensor) -> bool:
+    """Whether elements share memory, as far as strides tell."""
+    if data.is_contiguous() or data.numel() <= 1:
+        return False
+    pairs = zip(data.stride(), data.shape, strict=True)
+    reach = 0
+    for stride, size in sorted(pair for pair in pairs if pair[1] > 1):
+        if stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False
+
+
+def packed(data: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Return a tensor without gaps on a device: itself, if it is that."""
+    data = data.detach()
+    if data.device != device and data.device.type != device.type:
+        data = data.to(device)
+    return data.contiguous().resolve_conj().resolve_neg()
+
+
+def write(data: torch.Tensor, values: torch.Tensor) -> None:
+    """Write values to a tensor, unless they are there already."""
+    data = data.detach()
+    if values.data_ptr() != data.data_ptr() or values.device != data.device:
+        data.copy_(values.view(data.shape))
+
+
+def as_bytes(data: torch.Tensor) -> torch.Tensor:
+    """Return the bytes of a tensor without gaps, in one dimension."""
+    return data.reshape(-1).view(torch.uint8)
+
+
+def joined(parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return the elements of tensors without gaps, in one dimension."""
+    flat = [part.reshape(-1) for part in parts]
+    return flat[0] if len(flat) == 1 else torch.cat(flat)
+
+
+def padded(data: torch.Tensor, count: int) -> torch.Tensor:
+    """Return elements in one dimension, followed by zeros up to a count."""
+    flat = data.reshape(-1)
+    if flat.numel() == count:
+        return flat
+    longer = flat.new_zeros(count)
+    longer[: flat.numel()] = flat
+    return longer

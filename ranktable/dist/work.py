@@ -1,0 +1,185 @@
+"""A collective that is under way, and waiting for it without losing sight of others."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+
+from ranktable.dist.agreement import find_verdict, name_missing, post
+from ranktable.dist.communicator import check_mode
+from ranktable.dist.errors import DistError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import torch.distributed as dist
+
+    from ranktable.dist.agreement import Turn, Verdict
+    from ranktable.dist.communicator import Communicator
+
+Result = TypeVar("Result")
+
+_LOOK: Final = timedelta(seconds=1)
+"""Time after which a rank that waits says what it waits in, and looks what the others
+say. In a job that runs well nobody waits so long often enough to notice."""
+
+_AFTER_S: Final = 2.0
+"""Time for the reason of a failure to be written by those who know it."""
+
+
+class Waitable(Protocol):
+    """What may have to end first."""
+
+    def wait(self) -> object:
+        """Wait until it has ended."""
+
+    def is_completed(self) -> bool:
+        """Whether it has."""
+        ...
+
+
+class Work(Generic[Result]):
+    """A collective that may not have ended yet."""
+
+    def __init__(
+        self, finish: Callable[[], Result], pending: Sequence[Waitable] = ()
+    ) -> None:
+        """Describe it.
+
+        Args:
+            finish: Makes the result of what has arrived.
+            pending: What has to end first.
+        """
+        self._finish: Callable[[], Result] | None = finish
+        self._pending = pending
+        self._error: BaseException | None = None
+        self._result: Result
+
+    def wait(self) -> Result:
+        """Return the result, once it is there; a second call returns it again.
+
+        On a device the current stream waits, and this function does not: what is
+        started on that stream afterwards sees the result.
+
+        Raises:
+            MismatchError: The ranks do not do the same.
+            DistError: The collective failed.
+        """
+        if self._error is not None:
+            raise self._error
+        if self._finish is not None:
+            try:
+                for each in self._pending:
+                    each.wait()
+                self._result = self._finish()
+            except Exception as error:
+                self._error = error
+                raise
+            finally:
+                self._finish, self._pending = None, ()
+        return self._result
+
+    def is_completed(self) -> bool:
+        """Whether nothing has to be waited for any more."""
+        return all(each.is_completed() for each in self._pending)
+
+
+class Pending:
+    """One operation of torch, as part of a collective."""
+
+    def __init__(
+        self,
+        work: dist.Work | None,
+        communicator: Communicator,
+        turn: Turn | None,
+        backend: str,
+    ) -> None:
+        """Describe it.
+
+        Args:
+            work: What torch has returned.
+            communicator: The group.
+            turn: The collective; None for what two ranks do alone.
+            backend: Whose operation it is; gloo's can be waited for a while.
+        """
+        self._work = work
+        self._communicator = communicator
+        self._turn = turn
+        self._is_watched = (
+            turn is not None and backend == "gloo" and check_mode() != "off"
+        )
+
+    def is_completed(self) -> bool:
+        """Whether torch has done it."""
+        return self._work is None or self._work.is_completed()
+
+    def wait(self) -> None:
+        """Wait until torch has done it.
+
+        Raises:
+            MismatchError: Another rank does something else.
+            DistError: It failed, or did not end in time.
+        """
+        if self._work is None:
+            return
+        try:
+            if self._turn is not None and self._is_watched:
+                self._watch(self._work, self._turn)
+            else:
+                self._work.wait()
+        except DistError:
+            raise
+        except RuntimeError as error:
+            raise self._explained(error) from error
+
+    def _watch(self, work: dist.Work, turn: Turn) -> None:
+        """Wait, and look from time to time what the others do."""
+        communicator = self._communicator
+        end = time.monotonic() + communicator.timeout.total_seconds()
+        is_posted = turn.is_agreed
+        while True:
+            try:
+                work.wait(_LOOK)
+            except RuntimeError:
+                if work.is_completed():
+                    raise  # it failed
+            else:
+                return
+            if not is_posted:
+                is_posted = True
+                post(communicator, turn.number, turn.action, None)
+            self._refuse(find_verdict(communicator, turn.number))
+            if time.monotonic() > end and not turn.is_agreed:
+                action, timeout = str(turn.action), communicator.timeout
+                missing = name_missing(communicator, turn.number, action, timeout)
+                self._refuse(missing)
+
+    def _refuse(self, verdict: Verdict | None) -> None:
+        if verdict is not None and verdict.kind != "agreed":
+            # Else gloo would wait for ever, and the process could not end.
+            self._communicator.group.abort()
+            verdict.refuse()
+
+    def _explained(self, error: RuntimeError) -> DistError:
+        """Return the error for an operation that torch could not finish."""
+        communicator, turn = self._communicator, self._turn
+        end = time.monotonic() + _AFTER_S
+        is_watched = self._is_watched and turn is not None and not turn.is_agreed
+        while turn and is_watched and time.monotonic() < end:
+            try:
+                self._refuse(find_verdict(communicator, turn.number))
+            except DistError as found:
+                return found
+            time.sleep(_AFTER_S / 10)
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        what = (
+            "what was sent or received"
+            if turn is None
+            else f"{turn.action}, collective {turn.number} of {communicator.name},"
+        )
+        return DistError(
+            f"{what} failed on rank {communicator.rank}: {reason}; another rank has "
+            "ended, or the ranks do not do the same (RANKTABLE_DIST_CHECK=always "
+            "compares every call)"
+        )
