@@ -233,8 +233,7 @@ def _pickled(
 
 
 def _unpickled(payload: torch.Tensor) -> Any:  # noqa: ANN401 - any object
-    memory = memoryview(payload.cpu().numpy())
-    return pickle.loads(memory)  # noqa: S301 - of the ranks of the same job
+    return pickle.loads(payload.cpu().numpy().data)  # noqa: S301 - of the ranks of the same job
 
 
 def _tell_lengths(
