@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.budgets import BUDGETS, QUICK, Result, Scale
+from benchmarks.collectives import measure_collectives
 from benchmarks.hosts import measure_hosts
 from benchmarks.layouts import measure_layouts
 from benchmarks.measure import Bench
@@ -42,6 +43,8 @@ def main() -> int:
         results += judge_growth(growths, scale)
         _say("simulating")
         results += measure_simulating(bench, scale)
+        _say("collectives")
+        results += measure_collectives(bench, scale)
         _say("layouts")  # last: a child's peak is at least that of this process
         results += measure_layouts(scale)
     by_key = {result.key: result for result in results}

@@ -70,6 +70,7 @@ class Unit(str, Enum):
     """What a limit counts."""
 
     TIMES = "x"
+    MICROSECONDS = " us"
     MILLISECONDS = " ms"
     KILOBYTES = " kB"
 
@@ -94,6 +95,12 @@ class Budget:
         """Return what is measured, with the sizes of a scale."""
         return self.what.format_map({k: f"{v:,}" for k, v in asdict(scale).items()})
 
+
+CHECKS = {"off": "off", "first": "done at the first call"}
+"""When ranks compare what they are about to do, and how to call that."""
+
+COLLECTIVE_SIZES = {"4 KiB": 4 << 10, "1 MiB": 1 << 20, "64 MiB": 64 << 20}
+"""Sizes of a collective whose overhead is a share of its time."""
 
 LAYOUTS = {"manual": "manual's layout", "generated": "`gen`'s layout"}
 """The layouts of a table that are read, and their names for people."""
@@ -232,6 +239,39 @@ BUDGETS = (
         what="simulate {few} ranks: growth of memory over {steps} steps",
         limit=1024,
         unit=Unit.KILOBYTES,
+    ),
+    *(
+        Budget(
+            key=f"dist {mode} 4 bytes",
+            what=f"all_reduce of 4 bytes, checks {name}: beyond torch",
+            limit=20,
+            unit=Unit.MICROSECONDS,
+        )
+        for mode, name in CHECKS.items()
+    ),
+    *(
+        Budget(
+            key=f"dist {mode} {size}",
+            what=f"all_reduce of {size}, checks {name}",
+            limit=1.05,
+        )
+        for mode, name in CHECKS.items()
+        for size in COLLECTIVE_SIZES
+    ),
+    Budget(
+        key="dist all_reduce_params",
+        what="all_reduce_params of 300 tensors of three types",
+        limit=1,
+    ),
+    Budget(
+        key="dist collect_results",
+        what="collect_results of 100,000 small results",
+        limit=1,
+    ),
+    Budget(
+        key="dist reduce_scatter",
+        what="reduce_scatter of 4 MiB, composed",
+        limit=1,
     ),
     Budget(
         key="layout groups",

@@ -30,6 +30,26 @@ def explain(
             help="A code such as RT202, its name, or a message of a vendor's library.",
         ),
     ] = None,
+    collective: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Explain how ranktable.dist does a collective, such as all_reduce.",
+        ),
+    ] = None,
+    backend: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="On this backend; by default on each."),
+    ] = None,
+    dtype: Annotated[
+        str, typer.Option(metavar="TYPE", help="With tensors of this type.")
+    ] = "float32",
+    op: Annotated[
+        str, typer.Option(metavar="NAME", help="How it reduces: sum, mean, band ...")
+    ] = "sum",
+    uneven: Annotated[
+        bool, typer.Option("--uneven", help="With parts of different sizes.")
+    ] = False,
     format: Annotated[  # noqa: A002 - the name of the option
         Form, typer.Option(help="Form of the output.")
     ] = Form.TEXT,
@@ -37,10 +57,20 @@ def explain(
 ) -> None:
     """Explain a diagnostic: why it matters, what the vendor does, what to do.
 
-    Without CODE, list every code. A vendor's error code or message finds ours.
+    Without CODE, list every code. A vendor's error code or message finds ours. With
+    --collective, explain how that is done on a backend, and what it costs.
 
     Example: ranktable explain RT202
     """
+    if collective is not None:
+        if code is not None:
+            raise CommandError(f"explain {code} or --collective, one of them")
+        from ranktable.cli.collectives import explain_collective  # noqa: PLC0415
+
+        status = explain_collective(
+            collective, backend, dtype, op, format, even=not uneven
+        )
+        raise typer.Exit(status)
     rules = _all_rules()
     found = list(rules) if code is None else _find(code, rules)
     if not found:

@@ -19,7 +19,7 @@ from ranktable.dist.errors import DistError, MismatchError
 from ranktable.schema.wording import folded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from types import FrameType
 
     from ranktable.dist.communicator import Communicator
@@ -31,19 +31,26 @@ _OTHERS_S: Final = 5.0
 a collective look every second."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # one for each call: freezing it would cost more than the rest
 class Turn:
     """A collective of a group.
 
     Attributes:
         number: How many there were, with this one.
-        action: What this rank does.
+        describe: Returns what this rank does.
+        mode: When the ranks compare that.
         is_agreed: Whether all ranks are known to do the same.
     """
 
     number: int
-    action: Action
-    is_agreed: bool
+    describe: Callable[[], Action]
+    mode: str
+    is_agreed: bool = False
+
+    @property
+    def action(self) -> Action:
+        """What this rank does."""
+        return self.describe()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +97,7 @@ class Action:
     dtype: str | None = None
     shape: tuple[int, ...] | None = None
     root: int | None = None
-    details: Callable[[], list[str]] = list
+    details: Sequence[str] = ()
     problem: str | None = None
 
     def __str__(self) -> str:
@@ -124,13 +131,15 @@ class Action:
 
 
 def agree(
-    communicator: Communicator, action: Action, problem: Exception | None = None
+    communicator: Communicator,
+    describe: Callable[[], Action],
+    problem: Exception | None = None,
 ) -> Turn:
     """Count a collective, and make sure that all ranks are about to do the same.
 
     Args:
         communicator: The group.
-        action: What this rank is about to do.
+        describe: Returns what this rank is about to do; called if that is compared.
         problem: Why it cannot.
 
     Raises:
@@ -139,21 +148,23 @@ def agree(
         DistError: A rank did not come.
     """
     communicator.sequence += 1
-    mode = check_mode()
-    if mode == "off" or communicator.size == 1:
+    turn = Turn(communicator.sequence, describe, check_mode())
+    if turn.mode == "off" or communicator.size == 1:
         if problem is not None:
             raise problem
-        return Turn(communicator.sequence, action, is_agreed=False)
+        return turn
     frame = _caller()
     site = (frame.f_code, frame.f_lasti)
-    if mode == "first" and problem is None and site in communicator.seen:
-        return Turn(communicator.sequence, action, is_agreed=False)
+    if turn.mode == "first" and problem is None and site in communicator.seen:
+        return turn
+    action = describe()
     if problem is not None:
         action = replace(action, problem=str(problem))
     place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
     _compare(communicator, action, place, problem)
     communicator.seen.add(site)
-    return Turn(communicator.sequence, action, is_agreed=True)
+    turn.is_agreed = True
+    return turn
 
 
 def _caller() -> FrameType:
@@ -193,7 +204,7 @@ def post(
     store = communicator.store
     store.set(
         _key(number, communicator.member),
-        json.dumps([action.posted(), action.details(), place]),
+        json.dumps([action.posted(), list(action.details), place]),
     )
     if store.add(f"{number}/count", 1) == communicator.size:
         _give_verdict(communicator, number)

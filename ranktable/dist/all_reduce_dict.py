@@ -48,12 +48,15 @@ def all_reduce_dict(
         if problem is not None:
             raise problem
         return
-    action = Action(
-        operation="all_reduce_dict",
-        reduction=op,
-        details=lambda: [f"{name!r}: {described(data[name])}" for name in names],
+    turn = agree(
+        members,
+        lambda: Action(
+            operation="all_reduce_dict",
+            reduction=op,
+            details=[f"{name!r}: {described(data[name])}" for name in names],
+        ),
+        problem,
     )
-    turn = agree(members, action, problem)
     reduce_together(members, turn, [data[name] for name in names], op)
 
 

@@ -54,14 +54,15 @@ def all_reduce_params(
         if problem is not None:
             raise problem
         return
-    action = Action(
-        operation="all_reduce_params",
-        reduction=op,
-        details=lambda: [
-            f"{place}: {described(each)}" for place, each in enumerate(tensors)
-        ],
+    turn = agree(
+        members,
+        lambda: Action(
+            operation="all_reduce_params",
+            reduction=op,
+            details=[f"{i}: {described(each)}" for i, each in enumerate(tensors)],
+        ),
+        problem,
     )
-    turn = agree(members, action, problem)
     limit = bucket_size_mb * _MEGABYTE if bucket_size_mb > 0 else None
     reduce_together(members, turn, tensors, op, limit if coalesce else 0)
 

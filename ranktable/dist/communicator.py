@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _DEVICES: Final = {table.backend: table.device for table in TABLES}
 _DEFAULT_TIMEOUT: Final = timedelta(minutes=30)  # torch's own
+_MODES: Final = {b"off": "off", b"first": "first", b"always": "always"}
 
 
 class Communicator:
@@ -150,16 +151,16 @@ def communicator(group: ProcessGroup | None) -> Communicator | None:
     Raises:
         NotMemberError: This process is not in it.
     """
-    if not dist.is_initialized():
+    world = dist.group.WORLD
+    if world is None:
         if group is None:
             return None
         raise NotMemberError("there is no process group any more; call init_dist first")
-    if group is None:
-        group = dist.group.WORLD
-    found = _known.get(group) if isinstance(group, dist.ProcessGroup) else None
-    if found is None:
-        found = _communicator(group)
-    return found
+    group = world if group is None else group
+    try:
+        return _known[group]
+    except (KeyError, TypeError):  # new, or no group at all
+        return _communicator(group)
 
 
 def _communicator(group: object) -> Communicator:
@@ -228,9 +229,11 @@ def check_mode() -> str:
     Raises:
         ValueError: ``RANKTABLE_DIST_CHECK`` is something else.
     """
-    mode = os.environ.get("RANKTABLE_DIST_CHECK") or "first"
-    if mode not in ("off", "first", "always"):
+    # Looked up by every collective: as bytes it need not be encoded first.
+    mode = os.environb.get(b"RANKTABLE_DIST_CHECK") or b"first"
+    if mode not in _MODES:
         raise ValueError(
-            f"RANKTABLE_DIST_CHECK is {mode!r}, not one of off, first and always"
+            f"RANKTABLE_DIST_CHECK is {os.fsdecode(mode)!r}, not one of off, first "
+            "and always"
         )
-    return mode
+    return _MODES[mode]

@@ -28,6 +28,8 @@ def encode(data: torch.Tensor, carrier: Carrier) -> torch.Tensor:
         A contiguous tensor of ``carrier.dtype``, of the same shape but for limbs and
         pairs, which have a dimension more.
     """
+    if carrier.encoding == "itself":
+        return data
     dtype: torch.dtype = getattr(torch, carrier.dtype)
     if carrier.encoding == "ordered bits":
         return _ordered(data, dtype, is_max=carrier.reduction == "max")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ranktable.dist.carriers import SIZES
 from ranktable.dist.planning import REDUCING, make_plan
 
 if TYPE_CHECKING:
@@ -35,9 +36,11 @@ def explain(
     >>> print(explain("all_reduce", "sccl", "int64"))
     all_reduce of int64 (sum) on sccl: native
       1. encode as int32 (limbs: four limbs of 16 bits add up without loss in int32)
-      2. all_reduce of int32 (sum)                 sends 2 (N-1)/N n x 2
+      2. all_reduce of int32 (sum)  sends 2 (N-1)/N n x 2
       3. decode as int64
     """
     name = str(dtype).removeprefix("torch.")
+    if name not in SIZES:
+        raise ValueError(f"there is no type {name!r}; there are {', '.join(SIZES)}")
     reduction = op if operation in REDUCING else None
     return make_plan(backend, operation, name, reduction, is_even=even)

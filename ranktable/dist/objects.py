@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ranktable.dist.agreement import Action, agree
+from ranktable.dist.agreement import Action
+from ranktable.dist.collectives.calls import begin
 from ranktable.dist.collectives.roots import root_of
 from ranktable.dist.communicator import communicator
 from ranktable.dist.errors import DistError, MismatchError
@@ -54,7 +55,7 @@ def all_gather_object(data: Any, group: ProcessGroup | None = None) -> list[Any]
     members = communicator(group)
     if members is None:
         return [data]
-    native = _begin(members, Action(operation="all_gather_object"))
+    native = begin(members, lambda: Action(operation="all_gather_object"), None)
     payload, error = _pickled(data, members.device)
     lengths = _tell_lengths(native, payload, error)
     parts = gather_uneven(native, payload, [(length,) for length in lengths]).wait()
@@ -88,8 +89,11 @@ def gather_object(
     if members is None:
         return [data]
     root, problem = root_of(members, dst, group_dst, "dst")
-    action = Action(operation="gather_object", root=members.ranks[root])
-    native = _begin(members, action, problem)
+    native = begin(
+        members,
+        lambda: Action(operation="gather_object", root=members.ranks[root]),
+        problem,
+    )
     payload, error = _pickled(data, members.device)
     lengths = _tell_lengths(native, payload, error)
     shapes = [(length,) for length in lengths]
@@ -127,12 +131,15 @@ def broadcast_object_list(
             raise problem
         return
     root, wrong_root = root_of(members, src, group_src, "src")
-    action = Action(
-        operation="broadcast_object_list",
-        root=members.ranks[root],
-        details=lambda: [] if problem is not None else [f"of {len(data)} objects"],
+    native = begin(
+        members,
+        lambda: Action(
+            operation="broadcast_object_list",
+            root=members.ranks[root],
+            details=[] if problem is not None else [f"of {len(data)} objects"],
+        ),
+        problem or wrong_root,
     )
-    native = _begin(members, action, problem or wrong_root)
     objects = _broadcast(native, data, root)
     if len(objects) != len(data):
         raise MismatchError(
@@ -176,8 +183,11 @@ def scatter_object_list(
     root, wrong_root = root_of(members, src, group_src, "src")
     is_root = members.member == root
     problem = _problem_of_list(objects, members.size) if is_root else None
-    action = Action(operation="scatter_object_list", root=members.ranks[root])
-    native = _begin(members, action, problem or wrong_root)
+    native = begin(
+        members,
+        lambda: Action(operation="scatter_object_list", root=members.ranks[root]),
+        problem or wrong_root,
+    )
     pickles = [_pickled(each, members.device) for each in objects or ()]
     parts = [payload for payload, _ in pickles] if is_root else None
     errors = [error for _, error in pickles if error is not None]
@@ -203,13 +213,6 @@ def _broadcast(native: Native, objects: list[Any], root: int) -> list[Any]:
     payload = payload if is_root else payload.new_empty(int(told))
     found = _unpickled(start_broadcast(native, payload, root).wait())
     return list(found)
-
-
-def _begin(
-    members: Communicator, action: Action, problem: Exception | None = None
-) -> Native:
-    turn = agree(members, action, problem)
-    return Native(members, turn, members.table_for(members.device))
 
 
 def _problem_of_list(objects: object, count: int | None) -> Exception | None:

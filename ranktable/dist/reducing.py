@@ -63,8 +63,9 @@ def _carried(
     if root is None:
         pending = native.all_reduce(carried, carrier.reduction)
     else:
-        if carried.data_ptr() == data.data_ptr():
-            carried = carried.clone()  # only the root's own data may change
+        is_root = native.communicator.member == root
+        if not is_root and carried.data_ptr() == data.data_ptr():
+            carried = carried.clone()  # gloo leaves partial sums in it
         pending = native.reduce(carried, carrier.reduction, root)
     mean_of = size if plan.reduction == "mean" else 1
     return Work(lambda: decode(carried, carrier, data.dtype, mean_of), (pending,))

@@ -37,7 +37,7 @@ def sync_random_seed(group: ProcessGroup | None = None) -> int:
     seed = secrets.randbits(_BITS)
     if members is None:
         return seed
-    native = begin(members, Action(operation="sync_random_seed"), None, None)
+    native = begin(members, lambda: Action(operation="sync_random_seed"), None)
     told = torch.tensor([seed], device=members.device)
     native.broadcast(told, 0).wait()
     return int(told)

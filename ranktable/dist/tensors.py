@@ -67,17 +67,18 @@ def _overlaps(data: torch.Tensor) -> bool:
 
 def packed(data: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Return a tensor without gaps on a device: itself, if it is that."""
-    data = data.detach()
-    if data.device != device and data.device.type != device.type:
+    if data.requires_grad:
+        data = data.detach()
+    if data.device.type != device.type:
         data = data.to(device)
     return data.contiguous().resolve_conj().resolve_neg()
 
 
-def write(data: torch.Tensor, values: torch.Tensor) -> None:
-    """Write values to a tensor, unless they are there already."""
-    data = data.detach()
+def write(data: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """Write values to a tensor, unless they are there already, and return it."""
     if values.data_ptr() != data.data_ptr() or values.device != data.device:
-        data.copy_(values.view(data.shape))
+        data.detach().copy_(values.view(data.shape))
+    return data
 
 
 def as_bytes(data: torch.Tensor) -> torch.Tensor:

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from ranktable.dist.agreement import find_verdict, name_missing, post
-from ranktable.dist.communicator import check_mode
 from ranktable.dist.errors import DistError
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from ranktable.dist.communicator import Communicator
 
 Result = TypeVar("Result")
+Other = TypeVar("Other")
 
 _LOOK: Final = timedelta(seconds=1)
 """Time after which a rank that waits says what it waits in, and looks what the others
@@ -80,6 +80,16 @@ class Work(Generic[Result]):
                 self._finish, self._pending = None, ()
         return self._result
 
+    def then(self, change: Callable[[Result], Other]) -> Work[Other]:
+        """Return work whose result is made of the result of this.
+
+        Args:
+            change: What makes it; called once, when somebody waits.
+        """
+        finish = self._finish
+        assert finish is not None  # noqa: S101 - nobody has waited for a part
+        return Work(lambda: change(finish()), self._pending)
+
     def is_completed(self) -> bool:
         """Whether nothing has to be waited for any more."""
         return all(each.is_completed() for each in self._pending)
@@ -107,7 +117,7 @@ class Pending:
         self._communicator = communicator
         self._turn = turn
         self._is_watched = (
-            turn is not None and backend == "gloo" and check_mode() != "off"
+            turn is not None and backend == "gloo" and turn.mode != "off"
         )
 
     def is_completed(self) -> bool:

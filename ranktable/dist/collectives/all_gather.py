@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
 from ranktable.dist.agreement import Action
@@ -72,16 +73,21 @@ def all_gather(
             raise problem
         alone = done([copy(data)])
         return alone if async_op else alone.wait()
-    action = Action(
-        operation="all_gather",
-        dtype=name_of(data),
-        shape=shape_of(data) if even else None,
+    native = begin(
+        members,
+        lambda: Action(
+            operation="all_gather",
+            dtype=name_of(data),
+            shape=shape_of(data) if even else None,
+        ),
+        problem,
+        data,
+        ("all_gather", name_of(data) or "", None),
     )
-    native = begin(members, action, problem, data)
     source = packed(data, members.device_for(data))
     if even:
         gathered = gather_even(native, source)
     else:
         gathered = gather_uneven(native, source, tell_all(native, source))
-    work = all_placed(gathered, data.device)
+    work = gathered.then(partial(all_placed, data.device))
     return work if async_op else work.wait()

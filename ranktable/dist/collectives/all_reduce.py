@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
 from ranktable.dist import reductions
 from ranktable.dist.agreement import Action
-from ranktable.dist.collectives.calls import begin, done, name_of, shape_of, written
+from ranktable.dist.collectives.calls import begin, done, name_of, shape_of
 from ranktable.dist.communicator import communicator
 from ranktable.dist.reducing import start_all_reduce
-from ranktable.dist.tensors import packed, problem_of
+from ranktable.dist.tensors import packed, problem_of, write
 
 if TYPE_CHECKING:
     import torch
@@ -69,15 +70,20 @@ def all_reduce(
         if problem is not None:
             raise problem
         return done(data) if async_op else None
-    action = Action(
-        operation="all_reduce",
-        reduction=op,
-        dtype=name_of(data),
-        shape=shape_of(data),
+    native = begin(
+        members,
+        lambda: Action(
+            operation="all_reduce",
+            reduction=op,
+            dtype=name_of(data),
+            shape=shape_of(data),
+        ),
+        problem,
+        data,
+        ("all_reduce", name_of(data) or "", op),
     )
-    native = begin(members, action, problem, data)
     source = packed(data, members.device_for(data))
-    work = written(start_all_reduce(native, source, op), data)
+    work = start_all_reduce(native, source, op).then(partial(write, data))
     if async_op:
         return work
     work.wait()

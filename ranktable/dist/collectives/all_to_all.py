@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
 import torch
@@ -14,7 +15,6 @@ from ranktable.dist.collectives.calls import (
     copy,
     done,
     name_of,
-    placed,
     problem_of_all,
     shape_of,
 )
@@ -154,19 +154,24 @@ def _start(
     row = None if shape is None or not is_one else shape[1:]
     if even and problem is None and len({tuple(part.shape) for part in parts}) > 1:
         problem = ValueError("even=True, but the parts are of different shapes")
-    action = Action(
-        operation="all_to_all",
-        dtype=name_of(first),
-        shape=shape if even else None,
-        details=lambda: [f"of rows {row}" if is_one else "of a list"],
+    native = begin(
+        members,
+        lambda: Action(
+            operation="all_to_all",
+            dtype=name_of(first),
+            shape=shape if even else None,
+            details=[f"of rows {row}" if is_one else "of a list"],
+        ),
+        problem,
+        first,
+        ("all_to_all", name_of(first) or "", None),
     )
-    native = begin(members, action, problem, first)
     sources = [packed(part, members.device_for(part)) for part in parts]
     shapes = (
         [tuple(sources[0].shape)] * members.size if even else tell_each(native, sources)
     )
     arrived = exchange(native, sources, shapes, is_even=even)
+    device = parts[0].device
     if is_one:
-        whole = Work(lambda: torch.cat(arrived.wait()), (arrived,))
-        return placed(whole, parts[0].device)
-    return all_placed(arrived, parts[0].device)
+        return arrived.then(lambda found: torch.cat(found).to(device))
+    return arrived.then(partial(all_placed, device))

@@ -39,14 +39,18 @@ def barrier(
     members = communicator(group)
     if members is None:
         return
-    action = Action(operation="barrier")
     if timeout_s is None:
-        begin(members, action, None, None).barrier().wait()
+        begin(members, _describe, None).barrier().wait()
     else:
-        _meet(members, action, timedelta(seconds=timeout_s))
+        _meet(members, timedelta(seconds=timeout_s))
 
 
-def _meet(members: Communicator, action: Action, timeout: timedelta) -> None:
+def _describe() -> Action:
+    return Action(operation="barrier")
+
+
+def _meet(members: Communicator, timeout: timedelta) -> None:
+    action = _describe()
     members.sequence += 1
     number = members.sequence
     post(members, number, action, None)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
 from ranktable.dist.agreement import Action
 from ranktable.dist.collectives.calls import (
     begin,
     done,
-    kept,
     name_of,
     shape_of,
-    written,
 )
 from ranktable.dist.collectives.roots import root_of
 from ranktable.dist.communicator import communicator
 from ranktable.dist.moving import start_broadcast
-from ranktable.dist.tensors import packed, problem_of
+from ranktable.dist.tensors import packed, problem_of, write
 
 if TYPE_CHECKING:
     import torch
@@ -79,16 +78,22 @@ def broadcast(
     root, wrong_root = root_of(members, src, group_src, "src")
     # Nothing is written where the values come from, so these may share memory.
     problem = problem_of(data, is_written=members.member != root)
-    action = Action(
-        operation="broadcast",
-        dtype=name_of(data),
-        shape=shape_of(data),
-        root=members.ranks[root],
+    native = begin(
+        members,
+        lambda: Action(
+            operation="broadcast",
+            dtype=name_of(data),
+            shape=shape_of(data),
+            root=members.ranks[root],
+        ),
+        problem or wrong_root,
+        data,
+        ("broadcast", name_of(data) or "", None),
     )
-    native = begin(members, action, problem or wrong_root, data)
     source = packed(data, members.device_for(data))
-    work = start_broadcast(native, source, root)
-    work = written(work, data) if members.member != root else kept(work, data)
+    is_root = members.member == root
+    sent = start_broadcast(native, source, root)
+    work = sent.then((lambda _: data) if is_root else partial(write, data))
     if async_op:
         return work
     work.wait()

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 import torch
 
-from ranktable.dist.agreement import Action, agree
+from ranktable.dist.agreement import agree
 from ranktable.dist.native import Native
 from ranktable.dist.planning import make_plan
-from ranktable.dist.tensors import dtype_name, problem_of, write
+from ranktable.dist.tensors import dtype_name, problem_of
 from ranktable.dist.work import Work
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from ranktable.dist.agreement import Action
     from ranktable.dist.communicator import Communicator
 
 Result = TypeVar("Result")
@@ -54,69 +55,40 @@ def problem_of_all(tensors: object, count: int | None) -> Exception | None:
 
 def begin(
     communicator: Communicator,
-    action: Action,
+    describe: Callable[[], Action],
     problem: Exception | None,
-    data: object,
+    data: object = None,
+    request: tuple[str, str, str | None] | None = None,
 ) -> Native:
     """Agree on a collective and return the operations that it is made of.
 
     Args:
         communicator: The group.
-        action: What this rank is about to do.
+        describe: Returns what this rank is about to do.
         problem: Why it cannot.
-        data: One of its tensors.
+        data: One of its tensors, None for what is not known here.
+        request: What is to be planned, operation, type and reduction; None for what
+            is sure to have a plan.
 
     Raises:
-        Exception: The problem, or one of the plan.
+        Exception: The problem, or that there is no way.
         MismatchError: The ranks differ.
     """
     device = data.device if isinstance(data, torch.Tensor) else communicator.device
     backend = communicator.table_for(device)
-    if problem is None and action.dtype is not None:
-        problem = _problem_of_plan(backend, action)
-    turn = agree(communicator, action, problem)
-    return Native(communicator, turn, backend)
-
-
-def _problem_of_plan(backend: str, action: Action) -> Exception | None:
-    """Return why a backend cannot do it: before anything is sent, on every rank."""
-    try:
-        make_plan(backend, action.operation, action.dtype or "", action.reduction)
-    except (ValueError, RuntimeError) as error:
-        return error
-    return None
-
-
-def written(work: Work[torch.Tensor], data: torch.Tensor) -> Work[torch.Tensor]:
-    """Return work that writes its result to a tensor, which is its own result."""
-
-    def finish() -> torch.Tensor:
-        write(data, work.wait())
-        return data
-
-    return Work(finish, (work,))
-
-
-def kept(work: Work[torch.Tensor], data: torch.Tensor) -> Work[torch.Tensor]:
-    """Return work whose result is a tensor as it is."""
-
-    def finish() -> torch.Tensor:
-        work.wait()
-        return data
-
-    return Work(finish, (work,))
-
-
-def placed(work: Work[torch.Tensor], device: torch.device) -> Work[torch.Tensor]:
-    """Return work whose result is on a device."""
-    return Work(lambda: work.wait().to(device), (work,))
+    if problem is None and request is not None:
+        try:
+            make_plan(backend, *request)
+        except (ValueError, RuntimeError) as error:
+            problem = error
+    return Native(communicator, agree(communicator, describe, problem), backend)
 
 
 def all_placed(
-    work: Work[list[torch.Tensor]], device: torch.device
-) -> Work[list[torch.Tensor]]:
-    """Return work whose results are on a device."""
-    return Work(lambda: [each.to(device) for each in work.wait()], (work,))
+    device: torch.device, tensors: Sequence[torch.Tensor]
+) -> list[torch.Tensor]:
+    """Return tensors on a device."""
+    return [each.to(device) for each in tensors]
 
 
 def done(result: Result) -> Work[Result]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
 from ranktable.dist.agreement import Action
@@ -82,15 +83,21 @@ def gather(  # noqa: PLR0913 - torch's interface
         alone = done([copy(data)])
         return alone if async_op else alone.wait()
     root, wrong_root = root_of(members, dst, group_dst, "dst")
-    action = Action(
-        operation="gather",
-        dtype=name_of(data),
-        shape=shape_of(data) if even else None,
-        root=members.ranks[root],
+    native = begin(
+        members,
+        lambda: Action(
+            operation="gather",
+            dtype=name_of(data),
+            shape=shape_of(data) if even else None,
+            root=members.ranks[root],
+        ),
+        problem or wrong_root,
+        data,
+        ("gather", name_of(data) or "", None),
     )
-    native = begin(members, action, problem or wrong_root, data)
     source = packed(data, members.device_for(data))
     known = [tuple(source.shape)] * members.size
     shapes = known if even else tell_all(native, source)
-    work = all_placed(start_gather(native, source, shapes, root), data.device)
+    gathered = start_gather(native, source, shapes, root)
+    work = gathered.then(partial(all_placed, data.device))
     return work if async_op else work.wait()

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from ranktable.dist.collectives.calls import written
 from ranktable.dist.communicator import communicator
 from ranktable.dist.errors import DistError
 from ranktable.dist.native import COALESCING, Native, start_together
 from ranktable.dist.planning import make_plan
-from ranktable.dist.tensors import as_bytes, dtype_name, packed, problem_of
+from ranktable.dist.tensors import as_bytes, dtype_name, packed, problem_of, write
 from ranktable.dist.work import Work
 
 if TYPE_CHECKING:
@@ -186,7 +185,7 @@ class _Transfer:
         """Return its work."""
         if self.operation == "send":
             return Work(lambda: self.data, pending)
-        return written(Work(lambda: self.source, pending), self.data)
+        return Work(lambda: write(self.data, self.source), pending)
 
 
 def _prepare(

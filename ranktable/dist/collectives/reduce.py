@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
 from ranktable.dist.agreement import Action
@@ -9,15 +10,13 @@ from ranktable.dist.collectives.all_reduce import problem_of_reduction
 from ranktable.dist.collectives.calls import (
     begin,
     done,
-    kept,
     name_of,
     shape_of,
-    written,
 )
 from ranktable.dist.collectives.roots import root_of
 from ranktable.dist.communicator import communicator
 from ranktable.dist.reducing import start_all_reduce
-from ranktable.dist.tensors import packed
+from ranktable.dist.tensors import packed, write
 
 if TYPE_CHECKING:
     import torch
@@ -86,18 +85,23 @@ def reduce(  # noqa: PLR0913 - torch's interface
             raise problem
         return done(data) if async_op else None
     root, wrong_root = root_of(members, dst, group_dst, "dst")
-    action = Action(
-        operation="reduce",
-        reduction=op,
-        dtype=name_of(data),
-        shape=shape_of(data),
-        root=members.ranks[root],
+    native = begin(
+        members,
+        lambda: Action(
+            operation="reduce",
+            reduction=op,
+            dtype=name_of(data),
+            shape=shape_of(data),
+            root=members.ranks[root],
+        ),
+        problem or wrong_root,
+        data,
+        ("reduce", name_of(data) or "", op),
     )
-    native = begin(members, action, problem or wrong_root, data)
     source = packed(data, members.device_for(data))
-    reduced = start_all_reduce(native, source, op, root)
     is_root = members.member == root
-    work = written(reduced, data) if is_root else kept(reduced, data)
+    reduced = start_all_reduce(native, source, op, root)
+    work = reduced.then(partial(write, data) if is_root else lambda _: data)
     if async_op:
         return work
     work.wait()

@@ -13,7 +13,6 @@ from ranktable.dist.collectives.calls import (
     copy,
     done,
     name_of,
-    placed,
     problem_of_all,
     shape_of,
 )
@@ -86,16 +85,21 @@ def reduce_scatter(
             raise problem
         alone = done(copy(parts[0]))
         return alone if async_op else alone.wait()
-    shapes = [shape_of(part) for part in parts]
-    action = Action(
-        operation="reduce_scatter",
-        reduction=op,
-        dtype=name_of(first),
-        details=lambda: [f"{place}: {shape}" for place, shape in enumerate(shapes)],
+    native = begin(
+        members,
+        lambda: Action(
+            operation="reduce_scatter",
+            reduction=op,
+            dtype=name_of(first),
+            details=[f"{i}: {shape_of(part)}" for i, part in enumerate(parts)],
+        ),
+        problem,
+        first,
+        ("reduce_scatter", name_of(first) or "", op),
     )
-    native = begin(members, action, problem, first)
     sources = [packed(part, members.device_for(part)) for part in parts]
-    work = placed(start_reduce_scatter(native, sources, op), parts[0].device)
+    device = parts[0].device
+    work = start_reduce_scatter(native, sources, op).then(lambda part: part.to(device))
     return work if async_op else work.wait()
 
 

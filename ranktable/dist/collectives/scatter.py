@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, overload
 
 from ranktable.dist.agreement import Action
-from ranktable.dist.collectives.calls import begin, copy, done, placed, problem_of_all
+from ranktable.dist.collectives.calls import begin, copy, done, problem_of_all
 from ranktable.dist.collectives.roots import root_of
 from ranktable.dist.communicator import communicator
 from ranktable.dist.moving import start_scatter
@@ -76,13 +76,17 @@ def scatter(
     root, wrong_root = root_of(members, src, group_src, "src")
     is_root = members.member == root
     problem = problem_of_all(tensors, members.size) if is_root else None
-    action = Action(operation="scatter", root=members.ranks[root])
-    native = begin(members, action, problem or wrong_root, None)
+    native = begin(
+        members,
+        lambda: Action(operation="scatter", root=members.ranks[root]),
+        problem or wrong_root,
+    )
     parts = None
     if is_root and tensors:
         parts = [packed(each, members.device_for(each)) for each in tensors]
     shapes, empty = tell_from(native, parts, root)
     native = Native(members, native.turn, members.table_for(empty.device))
     own = tensors[0].device if is_root and tensors else empty.device
-    work = placed(start_scatter(native, parts, shapes, empty, root), own)
+    scattered = start_scatter(native, parts, shapes, empty, root)
+    work = scattered.then(lambda part: part.to(own))
     return work if async_op else work.wait()

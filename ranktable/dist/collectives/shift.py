@@ -10,7 +10,6 @@ from ranktable.dist.collectives.calls import (
     copy,
     done,
     name_of,
-    placed,
     shape_of,
 )
 from ranktable.dist.communicator import communicator
@@ -83,17 +82,22 @@ def shift(
         alone = done(copy(data))
         return alone if async_op else alone.wait()
     places = by % members.size
-    action = Action(
-        operation="shift",
-        dtype=name_of(data),
-        shape=shape_of(data) if even else None,
-        details=lambda: [f"by {places}"],
+    native = begin(
+        members,
+        lambda: Action(
+            operation="shift",
+            dtype=name_of(data),
+            shape=shape_of(data) if even else None,
+            details=[f"by {places}"],
+        ),
+        problem,
+        data,
+        ("shift", name_of(data) or "", None),
     )
-    native = begin(members, action, problem, data)
     source = packed(data, members.device_for(data))
     known = [tuple(source.shape)] * members.size
     shapes = known if even else tell_all(native, source)
-    work = placed(_start(native, source, places, shapes), data.device)
+    work = _start(native, source, places, shapes).then(lambda part: part.to(data.device))
     return work if async_op else work.wait()
 
 

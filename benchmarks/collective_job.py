@@ -1,0 +1,118 @@
+"""The job of ``benchmarks.collectives``: one rank of it, started by torchrun.
+
+collective_job.py FILE ROUNDS     write the times of rank 0, ours and the rivals'
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+import torch.distributed as plain
+
+from ranktable import dist
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Calls = Mapping[str, Callable[[], object]]
+
+mmengine = importlib.import_module("mmengine.dist")  # it has no types
+
+CALLS = {4: 400, 4 << 10: 400, 1 << 20: 20, 64 << 20: 1}
+"""How often a collective of so many bytes is called to be timed once."""
+
+RESULTS = 100_000
+PARTS = 4 << 20
+
+
+def times(calls: Calls, rounds: int, count: int = 1) -> dict[str, list[float]]:
+    """Return the seconds of a call of each kind, a list of rounds.
+
+    All are timed in turn and in the same processes, so that whatever else the machine
+    does hits all.
+    """
+    found: dict[str, list[float]] = {name: [] for name in calls}
+    for number in range(rounds + 1):
+        for name, call in calls.items():
+            plain.barrier()
+            begin = time.perf_counter()
+            for _ in range(count):
+                call()
+            took_s = (time.perf_counter() - begin) / count
+            if number > 0:  # the first makes connections and touches memory
+                found[name].append(took_s)
+    return found
+
+
+def overhead(rounds: int) -> dict[str, dict[str, list[float]]]:
+    """Return the times of an all_reduce, of ours and of torch's."""
+    found = {}
+    for mode in ("off", "first"):
+        for size, count in CALLS.items():
+            data = torch.zeros(size // 4)
+            os.environ["RANKTABLE_DIST_CHECK"] = mode
+            calls = {
+                "ours": lambda data=data: dist.all_reduce(data),
+                "torch": lambda data=data: plain.all_reduce(data),
+            }
+            found[f"all_reduce {mode} {size}"] = times(calls, rounds, count)
+    return found
+
+
+def parameters() -> list[torch.Tensor]:
+    """Return 300 tensors of a model: three types, many sizes, 40 MB in all."""
+    generator = torch.Generator().manual_seed(0)
+    sizes = torch.randint(16, 60_000, (300,), generator=generator).tolist()
+    kinds = (torch.float32, torch.float32, torch.float64, torch.int64)
+    return [
+        torch.ones(size, dtype=kinds[place % len(kinds)])
+        for place, size in enumerate(sizes)
+    ]
+
+
+def main() -> None:
+    """Write what was measured."""
+    file, rounds = Path(sys.argv[1]), int(sys.argv[2])
+    dist.init_dist("pytorch", backend="gloo")
+    rank = dist.get_rank()
+    found = overhead(rounds)
+    ours, theirs = parameters(), parameters()
+    few = max(rounds // 3, 1)
+    found["all_reduce_params"] = times(
+        {
+            "ours": lambda: dist.all_reduce_params(ours),
+            "mmengine": lambda: mmengine.all_reduce_params(theirs),
+        },
+        few,
+    )
+    results = [{"id": rank + 2 * each, "score": 0.5} for each in range(RESULTS // 2)]
+    found["collect_results"] = times(
+        {
+            "ours": lambda: dist.collect_results(results, RESULTS),
+            "mmengine": lambda: mmengine.collect_results(results, RESULTS),
+        },
+        few,
+    )
+    data = torch.ones(PARTS // 4)
+    output = torch.empty(data.numel() // 2)
+    found["reduce_scatter"] = times(
+        {
+            "ours": lambda: dist.reduce_scatter(data),
+            "gloo": lambda: plain.reduce_scatter_tensor(output, data),
+        },
+        rounds,
+    )
+    if rank == 0:
+        file.write_text(json.dumps(found), encoding="utf-8")
+    dist.barrier()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""``ranktable explain --collective``: how a collective is done on a backend."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from ranktable.cli.failure import CommandError
+from ranktable.cli.output import Form, write
+from ranktable.dist.capability import TABLES
+from ranktable.dist.errors import UnsupportedError
+from ranktable.dist.explain import explain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ranktable.dist.plan import Plan
+
+
+def explain_collective(
+    operation: str, backend: str | None, dtype: str, op: str, form: Form, *, even: bool
+) -> int:
+    """Write how a collective is done, on one backend or on each.
+
+    Args:
+        operation: The collective.
+        backend: A backend, None for all.
+        dtype: Type of the tensors.
+        op: How it reduces.
+        form: Form of the output.
+        even: Whether all parts are of one size.
+
+    Returns:
+        The exit status: 1 where there is no exact way on any of them.
+
+    Raises:
+        CommandError: There is no such collective, backend, type or reduction.
+    """
+    names = [table.name for table in TABLES]
+    if backend is not None and backend not in names:
+        raise CommandError(
+            f"nothing is known of the backend {backend!r}; there are tables of "
+            f"{', '.join(names)}"
+        )
+    wanted = names if backend is None else [backend]
+    answers = {name: _answer(operation, name, dtype, op, even=even) for name in wanted}
+    if form is Form.JSON:
+        data = [_data(name, answer) for name, answer in answers.items()]
+        write([json.dumps(data, indent=2) + "\n"])
+    elif backend is not None:
+        write(_page(answers[backend]))
+    elif len(set(map(str, answers.values()))) == 1:
+        write(_page(next(iter(answers.values()))))
+    else:
+        write(_lines(answers))
+    return int(all(isinstance(answer, str) for answer in answers.values()))
+
+
+def _answer(
+    operation: str, backend: str, dtype: str, op: str, *, even: bool
+) -> Plan | str:
+    """Return a plan, or why there is none."""
+    try:
+        return explain(operation, backend, dtype, op, even=even)
+    except UnsupportedError as error:
+        return str(error)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+
+
+def _page(answer: Plan | str) -> Iterable[str]:
+    if isinstance(answer, str):
+        return [f"{answer}\n"]
+    sources = [f"source: {source}\n" for source in answer.sources]
+    return [f"{answer}\n", *sources]
+
+
+def _lines(answers: dict[str, Plan | str]) -> Iterable[str]:
+    width = max(map(len, answers))
+    for name, answer in answers.items():
+        if isinstance(answer, str):
+            said = f"no: {answer}"
+        else:
+            moves = [step.volume for step in answer.steps if step.volume]
+            said = f"{answer.recipe:<18} sends {', '.join(moves)}"
+        yield f"{name:<{width}}  {said}\n"
+
+
+def _data(name: str, answer: Plan | str) -> dict[str, object]:
+    if isinstance(answer, str):
+        return {"backend": name, "plan": None, "reason": answer}
+    return {"backend": name, "plan": asdict(answer), "reason": None}
