@@ -105,9 +105,13 @@ def test_boxes_are_in_ring_order(nproc: int) -> None:
 
 
 @pytest.mark.parametrize("nproc", [3, 5, 7, 9])
-def test_boxes_without_a_ring_are_in_plain_order_and_say_so(nproc: int) -> None:
+def test_boxes_without_a_ring_are_in_plain_order(nproc: int) -> None:
     assert make_boxes(nproc, 1, vendor="sophgo").chip_map == list(range(nproc))
-    assert f"no {nproc} chips of the published box" in str(ring_warning(nproc))
+
+
+def test_box_larger_than_the_published_one_is_said_to_have_no_known_ring() -> None:
+    assert ring_warning(7) is None  # the ranks say it
+    assert "no ring of 9 is known" in str(ring_warning(9))
 
 
 def test_nodes_of_a_run_are_in_the_order_of_their_ranks() -> None:
@@ -521,6 +525,14 @@ def test_without_a_script_a_table_shows_what_each_rank_has_got(tmp_path: Path) -
     ]
     assert all(row[4].endswith(" ms") for row in cells[1:])
     assert left_in(tmp_path) == []
+
+
+@pytest.mark.torch
+def test_box_without_a_ring_is_warned_of_once(tmp_path: Path) -> None:
+    done = simulate(tmp_path, "--nproc", "3")
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("warning: ") == done.stderr.count("ring") == 1
 
 
 @pytest.mark.torch
