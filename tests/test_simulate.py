@@ -261,6 +261,18 @@ def test_what_cannot_be_started_is_said_before_anything_starts(
     assert "simulating" not in done.err
 
 
+def test_missing_torch_is_said_before_anything_starts(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    hidden = {"site/sitecustomize.py": "import sys\nsys.modules['torch'] = None\n"}
+    make_package(tmp_path, {"s.py": "", **hidden})
+    env = {"PYTHONPATH": str(tmp_path / "site")}
+    done = run("ranktable", "simulate", "s.py", env=env)
+
+    why = "ranktable: torch is not installed; pip install 'ranktable[torch]'\n"
+    assert (done.status, done.out, done.err) == (2, "", why)
+
+
 @pytest.mark.parametrize("make", [google, sophgo])
 def test_real_package_stops_it(
     make: object, run: Callable[..., Outcome], tmp_path: Path
