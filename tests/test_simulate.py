@@ -6,9 +6,11 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +31,7 @@ from ranktable.simulate.real_package import (
     private_path,
 )
 from ranktable.simulate.run import VARIABLE, Fault
+from ranktable.simulate.run_folder import run_folder
 from tests.test_imports import modules_after
 from tests.test_sccl_backend import google, make_package, sophgo
 
@@ -105,9 +108,28 @@ def test_boxes_are_in_ring_order(nproc: int) -> None:
 
 
 @pytest.mark.parametrize("nproc", [3, 5, 7, 9])
-def test_boxes_without_a_ring_are_in_plain_order_and_say_so(nproc: int) -> None:
+def test_boxes_without_a_ring_are_in_plain_order(nproc: int) -> None:
     assert make_boxes(nproc, 1, vendor="sophgo").chip_map == list(range(nproc))
-    assert f"no {nproc} chips of the published box" in str(ring_warning(nproc))
+
+
+def test_box_larger_than_the_published_one_is_said_to_have_no_known_ring() -> None:
+    assert ring_warning(7) is None  # the ranks say it
+    assert "no ring of 9 is known" in str(ring_warning(9))
+
+
+def test_folder_of_a_dead_launcher_is_removed_and_that_of_a_live_one_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with run_folder() as live:
+        orphan = shutil.copytree(live, tmp_path / "ranktable-simulate-orphan")
+        starting = tmp_path / "ranktable-simulate-starting"
+        starting.mkdir()
+        with run_folder():
+            left = set(tmp_path.glob("*"))
+
+    assert {live, starting} < left
+    assert orphan not in left
 
 
 def test_nodes_of_a_run_are_in_the_order_of_their_ranks() -> None:
@@ -214,7 +236,8 @@ def test_environment_of_ranks_has_nothing_of_an_outer_job() -> None:
         (["--format", "json", "s.py"], 2, "--format is for the all_reduce"),
         (["missing.py"], 2, "there is no script 'missing.py'"),
         ([""], 2, "there is no script ''"),
-        (["."], 2, "there is no script '.'"),
+        (["."], 2, "'.' is a directory, and no script"),
+        (["/dev/null"], 2, "'/dev/null' is no file that every rank can read"),
         (["-m", "no_such_module.part"], 2, "there is no module 'no_such_module.part'"),
         (["own/s.py"], 2, "own/torch_tpu, which is beside it"),
     ],
@@ -236,6 +259,18 @@ def test_what_cannot_be_started_is_said_before_anything_starts(
     assert (done.status, done.out) == (status, "")
     assert said in done.err
     assert "simulating" not in done.err
+
+
+def test_missing_torch_is_said_before_anything_starts(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    hidden = {"site/sitecustomize.py": "import sys\nsys.modules['torch'] = None\n"}
+    make_package(tmp_path, {"s.py": "", **hidden})
+    env = {"PYTHONPATH": str(tmp_path / "site")}
+    done = run("ranktable", "simulate", "s.py", env=env)
+
+    why = "ranktable: torch is not installed; pip install 'ranktable[torch]'\n"
+    assert (done.status, done.out, done.err) == (2, "", why)
 
 
 @pytest.mark.parametrize("make", [google, sophgo])
@@ -478,9 +513,13 @@ def test_ranks_end_when_the_launcher_is_killed(tmp_path: Path) -> None:
     while len(left_in(tmp_path)) > 1 and time.monotonic() < end:
         time.sleep(0.1)
     left = left_in(tmp_path)
+    write(tmp_path, "s.py", "")
+    done = simulate(tmp_path, "--nproc", "1", "s.py")
 
-    # A process that is killed cannot remove its folder.
+    # A process that is killed cannot remove its folder; the next run does.
     assert [name.startswith("ranktable-simulate-") for name in left] == [True]
+    assert done.returncode == 0, done.stderr
+    assert left_in(tmp_path) == []
 
 
 # What the ranks do on simulated chips.
@@ -521,6 +560,14 @@ def test_without_a_script_a_table_shows_what_each_rank_has_got(tmp_path: Path) -
     ]
     assert all(row[4].endswith(" ms") for row in cells[1:])
     assert left_in(tmp_path) == []
+
+
+@pytest.mark.torch
+def test_box_without_a_ring_is_warned_of_once(tmp_path: Path) -> None:
+    done = simulate(tmp_path, "--nproc", "3")
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("warning: ") == done.stderr.count("ring") == 1
 
 
 @pytest.mark.torch

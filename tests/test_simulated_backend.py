@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -231,6 +232,23 @@ def test_fault_ends_the_run_with_one_sentence_that_names_the_rank(
     errors = [found for found in ended.findings if found.severity == "error"]
     assert errors == [Finding(severity="error", rank=fault.rank, message=sentence)]
     assert f"SimulationError: {sentence}" in ended.err
+
+
+def test_rank_that_ends_while_others_send_and_receive_is_named_at_once(
+    tmp_path: Path,
+) -> None:
+    ended = simulate(tmp_path, SCRIPTS / "sccl_lost_peer.py", Run(chips=(RING[:3],)))
+
+    assert [found.rank for found in ended.findings if found.severity == "error"] == [2]
+    (sentence,) = ended.errors
+    assert re.fullmatch(
+        "rank 2 ended during (the recv of 4 float32 by rank 0 from rank 2|"
+        "the send of 4194304 float32 by rank 1 to rank 2)",
+        sentence,
+    )
+    said = [line for line in ended.said if isinstance(line, list)]
+    assert [line[:2] for line in said] == [[0, sentence], [1, sentence]]
+    assert all(line[2] < SHORT_S for line in said)  # it is waited for a minute
 
 
 def test_group_of_ranktable_itself_waits_for_a_late_rank(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.torch
 CHECKS = Path(__file__).parent / "simulated_device"
 TIMEOUT_S = 150
 BARE = "installing"  # its checks install the device themselves, so each has a process
-SLOW = (BARE, "training")
+SLOW = (BARE, "layers", "optimisers", "training")
 
 
 def checks() -> list[object]:

@@ -172,7 +172,8 @@ def _refuse_to_start(
 
 
 def _run_script(plan: Plan) -> Outcome:
-    from ranktable.simulate.launch import launch, run_folder  # noqa: PLC0415
+    from ranktable.simulate.launch import launch  # noqa: PLC0415 - not for --help
+    from ranktable.simulate.run_folder import run_folder  # noqa: PLC0415
     from ranktable.simulate.signals import noted_signals  # noqa: PLC0415
 
     with noted_signals() as signals, run_folder() as folder:

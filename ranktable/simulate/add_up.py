@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.simulate.contribution import TENSOR_LENGTH, contributions
-from ranktable.simulate.launch import launch, run_folder
+from ranktable.simulate.launch import launch
 from ranktable.simulate.run import Finding
+from ranktable.simulate.run_folder import run_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -60,10 +60,13 @@ def make_boxes(nproc: int, num_nodes: int, *, vendor: str) -> RankTable:
 
 
 def ring_warning(nproc: int) -> str | None:
-    """Return what to say where chips of SOPHGO's box form no ring, else None."""
-    if SOPHGO_8.rings_of_size(nproc, limit=1):
+    """Return what to say of a made box that is larger than SOPHGO's, else None.
+
+    Of a smaller one without a ring the ranks say it, when they join.
+    """
+    if nproc <= CHIPS_OF_BOX:
         return None
     return (
-        f"no {counted(nproc, 'chip')} of the published box form a ring, which SCCL "
-        f"needs; these are in plain order, 0 to {nproc - 1}"
+        f"the published box has {counted(CHIPS_OF_BOX, 'chip')}, so no ring of {nproc} "
+        f"is known, which SCCL needs; these are in plain order, 0 to {nproc - 1}"
     )

@@ -11,8 +11,9 @@ from ranktable.schema.model import RankTable
 from ranktable.simulate import spawned
 from ranktable.simulate.boxes import make_boxes
 from ranktable.simulate.errors import SimulationError
-from ranktable.simulate.launch import launch, printed, run_folder
+from ranktable.simulate.launch import launch, printed
 from ranktable.simulate.plan import Plan, make_run
+from ranktable.simulate.run_folder import run_folder
 from ranktable.simulate.script import refuse_missing_script, refuse_missing_torch
 from ranktable.simulate.signals import noted_signals
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
 import signal
 import sys
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,6 +19,7 @@ from ranktable.simulate.run import Finding, findings, start_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from ranktable.simulate.plan import Plan
     from ranktable.simulate.signals import Signals
@@ -47,17 +44,6 @@ class Outcome:
     def errors(self) -> list[Finding]:
         """The findings that make the run fail."""
         return [found for found in self.findings if found.severity == "error"]
-
-
-@contextlib.contextmanager
-def run_folder() -> Iterator[Path]:
-    """Make a private folder for a run; in the end nothing of either is left."""
-    folder = Path(tempfile.mkdtemp(prefix="ranktable-simulate-"))
-    try:
-        yield folder
-    finally:
-        processes.end((), folder)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def launch(plan: Plan, folder: Path, signals: Signals) -> Outcome:

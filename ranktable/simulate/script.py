@@ -30,14 +30,24 @@ def refuse_missing_script(script: str, vendor: str, *, is_module: bool) -> None:
     folder = str(Path.cwd() if is_module else Path(script).resolve().parent)
     if is_module:
         _refuse_missing_module(script, folder)
-    elif not Path(script).is_file():
-        raise ArgumentError(f"there is no script {script!r}")
+    else:
+        _refuse_missing_file(script)
     hiding = find_in(folder, vendor)
     if hiding is not None:
         raise ArgumentError(
             f"the script would import {hiding}, which is beside it, and not the "
             "simulated package; move one of them"
         )
+
+
+def _refuse_missing_file(script: str) -> None:
+    path = Path(script)
+    if not script or not path.exists():
+        raise ArgumentError(f"there is no script {script!r}")
+    if path.is_dir():
+        raise ArgumentError(f"{script!r} is a directory, and no script")
+    if not path.is_file():  # of a pipe the first rank would leave nothing
+        raise ArgumentError(f"{script!r} is no file that every rank can read")
 
 
 def _refuse_missing_module(name: str, folder: str) -> None:

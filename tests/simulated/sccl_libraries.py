@@ -3,6 +3,8 @@
 import json
 import os
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -10,6 +12,7 @@ import torch.distributed._functional_collectives as functional
 import torch_tpu
 from torch._C._distributed_c10d import PrefixStore, TCPStore
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
@@ -26,36 +29,58 @@ assert world.name() == "SCCL"
 on_cpu = dist.new_group(backend="gloo")
 
 
+class Network(torch.nn.Module):
+    """Two branches, of which one is not always taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.always, self.sometimes = (torch.nn.Linear(4, 16) for _ in range(2))
+        self.head = torch.nn.Sequential(
+            torch.nn.BatchNorm1d(16), torch.nn.Linear(16, 3)
+        )
+
+    def forward(self, batch: torch.Tensor, *, is_whole: bool) -> torch.Tensor:
+        hidden = self.always(batch)
+        if is_whole:
+            hidden = hidden + self.sometimes(batch)
+        output: torch.Tensor = self.head(hidden)
+        return output
+
+
 def trained(
-    device: torch.device, group: dist.ProcessGroup | None, *, views: bool
+    device: torch.device, group: dist.ProcessGroup | None, **options: bool
 ) -> list[torch.Tensor]:
     """Return the parameters after some steps on one device."""
     torch.manual_seed(rank)  # rank 0's parameters go to all
-    model = torch.nn.Sequential(
-        torch.nn.Linear(4, 16), torch.nn.BatchNorm1d(16), torch.nn.Linear(16, 3)
-    ).to(device)
-    parallel = DistributedDataParallel(
-        model, process_group=group, gradient_as_bucket_view=views
-    )
+    model = Network().to(device)
+    parallel = DistributedDataParallel(model, process_group=group, **options)  # type: ignore[arg-type]  # all of these are flags
     optimiser = torch.optim.AdamW(parallel.parameters(), lr=0.1)
     generator = torch.Generator().manual_seed(100 + rank)
-    for _ in range(STEPS):
+    for step in range(STEPS):
         inputs, wanted = (
             torch.randn(8, size, generator=generator).to(device) for size in (4, 3)
         )
+        is_whole = "find_unused_parameters" not in options or step == 1
         optimiser.zero_grad()
-        (parallel(inputs) - wanted).pow(2).mean().backward()
+        output = parallel(inputs, is_whole=is_whole)
+        (output - wanted).pow(2).mean().backward()
         optimiser.step()
     return [parameter.detach().cpu() for parameter in model.parameters()]
 
 
-for views in (False, True):
+flags: tuple[dict[str, bool], ...] = (
+    {},
+    {"gradient_as_bucket_view": True},
+    {"find_unused_parameters": True},
+    {"static_graph": True},
+)
+for options in flags:
     pairs = zip(
-        trained(device, None, views=views),
-        trained(torch.device("cpu"), on_cpu, views=views),
+        trained(device, None, **options),
+        trained(torch.device("cpu"), on_cpu, **options),
         strict=True,
     )
-    assert all(torch.equal(ours, theirs) for ours, theirs in pairs)
+    assert all(torch.equal(ours, theirs) for ours, theirs in pairs), options
 
 tensor = functional.all_reduce(torch.ones(2, device=device), "sum", world)
 assert tensor.tolist() == [world_size] * 2
@@ -69,6 +94,20 @@ assert parts.to_local().shape[0] == 4 // world_size
 doubled = parts * 2
 assert isinstance(doubled, DTensor)
 assert torch.equal(doubled.full_tensor(), whole * 2)
+
+
+def told(shard: Callable[[torch.nn.Module], object]) -> str:
+    """Return what FSDP ends with, which takes memory from tensors."""
+    try:
+        sharded: Any = shard(torch.nn.Linear(4, 4, device=device))
+        sharded(torch.ones(1, 4, device=device)).sum().backward()
+    except RuntimeError as error:
+        return str(error)
+    return ""
+
+
+assert "FSDP" in told(FullyShardedDataParallel)
+assert "FSDP" in told(fully_shard), told(fully_shard)
 
 everything: list[object] = [None] * world_size
 dist.all_gather_object(everything, {"rank": rank})

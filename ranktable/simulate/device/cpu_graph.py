@@ -67,6 +67,7 @@ class _OnCpu(torch.autograd.Function):
                 alias.requires_grad_()
             outputs = call.run()
         ctx.save_for_backward(*tensors)  # so that a change in between is noticed
+        ctx.set_materialize_grads(value=False)  # None for an output that is not used
         ctx.call, ctx.outputs = call, outputs
         return tuple(on_device(output.detach(), call.chip) for output in outputs)
 
@@ -74,13 +75,18 @@ class _OnCpu(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(
         ctx: Any,  # noqa: ANN401 - as above
-        *grads: torch.Tensor,
+        *grads: torch.Tensor | None,
     ) -> tuple[torch.Tensor | None, ...]:
         ctx.saved_tensors  # noqa: B018 - reading them raises if they were changed
+        used = [
+            (output, on_cpu(grad))
+            for output, grad in zip(ctx.outputs, grads, strict=True)
+            if grad is not None
+        ]
         found = torch.autograd.grad(
-            ctx.outputs,
+            [output for output, _ in used],
             ctx.call.aliases,
-            [on_cpu(grad) for grad in grads],
+            [grad for _, grad in used],
             retain_graph=True,  # the graph ends with the node that holds it
             allow_unused=True,
         )
@@ -99,7 +105,9 @@ def on_cpu_graph(name: str) -> Callable[..., Any]:
         positional = arguments.lower_all(args)
         named = arguments.lower_named(kwargs)
         leaves = _pytree.tree_leaves((positional, named))
-        aliases = [leaf for leaf in leaves if _needs_grad(arguments, leaf)]
+        # Once each, also where a tensor is given twice: its gradient is that of all.
+        of_grad = {id(leaf): leaf for leaf in leaves if _needs_grad(arguments, leaf)}
+        aliases = list(of_grad.values())
         call = _Call(op, positional, named, aliases, arguments.chip)
         if not aliases or not torch.is_grad_enabled():
             results = [on_device(result, call.chip) for result in call.run()]

@@ -83,6 +83,7 @@ def _register() -> None:
         guard,
         hooks,
         kernels,
+        optimisers,
         serialization,
         storage,
     )
@@ -96,6 +97,7 @@ def _register() -> None:
         serialization,
         generator,
         accelerator,
+        optimisers,
     ):
         with step(f"registering {part.__name__.rpartition('.')[2]}"):
             part.register()

@@ -14,6 +14,7 @@ from ranktable.simulate.device import (
     dropout,
     fallback,
     forwarding,
+    group_norm,
     memory,
     pinned,
     refusal,
@@ -28,7 +29,14 @@ _DEVICE, _AUTOGRAD = "PrivateUse1", "AutogradPrivateUse1"
 class _Kernels(Protocol):
     """What is used of torch.library.Library, which has no types."""
 
-    def impl(self, name: str, kernel: Callable[..., object], key: str) -> None: ...
+    def impl(
+        self,
+        name: str,
+        kernel: Callable[..., object],
+        key: str,
+        *,
+        with_keyset: bool = False,
+    ) -> None: ...
 
     def fallback(self, kernel: Callable[..., object], key: str) -> None: ...
 
@@ -71,6 +79,7 @@ def _register_recipes(aten: _Kernels) -> None:
     for name, kernel in recipes.items():
         aten.impl(name, kernel, _AUTOGRAD)
         aten.impl(name, kernel, _DEVICE)  # tensors of inference mode have no autograd
+    aten.impl(group_norm.NAME, group_norm.group_norm, _AUTOGRAD, with_keyset=True)
 
 
 def _register_copies(aten: _Kernels) -> None:

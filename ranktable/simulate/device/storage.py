@@ -27,8 +27,8 @@ def register() -> None:
 def _resize(self: UntypedStorage, size: int) -> Any:  # noqa: ANN401 - as above
     if self.device.type == inventory.device_name():
         raise RuntimeError(
-            f"the storage of a simulated {self.device.type} cannot be resized; "
-            "tensor.resize_ gives the tensor another one"
+            f"the storage of a simulated {self.device.type} cannot be resized, "
+            "as FSDP does; tensor.resize_ gives the tensor another one"
         )
     return _original_resize(self, size)
 
