@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from ranktable.cluster.descriptions.source import Source, Word
 
 _PAIR = 3  # key = value
+_REACHING = {"user": "user names", "port": "ports"}
 
 
 def read_keys(source: Source, words: list[Word]) -> dict[str, tuple[int, Word]]:
     """Return ``slots`` and ``maximum`` as far as they are given, with their places.
 
-    A port and a user name are checked and dropped: they say how to reach the host.
+    A port and a user name say how to reach the host: they are checked and left out.
     """
     found: dict[str, tuple[int, Word]] = {}
     at = 0
@@ -31,6 +32,8 @@ def read_keys(source: Source, words: list[Word]) -> dict[str, tuple[int, Word]]:
             break
         value = words[at + 2]
         at += _PAIR
+        if kind in _REACHING:
+            source.left_out.add(_REACHING[kind])
         if kind == "user":
             continue
         if kind in found:
