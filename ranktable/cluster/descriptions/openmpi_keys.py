@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ranktable.cluster.descriptions.endpoint import port_number
 from ranktable.cluster.descriptions.openmpi_hosts import SLOTS, SLOTS_MAX, USER_NAMES
 from ranktable.cluster.descriptions.openmpi_lines import EQUALS
 from ranktable.schema.rules import descriptions as rules
@@ -38,7 +39,10 @@ def read_keys(source: Source, words: list[Word]) -> dict[str, tuple[int, Word]]:
             continue
         if kind in found:
             source.say(rules.BAD_LINE, key, f"{key.text} is given twice in this line")
-        number = source.count(value, hint="write, for example, slots=8")
+        if kind == "port":
+            number = port_number(source, value)
+        else:
+            number = source.count(value, hint="write, for example, slots=8")
         if number is not None:
             found[kind] = (number, value)
     return {kind: value for kind, value in found.items() if kind != "port"}
