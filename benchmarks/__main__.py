@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.budgets import BUDGETS, QUICK, Result, Scale
+from benchmarks.clusters import measure_clusters
 from benchmarks.collectives import measure_collectives
 from benchmarks.hosts import measure_hosts
 from benchmarks.layouts import measure_layouts
@@ -38,6 +39,8 @@ def main() -> int:
         results += measure_validating(bench, scale)
         _say("host lists")
         results += measure_hosts(scale)
+        _say("clusters")
+        results += measure_clusters(bench, scale)
         _say("scaling")
         growths = measure_growth(bench, scale)
         results += judge_growth(growths, scale)

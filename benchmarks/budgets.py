@@ -22,6 +22,7 @@ class Scale:
         starts: Fresh processes for each start-up.
         commands: Fresh processes for each command on a large table.
         growths: Fresh processes for each size, to see the cost of a rank.
+        nodes: Nodes of a cluster that is described, eight chips each.
         few: Ranks of a small simulated job.
         box: Ranks of a simulated job on a whole box.
         jobs: Pairs of jobs of ``box`` ranks, to see what starting one costs.
@@ -40,6 +41,7 @@ class Scale:
     starts: int = 20
     commands: int = 3
     growths: int = 2
+    nodes: int = 10_000
     few: int = 2
     box: int = 8
     jobs: int = 5
@@ -58,6 +60,7 @@ QUICK = Scale(
     starts=1,
     commands=1,
     growths=1,
+    nodes=40,
     box=2,
     jobs=1,
     rounds=1,
@@ -199,6 +202,26 @@ BUDGETS = (
         what="fold {large} hosts, the slowest shape",
         limit=800,
         unit=Unit.MILLISECONDS,
+    ),
+    Budget(
+        key="spec",
+        what="gen --spec of {nodes} nodes, eight chips each",
+        limit=1.5,
+    ),
+    Budget(
+        key="merge probes",
+        what="merge {nodes} lines of probe",
+        limit=2,
+    ),
+    Budget(
+        key="merge files",
+        what="merge {nodes} tables of one node",
+        limit=5,
+    ),
+    Budget(
+        key="merge linear",
+        what="merge: time of a file among {nodes}, against a quarter of them",
+        limit=1.3,
     ),
     Budget(
         key="linear read time",

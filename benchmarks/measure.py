@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent
 CALLS_AFTER_FIRST = 5
 _KIB = 1024
+_SHOWN_BYTES = 1000
 
 
 class BenchmarkError(Exception):
@@ -92,18 +93,28 @@ class Bench:
         Raises:
             BenchmarkError: Its exit status is another one.
         """
-        with tempfile.TemporaryFile(dir=self.folder) as output:
+        with (
+            tempfile.TemporaryFile(dir=self.folder) as output,
+            tempfile.TemporaryFile(dir=self.folder) as errors,
+        ):
             process = subprocess.Popen(  # noqa: S603 - ours and the rival's commands
-                arguments, cwd=ROOT, env=self.environment, stdout=output
+                arguments,
+                cwd=ROOT,
+                env=self.environment,
+                stdout=output,
+                stderr=errors,
             )
             # wait4 gives the use of this one child; the peak of a child is at least
             # that of its parent, so this process keeps no table in its memory.
             _, state, use = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(state)
             size = output.seek(0, os.SEEK_END)
+            errors.seek(0)
+            said = errors.read(_SHOWN_BYTES).decode(errors="replace")
         if process.returncode != status:
+            shown = " ".join(arguments)[:_SHOWN_BYTES]
             raise BenchmarkError(
-                f"{' '.join(arguments)}: exit status {process.returncode}, not {status}"
+                f"{shown}: exit status {process.returncode}, not {status}\n{said}"
             )
         return Cost(
             cpu_s=use.ru_utime + use.ru_stime,

@@ -29,12 +29,13 @@ Times are CPU seconds, user and system, of fresh processes: the lowest of severa
 and the rival's in turn. A read is the best of five calls after the first one of a
 process, which has a column of its own. "json.load + loop" is the vendor's reader, which
 checks nothing; orjson.loads is given bytes that have been read, and releases what it
-returned, as timeit measures it. "Index by index" makes the lists as training libraries
-make them; DeviceMesh has a fake process group; these and host lists are timed in one
-process. Peak memory is that of the whole process for a command, and what the first call
-adds to it for a read. The CPU time of a job is that of all its processes. An all_reduce
-is wall time, ours and gloo's in turn in one job; all ranks share the cores. Where jobs
-are compared, the ratio is the median of such pairs.
+returned, as timeit measures it. A "json script" writes the same bytes as gen --spec or
+merge with a few lines of Python, and checks nothing. "Index by index" makes the lists
+as training libraries make them; DeviceMesh has a fake process group; these and host
+lists are timed in one process. Peak memory is that of the whole process for a command,
+and what the first call adds to it for a read. The CPU time of a job is that of all its
+processes. An all_reduce is wall time, ours and gloo's in turn in one job; all ranks
+share the cores. Where jobs are compared, the ratio is the median of such pairs.
 """
 
 

@@ -20,6 +20,8 @@ CASES: dict[str, dict[str, str]] = {
         "n1 max-slots=3\n": "n1 3",
         "n1 cpu=3 count_max=4\n": "n1 3",
         "n1 slots=2 port=22 user-name=bob\n": "n1 2",
+        "n1 slots=2 port=70000\n": "refused | 1:17 RT132",
+        "n1 slots=2 port=0\n": "refused | 1:17 RT132",
         "rank 0=n1 slot=0\nrank 1=n1 slot=1:0-3\n": "n1 2",
         "n1 slots=2#c\n// x\n/* a\n b */\nn2 slots=1": "n1 2; n2 1",
         "n1 slots=2\nn2 slots=1\n^n1\n": "n2 1 | 3:1 RT138",

@@ -128,6 +128,37 @@ def test_findings_have_forms_for_programs(form: str, run: Run) -> None:
     assert "RT132" in json.dumps(found)
 
 
+@pytest.mark.parametrize(
+    ("text", "kind", "left_out"),
+    [
+        (b"n1 slots=2 port=2222\n", "openmpi-hostfile", "ports"),
+        (b"bob@n1 slots=2\n", "openmpi-hostfile", "user names"),
+        (b"n1 slots=2 username=bob\n", "openmpi-hostfile", "user names"),
+        (b"n1 slots=2 max_slots=4\n", "openmpi-hostfile", "maximums of slots"),
+        (
+            b"bob@n1 slots=1\nn2 slots=1 port=22\n",
+            "openmpi-hostfile",
+            "ports, user names",
+        ),
+        (b"n1:2 user=bob binding=rr\n", "mpich-machinefile", "bindings, user names"),
+    ],
+)
+def test_what_has_no_place_in_the_result_is_named(
+    text: bytes, kind: str, left_out: str, run: Run
+) -> None:
+    done = convert(run, text, "--from", kind, "--to", "slurm-nodelist")
+
+    assert done.status == 0
+    assert done.err == f"note: left out of what the file says: {left_out}\n"
+
+
+def test_nothing_is_said_where_nothing_is_left_out(run: Run) -> None:
+    text = b"n1 slots=2\nn2 max_slots=2\n"
+    done = convert(run, text, "--from", "openmpi-hostfile", "--to", "slurm-nodelist")
+
+    assert (done.status, done.out, done.err) == (0, "n[1-2] 2(x2)\n", "")
+
+
 def test_findings_have_a_concise_form(run: Run) -> None:
     options = ("--from", "mpich", "--to", "slurm", "--format", "concise")
     done = convert(run, b"n1:x\n", *options)

@@ -291,6 +291,27 @@ def test_gen_refuses_chips_that_form_no_ring(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_gen_refuses_a_chip_that_the_ring_has_not(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    found = run("ranktable", "gen", "--device-id", "[[9]]", "--ring", "sophgo-8")
+
+    assert found.status == 2
+    assert found.out == ""
+    assert "RT208 chip 9 of device 0 of node 0 does not exist" in found.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_gen_says_what_it_notes_once_a_code(run: Callable[..., Outcome]) -> None:
+    chips = str([list(range(17))] * 3)
+    found = run("ranktable", "gen", "--device-id", chips, "-o", "table.json")
+
+    assert found.status == 0
+    said = [line.partition(":")[0] for line in found.err.splitlines()]
+    assert sum(line.startswith("warning[RT209]") for line in said) == 1
+    assert said[-1] == "wrote table.json"
+
+
 def test_gen_names_the_hosts_of_its_nodes(
     run: Callable[..., Outcome], tmp_path: Path
 ) -> None:

@@ -313,7 +313,7 @@ def test_time_that_is_up_exits_2_and_says_why(run: Callable[..., Outcome]) -> No
         "waiting for no.json: the file does not exist",
         "ranktable: gave up on no.json after 1 s: the file does not exist",
     ]
-    assert 1 <= took_s < 5
+    assert 1 <= took_s < 30  # starting Python takes seconds on a busy machine
 
 
 def test_unsound_table_is_shown_when_time_is_up(

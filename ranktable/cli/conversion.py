@@ -56,11 +56,13 @@ class Read:
         kind: What the file is.
         description: The hosts that it describes.
         table: The rank table, None if the file is none.
+        left_out: What the file says of hosts and the description does not.
     """
 
     kind: Kind | Format
     description: Description
     table: RankTable | None = None
+    left_out: tuple[str, ...] = ()
 
 
 def kind_of(option: str, name: str) -> Kind | Format:
@@ -94,7 +96,8 @@ def read(file: str | None, from_name: str | None, form: Form) -> Read:
         table = _table(check_bytes(data, options, file=name))
         return Read(kind=kind, description=describe_table(table), table=table)
     reading = read_description(data, kind, file=name)
-    return Read(kind=kind, description=_sound(reading, form))
+    description = _sound(reading, form)
+    return Read(kind=kind, description=description, left_out=reading.left_out)
 
 
 def _bytes(file: str) -> tuple[str, bytes]:

@@ -146,6 +146,8 @@ def convert(
         text = _text(description, target, settings)
         if source.table is not None and _is_table(target):
             _note("addresses and keys that the format does not define are left out")
+    if source.left_out:
+        _note(f"left out of what the file says: {', '.join(source.left_out)}")
     if output in (None, "-"):
         write([text])
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.cli.failure import CommandError
@@ -86,7 +87,10 @@ class MergeInput:
         )
 
     def _tables(self, wishes: Wishes) -> Merged:
-        from ranktable.cluster.merging.tables import merge_tables  # noqa: PLC0415
+        from ranktable.cluster.merging.tables import (  # noqa: PLC0415
+            is_part,
+            merge_tables,
+        )
         from ranktable.schema.check import Options, check_bytes  # noqa: PLC0415
 
         if wishes.topology is not None:
@@ -94,10 +98,15 @@ class MergeInput:
                 "--ring orders the chips of probes; those of a table have an order"
             )
         options = Options(limit=wishes.limit, max_size_bytes=self.max_size_bytes)
+        counting = replace(options, limit=0)
         reports = []
         for place, (name, data) in enumerate(zip(self.names, self.data, strict=True)):
             self.line.show(f"checking file {place + 1} of {len(self.names)}")
-            reports.append(check_bytes(data, options, file=_shown(name)))
+            # What is noted of a part is not shown: counting it takes half the time.
+            report = check_bytes(data, counting, file=_shown(name))
+            if not is_part(report):
+                report = check_bytes(data, options, file=_shown(name))
+            reports.append(report)
         return merge_tables(reports, [_path(name) for name in self.names], wishes)
 
 

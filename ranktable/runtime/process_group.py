@@ -118,14 +118,11 @@ def _table(
 ) -> tuple[RankTable | None, str | None]:
     """Return the table, and the file that it was read from."""
     from ranktable.schema.check import load  # noqa: PLC0415 - with the model
-    from ranktable.schema.formats.recognise import by_name  # noqa: PLC0415
     from ranktable.schema.model import RankTable  # noqa: PLC0415
-    from ranktable.schema.writing import refuse_unsound, to_document  # noqa: PLC0415
+    from ranktable.schema.writing import refuse_unsound  # noqa: PLC0415
 
     if isinstance(table, RankTable):
-        # It may have been made by hand.
-        format_ = by_name(table.format)
-        refuse_unsound(to_document(table, format_), format_)
+        refuse_unsound(table)
         return table, None
     name = environment.rank_table_file if table is None else os.fsdecode(table)
     if name == "":

@@ -14,9 +14,15 @@ import msgspec
 from ranktable.schema.diagnostic import Location, RankTableError, Severity
 from ranktable.schema.formats.format import DocumentReader
 from ranktable.schema.formats.recognise import by_name
+from ranktable.schema.plain import plain_columns
+from ranktable.schema.quota import Quota
 from ranktable.schema.rules import reading as rules
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ranktable.schema.check import Options
+    from ranktable.schema.finding import Finding
     from ranktable.schema.formats.format import Format
     from ranktable.schema.model import Device, Layout, Node, RankTable
 
@@ -45,13 +51,38 @@ def dumps(table: RankTable, *, format: str | None = None) -> bytes:  # noqa: A00
         RankTableError: The table is not sound, for example a rank appears twice.
         ValueError: There is no such format.
     """
+    return dumps_judged(table, format=format)[0]
+
+
+def dumps_judged(
+    table: RankTable,
+    *,
+    format: str | None = None,  # noqa: A002 - as in dumps
+    options: Options | None = None,
+) -> tuple[bytes, list[Finding]]:
+    """Return the bytes of ``dumps``, and what there is to note about the table.
+
+    Args:
+        table: The table.
+        format: Name of the format; by default the one it was read from.
+        options: What else is known of the hosts, as for a check.
+
+    Raises:
+        RankTableError: The table is not sound.
+        ValueError: There is no such format.
+    """
+    from ranktable.schema.check import Options  # noqa: PLC0415 - a cycle
+
     target = by_name(format if format is not None else table.format)
     document = to_document(table, target)
-    refuse_unsound(document, target)
+    options = options or Options()
+    quota = Quota(options.limit)
+    found = judge_document(table, target, document, options, quota)
+    _refuse_errors(found)
     data = encode(document)
     if _has_extra(table):
         _refuse_unreadable(data)
-    return data
+    return data, found
 
 
 def _has_extra(table: RankTable) -> bool:
@@ -70,7 +101,11 @@ def _refuse_unreadable(data: bytes) -> None:
 
 def encode(document: object) -> bytes:
     """Return plain data in the generator's layout, with a newline at the end."""
-    pretty = msgspec.json.format(msgspec.json.encode(document), indent=INDENT)
+    compact = msgspec.json.encode(document)
+    pretty = msgspec.json.format(compact, indent=INDENT)
+    # No value holds it, so that it stands behind keys only: a tenth of the time.
+    if b'": ' not in compact:
+        return pretty.replace(b'": ', b'":') + b"\n"
     # A function: re expands a template in Python, which takes twice the time.
     return _KEY.sub(_without_blank, pretty) + b"\n"
 
@@ -79,12 +114,34 @@ def _without_blank(key: re.Match[bytes]) -> bytes:
     return key[0][:-1]
 
 
-def refuse_unsound(document: dict[str, object], format_: Format) -> None:
-    """Raise RankTableError if a document that is to be written has an error."""
-    from ranktable.schema.check import Options, judge  # noqa: PLC0415 - a cycle
+def judge_document(
+    table: RankTable,
+    format_: Format,
+    document: dict[str, object],
+    options: Options,
+    quota: Quota,
+) -> list[Finding]:
+    """Return what is wrong with a table that is to be written as a document."""
+    from ranktable.schema.check import judge  # noqa: PLC0415 - a cycle
 
-    columns, found = DocumentReader(format_, document).read()
-    found.extend(judge(columns, Options()))
+    columns = plain_columns(table, format_, document, quota)
+    found: list[Finding] = []
+    if columns is None:
+        columns, found = DocumentReader(format_, document, quota).read()
+    return [*found, *judge(columns, options)]
+
+
+def refuse_unsound(table: RankTable) -> None:
+    """Raise RankTableError if a table, which may be made by hand, has an error."""
+    from ranktable.schema.check import Options  # noqa: PLC0415 - a cycle
+
+    format_ = by_name(table.format)
+    document = to_document(table, format_)
+    _refuse_errors(judge_document(table, format_, document, Options(), Quota()))
+
+
+def _refuse_errors(found: Iterable[Finding]) -> None:
+    """Raise RankTableError if there is an error among the findings."""
     errors = [
         finding.diagnostic(
             Location(
@@ -113,9 +170,10 @@ def _node(node: Node, format_: Format, *, is_own: bool) -> dict[str, object]:
     values: dict[str, object] = {}
     if node.host is not None:
         values[format_.host_key] = node.host
-    default = _default_layout(format_)
     values[format_.devices_key] = [
-        _device(device, local_rank, format_, (is_own and device.layout) or default)
+        _device(device, local_rank, format_, device.layout)
+        if is_own and device.layout
+        else _new_device(device, local_rank, format_)
         for local_rank, device in enumerate(node.devices)
     ]
     return _spelt(values, node.extra, node.layout if is_own else None)
@@ -124,7 +182,7 @@ def _node(node: Node, format_: Format, *, is_own: bool) -> dict[str, object]:
 def _device(
     device: Device, local_rank: int, format_: Format, layout: Layout
 ) -> dict[str, object]:
-    address_key = "device_ip_emulator" if device.is_emulated else "device_ip"
+    address_key = _address_key(device)
     numbers = {
         "device_id": device.device_id,
         "local_rank": local_rank,
@@ -140,12 +198,27 @@ def _device(
                 members[address_key] = device.address or ""
         elif key in device.extra:
             members[key] = device.extra[key]
-    return {**members, **{k: v for k, v in device.extra.items() if k not in members}}
+    return _with_extra(members, device.extra)
 
 
-def _default_layout(format_: Format) -> Layout:
-    keys = ("device_id", "address", *format_.written_keys)
-    return tuple((key, str) for key in keys)
+def _new_device(device: Device, local_rank: int, format_: Format) -> dict[str, object]:
+    """Return a device that was spelt nowhere, or in another format."""
+    members: dict[str, object] = {"device_id": str(device.device_id)}
+    if device.address is not None or format_.blank_address:
+        members[_address_key(device)] = device.address or ""
+    for key in format_.written_keys:
+        members[key] = str(local_rank if key == "local_rank" else device.rank)
+    return _with_extra(members, device.extra) if device.extra else members
+
+
+def _with_extra(
+    members: dict[str, object], extra: dict[str, object]
+) -> dict[str, object]:
+    return {**members, **{k: v for k, v in extra.items() if k not in members}}
+
+
+def _address_key(device: Device) -> str:
+    return "device_ip_emulator" if device.is_emulated else "device_ip"
 
 
 def _spelt(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ranktable.cluster.descriptions.source import Source, Word
 
 TITLE = "an MPICH machine file"
-_KEYS = ("binding", "user")
+_KEYS = {"binding": "bindings", "user": "user names"}
 _EXAMPLE = "a line is a host, its number of processes and keys: node01:8 user=alice"
 _TWICE = (
     "MPICH starts a second group of processes there, whose local ranks begin at 0 again"
@@ -114,6 +114,8 @@ def _check_key(source: Source, word: Word, before: set[str]) -> None:
         source.say(rules.BAD_LINE, word, message, hint=_EXAMPLE)
     elif key in before:
         source.say(rules.BAD_LINE, word, f"{key} is given twice in this line")
+    else:
+        source.left_out.add(_KEYS[key])
     before.add(key)
 
 

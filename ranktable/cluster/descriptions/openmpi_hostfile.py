@@ -163,6 +163,7 @@ class _Reader:
             entry.maximum = keys["maximum"]
         if entry.slots is not None and entry.maximum is not None:
             maximum, place = entry.maximum
+            self.source.left_out.add("maximums of slots")
             if maximum < entry.slots:
                 self.source.say(
                     clusters.ABOVE_MAXIMUM,

@@ -39,6 +39,8 @@ def host_word(source: Source, word: Word) -> Word | None:
             rules.BAD_HOST, word, f"{quoted(word.text)} is not a host or user@host"
         )
         return None
+    if len(users) > 1:
+        source.left_out.add("user names")
     reason = _problem(host.text)
     if reason is not None:
         source.say(rules.BAD_HOST, host, f"{quoted(host.text)} {reason}")

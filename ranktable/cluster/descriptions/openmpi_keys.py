@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ranktable.cluster.descriptions.endpoint import port_number
 from ranktable.cluster.descriptions.openmpi_hosts import SLOTS, SLOTS_MAX, USER_NAMES
 from ranktable.cluster.descriptions.openmpi_lines import EQUALS
 from ranktable.schema.rules import descriptions as rules
@@ -13,12 +14,13 @@ if TYPE_CHECKING:
     from ranktable.cluster.descriptions.source import Source, Word
 
 _PAIR = 3  # key = value
+_REACHING = {"user": "user names", "port": "ports"}
 
 
 def read_keys(source: Source, words: list[Word]) -> dict[str, tuple[int, Word]]:
     """Return ``slots`` and ``maximum`` as far as they are given, with their places.
 
-    A port and a user name are checked and dropped: they say how to reach the host.
+    A port and a user name say how to reach the host: they are checked and left out.
     """
     found: dict[str, tuple[int, Word]] = {}
     at = 0
@@ -31,11 +33,16 @@ def read_keys(source: Source, words: list[Word]) -> dict[str, tuple[int, Word]]:
             break
         value = words[at + 2]
         at += _PAIR
+        if kind in _REACHING:
+            source.left_out.add(_REACHING[kind])
         if kind == "user":
             continue
         if kind in found:
             source.say(rules.BAD_LINE, key, f"{key.text} is given twice in this line")
-        number = source.count(value, hint="write, for example, slots=8")
+        if kind == "port":
+            number = port_number(source, value)
+        else:
+            number = source.count(value, hint="write, for example, slots=8")
         if number is not None:
             found[kind] = (number, value)
     return {kind: value for kind, value in found.items() if kind != "port"}

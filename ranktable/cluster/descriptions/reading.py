@@ -32,10 +32,12 @@ class Reading:
     Attributes:
         report: What was found.
         description: The description, None if there is an error.
+        left_out: What the text says of hosts and the description does not.
     """
 
     report: Report
     description: Description | None
+    left_out: tuple[str, ...] = ()
 
 
 def read_description(
@@ -75,7 +77,9 @@ def read_text(  # noqa: PLR0913 - every one is an option of its own
     description = None if source.refuse_long() else read(source)
     every = [*(found or ()), *source.found]
     report = _report(every, text, file, name, source.quota)
-    return Reading(report, description if report.ok else None)
+    return Reading(
+        report, description if report.ok else None, tuple(sorted(source.left_out))
+    )
 
 
 def _decoded(data: bytes) -> tuple[str, list[Finding]] | Finding:

@@ -60,6 +60,7 @@ class Source:
         text: The text.
         found: What was found, as many of each code as the quota allows.
         is_sound: Whether no error was found, shown or not.
+        left_out: What the text says of hosts and a description has no place for.
     """
 
     def __init__(self, text: str, quota: Quota | None = None) -> None:
@@ -68,6 +69,7 @@ class Source:
         self.quota = quota or Quota()
         self.found: list[Finding] = []
         self.is_sound = True
+        self.left_out: set[str] = set()
 
     def say(
         self,

@@ -9,11 +9,10 @@ from ranktable.cluster.merging.order import in_order, in_order_of_hosts
 from ranktable.cluster.merging.ranks import check_ranks, numbered
 from ranktable.cluster.merging.wishes import Order
 from ranktable.cluster.sources import Place, Remarks, reports_of
-from ranktable.schema.check import Options, judge
-from ranktable.schema.formats.format import DocumentReader
+from ranktable.schema.check import Options
 from ranktable.schema.model import RankTable
 from ranktable.schema.quota import Quota
-from ranktable.schema.writing import encode, to_document
+from ranktable.schema.writing import encode, judge_document, to_document
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,9 +90,8 @@ def _judged(draft: Draft, wishes: Wishes, remarks: Remarks) -> Merged:
     )
     document = to_document(table, draft.format)
     quota = Quota(wishes.limit)
-    columns, found = DocumentReader(draft.format, document, quota).read()
-    found.extend(judge(columns, Options(topology=wishes.topology)))
-    for finding in found:
+    options = Options(topology=wishes.topology)
+    for finding in judge_document(table, draft.format, document, options, quota):
         _take(finding, draft, remarks)
     remarks.take_omitted(quota)
     reports = reports_of(draft.sources, remarks)

@@ -27,6 +27,12 @@ OF_A_PART = (RANK_GAP.code, NOT_FROM_ZERO.code)
 """What a part of a table may lack: its ranks need not begin at 0."""
 
 
+def is_part(report: Report) -> bool:
+    """Whether a file is a sound table, but for ranks that other files may have."""
+    errors = report.count(Severity.ERROR)
+    return errors == sum(report.totals.get(code, 0) for code in OF_A_PART)
+
+
 def merge_tables(
     reports: Sequence[Report], paths: Sequence[str | None], wishes: Wishes
 ) -> Merged:
@@ -41,7 +47,7 @@ def merge_tables(
     Raises:
         ArgumentError: The nodes cannot be put in the order that is wished for.
     """
-    unsound = [_as_part(report) for report in reports if not _is_part(report)]
+    unsound = [_as_part(report) for report in reports if not is_part(report)]
     if unsound:
         return Merged(reports=tuple(unsound))
     sources = [
@@ -97,12 +103,6 @@ def _top(first: RankTable, agreed: dict[str, object]) -> RankTable:
         extra=extra,
         layout=first.layout,
     )
-
-
-def _is_part(report: Report) -> bool:
-    """Whether a file is a sound table, but for ranks that other files may have."""
-    errors = report.count(Severity.ERROR)
-    return errors == sum(report.totals.get(code, 0) for code in OF_A_PART)
 
 
 def _columns(report: Report) -> Columns:

@@ -44,18 +44,22 @@ class Pattern:
 
     def addresses(self, node: int, host: str | None, chips: Sequence[int]) -> list[str]:
         """Return the address of every chip of a node."""
-        parts: list[str | Field] = []
+        addresses = [""] * len(chips)
+        text = ""  # what all of them have in common since the last chip
         for part in self.parts:
-            if isinstance(part, str) or part.name == "chip":
-                parts.append(part)
+            if isinstance(part, str):
+                text += part
             elif part.name == "host":
-                parts.append(host or "")
+                text += host or ""
+            elif part.name == "node":
+                text += part.of(node)
             else:
-                parts.append(part.of(node))
-        return [
-            "".join(part if isinstance(part, str) else part.of(chip) for part in parts)
-            for chip in chips
-        ]
+                addresses = [
+                    f"{address}{text}{part.of(chip)}"
+                    for address, chip in zip(addresses, chips, strict=True)
+                ]
+                text = ""
+        return [address + text for address in addresses]
 
     @property
     def has_host(self) -> bool:
