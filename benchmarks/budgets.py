@@ -297,6 +297,11 @@ BUDGETS = (
         limit=1,
     ),
     Budget(
+        key="dist overlap",
+        what="8 layers, computed while means travel",
+        limit=1,
+    ),
+    Budget(
         key="layout groups",
         what="all 17 kinds of group of {layout} ranks",
         limit=50,

@@ -30,6 +30,7 @@ CALLS = {4: 400, 4 << 10: 400, 1 << 20: 20, 64 << 20: 1}
 
 RESULTS = 100_000
 PARTS = 4 << 20
+LAYERS = [torch.randn(640, 640) for _ in range(8)]
 
 
 def times(calls: Calls, rounds: int, count: int = 1) -> dict[str, list[float]]:
@@ -77,6 +78,19 @@ def parameters() -> list[torch.Tensor]:
     ]
 
 
+def step(*, is_overlapped: bool) -> None:
+    """Compute the layers of a step, and the mean of what each gives."""
+    works = []
+    for layer in LAYERS:
+        gradient = layer @ layer
+        if is_overlapped:
+            works.append(dist.all_reduce(gradient, "mean", async_op=True))
+        else:
+            dist.all_reduce(gradient, "mean")
+    for work in works:
+        work.wait()
+
+
 def main() -> None:
     """Write what was measured."""
     file, rounds = Path(sys.argv[1]), int(sys.argv[2])
@@ -99,6 +113,13 @@ def main() -> None:
             "mmengine": lambda: mmengine.collect_results(results, RESULTS),
         },
         few,
+    )
+    found["overlap"] = times(
+        {
+            "ours": lambda: step(is_overlapped=True),
+            "one after the other": lambda: step(is_overlapped=False),
+        },
+        rounds,
     )
     data = torch.ones(PARTS // 4)
     output = torch.empty(data.numel() // 2)

@@ -48,6 +48,7 @@ def measure_collectives(bench: Bench, scale: Scale) -> Iterator[Result]:
         ("all_reduce_params", "mmengine"),
         ("collect_results", "mmengine"),
         ("reduce_scatter", "gloo"),
+        ("overlap", "one after the other"),
     ):
         yield _ratio(f"dist {name}", found[name], rival)
 
