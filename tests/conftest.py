@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+    from tests.dist_ranks import Pool
 
 HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
@@ -68,3 +70,33 @@ def run(tmp_path: Path) -> Callable[..., Outcome]:
         return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     return run_command
+
+
+@pytest.fixture(scope="session")
+def _rank_pools() -> Iterator[None]:
+    """Keep the ranks of ``ranktable.dist`` for all tests of a session."""
+    from tests import dist_ranks  # noqa: PLC0415 - it imports torch
+
+    with dist_ranks.forking():
+        yield
+        dist_ranks.stop_all()
+
+
+def _fixture_of_ranks(*names: str) -> Callable[..., Pool]:
+    """Return a fixture that is each of some pools: ``gloo-3`` has three ranks."""
+
+    @pytest.fixture(params=names)
+    def ranks(request: pytest.FixtureRequest, _rank_pools: None) -> Pool:
+        from tests import dist_ranks  # noqa: PLC0415 - it imports torch
+
+        return dist_ranks.named(request.param)
+
+    return ranks
+
+
+ranks = _fixture_of_ranks("gloo-2", "gloo-3", "gloo-4", "sccl-2", "sccl-3", "nccl-2")
+pair = _fixture_of_ranks("gloo-2", "sccl-2", "nccl-2")
+trio = _fixture_of_ranks("gloo-3", "sccl-3")
+quartet = _fixture_of_ranks("gloo-4")
+gloo = _fixture_of_ranks("gloo-3")
+alone = _fixture_of_ranks("none-0")

@@ -131,10 +131,10 @@ def batch_isend_irecv(ops: Sequence[P2POp]) -> list[Work[torch.Tensor]]:
         ops: The transfers.
 
     Returns:
-        Work of each, in their order.
+        Work of each, in their order; none for none.
 
     Raises:
-        ValueError: There is none, or one is neither ``isend`` nor ``irecv``.
+        ValueError: One is neither ``isend`` nor ``irecv``.
         DistError: See ``send`` and ``recv``.
     """
     for each in ops:

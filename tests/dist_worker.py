@@ -1,0 +1,116 @@
+"""A rank that calls what a test asks it to call, and answers; see ``dist_ranks``."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import sys
+import traceback
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed
+
+from ranktable import dist
+from ranktable.dist.communicator import communicator
+from ranktable.runtime.job import current_job
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from multiprocessing.connection import Connection
+
+    from torch.distributed import ProcessGroup
+
+COLLECTIVE_TIMEOUT_S = 20.0
+
+_groups: dict[tuple[int, ...], ProcessGroup | None] = {}
+
+
+@dataclass(frozen=True)
+class Raised:
+    """What a rank raised: the name of its type, its message, and where."""
+
+    kind: str
+    message: str
+    trace: str
+
+
+def serve(pipe: Connection, env: Mapping[str, str], backend: str | None) -> None:
+    """Join the job, if there is one, and answer until nobody asks any more."""
+    os.environ.clear()
+    os.environ.update(env)
+    sys.path[:0] = [each for each in env.get("PYTHONPATH", "").split(":") if each]
+    torch.set_num_threads(1)
+    warnings.simplefilter("error")
+    try:
+        if backend is not None:
+            dist.init_dist(backend=backend, timeout=COLLECTIVE_TIMEOUT_S)
+        answer: object = None
+    except BaseException as error:  # noqa: BLE001 - the test gets it
+        answer = _raised(error)
+    pipe.send_bytes(pickle.dumps(answer))
+    while True:
+        try:
+            asked = pipe.recv_bytes()
+        except EOFError:
+            break
+        pipe.send_bytes(_answer(asked, env))
+    # Others have gone as well, so there is nobody to take leave of.
+    os._exit(0)
+
+
+def _answer(asked: bytes, env: Mapping[str, str]) -> bytes:
+    module, name, arguments, variables = pickle.loads(asked)  # noqa: S301 - our own
+    os.environ.clear()
+    os.environ.update({**env, **variables})
+    _forget_call_sites()
+    try:
+        function = getattr(importlib.import_module(module), name)
+        return pickle.dumps(function(*arguments))
+    except BaseException as error:  # noqa: BLE001 - the test gets it
+        return pickle.dumps(_raised(error))
+
+
+def _forget_call_sites() -> None:
+    """Let ranks compare again what an earlier test has called from the same place."""
+    if dist.is_distributed():
+        for group in (None, *_groups.values()):
+            if group is None or isinstance(group, torch.distributed.ProcessGroup):
+                members = communicator(group)
+                assert members is not None
+                members.seen.clear()
+
+
+def _raised(error: BaseException) -> Raised:
+    trace = "".join(traceback.format_exception(error))
+    return Raised(type(error).__name__, str(error), trace)
+
+
+def device() -> torch.device:
+    """Return the device of this rank."""
+    job = current_job()
+    return torch.device("cpu") if job is None else job.device
+
+
+def tensor(values: object, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """Return a tensor on the device of this rank."""
+    return torch.tensor(values, dtype=dtype).to(device())
+
+
+def group_of(*ranks: int) -> Any:  # noqa: ANN401 - a group, or torch's marker
+    """Return the group of some ranks; all ranks ask for it, and it is made once."""
+    if ranks not in _groups:
+        _groups[ranks] = dist.new_group(ranks)
+    return _groups[ranks]
+
+
+def told(function: Any, *arguments: Any, **named: Any) -> tuple[str, str]:  # noqa: ANN401
+    """Return the type and the message of what a call raises; ("", "") for nothing."""
+    try:
+        function(*arguments, **named)
+    except Exception as error:  # noqa: BLE001 - the test looks at it
+        return type(error).__name__, str(error)
+    return "", ""
