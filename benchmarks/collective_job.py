@@ -126,7 +126,7 @@ def main() -> None:
     found["reduce_scatter"] = times(
         {
             "ours": lambda: dist.reduce_scatter(data),
-            "gloo": lambda: plain.reduce_scatter_tensor(output, data),
+            "gloo": lambda: plain.reduce_scatter_single(output, data),
         },
         rounds,
     )

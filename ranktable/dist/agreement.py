@@ -7,14 +7,15 @@ writes what it does and the last one to come gives the verdict, which all read.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
+import time
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from ranktable.dist.communicator import check_mode
+from ranktable.dist.blocked import Waiting, find_mutual, forget
+from ranktable.dist.communicator import begun, check_mode, store_of
 from ranktable.dist.errors import DistError, MismatchError
 from ranktable.schema.wording import folded
 
@@ -22,10 +23,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from types import FrameType
 
+    from torch._C._distributed_c10d import Store
+
     from ranktable.dist.communicator import Communicator
 
 _HERE: Final = "ranktable.dist."
 _MOST_DETAILS: Final = 5
+_MOST_MISSING: Final = 8
+_LOOK_S: Final = 1.0
+"""Time after which a rank looks for the first time why nobody answers."""
+
+_FIRST_PAUSE_S: Final = 0.0002
+_LONGEST_PAUSE_S: Final = 0.1
 _OTHERS_S: Final = 5.0
 """Time for the others to hear of a problem that only this rank has: those that wait in
 a collective look every second."""
@@ -188,9 +197,9 @@ def _compare(
         timeout = min(timeout, timedelta(seconds=_OTHERS_S))
     number = communicator.sequence
     post(communicator, number, action, place)
-    verdict = await_verdict(communicator, number, timeout)
+    verdict = await_verdict(communicator, number, action, timeout)
     if verdict is None and problem is None:
-        verdict = name_missing(communicator, number, str(action), timeout)
+        verdict = name_missing(communicator, number, action, timeout)
     if verdict is not None:
         verdict.refuse()
     if problem is not None:
@@ -211,17 +220,73 @@ def post(
 
 
 def await_verdict(
-    communicator: Communicator, number: int, timeout: timedelta
+    communicator: Communicator, number: int, action: Action, timeout: timedelta
 ) -> Verdict | None:
     """Return what the last rank to come has found, None if it did not come in time.
 
     Raises:
         DistError: The store is lost.
     """
-    # The store says nothing but "error", whether it is late or lost: the look says it.
-    with contextlib.suppress(RuntimeError):
-        communicator.store.wait([_verdict_key(number)], timeout)
-    return find_verdict(communicator, number)
+    begin = time.monotonic()
+    look_s, pause_s = _LOOK_S, _FIRST_PAUSE_S
+    try:
+        # The store could wait itself, but says so on standard error when that is over.
+        while (verdict := find_verdict(communicator, number)) is None:
+            waited_s = time.monotonic() - begin
+            if waited_s >= timeout.total_seconds():
+                return None
+            if waited_s > look_s:
+                look_s *= 2  # many ranks may wait for one, and for long
+                verdict = find_deadlock(communicator, number, action)
+                if verdict is not None:
+                    return verdict
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        return verdict
+    finally:
+        if look_s > _LOOK_S:
+            forget(communicator.rank)
+
+
+def find_deadlock(
+    communicator: Communicator, number: int, action: Action
+) -> Verdict | None:
+    """Return that this rank and another wait for each other in different groups."""
+    own = Waiting(
+        rank=communicator.rank,
+        key=communicator.key,
+        number=number,
+        missing=_missing(communicator, number, _MOST_MISSING),
+        begun=begun(),
+        said=f"{action}, collective {number} of {communicator.name}",
+    )
+    found = find_mutual(own)
+    if found is None:
+        return None
+    other, text = found
+    verdict = _publish(communicator.store, number, Verdict("mismatch", text))
+    # Both groups are told the same, also those who look later.
+    _publish(store_of(other.key), other.number, verdict)
+    return verdict
+
+
+def _missing(communicator: Communicator, number: int, limit: int) -> list[int]:
+    """Return global ranks that have not come, at most so many.
+
+    The store tells only whether all of some have come, so halves are asked for.
+    """
+    missing: list[int] = []
+    parts = [range(communicator.size)]
+    while parts and len(missing) < limit:
+        part = parts.pop()
+        if communicator.store.check([_key(number, member) for member in part]):
+            continue
+        if len(part) == 1:
+            missing.append(communicator.ranks[part[0]])
+            continue
+        half = len(part) // 2
+        parts += [part[half:], part[:half]]
+    return missing
 
 
 def find_verdict(communicator: Communicator, number: int) -> Verdict | None:
@@ -241,27 +306,22 @@ def find_verdict(communicator: Communicator, number: int) -> Verdict | None:
 
 
 def name_missing(
-    communicator: Communicator, number: int, action: str, timeout: timedelta
+    communicator: Communicator, number: int, action: Action, timeout: timedelta
 ) -> Verdict:
     """Return which ranks did not come; whoever asks first decides for all."""
-    store = communicator.store
-    missing = [
-        rank
-        for member, rank in enumerate(communicator.ranks)
-        if not store.check([_key(number, member)])
-    ]
+    missing = _missing(communicator, number, communicator.size)
     message = (
         f"{_named(missing)} did not come to collective {number} of "
         f"{communicator.name} within {timeout.total_seconds():g} s; the others call "
         f"{action}"
     )
-    return _publish(communicator, number, Verdict("missing", message))
+    return _publish(communicator.store, number, Verdict("missing", message))
 
 
-def _publish(communicator: Communicator, number: int, verdict: Verdict) -> Verdict:
+def _publish(store: Store, number: int, verdict: Verdict) -> Verdict:
     """Give a verdict and return the one that stands, which is the first."""
     said = json.dumps([verdict.kind, verdict.message])
-    stands = communicator.store.compare_set(_verdict_key(number), "", said)
+    stands = store.compare_set(_verdict_key(number), "", said)
     return Verdict(*json.loads(stands))
 
 
@@ -273,7 +333,7 @@ def _give_verdict(communicator: Communicator, number: int) -> None:
     verdict = Verdict("agreed")
     if not is_same:
         verdict = Verdict("mismatch", _table(communicator, number, posts))
-    _publish(communicator, number, verdict)
+    _publish(store, number, verdict)
     for key in keys:
         store.delete_key(key)
     # All have read the verdict before this one, or they would not be here.
@@ -293,6 +353,8 @@ def _table(communicator: Communicator, number: int, posts: list[Any]) -> str:
     groups: dict[tuple[str, str], list[int]] = {}
     for rank, (fields, details, place) in zip(communicator.ranks, posts, strict=True):
         own = [detail for detail in details if detail not in common]
+        if not own and details != posts[0][1]:
+            own = ["the same in another order"]
         shown = own[:_MOST_DETAILS]
         if len(own) > len(shown):
             shown.append(f"and {len(own) - len(shown)} others")

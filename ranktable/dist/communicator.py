@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import torch
 import torch.distributed as dist
@@ -33,7 +34,6 @@ class Communicator:
     """One rank's side of a process group.
 
     Attributes:
-        group: Torch's group.
         ranks: Global rank of each member.
         size: Number of members.
         member: Which of them this process is.
@@ -43,13 +43,14 @@ class Communicator:
         timeout: How long to wait for the others.
         sequence: Number of collectives so far.
         seen: Call sites from which all ranks were found to do the same.
-        local_group: The members on the node of this one, once they were asked for.
         last_compared: Number of the last collective whose verdict this rank has given.
     """
 
     def __init__(self, group: ProcessGroup) -> None:
         """Describe a group that this process is a member of."""
-        self.group = group
+        # Torch keeps its groups until they are destroyed; nobody else should.
+        self._group = ref(group)
+        self._local_group: ref[ProcessGroup] | None = None
         self.ranks: tuple[int, ...] = tuple(dist.get_process_group_ranks(group))
         self.size = len(self.ranks)
         self.member: int = group.rank()
@@ -61,8 +62,27 @@ class Communicator:
         self.sequence = 0
         self.seen: set[tuple[CodeType, int]] = set()
         self.last_compared = 0
-        self.local_group: ProcessGroup | None = None
-        self._store: Store | None = None
+
+    @property
+    def group(self) -> ProcessGroup:
+        """Torch's group.
+
+        Raises:
+            NotMemberError: It was destroyed.
+        """
+        group = self._group()
+        if group is None:
+            raise NotMemberError(f"{self.name} was destroyed")
+        return group
+
+    @property
+    def local_group(self) -> ProcessGroup | None:
+        """The members on the node of this one, once somebody has asked for them."""
+        return None if self._local_group is None else self._local_group()
+
+    @local_group.setter
+    def local_group(self, group: ProcessGroup | None) -> None:
+        self._local_group = None if group is None else ref(group)
 
     @property
     def rank(self) -> int:
@@ -74,19 +94,21 @@ class Communicator:
         """The members, in words."""
         return f"ranks {folded(self.ranks)}"
 
-    @property
-    def store(self) -> Store:
-        """Where the members write what collectives do not carry.
+    @cached_property
+    def key(self) -> str:
+        """What no other group of the job has.
 
         A store may outlive a group, and a later group have the same name: both are told
         apart by how often this rank has come to a group of this name.
         """
-        if self._store is None:
-            key = f"ranktable/dist/{self.group.group_name}"
-            shared = PrefixStore(key, _get_default_store())
-            count = shared.add(f"member/{self.member}", 1)
-            self._store = PrefixStore(str(count), shared)
-        return self._store
+        key = f"ranktable/dist/{self.group.group_name}"
+        shared = PrefixStore(key, _get_default_store())
+        return f"{key}/{shared.add(f'member/{self.member}', 1)}"
+
+    @cached_property
+    def store(self) -> Store:
+        """Where the members write what collectives do not carry."""
+        return store_of(self.key)
 
     def table_for(self, device: torch.device) -> str:
         """Return the name of the table of the backend that serves a device.
@@ -140,6 +162,16 @@ class Communicator:
 
 
 _known: WeakKeyDictionary[ProcessGroup, Communicator] = WeakKeyDictionary()
+
+
+def store_of(key: str) -> Store:
+    """Return where the members of a group write, given its key."""
+    return PrefixStore(key, _get_default_store())
+
+
+def begun() -> dict[str, int]:
+    """Return how many collectives this process has begun, by the keys of its groups."""
+    return {each.key: each.sequence for each in _known.values()}
 
 
 def communicator(group: ProcessGroup | None) -> Communicator | None:

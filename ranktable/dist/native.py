@@ -31,6 +31,9 @@ COALESCING: Final = frozenset({"nccl", "xccl", "hccl", "cncl", "mccl"})
 """Backends that do one transfer after the other on a stream: two ranks that both begin
 with a send would wait for each other, unless torch hands over all of them at once."""
 
+# Torch 2.13 has given it another name.
+_reduce_scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
+
 
 class Native:
     """The operations of a group's backend, for one collective.
@@ -104,7 +107,7 @@ class Native:
         """Reduce a tensor that has a part for each rank, to these ranks."""
         op, group = OPS[reduction], self.communicator.group
         return self._start(
-            lambda: dist.reduce_scatter_tensor(output, data, op, group, async_op=True)
+            lambda: _reduce_scatter(output, data, op, group, async_op=True)
         )
 
     def all_to_all(

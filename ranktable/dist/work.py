@@ -6,7 +6,7 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from ranktable.dist.agreement import find_verdict, name_missing, post
+from ranktable.dist.agreement import find_deadlock, find_verdict, name_missing, post
 from ranktable.dist.errors import DistError
 
 if TYPE_CHECKING:
@@ -146,8 +146,10 @@ class Pending:
     def _watch(self, work: dist.Work, turn: Turn) -> None:
         """Wait, and look from time to time what the others do."""
         communicator = self._communicator
-        end = time.monotonic() + communicator.timeout.total_seconds()
-        is_posted = turn.is_agreed
+        begin = time.monotonic()
+        end = begin + communicator.timeout.total_seconds()
+        look = begin + _LOOK.total_seconds()
+        is_posted = False
         while True:
             try:
                 work.wait(_LOOK)
@@ -156,13 +158,21 @@ class Pending:
                     raise  # it failed
             else:
                 return
+            if turn.is_agreed:
+                continue  # all have come; gloo has a time-out of its own
             if not is_posted:
                 is_posted = True
                 post(communicator, turn.number, turn.action, None)
-            self._refuse(find_verdict(communicator, turn.number))
-            if time.monotonic() > end and not turn.is_agreed:
-                action, timeout = str(turn.action), communicator.timeout
-                missing = name_missing(communicator, turn.number, action, timeout)
+            verdict = find_verdict(communicator, turn.number)
+            if verdict is None and time.monotonic() > look:
+                verdict = find_deadlock(communicator, turn.number, turn.action)
+                look += look - begin
+            self._refuse(verdict)
+            if time.monotonic() > end:
+                timeout = communicator.timeout
+                missing = name_missing(
+                    communicator, turn.number, turn.action, timeout
+                )
                 self._refuse(missing)
 
     def _refuse(self, verdict: Verdict | None) -> None:

@@ -54,7 +54,7 @@ def _meet(members: Communicator, timeout: timedelta) -> None:
     members.sequence += 1
     number = members.sequence
     post(members, number, action, None)
-    verdict = await_verdict(members, number, timeout)
+    verdict = await_verdict(members, number, action, timeout)
     if verdict is None:
-        verdict = name_missing(members, number, str(action), timeout)
+        verdict = name_missing(members, number, action, timeout)
     verdict.refuse()
