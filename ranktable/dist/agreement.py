@@ -12,6 +12,7 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ranktable.dist.blocked import Waiting, find_mutual, forget
@@ -169,7 +170,7 @@ def agree(
     action = describe()
     if problem is not None:
         action = replace(action, problem=str(problem))
-    place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+    place = f"{_shown(frame.f_code.co_filename)}:{frame.f_lineno}"
     _compare(communicator, action, place, problem)
     communicator.seen.add(site)
     turn.is_agreed = True
@@ -184,6 +185,14 @@ def _caller() -> FrameType:
             break
         frame = frame.f_back
     return frame
+
+
+def _shown(file: str) -> str:
+    """Return a file as people name it: from the current folder, if it is in there."""
+    try:
+        return file.removeprefix(f"{Path.cwd()}/")
+    except OSError:  # that folder was removed
+        return file
 
 
 def _compare(
