@@ -19,7 +19,6 @@ from ranktable.schema.wording import folded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import CodeType
 
     from torch._C._distributed_c10d import Store
     from torch.distributed import ProcessGroup
@@ -41,7 +40,9 @@ class Communicator:
         device: Where what is said beside tensors travels: lengths, objects.
         timeout: How long to wait for the others.
         sequence: Number of collectives so far.
-        seen: Call sites from which all ranks were found to do the same.
+        is_watched: Whether a rank can look what the others do while it waits: in
+            gloo, whose operations can be waited for a while.
+        seen: What all ranks were found to do alike, see ``agree``.
         local_group: The members on the node of this one, once they were asked for.
         last_compared: Number of the last collective whose verdict this rank has given.
     """
@@ -58,7 +59,8 @@ class Communicator:
         self.device = _device(self.tables)
         self.timeout = _timeout(group, self.device)
         self.sequence = 0
-        self.seen: set[tuple[CodeType, int]] = set()
+        self.is_watched = set(self.tables.values()) == {"gloo"}
+        self.seen: set[object] = set()
         self.last_compared = 0
         self.local_group: ProcessGroup | None = None
         self._store: Store | None = None

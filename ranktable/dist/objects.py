@@ -178,7 +178,8 @@ def scatter_object_list(
     problem = _problem_of_list(objects, members.size) if is_root else None
     action = Action(operation="scatter_object_list", root=members.ranks[root])
     native = _begin(members, action, problem or wrong_root)
-    pickles = [_pickled(each, members.device) for each in objects or ()]
+    given = objects if is_root and objects is not None else ()
+    pickles = [_pickled(each, members.device) for each in given]
     parts = [payload for payload, _ in pickles] if is_root else None
     errors = [error for _, error in pickles if error is not None]
     lengths = [part.numel() for part in parts or ()] or [0] * members.size

@@ -34,14 +34,18 @@ def barrier(
         MismatchError: A rank does something else.
         NotMemberError: This rank is not in the group.
     """
+    problem = None
     if timeout_s is not None and not 0 < timeout_s < math.inf:
-        raise ValueError(f"timeout_s is {timeout_s}, not a positive number of seconds")
+        said = f"timeout_s is {timeout_s}, not a positive number of seconds"
+        problem = ValueError(said)
     members = communicator(group)
     if members is None:
+        if problem is not None:
+            raise problem
         return
     action = Action(operation="barrier")
-    if timeout_s is None:
-        begin(members, action, None, None).barrier().wait()
+    if timeout_s is None or problem is not None:
+        begin(members, action, problem, None).barrier().wait()
     else:
         _meet(members, action, timedelta(seconds=timeout_s))
 
