@@ -170,8 +170,8 @@ def test_all_ranks_are_told_the_same_and_go_on(
     [said] = {each[0] for each in found}
     assert said[0] == "MismatchError"
     assert said[1].startswith("the ranks differ in collective ")
-    assert "  ranks 0-1  " in said[1]
-    assert "\n  rank 2     " in said[1]
+    assert "  ranks 0, 1  " in said[1]
+    assert "\n  rank 2      " in said[1]
     assert [again for _, again, _ in found] == [3, 3, 3]
     assert all(is_soon for _, _, is_soon in found)
 
@@ -186,10 +186,10 @@ def test_the_message_is_a_table_with_the_place_of_each_call(trio: Pool) -> None:
 
     assert found[0].startswith("the ranks differ in collective ")
     assert found[0].endswith(" of the default group:")
-    place = f"at {__file__}:"
+    place = "at tests/test_dist_agreement.py:"
     first, second = (line.partition(place)[0] for line in found[1:])
-    assert first == "  ranks 0-1  all_reduce of shape (2,) float32 (sum)  "
-    assert second == "  rank 2     all_reduce of shape (3, 1) float32 (sum)  "
+    assert first == "  ranks 0, 1  all_reduce of shape (2,) float32 (sum)  "
+    assert second == "  rank 2      all_reduce of shape (3, 1) float32 (sum)  "
 
 
 def differ_in_the_order_of_groups() -> object:
@@ -364,7 +364,7 @@ def take_turns() -> object:
         else:
             data = tensor([-1.0])
             dist.broadcast(data, src)
-        found.append([data.item(), time.monotonic() - begin < 0.9])
+        found.append([data.item(), time.monotonic() - begin < 3])
     return found
 
 
@@ -386,7 +386,7 @@ def alternate() -> object:
             dist.all_reduce(data)
         else:
             dist.all_reduce(data)
-        found.append([data.item(), time.monotonic() - begin < 0.9])
+        found.append([data.item(), time.monotonic() - begin < 3])
     return found
 
 

@@ -164,17 +164,33 @@ def agree(
             raise problem
         return turn
     frame = _caller()
-    site = (frame.f_code, frame.f_lasti)
-    if turn.mode == "first" and problem is None and site in communicator.seen:
+    kind = _kind(communicator, describe, frame)
+    if turn.mode == "first" and problem is None and kind in communicator.seen:
         return turn
     action = describe()
     if problem is not None:
         action = replace(action, problem=str(problem))
     place = f"{_shown(frame.f_code.co_filename)}:{frame.f_lineno}"
     _compare(communicator, action, place, problem)
-    communicator.seen.add(site)
+    communicator.seen.add(kind)
     turn.is_agreed = True
     return turn
+
+
+def _kind(
+    communicator: Communicator, describe: Callable[[], Action], frame: FrameType
+) -> object:
+    """Return what is compared the first time: a call site, where that is safe.
+
+    Ranks that call from different places have not seen the same places. One that has
+    seen its own goes on while the others wait for it, and only what is watched gets
+    back to them. Elsewhere ranks have to skip alike, so what they do counts.
+    """
+    if communicator.is_watched:
+        return frame.f_code, frame.f_lasti
+    action = describe()
+    shape, root = action.shape, action.root
+    return action.operation, action.reduction, action.dtype, shape, root
 
 
 def _caller() -> FrameType:
@@ -343,7 +359,7 @@ def _give_verdict(communicator: Communicator, number: int) -> None:
     if not is_same:
         verdict = Verdict("mismatch", _table(communicator, number, posts))
     _publish(store, number, verdict)
-    for key in keys:
+    for key in (*keys, f"{number}/count"):
         store.delete_key(key)
     # All have read the verdict before this one, or they would not be here.
     store.delete_key(_verdict_key(communicator.last_compared))

@@ -9,6 +9,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from ranktable.dist.agreement import Action, agree
 from ranktable.dist.collectives.barrier import barrier
 from ranktable.dist.communicator import communicator
 from ranktable.dist.errors import DistError
@@ -59,14 +60,24 @@ def collect_results(  # noqa: PLR0913 - what scripts pass on
         ValueError: The size, the device or the order is not possible.
         DistError: There are fewer results than the size; a result cannot be pickled; a
             file cannot be written.
+        MismatchError: The ranks differ.
         NotMemberError: This rank is not in the group.
     """
-    _refuse_arguments(results, size, device, order)
     members = communicator(group)
+    problem = _problem_of(results, size, device, order)
     if members is None:
+        if problem is not None:
+            raise problem
         lists: list[list[Any]] | None = [results]
         lengths = [len(results)]
     else:
+        means = "messages" if tmpdir is None else "files"
+        details = [f"of size {size} by {means}, {order}"]
+        agree(
+            members,
+            lambda: Action(operation="collect_results", details=details),
+            problem,
+        )
         lengths = all_gather_object(len(results), group)
         if size is not None and size > sum(lengths):
             lists = None  # the same on every rank: nothing has to travel
@@ -84,17 +95,19 @@ def collect_results(  # noqa: PLR0913 - what scripts pass on
     return _ordered(lists, order)[: size if size is not None else None]
 
 
-def _refuse_arguments(
+def _problem_of(
     results: object, size: int | None, device: str, order: str
-) -> None:
+) -> Exception | None:
+    """Return why results cannot be collected, None if they can."""
     if not isinstance(results, list):
-        raise TypeError(f"results is {type(results).__name__}, not a list")
+        return TypeError(f"results is {type(results).__name__}, not a list")
     if size is not None and size < 0:
-        raise ValueError(f"size is {size}, not a number of results")
+        return ValueError(f"size is {size}, not a number of results")
     if device not in _DEVICES:
-        raise ValueError(f"device is {device!r}, not one of {', '.join(_DEVICES)}")
+        return ValueError(f"device is {device!r}, not one of {', '.join(_DEVICES)}")
     if order not in _ORDERS:
-        raise ValueError(f"order is {order!r}, not one of {', '.join(_ORDERS)}")
+        return ValueError(f"order is {order!r}, not one of {', '.join(_ORDERS)}")
+    return None
 
 
 def _ordered(lists: Sequence[list[Any]], order: str) -> list[Any]:

@@ -20,7 +20,6 @@ from ranktable.schema.wording import folded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import CodeType
 
     from torch._C._distributed_c10d import Store
     from torch.distributed import ProcessGroup
@@ -42,7 +41,9 @@ class Communicator:
         device: Where what is said beside tensors travels: lengths, objects.
         timeout: How long to wait for the others.
         sequence: Number of collectives so far.
-        seen: Call sites from which all ranks were found to do the same.
+        is_watched: Whether a rank can look what the others do while it waits: in
+            gloo, whose operations can be waited for a while.
+        seen: What all ranks were found to do alike, see ``agree``.
         last_compared: Number of the last collective whose verdict this rank has given.
     """
 
@@ -60,7 +61,8 @@ class Communicator:
         self.device = _device(self.tables)
         self.timeout = _timeout(group, self.device)
         self.sequence = 0
-        self.seen: set[tuple[CodeType, int]] = set()
+        self.is_watched = set(self.tables.values()) == {"gloo"}
+        self.seen: set[object] = set()
         self.last_compared = 0
 
     @property

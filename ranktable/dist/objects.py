@@ -188,7 +188,8 @@ def scatter_object_list(
         lambda: Action(operation="scatter_object_list", root=members.ranks[root]),
         problem or wrong_root,
     )
-    pickles = [_pickled(each, members.device) for each in objects or ()]
+    given = objects if is_root and objects is not None else ()
+    pickles = [_pickled(each, members.device) for each in given]
     parts = [payload for payload, _ in pickles] if is_root else None
     errors = [error for _, error in pickles if error is not None]
     lengths = [part.numel() for part in parts or ()] or [0] * members.size

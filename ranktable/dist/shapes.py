@@ -6,15 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
-from ranktable.dist.errors import MismatchError, UnsupportedError
-from ranktable.dist.tensors import DTYPES, dtype_name
+from ranktable.dist.errors import MismatchError
+from ranktable.dist.tensors import DTYPES, MOST_DIMENSIONS, dtype_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ranktable.dist.native import Native
 
-MOST_DIMENSIONS: Final = 16
 _WIDTH: Final = MOST_DIMENSIONS + 2  # the type and the number of dimensions come first
 
 Shape = tuple[int, ...]
@@ -25,7 +24,6 @@ def tell_all(native: Native, data: torch.Tensor) -> list[Shape]:
 
     Raises:
         MismatchError: The tensors are of different types.
-        UnsupportedError: A tensor has too many dimensions.
     """
     rows = gather_numbers(native.aside, _row(data))
     _refuse_types(native, [row[0] for row in rows])
@@ -37,7 +35,6 @@ def tell_each(native: Native, parts: Sequence[torch.Tensor]) -> list[Shape]:
 
     Raises:
         MismatchError: The tensors are of different types.
-        UnsupportedError: A tensor has too many dimensions.
     """
     rows = [_row(part) for part in parts]
     device = native.communicator.device
@@ -92,11 +89,6 @@ def gather_numbers(native: Native, numbers: Sequence[int]) -> list[list[int]]:
 
 
 def _row(data: torch.Tensor) -> list[int]:
-    if data.dim() > MOST_DIMENSIONS:
-        raise UnsupportedError(
-            f"the tensor has {data.dim()} dimensions; {MOST_DIMENSIONS} are the most "
-            "of which the ranks tell each other"
-        )
     filler = [0] * (MOST_DIMENSIONS - data.dim())
     return [DTYPES.index(data.dtype), data.dim(), *data.shape, *filler]
 

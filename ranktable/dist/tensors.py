@@ -29,12 +29,19 @@ def described(data: torch.Tensor) -> str:
     return f"{dtype_name(data.dtype)} {tuple(data.shape)}"
 
 
-def problem_of(data: object, *, is_written: bool = False) -> Exception | None:
+MOST_DIMENSIONS: Final = 16
+"""Of so many at most ranks can tell each other."""
+
+
+def problem_of(
+    data: object, *, is_written: bool = False, is_told: bool = False
+) -> Exception | None:
     """Return why something cannot be communicated, None if it can.
 
     Args:
         data: What the caller gave.
         is_written: Whether values are written to it.
+        is_told: Whether ranks tell each other its shape.
     """
     if not isinstance(data, torch.Tensor):
         return TypeError(f"data is {type(data).__name__}, not a tensor")
@@ -43,6 +50,11 @@ def problem_of(data: object, *, is_written: bool = False) -> Exception | None:
             "meta" if data.is_meta else "quantized" if data.is_quantized else "sparse"
         )
         return UnsupportedError(f"a {kind} tensor has no plain memory to communicate")
+    if is_told and data.dim() > MOST_DIMENSIONS:
+        return UnsupportedError(
+            f"the tensor has {data.dim()} dimensions; {MOST_DIMENSIONS} are the most "
+            "of which the ranks tell each other"
+        )
     if is_written and _overlaps(data):
         return UnsupportedError(
             f"several elements of the tensor of shape {tuple(data.shape)} and strides "

@@ -67,7 +67,7 @@ def all_gather(
         NotMemberError: This rank is not in the group.
     """
     members = communicator(group)
-    problem = problem_of(data)
+    problem = problem_of(data, is_told=not even)
     if members is None:
         if problem is not None:
             raise problem

@@ -103,7 +103,7 @@ def all_to_all(
     if isinstance(data, torch.Tensor):
         parts, problem = split(data, size, input_splits)
     else:
-        problem = problem_of_all(data, size)
+        problem = problem_of_all(data, size, is_told=not even)
         parts = [] if problem is not None else list(data)
     if members is None:
         if problem is not None:
@@ -152,6 +152,8 @@ def _start(
     first = parts[0] if parts else None
     shape = shape_of(first)
     row = None if shape is None or not is_one else shape[1:]
+    if not even and problem is None and first is not None:
+        problem = problem_of(first, is_told=True)
     if even and problem is None and len({tuple(part.shape) for part in parts}) > 1:
         problem = ValueError("even=True, but the parts are of different shapes")
     native = begin(

@@ -34,13 +34,17 @@ def barrier(
         MismatchError: A rank does something else.
         NotMemberError: This rank is not in the group.
     """
+    problem = None
     if timeout_s is not None and not 0 < timeout_s < math.inf:
-        raise ValueError(f"timeout_s is {timeout_s}, not a positive number of seconds")
+        said = f"timeout_s is {timeout_s}, not a positive number of seconds"
+        problem = ValueError(said)
     members = communicator(group)
     if members is None:
+        if problem is not None:
+            raise problem
         return
-    if timeout_s is None:
-        begin(members, _describe, None).barrier().wait()
+    if timeout_s is None or problem is not None:
+        begin(members, _describe, problem).barrier().wait()
     else:
         _meet(members, timedelta(seconds=timeout_s))
 

@@ -31,20 +31,23 @@ def shape_of(data: object) -> tuple[int, ...] | None:
     return tuple(data.shape) if isinstance(data, torch.Tensor) else None
 
 
-def problem_of_all(tensors: object, count: int | None) -> Exception | None:
+def problem_of_all(
+    tensors: object, count: int, *, is_told: bool = False
+) -> Exception | None:
     """Return why tensors cannot be communicated together, None if they can.
 
     Args:
         tensors: What the caller gave.
-        count: How many there have to be, one for each rank; None for at least one.
+        count: How many there have to be, one for each rank.
+        is_told: Whether ranks tell each other their shapes.
     """
     if not isinstance(tensors, (list, tuple)):
         return TypeError(f"tensors is {type(tensors).__name__}, not a list of tensors")
     for each in tensors:
-        problem = problem_of(each)
+        problem = problem_of(each, is_told=is_told)
         if problem is not None:
             return problem
-    if count is not None and len(tensors) != count:
+    if len(tensors) != count:
         return ValueError(f"there are {len(tensors)} tensors for {count} ranks")
     kinds = sorted({(dtype_name(each.dtype), each.device.type) for each in tensors})
     if len(kinds) > 1:

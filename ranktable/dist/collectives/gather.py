@@ -76,7 +76,7 @@ def gather(  # noqa: PLR0913 - torch's interface
         NotMemberError: This rank, or the one that gets them, is not in the group.
     """
     members = communicator(group)
-    problem = problem_of(data)
+    problem = problem_of(data, is_told=not even)
     if members is None:
         if problem is not None:
             raise problem

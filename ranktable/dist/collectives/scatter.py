@@ -75,7 +75,9 @@ def scatter(
         return alone if async_op else alone.wait()
     root, wrong_root = root_of(members, src, group_src, "src")
     is_root = members.member == root
-    problem = problem_of_all(tensors, members.size) if is_root else None
+    problem = None
+    if is_root:
+        problem = problem_of_all(tensors, members.size, is_told=True)
     native = begin(
         members,
         lambda: Action(operation="scatter", root=members.ranks[root]),

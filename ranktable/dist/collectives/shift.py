@@ -73,7 +73,7 @@ def shift(
         NotMemberError: This rank is not in the group.
     """
     members = communicator(group)
-    problem = problem_of(data)
+    problem = problem_of(data, is_told=not even)
     if type(by) is not int:
         problem, by = TypeError(f"by is {by!r}, not a number of places"), 0
     if members is None:
