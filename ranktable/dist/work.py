@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 Other = TypeVar("Other")
 
-_LOOK: Final = timedelta(seconds=1)
+_LOOK: Final = timedelta(seconds=0.25)
 """Time after which a rank that waits says what it waits in, and looks what the others
-say. In a job that runs well nobody waits so long often enough to notice."""
+say: long beside a collective, short for those who wait for its answer."""
+
+_DEADLOCK_S: Final = 1.0
+"""Time after which it looks whether another waits for it in another group."""
 
 _AFTER_S: Final = 2.0
 """Time for the reason of a failure to be written by those who know it."""
@@ -148,7 +151,7 @@ class Pending:
         communicator = self._communicator
         begin = time.monotonic()
         end = begin + communicator.timeout.total_seconds()
-        look = begin + _LOOK.total_seconds()
+        look = begin + _DEADLOCK_S
         is_posted = False
         while True:
             try:
@@ -178,7 +181,9 @@ class Pending:
     def _refuse(self, verdict: Verdict | None) -> None:
         if verdict is not None and verdict.kind != "agreed":
             # Else gloo would wait for ever, and the process could not end.
-            self._communicator.group.abort()
+            abort = getattr(self._communicator.group, "abort", None)
+            if abort is not None:  # torch before 2.7 has none
+                abort()
             verdict.refuse()
 
     def _explained(self, error: RuntimeError) -> DistError:
