@@ -182,7 +182,7 @@ class Pending:
         if verdict is not None and verdict.kind != "agreed":
             # Else gloo would wait for ever, and the process could not end.
             abort = getattr(self._communicator.group, "abort", None)
-            if abort is not None:  # torch before 2.7 has none
+            if abort is not None:  # older torch has none
                 abort()
             verdict.refuse()
 
