@@ -48,7 +48,7 @@ class Carrier:
     cost: float = 1
 
 
-_SIZES: Final = {
+SIZES: Final = {
     name: size
     for size, names in {
         1: "bool uint8 int8 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz",
@@ -169,5 +169,5 @@ def _carrier(
         dtype=carried,
         reduction=reduction,
         why=why,
-        cost=parts * _SIZES[carried] / _SIZES[dtype],
+        cost=parts * SIZES[carried] / SIZES[dtype],
     )
