@@ -27,6 +27,11 @@ OPS: Final = {
     "bxor": dist.ReduceOp.BXOR,
 }
 
+REDUCE_SCATTER: Final = (
+    getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+)
+"""By its name since torch 2.13, which warns of the other one."""
+
 COALESCING: Final = frozenset({"nccl", "xccl", "hccl", "cncl", "mccl"})
 """Backends that do one transfer after the other on a stream: two ranks that both begin
 with a send would wait for each other, unless torch hands over all of them at once."""
@@ -104,7 +109,7 @@ class Native:
         """Reduce a tensor that has a part for each rank, to these ranks."""
         op, group = OPS[reduction], self.communicator.group
         return self._start(
-            lambda: dist.reduce_scatter_tensor(output, data, op, group, async_op=True)
+            lambda: REDUCE_SCATTER(output, data, op, group, async_op=True)
         )
 
     def all_to_all(
