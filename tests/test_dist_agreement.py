@@ -114,7 +114,7 @@ def differ(what: str) -> object:
         ),
         "splits": (
             lambda: dist.all_to_all(data[:0], input_splits=[0] * len(every)),
-            lambda: dist.all_to_all(data, input_splits=[1.5] * len(every)),  # type: ignore[call-overload]
+            lambda: dist.all_to_all(data, input_splits=[1.5] * len(every)),  # type: ignore[list-item]
         ),
         "results": (
             lambda: dist.collect_results([1]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -21,8 +21,8 @@ def use_roots(by_group: bool) -> object:  # noqa: FBT001 - sent to other process
     group, rank = group_of(1, 2), dist.get_rank()
     if rank == 0:
         return None
-    dst: dict[str, int] = {"group_dst": 1} if by_group else {"dst": 2}
-    src: dict[str, int] = {"group_src": 1} if by_group else {"src": 2}
+    dst: dict[str, Any] = {"group_dst": 1} if by_group else {"dst": 2}
+    src: dict[str, Any] = {"group_src": 1} if by_group else {"src": 2}
     reduced, sent = tensor([rank]), tensor([rank])
     objects = [rank]
     parts = [tensor([10]), tensor([20])] if rank == 2 else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.torch
 
-SHAPES = {
+SHAPES: dict[str, list[tuple[int, ...]]] = {
     "even": [(2, 3)] * 4,
     "uneven": [(1, 3), (4, 3), (2, 3), (3, 3)],
     "some empty": [(0, 3), (2, 3), (0, 3), (1, 3)],
@@ -239,7 +239,7 @@ def start_everything() -> list[object]:
     reduced, mean, to_one, sent = (wide.clone()[:, 0] for _ in range(4))
     halves = data.half()
     parts = list(data.chunk(size))
-    works = [
+    works: list[Any] = [
         dist.all_reduce(reduced, async_op=True),
         dist.all_reduce(mean, "mean", async_op=True),
         dist.all_reduce(halves, "max", async_op=True),
@@ -290,3 +290,35 @@ def test_work_returns_what_the_call_would(ranks: Pool) -> None:
             datas[rank - 1].tolist(),
         ]
         assert [is_same, is_in_place, are_done] == [True, True, True]
+
+
+def move_single_elements() -> list[object]:
+    wide = torch.tensor([[1, 2]]).to(device())
+    single = wide[:, 1]
+    parts = [single] * dist.get_world_size()
+    found = [
+        *dist.all_gather(single),
+        *dist.gather(single),
+        *dist.all_to_all(parts),
+        dist.scatter(parts),
+        dist.shift(single),
+        dist.reduce_scatter(parts, "max"),
+    ]
+    return [single.stride(), {each.stride() for each in found}]
+
+
+def test_single_elements_arrive_with_plain_strides(ranks: Pool) -> None:
+    found = ranks.returned(move_single_elements)
+
+    assert found == [[(2,), {(1,)}]] * ranks.world_size
+
+
+def send_a_single_element_as_bytes() -> object:
+    wide = torch.tensor([[1, 2]], dtype=torch.int16).to(device())
+    dist.broadcast(wide[:, 1])
+    return [each.tolist() for each in dist.all_gather(wide[:, 1])]
+
+
+def test_single_elements_with_a_stride_move_as_bytes(ranks: Pool) -> None:
+    size = ranks.world_size
+    assert ranks.returned(send_a_single_element_as_bytes) == [[[2]] * size] * size

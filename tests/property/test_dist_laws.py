@@ -194,7 +194,8 @@ def test_reductions_are_exact(ranks: Pool, op: str, data: st.DataObject) -> None
 
 
 def as_bits(data: torch.Tensor) -> tuple[tuple[int, ...], str, list[int]]:
-    flat = data.cpu().contiguous().reshape(-1).view(torch.uint8)
+    own = data.cpu().clone(memory_format=torch.contiguous_format)
+    flat = own.reshape(-1).view(torch.uint8)
     return tuple(data.shape), str(data.dtype), flat.tolist()
 
 
