@@ -165,6 +165,7 @@ class Pool:
             "WORLD_SIZE": size,
             "LOCAL_WORLD_SIZE": size,
             "GROUP_RANK": "0",
+            "TORCHELASTIC_RUN_ID": "1",  # by which a process of torchrun is known
         }
         ranks = map(str, range(self.world_size))
         return [{**env, **job, "RANK": rank, "LOCAL_RANK": rank} for rank in ranks]

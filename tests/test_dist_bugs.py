@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.torch
 
-ALWAYS = {"RANKTABLE_DIST_CHECK": "always"}
-OFF = {"RANKTABLE_DIST_CHECK": "off"}
-
 
 def column(*values: float) -> torch.Tensor:
     """Return a column of a matrix, which has gaps, with these values."""
@@ -32,8 +29,7 @@ def column(*values: float) -> torch.Tensor:
 
 def neighbours(data: torch.Tensor) -> list[float]:
     """Return what lies between the values of a column."""
-    assert data._base is not None
-    found: list[float] = data._base[:, 1].tolist()
+    found: list[float] = data.as_strided((len(data),), (2,), 1).tolist()
     return found
 
 
@@ -120,9 +116,9 @@ def test_b2_roots_are_global_ranks_in_any_group(trio: Pool) -> None:
     outsider, first, second = trio.returned(use_a_group_of_the_last_two)
 
     assert outsider is None
-    refused = ["MismatchError"] if trio.backend == "other" else ["NotMemberError"]
-    assert first[0] == [[1, 2], [1, 2], 101, [], None, 101, *refused]
-    assert second[0] == [[], None, 102, [1, 2], [1, 2], 102, *refused]
+    refused = "NotMemberError"
+    assert first[0] == [[1, 2], [1, 2], 101, [], None, 101, refused]
+    assert second[0] == [[], None, 102, [1, 2], [1, 2], 102, refused]
     assert first[1] == second[1]
 
 
@@ -191,13 +187,11 @@ def test_b5_a_dictionary_keeps_types_and_tensors(pair: Pool) -> None:
         "n": ["torch.int64", 33554434],
         "loss": ["torch.float32", 1],
         "half": ["torch.float32", [140000, 2]],
-        "brain": ["torch.bfloat16", 514.0 - 514 % 4],
+        "brain": ["torch.bfloat16", 512.0],
         "flag": ["torch.bool", [True, False]],
         "count": ["torch.int32", 140000],
         "f16": ["torch.float16", [2, 4]],
     }
-    rounded = torch.tensor(257.0).to(torch.bfloat16).item() * 2
-    types["brain"] = ["torch.bfloat16", rounded]
     assert found == [[types, True, ("", "")]] * 2
 
 
@@ -420,11 +414,9 @@ def test_b14_a_group_broadcasts_to_a_column(trio: Pool) -> None:
 def draw_seeds_beside_the_own() -> object:
     random.seed(1)
     torch.manual_seed(1)
+    before = random.getstate(), torch.get_rng_state().tolist()
     dist.sync_random_seed()
-    drawn = random.random(), torch.rand(1).item()
-    random.seed(1)
-    torch.manual_seed(1)
-    return drawn == (random.random(), torch.rand(1).item())
+    return before == (random.getstate(), torch.get_rng_state().tolist())
 
 
 def test_a_seed_leaves_the_generators_of_the_script_alone(pair: Pool) -> None:

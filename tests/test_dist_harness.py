@@ -64,7 +64,7 @@ def test_a_rank_that_hangs_is_a_failure(two: Pool) -> None:
 
 
 def test_a_rank_that_raises_is_a_failure(two: Pool) -> None:
-    with pytest.raises(AssertionError, match="(?s)rank 1 of gloo-2:.*wrong"):
+    with pytest.raises(AssertionError, match=r"(?s)rank 1 of gloo-2:.*wrong"):
         two.returned(fail)
 
     assert two.returned(answer) == [0, 1]

@@ -68,4 +68,4 @@ def _problem_of(data: object, op: str) -> Exception | None:
             return TypeError(f"the key {name!r} is no string")
         if not isinstance(value, torch.Tensor):
             return TypeError(f"{name!r} is {type(value).__name__}, not a tensor")
-    return problem_of_tensors(list(data.items()), op)
+    return problem_of_tensors([(repr(name), each) for name, each in data.items()], op)

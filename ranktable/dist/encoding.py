@@ -48,7 +48,9 @@ def decode(
         mean_of: Number to divide a sum by, before it is rounded to their type.
     """
     if mean_of > 1:
-        carried = carried.div_(mean_of)
+        # Torch divides a complex number with one rounding more than each of its parts.
+        parts = torch.view_as_real(carried) if carried.is_complex() else carried
+        parts.div_(mean_of)
     return _DECODERS[carrier.encoding](carried, dtype)
 
 

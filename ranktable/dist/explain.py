@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ranktable.dist.carriers import SIZES
 from ranktable.dist.planning import REDUCING, make_plan
 
 if TYPE_CHECKING:
     from ranktable.dist.plan import Plan
+
+_ONLY_MOVED: Final = frozenset(
+    {
+        *("complex32", "float8_e8m0fnu", "float4_e2m1fn_x2"),
+        *("bits8", "bits16", "bits1x8", "bits2x4", "bits4x2"),
+        *(f"{sign}int{bits}" for sign in ("", "u") for bits in range(1, 8)),
+    }
+)
+"""Types of torch without arithmetic, whose bytes can be moved."""
 
 
 def explain(
@@ -40,7 +49,7 @@ def explain(
       3. decode as int64
     """
     name = str(dtype).removeprefix("torch.")
-    if name not in SIZES:
-        raise ValueError(f"there is no type {name!r}; there are {', '.join(SIZES)}")
+    if name not in SIZES and name not in _ONLY_MOVED:
+        raise ValueError(f"there is no type {name!r}; give one of torch, as float32")
     reduction = op if operation in REDUCING else None
     return make_plan(backend, operation, name, reduction, is_even=even)

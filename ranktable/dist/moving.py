@@ -42,7 +42,7 @@ def gather_even(native: Native, data: torch.Tensor) -> Work[Tensors]:
     """Begin to collect tensors of one shape, on all ranks."""
     plan = plan_for(native, "all_gather", data)
     moved = _moved(data, plan)
-    outputs = [torch.empty_like(moved) for _ in range(native.communicator.size)]
+    outputs = [_empty_like(moved) for _ in range(native.communicator.size)]
     pending = native.all_gather(outputs, moved)
     shape, dtype = data.shape, data.dtype
     return Work(lambda: [restored(each, dtype, shape) for each in outputs], (pending,))
@@ -83,7 +83,7 @@ def start_gather(
         return Work(lambda: everything.wait() if is_root else _dropped(everything))
     counts = [prod(shape) for shape in shapes]
     moved = _moved(padded(data, max(counts)), plan)
-    outputs = [torch.empty_like(moved) for _ in counts] if is_root else None
+    outputs = [_empty_like(moved) for _ in counts] if is_root else None
     pending = native.gather(outputs, moved, member)
     return Work(lambda: _trimmed(outputs or [], data.dtype, shapes), (pending,))
 
@@ -161,7 +161,7 @@ def exchange(
             lambda: _trimmed([each[own] for each in everything.wait()], dtype, shapes)
         )
     moved = _moved(whole, plan)
-    output = torch.empty_like(moved)
+    output = _empty_like(moved)
     pending = native.all_to_all(output, moved)
     return Work(lambda: _trimmed(_cut(output, same, dtype), dtype, shapes), (pending,))
 
@@ -183,6 +183,11 @@ def _cut(moved: torch.Tensor, shapes: Sequence[Shape], dtype: torch.dtype) -> Te
     flat = restored(moved, dtype, [-1])
     pieces = torch.split(flat, [prod(shape) for shape in shapes])
     return [piece.view(shape) for piece, shape in zip(pieces, shapes, strict=True)]
+
+
+def _empty_like(data: torch.Tensor) -> torch.Tensor:
+    """Return a tensor for what comes, with plain strides even for a single element."""
+    return torch.empty_like(data, memory_format=torch.contiguous_format)
 
 
 def _moved(data: torch.Tensor, plan: Plan) -> torch.Tensor:

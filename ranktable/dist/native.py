@@ -27,13 +27,14 @@ OPS: Final = {
     "bxor": dist.ReduceOp.BXOR,
 }
 
+REDUCE_SCATTER: Final = (
+    getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+)
+"""By its name since torch 2.13, which warns of the other one."""
+
 COALESCING: Final = frozenset({"nccl", "xccl", "hccl", "cncl", "mccl"})
 """Backends that do one transfer after the other on a stream: two ranks that both begin
 with a send would wait for each other, unless torch hands over all of them at once."""
-
-# Torch 2.13 has given it another name.
-_reduce_scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
-
 
 class Native:
     """The operations of a group's backend, for one collective.
@@ -107,7 +108,7 @@ class Native:
         """Reduce a tensor that has a part for each rank, to these ranks."""
         op, group = OPS[reduction], self.communicator.group
         return self._start(
-            lambda: _reduce_scatter(output, data, op, group, async_op=True)
+            lambda: REDUCE_SCATTER(output, data, op, group, async_op=True)
         )
 
     def all_to_all(

@@ -95,7 +95,10 @@ def write(data: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
 
 def as_bytes(data: torch.Tensor) -> torch.Tensor:
     """Return the bytes of a tensor without gaps, in one dimension."""
-    return data.reshape(-1).view(torch.uint8)
+    flat = data.reshape(-1)
+    if flat.numel() <= 1:  # such a tensor may have any stride, which view refuses
+        flat = flat.as_strided(flat.shape, (1,))
+    return flat.view(torch.uint8)
 
 
 def joined(parts: Sequence[torch.Tensor]) -> torch.Tensor:

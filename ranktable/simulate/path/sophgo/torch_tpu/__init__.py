@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 __simulated__ = True
+__profile__ = _run.RUN.profile  # by which ranktable.dist chooses its table
 CallCppDynLib = NeedsChip("torch_tpu.CallCppDynLib", "calls code compiled for a chip")
 
 start(
