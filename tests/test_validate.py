@@ -17,11 +17,13 @@ import jsonschema
 import pytest
 
 import ranktable
+from tests.commands import BIN, clean_environment
 from tests.conftest import CORPUS, TIMEOUT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.commands import Commands
     from tests.conftest import Outcome
 
 GOOD = (
@@ -358,13 +360,13 @@ def test_digest_is_the_same_for_the_same_table(
 
 
 def test_help_of_every_command_has_an_example_that_works(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Callable[..., Outcome], commands: Commands, tmp_path: Path
 ) -> None:
     (tmp_path / "sccl_rank_table.json").write_bytes(
         run("ranktable", "gen", "--device-id", "[[0..7]]", "--ring", "sophgo-8", "-o",
             "-").out.encode()
     )  # fmt: skip
-    bin_ = Path(sys.executable).parent
+    path = [str(commands.folder), str(BIN), os.environ["PATH"]]
     for command in COMMANDS:
         text = run("ranktable", command, "--help", env={"COLUMNS": "200"}).out
         line = next(line for line in text.splitlines() if "Example:" in line)
@@ -373,7 +375,7 @@ def test_help_of_every_command_has_an_example_that_works(
             f"ranktable {example}",
             shell=True,
             cwd=tmp_path,
-            env={**os.environ, "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}"},
+            env={**clean_environment(), "PATH": os.pathsep.join(path)},
             capture_output=True,
             timeout=TIMEOUT_S,
             check=False,
