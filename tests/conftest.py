@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
+from tests import effort as effort  # noqa: PLC0414 - registers the profiles
 from tests.commands import Commands, clean_environment
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
 TIMEOUT_S = 60
+
+settings.load_profile("fast")  # an option of the command line wins
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
