@@ -22,6 +22,7 @@ import io
 import os
 import pkgutil
 import selectors
+import shutil
 import signal
 import socket
 import sys
@@ -49,7 +50,8 @@ BIN = Path(sys.executable).parent
 
 
 def main() -> None:
-    """Serve on an inherited socket until standard input ends."""
+    """Serve on an inherited socket until standard input ends; remove the folder."""
+    folder, descriptor = sys.argv[1:]
     entry_points = {
         point.name: point.load()
         for point in importlib.metadata.distribution("ranktable").entry_points
@@ -61,7 +63,8 @@ def main() -> None:
     sys.path[0] = str(BIN)
     gc.collect()
     gc.freeze()
-    Server(socket.socket(fileno=int(sys.argv[1])), entry_points).serve()
+    Server(socket.socket(fileno=int(descriptor)), entry_points).serve()
+    shutil.rmtree(folder)
 
 
 def import_all() -> None:
@@ -167,7 +170,10 @@ def take(descriptors: list[int]) -> None:
     os.fchdir(folder)
     for number, descriptor in enumerate(streams):
         os.dup2(descriptor, number)
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    for name in os.listdir("/dev/fd"):  # noqa: PTH208 - names are what is wanted
+        with contextlib.suppress(OSError):  # that of the list itself
+            if int(name) > STDERR:
+                os.close(int(name))
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         opened = stream(number, getattr(sys, name))
         setattr(sys, name, opened)

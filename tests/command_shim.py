@@ -1,6 +1,6 @@
 """Asks the server of commands for the program that this file is named after.
 
-It is copied, below a line that names the interpreter, to the folder of the server's
+It is copied, below lines that start an interpreter, to the folder of the server's
 socket, which a shell then finds first. It imports next to nothing, on purpose.
 """
 

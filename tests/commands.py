@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import selectors
-import shutil
 import socket
 import subprocess
 import sys
@@ -22,6 +21,11 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 BIN = Path(sys.executable).parent
 PROGRAMS = ("ranktable", "tpu_gen_sccl_rank_table")
+# What follows #! may hold no blank and not be long; a shell knows neither limit.
+SHELL_TO_PYTHON = f"""#!/bin/sh
+'''exec' "{sys.executable}" -IS "$0" "$@"
+' '''
+"""
 KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
 
 
@@ -70,13 +74,14 @@ class Commands:
         body = (HERE / "command_shim.py").read_text("utf-8")
         for program in PROGRAMS:
             path = self.folder / program
-            path.write_text(f"#!{sys.executable} -IS\n{body}", "utf-8")
+            path.write_text(f"{SHELL_TO_PYTHON}{body}", "utf-8")
             path.chmod(0o700)
+        server = [sys.executable, str(HERE / "command_server.py"), str(self.folder)]
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
             listener.bind(str(self.folder / "server"))
             listener.listen()
             self.server = subprocess.Popen(  # noqa: S603 - our own server
-                [sys.executable, HERE / "command_server.py", str(listener.fileno())],
+                [*server, str(listener.fileno())],
                 stdin=subprocess.PIPE,
                 env=clean_environment(),
                 pass_fds=[listener.fileno()],
@@ -84,11 +89,10 @@ class Commands:
             )
 
     def close(self) -> None:
-        """End the server and remove the folder."""
+        """End the server, which removes the folder."""
         assert self.server.stdin is not None
         self.server.stdin.close()
         self.server.wait(10)
-        shutil.rmtree(self.folder)
 
     def run(  # noqa: PLR0913 - what a process consists of
         self,
