@@ -6,7 +6,7 @@ one folder, which looks like a clone:
 * ``console``: each line after ``$`` is a command of bash; the lines below it are what
   it prints, on both streams. A line ``...`` stands for any lines.
 * ``console torch``: the same, but it needs torch and starts processes.
-* ``python`` with ``>>>``: a doctest.
+* ``python`` with ``>>>``: a doctest; ``python torch`` is one that needs torch.
 * any block below the words "Save this as `NAME`:" is written to that file.
 """
 
@@ -146,9 +146,11 @@ def run_document(
     for block in blocks_of(document):
         if block.saved_as is not None:
             (folder / block.saved_as).write_text(block.text)
+        elif block.needs_torch and not with_torch:
+            continue
         elif block.language == "python":
             run_doctest(block, values, document)
-        elif block.language == "console" and (with_torch or not block.needs_torch):
+        elif block.language == "console":
             run_console(block, folder, tools=tools)
 
 
