@@ -39,9 +39,11 @@ demo: $(VENV)/torch
 	$(BIN)/ranktable simulate --rank-table $(DEMO)/table.json
 	rm -rf $(DEMO)
 
-## test: all tests, the fast ones first
+## test: all tests, the fast ones first, then laws with all of their examples
 test: $(VENV)/rivals
 	$(BIN)/python -m pytest -n auto -m '$(FAST)'
+	$(BIN)/python -m pytest -n auto -m '$(FAST) and hypothesis' \
+		--hypothesis-profile=thorough
 	$(BIN)/python -m pytest -m 'not ($(FAST))'
 
 ## fast-test: the tests that need no torch

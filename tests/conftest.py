@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
+
+from tests import effort as effort  # noqa: PLC0414 - registers the profiles
+from tests.commands import Commands, clean_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
 TIMEOUT_S = 60
+
+settings.load_profile("fast")  # an option of the command line wins
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,8 +45,15 @@ class Outcome:
 Run = "Callable[..., Outcome]"
 
 
+@pytest.fixture(scope="session")
+def commands() -> Iterator[Commands]:
+    """What starts commands without importing everything each time."""
+    with contextlib.closing(Commands()) as started:
+        yield started
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[..., Outcome]:
+def run(tmp_path: Path, commands: Commands) -> Callable[..., Outcome]:
     """Run an installed command in an empty folder, with a clean environment."""
 
     def run_command(
@@ -52,22 +63,16 @@ def run(tmp_path: Path) -> Callable[..., Outcome]:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Outcome:
-        clean = {
-            name: value
-            for name, value in os.environ.items()
-            if name in ("PATH", "HOME", "LANG", "TMPDIR")
-        }
-        done = subprocess.run(  # noqa: S603 - the project's own commands
-            [Path(sys.executable).parent / program, *arguments],
-            input=given,
-            env={**clean, **(env or {})},
+        done = commands.run(
+            program,
+            arguments,
+            given=given,
+            env={**clean_environment(), **(env or {})},
             cwd=cwd or tmp_path,
-            capture_output=True,
-            timeout=TIMEOUT_S,
-            check=False,
+            timeout_s=TIMEOUT_S,
         )
-        assert b"Traceback" not in done.stderr, done.stderr.decode()
-        return Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
+        assert b"Traceback" not in done.err, done.err.decode()
+        return Outcome(done.status, done.out.decode(), done.err.decode())
 
     return run_command
 

@@ -5,50 +5,27 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import ranktable
-from ranktable.cli import main
 from ranktable.cli.convert import KINDS
 from ranktable.cluster import expand_hosts
 from ranktable.cluster.descriptions.forms import FORMS
 from ranktable.cluster.device_list import parse_device_list
 from ranktable.cluster.generate import make_table
-from tests.conftest import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.conftest import Outcome
 
     Run = Callable[..., Outcome]
 
 HOSTS = b"n1 slots=2\nn2 slots=2\n"
 RANKS = b"rank 0=n1 slot=4\nrank 1=n1 slot=6\nrank 2=n2 slot=5\n"
-
-
-@pytest.fixture
-def run(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsysbinary: pytest.CaptureFixture[bytes],
-) -> Run:
-    """Run the command within this process: starting one for each case takes long."""
-
-    def run_command(*arguments: str, given: bytes = b"") -> Outcome:
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", list(arguments))
-        monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(given)))
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsysbinary.readouterr()
-        status = ended.value.code
-        assert isinstance(status, int)
-        return Outcome(status, out.decode(), err.decode())
-
-    return run_command
 
 
 def table(chips: str = "[[3,1],[0,1]]", hosts: str = "n[1-2]") -> bytes:
@@ -384,13 +361,12 @@ def test_file_is_written_and_not_replaced_unasked(run: Run, tmp_path: Path) -> N
     assert path.read_text() == "n1:1\nn2:1\n"
 
 
-def test_table_comes_from_the_environment(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_table_comes_from_the_environment(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "table.json"
     path.write_bytes(table())
-    monkeypatch.setenv("RANK_TABLE_FILE", str(path))
-    done = run("ranktable", "convert", "--to", "mpich")
+    done = run(
+        "ranktable", "convert", "--to", "mpich", env={"RANK_TABLE_FILE": str(path)}
+    )
 
     assert done.out == "n1:2\nn2:2\n"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ranktable.cluster.discovery import (
@@ -325,7 +325,6 @@ PARSERS: list[tuple[Callable[[str], object], str]] = [
 ]
 
 
-@settings(deadline=None)
 @given(st.sampled_from(PARSERS), st.data())
 def test_damaged_output_ends_in_chips_or_in_a_reason(
     parser: tuple[Callable[[str], object], str], data: st.DataObject

@@ -6,7 +6,7 @@ one folder, which looks like a clone:
 * ``console``: each line after ``$`` is a command of bash; the lines below it are what
   it prints, on both streams. A line ``...`` stands for any lines.
 * ``console torch``: the same, but it needs torch and starts processes.
-* ``python`` with ``>>>``: a doctest.
+* ``python`` with ``>>>``: a doctest; ``python torch`` is one that needs torch.
 * any block below the words "Save this as `NAME`:" is written to that file.
 """
 
@@ -33,9 +33,10 @@ from ranktable.schema.rules.catalogue import RULES
 from tests.test_launchers import CASES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ranktable.runtime.launchers.launcher import Launcher
+    from tests.commands import Commands
     from tests.conftest import Outcome
 
 ROOT = Path(__file__).parent.parent
@@ -94,15 +95,15 @@ def commands_of(text: str) -> list[tuple[str, str]]:
     return list(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def run_console(block: Block, folder: Path) -> None:
+def run_console(block: Block, folder: Path, *, tools: Sequence[Path] = ()) -> None:
     commands = commands_of(block.text)
     mark = f"printf '{END_OF_OUTPUT}'\n"
     script = "".join(f"{command}\n{mark}" for command, _ in commands)
     env = {name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ}
-    tools = Path(sys.executable).parent
+    path = [*map(str, tools), str(Path(sys.executable).parent), os.environ["PATH"]]
     done = subprocess.run(  # noqa: S603 - the project's own documents
         ["/bin/bash", "-c", script],
-        env={**env, "PATH": f"{tools}:{os.environ['PATH']}", "TMPDIR": str(folder)},
+        env={**env, "PATH": os.pathsep.join(path), "TMPDIR": str(folder)},
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -138,15 +139,19 @@ def run_doctest(block: Block, values: dict[str, object], document: Path) -> None
     values.update(test.globs)
 
 
-def run_document(document: Path, folder: Path, *, with_torch: bool) -> None:
+def run_document(
+    document: Path, folder: Path, *, with_torch: bool, tools: Sequence[Path] = ()
+) -> None:
     values: dict[str, object] = {}
     for block in blocks_of(document):
         if block.saved_as is not None:
             (folder / block.saved_as).write_text(block.text)
+        elif block.needs_torch and not with_torch:
+            continue
         elif block.language == "python":
             run_doctest(block, values, document)
-        elif block.language == "console" and (with_torch or not block.needs_torch):
-            run_console(block, folder)
+        elif block.language == "console":
+            run_console(block, folder, tools=tools)
 
 
 @pytest.fixture
@@ -169,8 +174,10 @@ def named(document: Path) -> str:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)
-def test_examples_print_what_the_document_shows(document: Path, clone: Path) -> None:
-    run_document(document, clone, with_torch=False)
+def test_examples_print_what_the_document_shows(
+    document: Path, clone: Path, commands: Commands
+) -> None:
+    run_document(document, clone, with_torch=False, tools=[commands.folder])
 
 
 @pytest.mark.torch

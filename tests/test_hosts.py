@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ranktable.cluster import ArgumentError, expand_hosts, fold_hosts
+from tests.effort import law
 
 LISTS = {
     "": [],
@@ -107,13 +108,13 @@ names = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=400)
+@law(400)
 @given(st.lists(names, max_size=30))
 def test_folding_then_expanding_gives_the_same_hosts(hosts: list[str]) -> None:
     assert expand_hosts(fold_hosts(hosts)) == hosts
 
 
-@settings(deadline=None, max_examples=400)
+@law(400)
 @given(st.text("n12[]-, 0", max_size=14))
 def test_any_text_is_expanded_or_refused(text: str) -> None:
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ HEAVY = ("torch", "jsonschema", "yaml", "typer", "rich", "dataclasses", "argpars
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 
+@cache
 def imported(path: Path) -> set[str]:
     """Return the modules a file imports, wherever the statement stands."""
     found: set[str] = set()

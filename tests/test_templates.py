@@ -17,6 +17,7 @@ from ranktable.cli.copying import Copy, write_copies
 from ranktable.cli.templates import SCHEMA, TEMPLATES
 from ranktable.cluster.yaml_reading import parse_yaml
 from ranktable.schema.writing import replace_file
+from tests.commands import clean_environment
 from tests.slurm_cluster import PAUSE_S
 from tests.test_real_launchers import (
     BIN,
@@ -31,6 +32,7 @@ from tests.test_real_launchers import slurm as slurm  # noqa: PLC0414 - a fixtur
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tests.commands import Commands
     from tests.conftest import Outcome
 
 FOLDER = Path(__file__).parent.parent / "templates"
@@ -364,7 +366,11 @@ def test_hooks_take_the_files_that_they_are_for(
 
 @pytest.mark.parametrize(("chips", "status"), [(8, 0), (0, 1)])
 def test_hooks_judge_the_files_that_they_get(
-    chips: int, status: int, run: Callable[..., Outcome], tmp_path: Path
+    chips: int,
+    status: int,
+    run: Callable[..., Outcome],
+    commands: Commands,
+    tmp_path: Path,
 ) -> None:
     import shlex  # noqa: PLC0415 - as pre-commit splits an entry
 
@@ -375,22 +381,28 @@ def test_hooks_judge_the_files_that_they_get(
     for hook, name in zip(
         data["repos"][0]["hooks"], ("rank_table.json", "cluster.yaml"), strict=True
     ):
-        found.append(in_shell([*shlex.split(hook["entry"]), name, name], tmp_path))
+        found.append(
+            in_shell([*shlex.split(hook["entry"]), name, name], tmp_path, commands)
+        )
 
     assert found == [status, status]
 
 
 @pytest.mark.parametrize(("chips", "status"), [(8, 0), (0, 123)])
 def test_steps_of_the_workflow_judge_the_files_of_the_repository(
-    chips: int, status: int, run: Callable[..., Outcome], tmp_path: Path
+    chips: int,
+    status: int,
+    run: Callable[..., Outcome],
+    commands: Commands,
+    tmp_path: Path,
 ) -> None:
     init(run, "github")
     (data,) = documents(tmp_path / ".github" / "workflows" / "rank-tables.yml")
     _, _, install, *checks = data["jobs"]["check"]["steps"]
     shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"]
-    empty = [in_shell([*shell, step["run"]], tmp_path) for step in checks]
+    empty = [in_shell([*shell, step["run"]], tmp_path, commands) for step in checks]
     write_site(tmp_path, chips)
-    found = [in_shell([*shell, step["run"]], tmp_path) for step in checks]
+    found = [in_shell([*shell, step["run"]], tmp_path, commands) for step in checks]
 
     assert install["run"].endswith("pip install ranktable")
     assert empty == [0, 0]
@@ -405,11 +417,12 @@ def write_site(folder: Path, chips: int) -> None:
     (folder / "rank_table.json").write_text(text)
 
 
-def in_shell(command: list[str], folder: Path) -> int:
+def in_shell(command: list[str], folder: Path, commands: Commands) -> int:
     """Return the exit status of a command that finds ranktable."""
+    path = [str(commands.folder), str(BIN), os.environ.get("PATH", "")]
     return subprocess.run(  # noqa: S603 - the project's own templates
         command,
-        env={"PATH": f"{BIN}:{os.environ.get('PATH', '')}"},
+        env={**clean_environment(), "PATH": os.pathsep.join(path)},
         cwd=folder,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

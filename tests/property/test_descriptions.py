@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ranktable.cluster.argument import ArgumentError
@@ -22,6 +22,7 @@ from ranktable.cluster.descriptions.table import describe_table, table_of
 from ranktable.cluster.yaml_reading import parse_yaml, read_yaml
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.writing import dumps
+from tests.effort import law
 from tests.property.strategies import chip_lists
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def through(form: Form, table: RankTable, settings: Settings = IMAGE) -> Descrip
     return reading.description
 
 
-@settings(deadline=None, max_examples=100)
+@law(100)
 @given(tables())
 def test_rank_file_says_all_that_a_table_says(table: RankTable) -> None:
     found = through(form_of("openmpi-rankfile"), table)
@@ -88,7 +89,7 @@ def is_consecutive(table: RankTable) -> bool:
     )
 
 
-@settings(deadline=None, max_examples=100)
+@law(100)
 @given(tables(), st.sampled_from(["srun-hostfile", "paddle-endpoints"]))
 def test_lists_of_ranks_keep_host_and_order_of_every_rank(
     table: RankTable, name: str
@@ -101,7 +102,7 @@ def test_lists_of_ranks_keep_host_and_order_of_every_rank(
     ]
 
 
-@settings(deadline=None, max_examples=100)
+@law(100)
 @given(
     tables(),
     st.sampled_from(
@@ -123,7 +124,7 @@ def test_lists_of_hosts_keep_names_and_sizes_or_refuse_the_order(
     assert [(host.name, host.slots) for host in found.hosts] == expected
 
 
-@settings(deadline=None, max_examples=100)
+@law(100)
 @given(tables(even=True))
 def test_host_file_and_filter_of_deepspeed_say_all(table: RankTable) -> None:
     form = form_of("deepspeed-hostfile")
@@ -138,7 +139,7 @@ def test_host_file_and_filter_of_deepspeed_say_all(table: RankTable) -> None:
     assert table_of(found) == table
 
 
-@settings(deadline=None, max_examples=100)
+@law(100)
 @given(tables(even=True), st.sampled_from(FORMS))
 def test_every_form_keeps_the_number_of_nodes_and_their_size(
     table: RankTable, form: Form
@@ -180,7 +181,7 @@ PIECES = st.sampled_from(
 texts = st.lists(PIECES, max_size=25).map("".join)
 
 
-@settings(deadline=None, max_examples=300)
+@law(300)
 @given(st.one_of(st.binary(max_size=60), texts.map(str.encode)), st.sampled_from(FORMS))
 @example(b"", form_of("openmpi-hostfile"))
 @example(b"\xff\xfe", form_of("torchrun"))
@@ -210,7 +211,7 @@ def check_description(description: Description) -> None:
         assert host.ranks is None or len(host.ranks) == host.slots
 
 
-@settings(deadline=None, max_examples=100)
+@law(100)
 @given(texts, st.sampled_from(["n1", "n1@n2", "n1:0,1", "n1:", "@", "n2:9", "n1:1,1"]))
 def test_any_filter_ends_in_a_description_or_in_diagnostics(
     text: str, near: str
@@ -243,7 +244,7 @@ json_values = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=150)
+@law(150)
 @given(json_values)
 def test_yaml_that_was_written_is_read_back(value: object) -> None:
     text = yaml.safe_dump(value, allow_unicode=True)
@@ -253,7 +254,7 @@ def test_yaml_that_was_written_is_read_back(value: object) -> None:
     assert [document.data for document in documents] == [value]
 
 
-@settings(deadline=None, max_examples=150)
+@law(150)
 @given(json_values)
 def test_every_value_of_yaml_has_its_place(value: object) -> None:
     text = yaml.safe_dump({"it": value}, default_flow_style=False)
@@ -275,7 +276,7 @@ def value_at(value: object, pointer: str) -> object:
     return value
 
 
-@settings(deadline=None, max_examples=150)
+@law(150)
 @given(st.one_of(st.binary(max_size=60), texts.map(str.encode)))
 def test_any_bytes_are_yaml_or_diagnosed(data: bytes) -> None:
     text, documents, found = read_yaml(data)
@@ -285,7 +286,7 @@ def test_any_bytes_are_yaml_or_diagnosed(data: bytes) -> None:
         assert finding.spot is None or finding.spot.span is not None
 
 
-@settings(deadline=None, max_examples=100)
+@law(100)
 @given(st.lists(st.text("ab $\"'\\;&|#\n\t", max_size=5), min_size=1, max_size=4))
 def test_words_that_a_shell_would_quote_are_read_back(words: list[str]) -> None:
     (command,) = commands_in(Source(shlex.join(["a", *words])))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import ranktable
@@ -21,9 +21,6 @@ from tests.property.strategies import (
     tables,
     texts,
 )
-
-settings.register_profile("laws", deadline=None, max_examples=300)
-settings.load_profile("laws")
 
 
 @given(tables())

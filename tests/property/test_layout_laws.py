@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from itertools import product
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from ranktable.cluster.generate import make_table
 from ranktable.layout import LayoutError, ParallelLayout, communicators
 from ranktable.layout.experts import STYLE_NAMES
 from ranktable.report.progression import fold_items
+from tests.effort import law
 
 TOKENS = ("tp", "cp", "ep", "dp", "pp")
 LARGEST = 512
@@ -52,7 +53,7 @@ def _made(wanted: dict[str, int], order: str, style: str) -> ParallelLayout:
 
 
 @given(layouts())
-@settings(max_examples=150, deadline=None)
+@law(150)
 def test_groups_of_every_axis_divide_the_world(layout: ParallelLayout) -> None:
     if layout.world_size > LARGEST:
         return
@@ -72,14 +73,14 @@ def test_groups_of_every_axis_divide_the_world(layout: ParallelLayout) -> None:
 
 
 @given(layouts())
-@settings(max_examples=150, deadline=None)
+@law(150)
 def test_coordinates_and_rank_are_each_others_inverse(layout: ParallelLayout) -> None:
     for rank in range(min(layout.world_size, LARGEST)):
         assert layout.rank(**layout.coordinates(rank)) == rank
 
 
 @given(layouts(), st.data())
-@settings(max_examples=150, deadline=None)
+@law(150)
 def test_ranks_of_a_group_differ_along_its_axes_only(
     layout: ParallelLayout, data: st.DataObject
 ) -> None:
@@ -97,7 +98,7 @@ def test_ranks_of_a_group_differ_along_its_axes_only(
 
 
 @given(layouts("megatron"))
-@settings(max_examples=150, deadline=None)
+@law(150)
 def test_groups_are_those_of_plain_counting(layout: ParallelLayout) -> None:
     """A second way to the same lists: all points in order, sorted into groups."""
     slowest_first = layout.mesh_shape
@@ -114,7 +115,7 @@ def test_groups_are_those_of_plain_counting(layout: ParallelLayout) -> None:
 
 
 @given(layouts(), st.sampled_from(["tp", "cp", "dp", "pp"]))
-@settings(max_examples=100, deadline=None)
+@law(100)
 def test_size_that_is_inferred_is_the_one_that_was_there(
     layout: ParallelLayout, name: str
 ) -> None:
@@ -132,7 +133,7 @@ def test_size_that_is_inferred_is_the_one_that_was_there(
 
 
 @given(layouts("megatron", "torchtitan", "deepspeed"))
-@settings(max_examples=100, deadline=None)
+@law(100)
 def test_order_like_a_peer_and_back_changes_nothing(layout: ParallelLayout) -> None:
     for peer in ("scaletorch", "jax"):
         try:
@@ -144,7 +145,7 @@ def test_order_like_a_peer_and_back_changes_nothing(layout: ParallelLayout) -> N
 
 
 @given(layouts("megatron"), st.integers(1, 4))
-@settings(max_examples=50, deadline=None)
+@law(50)
 def test_communicators_lose_no_rank_and_no_chip(
     layout: ParallelLayout, per_node: int
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import ranktable
@@ -17,12 +17,12 @@ from ranktable.cluster.probe_reading import ProbedNode, _Line, read_probes
 from ranktable.cluster.splitting import split_by_node
 from ranktable.schema.check import check
 from ranktable.schema.finding import Finding
+from tests.effort import law
 from tests.property.strategies import tables
 
 if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
 
-law = settings(deadline=None, max_examples=100)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 hosts = st.text("abcn0123456789-.ü", min_size=1, max_size=8)
 chips = st.builds(
@@ -53,7 +53,7 @@ def merged(files: list[tuple[str, bytes]], wishes: Wishes) -> RankTable | None:
     return merge_tables(reports, [name for name, _ in files], wishes).table
 
 
-@law
+@law(100)
 @given(tables())
 def test_merge_of_a_split_is_the_same_table(table: RankTable) -> None:
     files = list(split_by_node(table, renumber=False))
@@ -64,7 +64,7 @@ def test_merge_of_a_split_is_the_same_table(table: RankTable) -> None:
     assert again.digest() == table.digest()
 
 
-@law
+@law(100)
 @given(tables(), st.randoms(use_true_random=False))
 def test_files_of_a_split_may_come_in_any_order(
     table: RankTable, random: object
@@ -77,7 +77,7 @@ def test_files_of_a_split_may_come_in_any_order(
     assert again.digest() == table.digest()
 
 
-@law
+@law(100)
 @given(tables())
 def test_merge_of_renumbered_files_counts_as_the_table_did(table: RankTable) -> None:
     if shares_addresses(table):
@@ -95,7 +95,7 @@ def shares_addresses(table: RankTable) -> bool:
     return len(set().union(*seen)) != sum(map(len, seen))
 
 
-@law
+@law(100)
 @given(st.lists(node_probes, min_size=1, max_size=4))
 def test_what_probe_prints_can_be_read_back(probes: list[NodeProbe]) -> None:
     text = "".join(probe.to_line() for probe in probes)
@@ -104,7 +104,7 @@ def test_what_probe_prints_can_be_read_back(probes: list[NodeProbe]) -> None:
     assert found == probes
 
 
-@law
+@law(100)
 @given(node_probes, st.data())
 def test_quick_reading_never_contradicts_the_judge(
     probe: NodeProbe, data: st.DataObject
@@ -133,7 +133,7 @@ def codes_of(items: list[ProbedNode | Finding]) -> list[str]:
 printed = node_probes.map(lambda probe: probe.to_line().encode())
 
 
-@law
+@law(100)
 @given(st.lists(st.binary(max_size=60) | printed, max_size=4))
 def test_any_bytes_end_in_a_table_or_in_findings(parts: list[bytes]) -> None:
     data = b"\n".join(parts)
@@ -148,7 +148,7 @@ def test_any_bytes_end_in_a_table_or_in_findings(parts: list[bytes]) -> None:
             assert line is None or line <= data.count(b"\n") + 1
 
 
-@law
+@law(100)
 @given(
     st.lists(node_probes, min_size=1, max_size=5, unique_by=lambda probe: probe.host),
     st.randoms(use_true_random=False),

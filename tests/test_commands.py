@@ -1,0 +1,156 @@
+"""A command that is forked does what one does that starts afresh."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.commands import BIN, Commands, clean_environment, run_afresh
+from tests.conftest import CORPUS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+TIMEOUT_S = 60
+TWICE = (CORPUS / "sccl" / "broken" / "rank_duplicate.json").read_bytes()
+DROP_IN = "tpu_gen_sccl_rank_table"
+GEN = ("ranktable", "gen", "--device-id", "[[3,1]]")
+
+
+def shell(
+    commands: Commands, command: str, folder: Path
+) -> subprocess.CompletedProcess[bytes]:
+    path = [str(commands.folder), os.environ["PATH"]]
+    return subprocess.run(  # noqa: S602 - what a shell does is what is tested
+        command,
+        shell=True,
+        cwd=folder,
+        env={**clean_environment(), "PATH": os.pathsep.join(path)},
+        capture_output=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "env", "given"),
+    [
+        (["ranktable", "gen", "--help"], {"COLUMNS": "60", "FORCE_COLOR": "1"}, b""),
+        (["ranktable", "no-such-command"], {}, b""),
+        (["ranktable", "validate", "-"], {"FORCE_COLOR": "1"}, TWICE),
+        (["ranktable", "validate", "n\udcff\u00e9", "-"], {}, b"\xff"),
+        (["ranktable", "validate", "\u00e9"], {"LC_ALL": "C"}, b""),
+        (["ranktable", "validate"], {"RANK_TABLE_FILE": "no\n.json"}, b""),
+        (["ranktable", "env"], {"RANK": "1", "WORLD_SIZE": "2"}, b""),
+        ([*GEN], {}, b""),
+        ([DROP_IN, "--device_id", "[[0..7]]"], {}, b""),
+    ],
+)
+def test_a_fork_is_as_good_as_a_start(
+    command: Sequence[str],
+    env: dict[str, str],
+    given: bytes,
+    commands: Commands,
+    tmp_path: Path,
+) -> None:
+    outcomes = []
+    for name, start in (("forked", commands.run), ("afresh", run_afresh)):
+        folder = tmp_path / name
+        folder.mkdir()
+        done = start(
+            command[0],
+            command[1:],
+            given=given,
+            env={**clean_environment(), **env},
+            cwd=folder,
+            timeout_s=TIMEOUT_S,
+        )
+        made = [(path.stat().st_mode, path.read_bytes()) for path in folder.iterdir()]
+        outcomes.append((done, made))
+
+    assert outcomes[0] == outcomes[1]
+
+
+def test_what_is_long_goes_in_and_out_whole(commands: Commands, tmp_path: Path) -> None:
+    devices = ",".join('{"device_id":"0x1","rank":"0"}' for _ in range(5_000))
+    data = f'{{"version":"1.0","node_list":[{{"device_list":[{devices}]}}]}}'
+    done = commands.run(
+        "ranktable",
+        ["validate", "-", "--max-errors", "0"],
+        given=data.encode(),
+        env=clean_environment(),
+        cwd=tmp_path,
+        timeout_s=TIMEOUT_S,
+    )
+
+    assert done.status == 1
+    assert done.out.count(b"0x1") >= 5_000
+
+
+def test_one_command_leaves_nothing_to_the_next(
+    commands: Commands, tmp_path: Path
+) -> None:
+    def validate(**env: str) -> int:
+        return commands.run(
+            "ranktable",
+            ["validate"],
+            given=TWICE,
+            env={**clean_environment(), **env},
+            cwd=tmp_path,
+            timeout_s=TIMEOUT_S,
+        ).status
+
+    (tmp_path / "twice.json").write_bytes(TWICE)
+
+    assert [validate(RANK_TABLE_FILE="twice.json"), validate()] == [1, 2]
+
+
+def test_a_shell_finds_the_forks_first(commands: Commands, tmp_path: Path) -> None:
+    done = shell(commands, "ranktable explain | head -n 1; ranktable show no", tmp_path)
+
+    assert done.stdout.startswith(b"RT001")
+    assert b"no" in done.stderr
+    assert done.returncode == 2
+
+
+def test_a_shell_may_close_a_stream(commands: Commands, tmp_path: Path) -> None:
+    done = shell(commands, "ranktable validate - <&-; ranktable explain >&-", tmp_path)
+
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_command_ends_with_whoever_asked_for_it(
+    commands: Commands, tmp_path: Path
+) -> None:
+    command = [
+        str(commands.folder / "ranktable"),
+        "wait",
+        "no.json",
+        "--timeout",
+        "600",
+    ]
+    with subprocess.Popen(  # noqa: S603 - our own command
+        command, cwd=tmp_path, stderr=subprocess.PIPE
+    ) as asker:
+        assert asker.stderr is not None
+        assert asker.stderr.read(1)  # it waits
+        asker.send_signal(signal.SIGTERM)
+        asker.stderr.read()  # until the command, which writes there, has ended
+
+    assert asker.returncode == -signal.SIGTERM
+
+
+def test_folder_goes_with_the_server() -> None:
+    with contextlib.closing(Commands()) as started:
+        assert shutil.which("ranktable", path=started.folder)
+        assert (started.folder / "real").resolve() == BIN.resolve()
+
+    assert not started.folder.exists()
+    assert started.server.returncode == 0
