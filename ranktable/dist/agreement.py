@@ -13,9 +13,9 @@ import time
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from ranktable.dist.blocked import Waiting, find_mutual, forget
+from ranktable.dist.blocked import Waiting, find_cycle, forget, told
 from ranktable.dist.communicator import begun, check_mode, store_of
 from ranktable.dist.errors import DistError, MismatchError
 from ranktable.schema.wording import folded
@@ -28,11 +28,17 @@ if TYPE_CHECKING:
 
     from ranktable.dist.communicator import Communicator
 
+Site: TypeAlias = "tuple[str, int, int] | None"
+"""A place that calls: file, first line of the function, and instruction in it."""
+
 _HERE: Final = "ranktable.dist."
 _MOST_DETAILS: Final = 5
 _MOST_MISSING: Final = 8
 _LOOK_S: Final = 1.0
 """Time after which a rank looks for the first time why nobody answers."""
+
+_OPEN_S: Final = 0.25
+"""Time after which it says what it has begun before."""
 
 _FIRST_PAUSE_S: Final = 0.0002
 _LONGEST_PAUSE_S: Final = 0.1
@@ -48,14 +54,16 @@ class Turn:
     Attributes:
         number: How many there were, with this one.
         describe: Returns what this rank does.
-        mode: When the ranks compare that.
+        is_compared: Whether ranks compare what they do at all.
         is_agreed: Whether all ranks are known to do the same.
+        is_posted: Whether this rank has written what it does.
     """
 
     number: int
     describe: Callable[[], Action]
-    mode: str
+    is_compared: bool
     is_agreed: bool = False
+    is_posted: bool = False
 
     @property
     def action(self) -> Action:
@@ -70,10 +78,12 @@ class Verdict:
     Attributes:
         kind: ``agreed``, ``mismatch``, or ``missing`` ranks.
         message: What is wrong.
+        sites: The places that all ranks have called from.
     """
 
     kind: str
     message: str = ""
+    sites: Sequence[Sequence[object]] = ()
 
     def refuse(self) -> None:
         """Raise if the collective cannot go on.
@@ -134,6 +144,11 @@ class Action:
             words.append(f"- refused: {self.problem}")
         return " ".join(words)
 
+    @property
+    def key(self) -> object:
+        """All of it, as what can be looked up."""
+        return str(self), *self.details
+
     def posted(self) -> dict[str, object]:
         """Return it as what JSON can hold."""
         fields = ("operation", "reduction", "dtype", "shape", "root", "problem")
@@ -144,6 +159,7 @@ def agree(
     communicator: Communicator,
     describe: Callable[[], Action],
     problem: Exception | None = None,
+    request: tuple[str | None, ...] = (),
 ) -> Turn:
     """Count a collective, and make sure that all ranks are about to do the same.
 
@@ -151,46 +167,43 @@ def agree(
         communicator: The group.
         describe: Returns what this rank is about to do; called if that is compared.
         problem: Why it cannot.
+        request: What of it is new even where a place has been called from before.
 
     Raises:
         Exception: The problem, if all ranks have it or nothing is compared.
         MismatchError: The ranks are about to do different things.
-        DistError: A rank did not come.
+        DistError: A rank did not come, or the group has failed before.
     """
+    communicator.refuse_failed()
     communicator.sequence += 1
-    turn = Turn(communicator.sequence, describe, check_mode())
-    if turn.mode == "off" or communicator.size == 1:
+    mode = check_mode()
+    is_compared = mode != "off" and communicator.size > 1
+    turn = Turn(communicator.sequence, describe, is_compared)
+    if not is_compared:
         if problem is not None:
             raise problem
         return turn
     frame = _caller()
-    kind = _kind(communicator, describe, frame)
-    if turn.mode == "first" and problem is None and kind in communicator.seen:
+    code = frame.f_code
+    site = (code.co_filename, code.co_firstlineno, frame.f_lasti)
+    seen = communicator.seen
+    # Ranks that call from different places have not seen the same ones. One that has
+    # goes on while the others wait for it, and only what is watched gets back to them.
+    # Elsewhere ranks have to skip alike, so all that they do counts, and no place.
+    key = (site, request) if communicator.is_watched else describe().key
+    if mode == "first" and problem is None and key in seen:
+        communicator.keep_open(turn)
         return turn
     action = describe()
     if problem is not None:
         action = replace(action, problem=str(problem))
-    place = f"{_shown(frame.f_code.co_filename)}:{frame.f_lineno}"
-    _compare(communicator, action, place, problem)
-    communicator.seen.add(kind)
+    place = f"{_shown(code.co_filename)}:{frame.f_lineno}"
+    sites = _compare(communicator, action, (place, site), problem)
+    seen.add(key)
+    # The others' places too: who calls from there next has been compared.
+    seen.update((tuple(each), request) for each in sites)
     turn.is_agreed = True
     return turn
-
-
-def _kind(
-    communicator: Communicator, describe: Callable[[], Action], frame: FrameType
-) -> object:
-    """Return what is compared the first time: a call site, where that is safe.
-
-    Ranks that call from different places have not seen the same places. One that has
-    seen its own goes on while the others wait for it, and only what is watched gets
-    back to them. Elsewhere ranks have to skip alike, so what they do counts.
-    """
-    if communicator.is_watched:
-        return frame.f_code, frame.f_lasti
-    action = describe()
-    shape, root = action.shape, action.root
-    return action.operation, action.reduction, action.dtype, shape, root
 
 
 def _caller() -> FrameType:
@@ -214,9 +227,10 @@ def _shown(file: str) -> str:
 def _compare(
     communicator: Communicator,
     action: Action,
-    place: str,
+    place: tuple[str, Site],
     problem: Exception | None,
-) -> None:
+) -> Sequence[Sequence[object]]:
+    """Return where all ranks have called from, if all do the same."""
     timeout = communicator.timeout
     if problem is not None:
         timeout = min(timeout, timedelta(seconds=_OTHERS_S))
@@ -229,19 +243,40 @@ def _compare(
         verdict.refuse()
     if problem is not None:
         raise problem
+    return () if verdict is None else verdict.sites
 
 
 def post(
-    communicator: Communicator, number: int, action: Action, place: str | None
+    communicator: Communicator,
+    number: int,
+    action: Action,
+    place: tuple[str, Site] = ("", None),
 ) -> None:
     """Write what this rank does; the last one to come compares."""
     store = communicator.store
-    store.set(
-        _key(number, communicator.member),
-        json.dumps([action.posted(), list(action.details), place]),
-    )
-    if store.add(f"{number}/count", 1) == communicator.size:
+    said = json.dumps([action.posted(), list(action.details)])
+    store.set(_key(number, communicator.member), f"{said}\n{json.dumps(place)}")
+    if store.add(_count_key(number), 1) == communicator.size:
         _give_verdict(communicator, number)
+
+
+def post_open(communicator: Communicator) -> None:
+    """Write what this rank has begun without a comparison, and not seen the end of."""
+    for turn in list(communicator.open_turns.values()):
+        if not turn.is_posted:
+            turn.is_posted = True
+            post(communicator, turn.number, turn.action)
+
+
+def withdraw(communicator: Communicator, number: int) -> None:
+    """Remove what this rank has written, unless all have: then that is done."""
+    store = communicator.store
+    left = store.add(_count_key(number), -1)
+    if left == communicator.size - 1:
+        return
+    store.delete_key(_key(number, communicator.member))
+    if left == 0:
+        store.delete_key(_count_key(number))
 
 
 def await_verdict(
@@ -260,6 +295,8 @@ def await_verdict(
             waited_s = time.monotonic() - begin
             if waited_s >= timeout.total_seconds():
                 return None
+            if waited_s > _OPEN_S:
+                post_open(communicator)  # another rank may wait for that
             if waited_s > look_s:
                 look_s *= 2  # many ranks may wait for one, and for long
                 verdict = find_deadlock(communicator, number, action)
@@ -285,14 +322,14 @@ def find_deadlock(
         begun=begun(),
         said=f"{action}, collective {number} of {communicator.name}",
     )
-    found = find_mutual(own)
-    if found is None:
+    circle = find_cycle(own)
+    if not circle:
         return None
-    other, text = found
-    verdict = _publish(communicator.store, number, Verdict("mismatch", text))
-    # Both groups are told the same, also those who look later.
-    _publish(store_of(other.key), other.number, verdict)
-    return verdict
+    verdict = Verdict("mismatch", told(circle))
+    # All of these groups are told the same, also those who look later.
+    for each in circle:
+        _publish(store_of(each.key), each.number, verdict)
+    return find_verdict(communicator, number)
 
 
 def _missing(communicator: Communicator, number: int, limit: int) -> list[int]:
@@ -335,6 +372,10 @@ def name_missing(
 ) -> Verdict:
     """Return which ranks did not come; whoever asks first decides for all."""
     missing = _missing(communicator, number, communicator.size)
+    if not missing:  # the last one has just come, and is about to say what it finds
+        late = await_verdict(communicator, number, action, timedelta(seconds=_OTHERS_S))
+        if late is not None:
+            return late
     message = (
         f"{_named(missing)} did not come to collective {number} of "
         f"{communicator.name} within {timeout.total_seconds():g} s; the others call "
@@ -345,7 +386,7 @@ def name_missing(
 
 def _publish(store: Store, number: int, verdict: Verdict) -> Verdict:
     """Give a verdict and return the one that stands, which is the first."""
-    said = json.dumps([verdict.kind, verdict.message])
+    said = json.dumps([verdict.kind, verdict.message, list(verdict.sites)])
     stands = store.compare_set(_verdict_key(number), "", said)
     return Verdict(*json.loads(stands))
 
@@ -353,32 +394,35 @@ def _publish(store: Store, number: int, verdict: Verdict) -> Verdict:
 def _give_verdict(communicator: Communicator, number: int) -> None:
     store, size = communicator.store, communicator.size
     keys = [_key(number, member) for member in range(size)]
-    posts = [json.loads(store.get(key)) for key in keys]
-    is_same = all(post[:2] == posts[0][:2] for post in posts)
-    verdict = Verdict("agreed")
-    if not is_same:
+    posts = [each.decode().split("\n") for each in store.multi_get(keys)]
+    if len({said for said, _ in posts}) == 1:
+        # As text they are as quickly told apart; nearly always there is one.
+        places = [json.loads(place)[1] for place in {place for _, place in posts}]
+        verdict = Verdict("agreed", sites=[place for place in places if place])
+    else:
         verdict = Verdict("mismatch", _table(communicator, number, posts))
     _publish(store, number, verdict)
-    for key in (*keys, f"{number}/count"):
+    for key in (*keys, _count_key(number)):
         store.delete_key(key)
     # All have read the verdict before this one, or they would not be here.
     store.delete_key(_verdict_key(communicator.last_compared))
     communicator.last_compared = number
 
 
-def _table(communicator: Communicator, number: int, posts: list[Any]) -> str:
+def _table(communicator: Communicator, number: int, posts: list[list[str]]) -> str:
     """Return what the ranks do, with those together that do the same.
 
     Args:
         communicator: The group.
         number: Number of the collective.
-        posts: What each rank has written: the action, its details and its place.
+        posts: What each rank has written: the action with its details, and its place.
     """
-    common = set.intersection(*(set(details) for _, details, _ in posts))
+    read = [(*json.loads(said), json.loads(place)[0]) for said, place in posts]
+    common = set.intersection(*(set(details) for _, details, _ in read))
     groups: dict[tuple[str, str], list[int]] = {}
-    for rank, (fields, details, place) in zip(communicator.ranks, posts, strict=True):
+    for rank, (fields, details, place) in zip(communicator.ranks, read, strict=True):
         own = [detail for detail in details if detail not in common]
-        if not own and details != posts[0][1]:
+        if not own and details != read[0][1]:
             own = ["the same in another order"]
         shown = own[:_MOST_DETAILS]
         if len(own) > len(shown):
@@ -401,6 +445,10 @@ def _named(ranks: list[int]) -> str:
 
 def _key(number: int, member: int) -> str:
     return f"{number}/{member}"
+
+
+def _count_key(number: int) -> str:
+    return f"{number}/count"
 
 
 def _verdict_key(number: int) -> str:

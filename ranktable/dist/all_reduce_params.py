@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,8 +13,6 @@ from ranktable.dist.communicator import communicator
 from ranktable.dist.tensors import described
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from torch.distributed import ProcessGroup
 
     from ranktable.dist.reductions import Reduction
@@ -54,31 +53,42 @@ def all_reduce_params(
         if problem is not None:
             raise problem
         return
+    limit = bucket_size_mb * _MEGABYTE if bucket_size_mb > 0 else None
+    limit = limit if coalesce else 0
     turn = agree(
         members,
         lambda: Action(
             operation="all_reduce_params",
             reduction=op,
-            details=[f"{i}: {described(each)}" for i, each in enumerate(tensors)],
+            details=[
+                f"in buckets of {limit} bytes" if limit is not None else "together",
+                *(f"{i}: {described(each)}" for i, each in enumerate(tensors)),
+            ],
         ),
         problem,
     )
-    limit = bucket_size_mb * _MEGABYTE if bucket_size_mb > 0 else None
-    reduce_together(members, turn, tensors, op, limit if coalesce else 0)
+    reduce_together(members, turn, tensors, op, limit)
+
+
+def _memory(tensor: torch.Tensor) -> object:
+    """Return what tied parameters share, however many tensors name it."""
+    place = tensor.data_ptr() or id(tensor)
+    return tensor.device, tensor.dtype, place, tensor.shape, tensor.stride()
 
 
 def _listed(
     params: object, op: str, bucket_size_mb: int
 ) -> tuple[list[torch.Tensor], Exception | None]:
     """Return distinct tensors, and why they cannot be reduced."""
-    if isinstance(params, torch.Tensor) or not hasattr(params, "__iter__"):
+    if isinstance(params, torch.Tensor) or not isinstance(params, Iterable):
         return [], TypeError(f"params is {type(params).__name__}, not several tensors")
-    tensors = list({id(each): each for each in params}.values())
-    for place, each in enumerate(tensors):
+    listed = list(params)
+    for place, each in enumerate(listed):
         if not isinstance(each, torch.Tensor):
             return [], TypeError(
                 f"parameter {place} is {type(each).__name__}, not a tensor"
             )
+    tensors = list({_memory(each): each for each in listed}.values())
     if bucket_size_mb == 0:
         return tensors, ValueError("bucket_size_mb is 0; -1 means no limit")
     named = [(f"parameter {place}", each) for place, each in enumerate(tensors)]

@@ -45,11 +45,11 @@ class Waiting:
         return other.rank in self.missing and not is_begun
 
 
-def find_mutual(own: Waiting) -> tuple[Waiting, str] | None:
-    """Return another rank that waits for this one, and what both do; None if none does.
+def find_cycle(own: Waiting) -> list[Waiting]:
+    """Return ranks that wait for each other in a circle, this one first; else nothing.
 
-    What another rank has written may be old, but not if it needs this one: that has begun
-    nothing since.
+    What a rank has written may be old, but not if it needs one that is in the circle:
+    from this rank, which knows what it has begun, back to the one that it needs.
 
     Args:
         own: What this rank waits in.
@@ -57,22 +57,30 @@ def find_mutual(own: Waiting) -> tuple[Waiting, str] | None:
     store = _board()
     fields = [own.key, own.number, own.missing, own.begun, own.said]
     store.set(str(own.rank), json.dumps(fields))
-    for rank in own.missing:
-        other = _read(store, rank)
-        if other is not None and own.needs(other) and other.needs(own):
-            return other, _told(own, other)
-    return None
+    paths, seen = [[own]], {own.rank}
+    while paths:
+        path = paths.pop()
+        last = path[-1]
+        if len(path) > 1 and last.needs(own):
+            return path
+        for rank in last.missing:
+            other = None if rank in seen else _read(store, rank)
+            if other is not None and last.needs(other):
+                seen.add(rank)
+                paths.append([*path, other])
+    return []
+
+
+def told(circle: list[Waiting]) -> str:
+    """Return what ranks do that wait for each other."""
+    ranks = sorted(circle, key=lambda each: each.rank)
+    lines = [f"  rank {each.rank}  {each.said}" for each in ranks]
+    return "\n".join(["the ranks wait for each other in different groups:", *lines])
 
 
 def forget(rank: int) -> None:
     """Say that a rank does not wait any more."""
     _board().delete_key(str(rank))
-
-
-def _told(own: Waiting, other: Waiting) -> str:
-    pair = sorted((own, other), key=lambda each: each.rank)
-    lines = [f"  rank {each.rank}  {each.said}" for each in pair]
-    return "\n".join(["the ranks wait for each other in different groups:", *lines])
 
 
 def _board() -> Store:

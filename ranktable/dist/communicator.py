@@ -15,7 +15,7 @@ from torch._C._distributed_c10d import PrefixStore
 from torch.distributed.distributed_c10d import _get_default_store
 
 from ranktable.dist.capability import TABLES
-from ranktable.dist.errors import NotMemberError
+from ranktable.dist.errors import DistError, NotMemberError
 from ranktable.schema.wording import folded
 
 if TYPE_CHECKING:
@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
     from torch.distributed import ProcessGroup
 
+    from ranktable.dist.agreement import Turn
+
 _DEVICES: Final = {table.backend: table.device for table in TABLES}
 _DEFAULT_TIMEOUT: Final = timedelta(minutes=30)  # torch's own
+_MOST_OPEN: Final = 64
 _MODES: Final = {b"off": "off", b"first": "first", b"always": "always"}
 
 
@@ -44,6 +47,7 @@ class Communicator:
         is_watched: Whether a rank can look what the others do while it waits: in
             gloo, whose operations can be waited for a while.
         seen: What all ranks were found to do alike, see ``agree``.
+        open_turns: What was begun without a comparison, and not ended yet, by number.
         last_compared: Number of the last collective whose verdict this rank has given.
     """
 
@@ -63,6 +67,8 @@ class Communicator:
         self.sequence = 0
         self.is_watched = set(self.tables.values()) == {"gloo"}
         self.seen: set[object] = set()
+        self.open_turns: dict[int, Turn] = {}
+        self._failure: str | None = None
         self.last_compared = 0
 
     @property
@@ -95,6 +101,37 @@ class Communicator:
     def members(self) -> str:
         """The members, in words."""
         return f"ranks {folded(self.ranks)}"
+
+    def keep_open(self, turn: Turn) -> None:
+        """Remember what was begun until it ends, in case that another rank asks."""
+        if not self.is_watched:
+            return
+        self.open_turns[turn.number] = turn
+        if len(self.open_turns) > _MOST_OPEN:  # nobody has waited for these
+            del self.open_turns[next(iter(self.open_turns))]
+
+    def fail(self, reason: str) -> None:
+        """End what is under way: nothing can follow in this group.
+
+        Args:
+            reason: Why, in words.
+        """
+        self._failure = reason
+        abort = getattr(self.group, "abort", None)
+        if abort is not None:  # older torch has none
+            abort()
+
+    def refuse_failed(self) -> None:
+        """Raise if the group has failed before.
+
+        Raises:
+            DistError: It has.
+        """
+        if self._failure is not None:
+            raise DistError(
+                f"{self.name} was given up, since its ranks were in different "
+                f"collectives already; end the job. It was: {self._failure}"
+            )
 
     @cached_property
     def key(self) -> str:
@@ -192,9 +229,10 @@ def communicator(group: ProcessGroup | None) -> Communicator | None:
         raise NotMemberError("there is no process group any more; call init_dist first")
     group = world if group is None else group
     try:
-        return _known[group]
-    except (KeyError, TypeError):  # new, or no group at all
-        return _communicator(group)
+        found = _known.get(group)
+    except TypeError:  # torch's marker, or no group at all
+        found = None
+    return _communicator(group) if found is None else found
 
 
 def _communicator(group: object) -> Communicator:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _LIMBS = 4
 _LIMB_BITS = 16
+MOST_LIMBS: Final = 1 << 15
+"""So many limbs of 16 bits add up within 31 bits."""
 
 
 def encode(data: torch.Tensor, carrier: Carrier) -> torch.Tensor:

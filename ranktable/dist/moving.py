@@ -69,7 +69,7 @@ def gather_uneven(
         pending = native.all_gather(outputs, moved)
         return Work(lambda: _trimmed(outputs, data.dtype, shapes), (pending,))
     even = gather_even(native, padded(data, max(counts)))
-    return Work(lambda: _trimmed(even.wait(), data.dtype, shapes))
+    return even.then(lambda found: _trimmed(found, data.dtype, shapes))
 
 
 def start_gather(
@@ -80,17 +80,12 @@ def start_gather(
     plan = plan_for(native, "gather", data, is_even=is_even)
     if plan.recipe == "gather and drop":
         everything = gather_uneven(native, data, shapes)
-        return Work(lambda: everything.wait() if is_root else _dropped(everything))
+        return everything.then(lambda found: found if is_root else [])
     counts = [prod(shape) for shape in shapes]
     moved = _moved(padded(data, max(counts)), plan)
     outputs = [_empty_like(moved) for _ in counts] if is_root else None
     pending = native.gather(outputs, moved, member)
     return Work(lambda: _trimmed(outputs or [], data.dtype, shapes), (pending,))
-
-
-def _dropped(everything: Work[Tensors]) -> Tensors:
-    everything.wait()
-    return []
 
 
 def start_scatter(
@@ -121,7 +116,7 @@ def start_scatter(
         arrived = start_broadcast(native, whole, member)
         begin = communicator.member * longest
         part = slice(begin, begin + prod(own))
-        return Work(lambda: arrived.wait()[part].clone().view(own))
+        return arrived.then(lambda found: found[part].clone().view(own))
     moved = None if even is None else [_moved(each, plan) for each in even]
     output = _moved(empty, plan)
     pending = native.scatter(output, moved, member)
@@ -157,8 +152,8 @@ def exchange(
     if plan.recipe == "gather and cut":
         everything = gather_even(native, whole)
         own = slice(native.communicator.member * longest, None)
-        return Work(
-            lambda: _trimmed([each[own] for each in everything.wait()], dtype, shapes)
+        return everything.then(
+            lambda found: _trimmed([each[own] for each in found], dtype, shapes)
         )
     moved = _moved(whole, plan)
     output = _empty_like(moved)

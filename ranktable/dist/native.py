@@ -136,12 +136,12 @@ class Native:
     def send(self, data: torch.Tensor, member: int, tag: int) -> Pending:
         """Send a tensor to one rank."""
         group, dst = self.communicator.group, self._rank(member)
-        return self._start(lambda: dist.isend(data, dst, group, tag))
+        return self._transfer(lambda: dist.isend(data, dst, group, tag))
 
     def recv(self, data: torch.Tensor, member: int, tag: int) -> Pending:
         """Receive a tensor from one rank."""
         group, src = self.communicator.group, self._rank(member)
-        return self._start(lambda: dist.irecv(data, src, group, tag))
+        return self._transfer(lambda: dist.irecv(data, src, group, tag))
 
     def pass_on(
         self, data: torch.Tensor, target: int, output: torch.Tensor, source: int
@@ -170,11 +170,20 @@ class Native:
         return self.communicator.ranks[member]
 
     def _start(self, start: Callable[[], dist.Work | None]) -> Pending:
+        return Pending(
+            self._begun(start), self.communicator, self.turn, self.backend
+        )
+
+    def _transfer(self, start: Callable[[], dist.Work | None]) -> Pending:
+        # Gloo closes all connections when a transfer has not ended in the time that it
+        # is waited for, so nobody looks up from it.
+        return Pending(self._begun(start), self.communicator, None, self.backend)
+
+    def _begun(self, start: Callable[[], dist.Work | None]) -> dist.Work | None:
         try:
-            work = start()
+            return start()
         except RuntimeError as error:
             raise self._refused(error) from error
-        return Pending(work, self.communicator, self.turn, self.backend)
 
     def _refused(self, error: RuntimeError) -> DistError:
         """Return the error for an operation that torch did not start."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
-from ranktable.dist.encoding import decode, encode
+from ranktable.dist.encoding import MOST_LIMBS, decode, encode
+from ranktable.dist.errors import UnsupportedError
 from ranktable.dist.moving import exchange, gather_even
 from ranktable.dist.planning import make_plan
 from ranktable.dist.tensors import dtype_name, joined
@@ -50,7 +51,7 @@ def start_all_reduce(
     if plan.recipe == "native":
         return _carried(native, plan, data, root)
     gathered = gather_even(native, data)
-    return Work(lambda: fold(gathered.wait(), plan))
+    return gathered.then(lambda parts: fold(parts, plan))
 
 
 def _carried(
@@ -59,6 +60,11 @@ def _carried(
     """Begin to reduce a tensor as its carrier."""
     carrier, size = plan.carrier, native.communicator.size
     assert carrier is not None  # noqa: S101 - it is native
+    if carrier.encoding == "limbs" and size > MOST_LIMBS:
+        raise UnsupportedError(
+            f"{data.dtype} cannot be added exactly on {native.backend} by more than "
+            f"{MOST_LIMBS} ranks; reduce within smaller groups first"
+        )
     carried = encode(data, carrier)
     if root is None:
         pending = native.all_reduce(carried, carrier.reduction)
@@ -94,7 +100,7 @@ def start_reduce_scatter(
     longest = max(part.numel() for part in parts)
     shapes = [own] * communicator.size
     arrived = exchange(native, parts, shapes, is_even=is_even, longest=longest)
-    return Work(lambda: fold(arrived.wait(), plan))
+    return arrived.then(lambda found: fold(found, plan))
 
 
 def _scattered(

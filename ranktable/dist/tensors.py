@@ -55,10 +55,19 @@ def problem_of(
             f"the tensor has {data.dim()} dimensions; {MOST_DIMENSIONS} are the most "
             "of which the ranks tell each other"
         )
+    if hasattr(type(data), "to_local"):
+        return UnsupportedError(
+            f"a {type(data).__name__} is spread over ranks itself; pass its to_local()"
+        )
+    if is_written and data.is_inference() and not torch.is_inference_mode_enabled():
+        return UnsupportedError(
+            "the tensor was made in inference mode, so nothing can be written to it "
+            "outside; pass data.clone()"
+        )
     if is_written and _overlaps(data):
         return UnsupportedError(
             f"several elements of the tensor of shape {tuple(data.shape)} and strides "
-            f"{data.stride()} share memory, as expand makes them, so nothing can be "
+            f"{data.stride()} may share memory, as expand makes them, so nothing is "
             "written to it; pass data.clone()"
         )
     return None

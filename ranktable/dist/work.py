@@ -6,7 +6,14 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from ranktable.dist.agreement import find_deadlock, find_verdict, name_missing, post
+from ranktable.dist.agreement import (
+    find_deadlock,
+    find_verdict,
+    name_missing,
+    post_open,
+    withdraw,
+)
+from ranktable.dist.blocked import forget
 from ranktable.dist.errors import DistError
 
 if TYPE_CHECKING:
@@ -76,7 +83,7 @@ class Work(Generic[Result]):
                 for each in self._pending:
                     each.wait()
                 self._result = self._finish()
-            except Exception as error:
+            except BaseException as error:  # also Ctrl-C: it cannot be waited for again
                 self._error = error
                 raise
             finally:
@@ -120,7 +127,10 @@ class Pending:
         self._communicator = communicator
         self._turn = turn
         self._is_watched = (
-            turn is not None and backend == "gloo" and turn.mode != "off"
+            turn is not None
+            and turn.is_compared
+            and backend == "gloo"
+            and communicator.is_watched
         )
 
     def is_completed(self) -> bool:
@@ -151,39 +161,32 @@ class Pending:
         communicator = self._communicator
         begin = time.monotonic()
         end = begin + communicator.timeout.total_seconds()
-        look = begin + _DEADLOCK_S
-        is_posted = False
-        while True:
-            try:
-                work.wait(_LOOK)
-            except RuntimeError:
-                if work.is_completed():
-                    raise  # it failed
-            else:
-                return
+        look_s = _DEADLOCK_S
+        while not _has_ended(work):
+            post_open(communicator)
             if turn.is_agreed:
                 continue  # all have come; gloo has a time-out of its own
-            if not is_posted:
-                is_posted = True
-                post(communicator, turn.number, turn.action, None)
             verdict = find_verdict(communicator, turn.number)
-            if verdict is None and time.monotonic() > look:
+            if verdict is None and time.monotonic() > begin + look_s:
+                look_s *= 2
                 verdict = find_deadlock(communicator, turn.number, turn.action)
-                look += look - begin
             self._refuse(verdict)
             if time.monotonic() > end:
                 timeout = communicator.timeout
-                missing = name_missing(
-                    communicator, turn.number, turn.action, timeout
+                self._refuse(
+                    name_missing(communicator, turn.number, turn.action, timeout)
                 )
-                self._refuse(missing)
+        if look_s > _DEADLOCK_S:
+            forget(communicator.rank)
+        communicator.open_turns.pop(turn.number, None)
+        if turn.is_posted and not turn.is_agreed:
+            turn.is_posted = False
+            withdraw(communicator, turn.number)
 
     def _refuse(self, verdict: Verdict | None) -> None:
         if verdict is not None and verdict.kind != "agreed":
             # Else gloo would wait for ever, and the process could not end.
-            abort = getattr(self._communicator.group, "abort", None)
-            if abort is not None:  # older torch has none
-                abort()
+            self._communicator.fail(verdict.message)
             verdict.refuse()
 
     def _explained(self, error: RuntimeError) -> DistError:
@@ -208,3 +211,18 @@ class Pending:
             "ended, or the ranks do not do the same (RANKTABLE_DIST_CHECK=always "
             "compares every call)"
         )
+
+
+def _has_ended(work: dist.Work) -> bool:
+    """Wait a while, and return whether it has ended.
+
+    Raises:
+        RuntimeError: It has failed.
+    """
+    try:
+        work.wait(_LOOK)
+    except RuntimeError:
+        if work.is_completed():
+            raise
+        return False
+    return True

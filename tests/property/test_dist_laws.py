@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from fractions import Fraction
 from functools import reduce
@@ -100,7 +101,7 @@ def plain(data: torch.Tensor) -> list[Any]:
     data = data.cpu().reshape(-1)
     is_small = data.dtype.itemsize < 4 and data.dtype.is_floating_point
     found: list[Any] = (data.double() if is_small else data).tolist()
-    return found
+    return ["nan" if each != each else each for each in found]  # noqa: PLR0124 - a NaN
 
 
 def exact(values: list[Any], dtype: str, op: str) -> object:
@@ -125,7 +126,8 @@ def exact(values: list[Any], dtype: str, op: str) -> object:
     wide = torch.tensor(float(Fraction(found)), dtype=wide_kind)
     if op == "mean":
         wide = wide / len(values)
-    return wide.to(kind).double().item()
+    rounded = wide.to(kind).double().item()
+    return "nan" if math.isnan(rounded) else rounded
 
 
 def reduce_all_ways(  # noqa: PLR0913, PLR0917 - what is drawn

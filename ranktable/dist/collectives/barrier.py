@@ -35,8 +35,8 @@ def barrier(
         NotMemberError: This rank is not in the group.
     """
     problem = None
-    if timeout_s is not None and not 0 < timeout_s < math.inf:
-        said = f"timeout_s is {timeout_s}, not a positive number of seconds"
+    if timeout_s is not None and not _is_time(timeout_s):
+        said = f"timeout_s is {timeout_s!r}, not a positive number of seconds"
         problem = ValueError(said)
     members = communicator(group)
     if members is None:
@@ -49,15 +49,19 @@ def barrier(
         _meet(members, timedelta(seconds=timeout_s))
 
 
+def _is_time(timeout_s: object) -> bool:
+    return isinstance(timeout_s, (int, float)) and 0 < timeout_s < math.inf
+
+
 def _describe() -> Action:
     return Action(operation="barrier")
 
 
 def _meet(members: Communicator, timeout: timedelta) -> None:
-    action = _describe()
+    action = Action(operation="barrier", details=["with a time-out"])
     members.sequence += 1
     number = members.sequence
-    post(members, number, action, None)
+    post(members, number, action)
     verdict = await_verdict(members, number, action, timeout)
     if verdict is None:
         verdict = name_missing(members, number, action, timeout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import torch
@@ -84,7 +85,12 @@ def begin(
             make_plan(backend, *request)
         except (ValueError, RuntimeError) as error:
             problem = error
-    return Native(communicator, agree(communicator, describe, problem), backend)
+    def on_backend() -> Action:
+        action = describe()
+        return replace(action, details=[*action.details, f"on {backend}"])
+
+    turn = agree(communicator, on_backend, problem, request or ())
+    return Native(communicator, turn, backend)
 
 
 def all_placed(

@@ -111,7 +111,7 @@ def _start(
     plan = plan_for(native, "shift", data)
     if plan.recipe == "gather and cut":
         everything = gather_uneven(native, data, shapes)
-        return Work(lambda: everything.wait()[source])
+        return everything.then(lambda found: found[source])
     moved = as_bytes(data) if plan.as_bytes else data
     arriving = data.new_empty(shapes[source])
     output = as_bytes(arriving) if plan.as_bytes else arriving
