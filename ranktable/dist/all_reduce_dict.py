@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import torch
@@ -12,8 +13,6 @@ from ranktable.dist.communicator import communicator
 from ranktable.dist.tensors import described
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from torch.distributed import ProcessGroup
 
     from ranktable.dist.reductions import Reduction
@@ -61,7 +60,7 @@ def all_reduce_dict(
 
 
 def _problem_of(data: object, op: str) -> Exception | None:
-    if not isinstance(data, dict):
+    if not isinstance(data, Mapping):
         return TypeError(f"data is {type(data).__name__}, not a dictionary")
     for name, value in data.items():
         if not isinstance(name, str):

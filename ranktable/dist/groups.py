@@ -30,7 +30,8 @@ def new_group(
 
     Args:
         ranks: Global ranks of the members, in any order; in the group they are sorted.
-        timeout_s: Time-out of the group's collectives; by default the backend's.
+        timeout_s: Time-out of the group's collectives; by default that of the job,
+            for a group that torch has made the backend's.
 
     Returns:
         The group. To a rank that is not in it torch's marker, which every function of
@@ -109,7 +110,13 @@ def _make(members: Communicator, ranks: Sequence[int]) -> ProcessGroup | None:
     if members.group is dist.group.WORLD:
         return new_group(ranks)
     # Those outside of the group do not call this, so only its own ranks may meet.
-    made: ProcessGroup | None = None
-    if members.rank in ranks:
-        made = dist.new_group(ranks, use_local_synchronization=True)
+    if members.rank not in ranks:
+        return None
+    job = current_job()
+    if job is not None:
+        timeout_s = members.timeout.total_seconds()
+        return job.new_group(ranks, timeout_s=timeout_s, among_members=True)
+    made: ProcessGroup = dist.new_group(
+        ranks, members.timeout, use_local_synchronization=True
+    )
     return made

@@ -1,7 +1,7 @@
 """Objects that can be pickled, from rank to rank.
 
-An object that cannot be pickled or unpickled is refused on every rank, so nobody waits
-for the one that has it.
+An object that cannot be pickled is refused on every rank, so nobody waits for the one
+that has it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def all_gather_object(data: Any, group: ProcessGroup | None = None) -> list[Any]
     payload, error = _pickled(data, members.device)
     lengths = _tell_lengths(native, payload, error)
     parts = gather_uneven(native, payload, [(length,) for length in lengths]).wait()
-    return [_unpickled(part) for part in parts]
+    return _all_unpickled(members, parts)
 
 
 def gather_object(
@@ -100,7 +100,7 @@ def gather_object(
     parts = start_gather(native, payload, shapes, root).wait()
     if members.member != root:
         return None
-    return [_unpickled(part) for part in parts]
+    return _all_unpickled(members, parts)
 
 
 def broadcast_object_list(
@@ -125,7 +125,9 @@ def broadcast_object_list(
         NotMemberError: This rank, or the one with the objects, is not in the group.
     """
     members = communicator(group)
-    problem = _problem_of_list(data, None)
+    problem: Exception | None = None
+    if type(data) is not list:  # it is written to
+        problem = TypeError(f"data is {type(data).__name__}, not a list")
     if members is None:
         if problem is not None:
             raise problem
@@ -141,11 +143,6 @@ def broadcast_object_list(
         problem or wrong_root,
     )
     objects = _broadcast(native, data, root)
-    if len(objects) != len(data):
-        raise MismatchError(
-            f"rank {members.ranks[root]} sends {len(objects)} objects, rank "
-            f"{members.rank} has a list of {len(data)}"
-        )
     if members.member != root:
         data[:] = objects
 
@@ -200,7 +197,8 @@ def scatter_object_list(
     _refuse_failed(native, told.tolist()[:1], errors, [root])
     shapes = [(length,) for length in told.tolist()]
     empty = torch.empty(0, dtype=torch.uint8, device=members.device)
-    return _unpickled(start_scatter(native, parts, shapes, empty, root).wait())
+    arrived = start_scatter(native, parts, shapes, empty, root).wait()
+    return _unpickled(arrived, members.ranks[root])
 
 
 def _broadcast(native: Native, objects: list[Any], root: int) -> list[Any]:
@@ -208,18 +206,23 @@ def _broadcast(native: Native, objects: list[Any], root: int) -> list[Any]:
     is_root = members.member == root
     payload, error = _pickled(objects if is_root else None, members.device)
     length = _FAILED if error is not None else payload.numel()
-    told = torch.tensor([length], device=members.device)
-    native.broadcast(told, root).wait()
-    _refuse_failed(native, told.tolist(), [error], [root])
-    payload = payload if is_root else payload.new_empty(int(told))
-    found = _unpickled(start_broadcast(native, payload, root).wait())
-    return list(found)
+    told = gather_numbers(native, [length, len(objects)])
+    _refuse_failed(native, [told[root][0]], [error], [root])
+    counts = [count for _, count in told]
+    if len(set(counts)) > 1:
+        listed = [f"{count} on rank {rank}" for rank, count in zip(members.ranks, counts, strict=True)]
+        raise MismatchError(
+            f"broadcast_object_list needs lists of one length, not {', '.join(listed)}"
+        )
+    payload = payload if is_root else payload.new_empty(told[root][0])
+    sent = start_broadcast(native, payload, root).wait()
+    return list(_unpickled(sent, members.ranks[root]))
 
 
-def _problem_of_list(objects: object, count: int | None) -> Exception | None:
+def _problem_of_list(objects: object, count: int) -> Exception | None:
     if not isinstance(objects, (list, tuple)):
         return TypeError(f"the objects are {type(objects).__name__}, not a list")
-    if count is not None and len(objects) != count:
+    if len(objects) != count:
         return ValueError(f"there are {len(objects)} objects for {count} ranks")
     return None
 
@@ -236,8 +239,24 @@ def _pickled(
     return torch.frombuffer(writable, dtype=torch.uint8).to(device), None
 
 
-def _unpickled(payload: torch.Tensor) -> Any:  # noqa: ANN401 - any object
-    return pickle.loads(payload.cpu().numpy().data)  # noqa: S301 - of the ranks of the same job
+def _unpickled(payload: torch.Tensor, rank: int) -> Any:  # noqa: ANN401 - any object
+    """Return the object of a rank.
+
+    Raises:
+        DistError: It cannot be unpickled here.
+    """
+    memory = payload.cpu().numpy().data
+    try:
+        return pickle.loads(memory)  # noqa: S301 - of the ranks of the same job
+    except Exception as error:
+        raise DistError(
+            f"the object of rank {rank} cannot be unpickled here: {error}"
+        ) from error
+
+
+def _all_unpickled(members: Communicator, parts: Sequence[torch.Tensor]) -> list[Any]:
+    pairs = zip(parts, members.ranks, strict=True)
+    return [_unpickled(part, rank) for part, rank in pairs]
 
 
 def _tell_lengths(

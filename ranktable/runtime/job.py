@@ -48,13 +48,14 @@ class Job:
         backend: Name of the communication library.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - only init_process_group makes one
         self,
         environment: Environment,
         table: RankTable | None,
         placement: Placement,
         backend: Backend,
         device: torch.device,
+        timeout: timedelta | None = None,
     ) -> None:
         """Describe a process that has joined; ``init_process_group`` makes one."""
         assert environment.world_size is not None  # noqa: S101 - it has joined
@@ -68,6 +69,7 @@ class Job:
         self.chip_map = None if table is None else table.chip_map
         self.backend = backend.name
         self._backend = backend
+        self._timeout = timeout
         self._is_open = True
         global _current  # noqa: PLW0603 - torch has one default group a process
         _current = self
@@ -81,7 +83,11 @@ class Job:
         return self._is_open and dist.is_initialized()
 
     def new_group(
-        self, ranks: Iterable[int], *, timeout_s: float | None = None
+        self,
+        ranks: Iterable[int],
+        *,
+        timeout_s: float | None = None,
+        among_members: bool = False,
     ) -> ProcessGroup:
         """Return the group of these ranks, with a chip_map of its own.
 
@@ -91,7 +97,8 @@ class Job:
 
         Args:
             ranks: Global ranks of the members.
-            timeout_s: Time-out of the group's collectives; by default the backend's.
+            timeout_s: Time-out of the group's collectives; by default that of the job.
+            among_members: Whether only the members make this call.
 
         Returns:
             The group; for a rank that is not a member, torch's marker for that.
@@ -100,7 +107,7 @@ class Job:
             ValueError: A rank is repeated or not in the job, or there is none; or the
                 time-out is no usable number of seconds.
         """
-        timeout = as_timeout(timeout_s)
+        timeout = self._timeout if timeout_s is None else as_timeout(timeout_s)
         import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
 
         listed = list(ranks)
@@ -117,6 +124,7 @@ class Job:
             backend=self.backend,
             timeout=timeout,
             pg_options=self._backend.group_options(chips),
+            use_local_synchronization=among_members,
         )
 
     def close(self) -> None:

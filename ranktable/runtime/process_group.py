@@ -168,4 +168,4 @@ def _join(
         timeout=timeout,
         pg_options=backend.group_options(None if table is None else table.chip_map),
     )
-    return Job(environment, table, placement, backend, device)
+    return Job(environment, table, placement, backend, device, timeout)

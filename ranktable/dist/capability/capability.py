@@ -45,7 +45,6 @@ class Capability:
         device: The type of devices whose tensors it takes.
         operations: By name, see ``PRIMITIVES``; one that is missing it has not.
         refusals: Why it has not, with the source, for those of which it is known.
-        was_run: Whether the table was held against the real library by our tests.
     """
 
     name: str
@@ -53,7 +52,6 @@ class Capability:
     device: str
     operations: Mapping[str, Native]
     refusals: Mapping[str, str] = field(default_factory=dict)
-    was_run: bool = False
 
     def has(self, operation: str, dtype: str, reduction: str | None = None) -> bool:
         """Whether it has an operation for a type, and a reduction."""

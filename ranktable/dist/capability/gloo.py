@@ -52,5 +52,4 @@ GLOO: Final = Capability(
         "recv": Native(dtypes=_REAL | _COMPLEX, source=_MEASURED),
         "barrier": Native(dtypes=_REAL | _COMPLEX, source=_MEASURED),
     },
-    was_run=True,
 )

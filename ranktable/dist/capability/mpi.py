@@ -39,11 +39,6 @@ MPI: Final = Capability(
     operations={
         "all_reduce": _reducing,
         "reduce": _reducing,
-        "reduce_scatter": replace(
-            _reducing,
-            source="pytorch/pytorch#150162, declared in ProcessGroupMPI.hpp of "
-            f"cf30153c4c (2.13.0); always raises in {_CODE}; {_INT8}",
-        ),
         "broadcast": _moving,
         "all_gather": _moving,
         "gather": replace(_moving, dtypes=_REAL, source=_CODE),
@@ -52,5 +47,8 @@ MPI: Final = Capability(
         "send": _moving,
         "recv": _moving,
         "barrier": replace(_moving, source=_CODE),
+    },
+    refusals={
+        "reduce_scatter": f"always raises in {_CODE}; there since pytorch/pytorch#150162",
     },
 )

@@ -90,9 +90,17 @@ def all_reduce(
     return None
 
 
-def problem_of_reduction(data: torch.Tensor, op: str) -> Exception | None:
-    """Return why a tensor cannot be reduced in place, None if it can."""
-    problem = problem_of(data, is_written=True)
+def problem_of_reduction(
+    data: torch.Tensor, op: str, *, is_written: bool = True
+) -> Exception | None:
+    """Return why a tensor cannot be reduced, None if it can.
+
+    Args:
+        data: A tensor.
+        op: How to reduce.
+        is_written: Whether the result is written to it.
+    """
+    problem = problem_of(data, is_written=is_written)
     if problem is not None:
         return problem
     return reductions.problem_of(op, name_of(data) or "")

@@ -104,6 +104,8 @@ def all_to_all(
         parts, problem = split(data, size, input_splits)
     else:
         problem = problem_of_all(data, size, is_told=not even)
+        if problem is None and input_splits is not None:
+            problem = ValueError("input_splits is for one tensor, not for a list")
         parts = [] if problem is not None else list(data)
     if members is None:
         if problem is not None:
@@ -176,4 +178,5 @@ def _start(
     device = parts[0].device
     if is_one:
         return arrived.then(lambda found: torch.cat(found).to(device))
-    return arrived.then(partial(all_placed, device))
+    # Of their own memory: to keep or to save one must not be to keep all.
+    return arrived.then(lambda found: all_placed(device, copies(found)))

@@ -13,7 +13,7 @@ from ranktable.dist.tensors import as_bytes, dtype_name, packed, problem_of, wri
 from ranktable.dist.work import Work
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import torch
     from torch.distributed import ProcessGroup
@@ -110,14 +110,14 @@ class P2POp:
     """One of several transfers that begin together.
 
     Attributes:
-        op: ``isend`` or ``irecv``, by name.
+        op: ``isend`` or ``irecv``, by name or the function, torch's too.
         tensor: What is sent, or where it is received.
         peer: Global rank of the other.
         group: A group; None for all ranks.
         tag: Number that the other gives too.
     """
 
-    op: Literal["isend", "irecv"]
+    op: Literal["isend", "irecv"] | Callable[..., object]
     tensor: torch.Tensor
     peer: int
     group: ProcessGroup | None = None
@@ -137,12 +137,13 @@ def batch_isend_irecv(ops: Sequence[P2POp]) -> list[Work[torch.Tensor]]:
         ValueError: One is neither ``isend`` nor ``irecv``.
         DistError: See ``send`` and ``recv``.
     """
-    for each in ops:
-        if each.op not in ("isend", "irecv"):
-            raise ValueError(f"op is {each.op!r}, not isend or irecv")
+    names = [str(getattr(each.op, "__name__", each.op)) for each in ops]
+    for name in names:
+        if name not in ("isend", "irecv"):
+            raise ValueError(f"op is {name!r}, not isend or irecv")
     transfers = [
-        _prepare(each.op[1:], each.tensor, (each.peer, None), each.group, each.tag)
-        for each in ops
+        _prepare(name[1:], each.tensor, (each.peer, None), each.group, each.tag)
+        for name, each in zip(names, ops, strict=True)
     ]
     if any(each.native.backend in COALESCING for each in transfers):
         pending = start_together([each.described() for each in transfers])

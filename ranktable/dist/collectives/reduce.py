@@ -79,12 +79,14 @@ def reduce(  # noqa: PLR0913 - torch's interface
         NotMemberError: This rank, or the one that gets the result, is not in the group.
     """
     members = communicator(group)
-    problem = problem_of_reduction(data, op)
     if members is None:
+        problem = problem_of_reduction(data, op)
         if problem is not None:
             raise problem
         return done(data) if async_op else None
     root, wrong_root = root_of(members, dst, group_dst, "dst")
+    # Elsewhere nothing is written, so there elements may share memory.
+    problem = problem_of_reduction(data, op, is_written=members.member == root)
     native = begin(
         members,
         lambda: Action(
