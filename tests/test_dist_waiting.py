@@ -122,7 +122,7 @@ def test_a_composition_has_not_ended_before_the_others_have_begun(
 
 def tie() -> list[object]:
     """Reduce one memory under two names, together and alone."""
-    answers = []
+    answers: list[object] = []
     for coalesce in (True, False):
         data = tensor([1.0, 2.0])
         same = [data.detach(), data.detach()]
