@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from ranktable.layout.crossings import Owners, Scene
 
-MAX_WORK = 3_000_000
+MAX_WORK = 1_500_000
 """Members of groups that are looked at, about a second; then the search is given up."""
 
 _GAIN = 1e-9

@@ -81,10 +81,22 @@ def lower_bound(
         else:
             axes = tuple((axis.name, axis.size) for axis in groups.inside)
             every = frozenset(axis.name for axis in (*groups.inside, *groups.outside))
-            grids[every].append(_Term(axes, groups.group_size, flow.per_domain))
+            weight = _weight(flow, groups.group_size)
+            grids[every].append(_Term(axes, groups.group_size, weight))
     return alone + sum(
         _of_grid(terms, held, layout.world_size) for terms in grids.values()
     )
+
+
+def _weight(flow: Flow, size: int) -> float:
+    """Return the bytes that cross for every domain beyond the first, at least.
+
+    A ring of neighbours crosses k times where it touches k domains, k being 2 or more:
+    k / (k - 1) times for every domain beyond the first, and k is at most its size.
+    """
+    if flow.pattern is Pattern.RING and size > 1:
+        return flow.size_bytes * size / (size - 1)
+    return flow.per_domain
 
 
 def _all_to_all(flow: Flow, groups: Groups, largest: int) -> float:

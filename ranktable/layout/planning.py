@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ranktable.layout.arrangements import blocks_of, free_orders, node_orders
 from ranktable.layout.boundaries import node_boundary, smallest_first
@@ -80,7 +80,7 @@ def make_plan(
     *,
     flows: Sequence[Flow] = (),
     boundaries: Sequence[Boundary] = (),
-    mode: Mode | None = None,
+    mode: Mode | Literal["node-order", "free"] | None = None,
 ) -> Plan:
     """Return what crosses, and a better placement if there is one.
 
@@ -91,7 +91,7 @@ def make_plan(
         layout: The layout.
         flows: What is sent along every axis.
         boundaries: What holds several nodes, the smallest first.
-        mode: How ranks may be placed; None to leave them.
+        mode: How ranks may be placed, as ``Mode`` says; None to leave them.
 
     Raises:
         LayoutError: The layout is one of another number of ranks.
@@ -110,8 +110,9 @@ def make_plan(
     )
     after = before
     if mode is not None and flows:
-        after = _Choice(scene, before, bounds, mode).best()
-    return Plan(scene=scene, mode=mode, before=before, after=after, bounds=bounds)
+        after = _Choice(scene, before, bounds, Mode(mode)).best()
+    chosen = None if mode is None else Mode(mode)
+    return Plan(scene=scene, mode=chosen, before=before, after=after, bounds=bounds)
 
 
 class _Choice:

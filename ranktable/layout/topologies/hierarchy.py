@@ -70,8 +70,8 @@ def boundaries_of(
 def _missing(node_rank: int, host: str, level: Level, file: str) -> str:
     short = host.partition(".")[0]
     alike = [name for name in level.groups if name.partition(".")[0] == short]
-    told = f"; it has {printable(alike[0])}, which is written otherwise"
+    told = f"; it has {printable(alike[0])}, spelt otherwise" if alike else ""
     return (
         f"{printable(file)} has no {printable(host)}, the host of node {node_rank}"
-        + (told if alike else "")
+        f"{told}"
     )
