@@ -322,6 +322,22 @@ def test_a_flat_topology_holds_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"SwitchName=s{at} Nodes=n{at}-[1-65536]\n" for at in range(40)),
+        "".join(f"n{at}-[1-65536] r\n" for at in range(40)),
+        "- topology: a\n  block:\n    blocks:\n"
+        + "".join(
+            f"    - block: b{at}\n      nodes: n{at}-[1-65536]\n" for at in range(40)
+        ),
+    ],
+    ids=["conf", "columns", "yaml"],
+)
+def test_a_short_text_that_means_millions_of_hosts_is_given_up(text: str) -> None:
+    assert "RT134" in {one[0] for one in found_in(text)}
+
+
+@pytest.mark.parametrize(
     ("data", "code"),
     [
         (b"n1 r1\xff\n", "RT005"),

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
 
 
+MAX_NUMBER = 10**12
+"""Of tokens, layers and the like; products of a few of them are floats still."""
+
+
 class Mode(str, Enum):
     """How ranks may be placed."""
 
@@ -33,7 +37,7 @@ def _size(text: str) -> object:
 
 
 def _number(text: str) -> object:
-    return typer.Option(min=1, metavar="N", help=text)
+    return typer.Option(min=1, max=MAX_NUMBER, metavar="N", help=text)
 
 
 def _file(text: str, *names: str) -> object:

@@ -20,6 +20,7 @@ from ranktable.layout.flow import Flow, Pattern
 from ranktable.layout.lower_bound import is_reached, lower_bound
 from ranktable.layout.placing import place_ranks
 from ranktable.layout.planning import Mode, make_plan
+from ranktable.layout.topologies.reading import read_topology
 from tests.property.test_layout_laws import layouts
 
 if TYPE_CHECKING:
@@ -245,3 +246,60 @@ def test_super_pods_keep_their_ranks_together() -> None:
     assert plan.is_better
     assert plan.after == [node for node in (0, 2, 4, 6, 1, 3, 5, 7) for _ in "12"]
     assert node_boundary(table).domains == tuple(range(8))
+
+
+pieces = st.sampled_from(
+    [
+        *(
+            "SwitchName=",
+            "Nodes=",
+            "Switches=",
+            "BlockName=",
+            "BlockSizes=",
+            "s1",
+            "s2",
+        ),
+        *(
+            "n1",
+            "n[1-3]",
+            "n[1-99999999]",
+            "=",
+            ",",
+            " ",
+            "\n",
+            "\\\n",
+            "#",
+            "\t",
+            "4,8",
+        ),
+        *(
+            "- topology: a\n",
+            "  tree:\n",
+            "  block:\n",
+            "  flat: true\n",
+            "---\n",
+            "*a",
+        ),
+        *("    switches:\n", "    - switch: s1\n", "      nodes: n1\n", "[", "]", "{"),
+        *("      children: s1\n", "    blocks:\n", "    - block: b\n", "host rack\n"),
+        *(
+            "    block_sizes: [1, 2]\n",
+            "cluster_default: true",
+            "n1 r1\n",
+            "\0",
+            "\ufeff",
+        ),
+    ]
+)
+
+
+@settings(deadline=None)
+@given(parts=st.lists(pieces | st.text(max_size=3), max_size=25))
+def test_any_text_is_a_topology_or_has_a_diagnostic(parts: list[str]) -> None:
+    data = "".join(parts).encode(errors="surrogatepass")
+
+    report, hierarchy = read_topology(data, file="t")
+
+    assert (hierarchy is None) == (not report.ok)
+    for level in hierarchy.levels if hierarchy else ():
+        assert level.groups

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.descriptions.slurm_nodelist import expanded
 from ranktable.cluster.descriptions.source import words_of
 from ranktable.layout.topologies.hierarchy import Hierarchy, Level
+from ranktable.layout.topologies.host_tree import Names
 from ranktable.schema.rules import clusters
 from ranktable.schema.rules import descriptions as rules
 from ranktable.schema.wording import counted, quoted
@@ -38,14 +39,17 @@ def read_columns(source: Source) -> Hierarchy | None:
     if rows and rows[0][0].text == _HEADER:
         names = _names(source, rows.pop(0))
     hosts: dict[str, tuple[Word, list[Word]]] = {}
+    names_left = Names(source)
     for words in rows:
+        if names_left.is_used_up:
+            return None
         if len(words) != len(names) + 1:
             message = (
                 f"the line has {counted(len(words), 'word')}, not {len(names) + 1}"
             )
             source.say(rules.BAD_LINE, words[-1], message, hint=_EXAMPLE)
             continue
-        for host in expanded(source, words[0]):
+        for host in names_left.take(expanded(source, words[0]), words[0]):
             if host in hosts:
                 message = f"the host {quoted(host)} is listed twice"
                 first = hosts[host][0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ranktable.cluster.descriptions.description import MAX_HOSTS
 from ranktable.layout.topologies.hierarchy import Hierarchy, Level
 from ranktable.schema.rules import clusters, descriptions
 from ranktable.schema.wording import quoted
@@ -19,6 +20,35 @@ if TYPE_CHECKING:
 
 MAX_HEIGHT = 32
 """Levels of switches; the largest networks have four."""
+
+
+@dataclass(slots=True)
+class Names:
+    """How many names a text may have in its lists, which can be short and mean many.
+
+    Attributes:
+        source: The text.
+        left: Names that are left.
+    """
+
+    source: Source
+    left: int = MAX_HOSTS
+
+    def take(self, names: list[str], place: Place) -> list[str]:
+        """Return names; after saying so, none where there are too many."""
+        if self.left < 0:
+            return []
+        self.left -= len(names)
+        if self.left >= 0:
+            return names
+        message = f"this is more than {MAX_HOSTS} hosts"
+        self.source.say(descriptions.TOO_MANY, place, message)
+        return []
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether nothing more needs to be looked at."""
+        return self.left < 0
 
 
 @dataclass(slots=True)

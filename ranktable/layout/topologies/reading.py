@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from ranktable.layout.topologies.hierarchy import Hierarchy
 
-MAX_SIZE_BYTES = 16 * 1024 * 1024
-"""A line for each of 100,000 hosts is 3 MB."""
+MAX_SIZE_BYTES = 8 * 1024 * 1024
+"""A line for each of 100,000 hosts is 3 MB; as YAML this is read in seconds."""
 
 DEFAULT_LIMIT = 20
 """Findings of each code that are placed and shown."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.descriptions.slurm_nodelist import expanded
 from ranktable.cluster.descriptions.source import words_of
 from ranktable.layout.topologies.blocks import block_hierarchy
-from ranktable.layout.topologies.host_tree import HostTree, refuse_both
+from ranktable.layout.topologies.host_tree import HostTree, Names, refuse_both
 from ranktable.schema.rules import descriptions as rules
 from ranktable.schema.wording import quoted
 
@@ -46,6 +46,7 @@ class _Reader:
     source: Source
     switches: HostTree
     blocks: HostTree
+    names: Names
     sizes: list[int] = field(default_factory=list)
     sizes_at: Word | None = None
 
@@ -73,6 +74,7 @@ class _Reader:
             )
         for key in below:
             names = expanded(self.source, found[key])
+            names = self.names.take(names, found[key])
             add = tree.add_hosts if key == "nodes" else tree.add_children
             add(name.text, names, found[key])
 
@@ -106,9 +108,12 @@ class _Reader:
 
 def read_slurm_conf(source: Source) -> Hierarchy | None:
     """Return the levels of a topology.conf, None after saying what is wrong."""
-    reader = _Reader(source, HostTree(source, "switch"), HostTree(source, "block"))
+    trees = HostTree(source, "switch"), HostTree(source, "block")
+    reader = _Reader(source, *trees, Names(source))
     for words in _lines(source):
         reader.line(words)
+        if reader.names.is_used_up:
+            return None
     if reader.switches.groups and reader.blocks.groups:
         place = next(iter(reader.blocks.groups.values()))
         source.say(

@@ -15,7 +15,7 @@ from ranktable.cluster.hosts import expand_hosts
 from ranktable.cluster.yaml_reading import parse_yaml
 from ranktable.layout.topologies.blocks import block_hierarchy
 from ranktable.layout.topologies.hierarchy import Hierarchy
-from ranktable.layout.topologies.host_tree import HostTree, refuse_both
+from ranktable.layout.topologies.host_tree import HostTree, Names, refuse_both
 from ranktable.schema.rules import descriptions as rules
 from ranktable.schema.wording import quoted
 
@@ -109,6 +109,7 @@ def _items(fields: Fields, path: Path) -> Iterable[Path]:
 def _tree(fields: Fields, path: Path) -> Hierarchy | None:
     _refuse_unknown(fields, path, ("switches",))
     tree = HostTree(fields.source, "switch")
+    left = Names(fields.source)
     for item in _items(fields, (*path, "switches")):
         _refuse_unknown(fields, item, ("switch", "children", "nodes"))
         name = fields.text(*item, "switch")
@@ -118,17 +119,18 @@ def _tree(fields: Fields, path: Path) -> Hierarchy | None:
             tree.add_group(name, fields.spot(*item, "switch"))
             for key in given:
                 add = tree.add_hosts if key == "nodes" else tree.add_children
-                add(name, _names(fields, (*item, key)), fields.spot(*item, key))
+                add(name, _names(fields, (*item, key), left), fields.spot(*item, key))
     return tree.hierarchy()
 
 
 def _blocks(fields: Fields, path: Path) -> Hierarchy | None:
     _refuse_unknown(fields, path, ("block_sizes", "blocks"))
     tree = HostTree(fields.source, "block")
+    left = Names(fields.source)
     for item in _items(fields, (*path, "blocks")):
         _refuse_unknown(fields, item, ("block", "nodes"))
         name = fields.text(*item, "block")
-        hosts = _names(fields, (*item, "nodes"))
+        hosts = _names(fields, (*item, "nodes"), left)
         if name is not None:
             tree.add_group(name, fields.spot(*item, "block"))
             tree.add_hosts(name, hosts, fields.spot(*item, "nodes"))
@@ -144,11 +146,13 @@ def _blocks(fields: Fields, path: Path) -> Hierarchy | None:
     return block_hierarchy(tree, whole, fields.spot(*place))
 
 
-def _names(fields: Fields, path: Path) -> list[str]:
+def _names(fields: Fields, path: Path, left: Names) -> list[str]:
     """Return the names of a list in Slurm's notation."""
     text = fields.text(*path)
+    if left.is_used_up:
+        return []
     try:
-        return expand_hosts(text or "")
+        return left.take(expand_hosts(text or ""), fields.spot(*path))
     except ArgumentError as error:
         fields.source.say(
             rules.BAD_HOST, fields.spot(*path), error.reason, hint=error.hint
