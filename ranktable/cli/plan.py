@@ -16,7 +16,7 @@ from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ranktable.layout.hops import RingRow
+    from ranktable.layout.hops import RingRows
     from ranktable.layout.planning import Plan
     from ranktable.schema.model import RankTable
 
@@ -183,8 +183,13 @@ def plan(
         boundaries=holders(topology, table, format, color),
         mode=None if mode is None else Placing(mode.value),
     )
-    rings = _rings(links, table, made)
-    texts = _texts(table, made, wanted)
+    placed = table
+    if made.is_better:
+        from ranktable.layout.placing import place_ranks  # noqa: PLC0415
+
+        placed = place_ranks(table, made.after)
+    rings = _rings(links, table, placed, made)
+    texts = _texts(placed, wanted)
     is_aside = output == "-"
     pieces = _rendered(name, made, rings, format, color)
     if is_aside:
@@ -198,30 +203,30 @@ def plan(
 
 
 def _rings(
-    links: str | None, table: RankTable, made: Plan
-) -> dict[str, RingRow] | None:
+    links: str | None, table: RankTable, placed: RankTable, made: Plan
+) -> RingRows | None:
     if links is None:
         return None
-    from ranktable.layout.hops import ring_rows  # noqa: PLC0415
+    from ranktable.layout.hops import RingRows, ring_rows  # noqa: PLC0415
     from ranktable.schema.topology_file import find_topology  # noqa: PLC0415
 
-    axes = made.scene.row_names
-    return ring_rows(table, made.scene.layout, find_topology(links), axes)
+    scene, topology = made.scene, find_topology(links)
+    before, after = (
+        ring_rows(one, scene.layout, topology, scene.row_names)
+        for one in (table, placed)
+    )
+    return RingRows(before=before, after=after)
 
 
-def _texts(
-    table: RankTable, made: Plan, wanted: dict[str, str]
-) -> Sequence[tuple[str, bytes]]:
+def _texts(placed: RankTable, wanted: dict[str, str]) -> Sequence[tuple[str, bytes]]:
     """Return the path and the bytes of every file, before one of them is written."""
     if not wanted:
         return ()
     from ranktable.cluster.descriptions.form import Settings  # noqa: PLC0415
     from ranktable.cluster.descriptions.forms import form_of  # noqa: PLC0415
     from ranktable.cluster.descriptions.table import describe_table  # noqa: PLC0415
-    from ranktable.layout.placing import place_ranks  # noqa: PLC0415
     from ranktable.schema.writing import dumps  # noqa: PLC0415
 
-    placed = place_ranks(table, made.after) if made.is_better else table
     found = []
     for kind, path in wanted.items():
         if kind:
@@ -235,7 +240,7 @@ def _texts(
 def _rendered(
     name: str,
     made: Plan,
-    rings: dict[str, RingRow] | None,
+    rings: RingRows | None,
     form: Form,
     color: Color,
 ) -> Iterator[str]:

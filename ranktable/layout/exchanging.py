@@ -31,7 +31,8 @@ def exchange(
         owners: The placement to begin with.
         units: Ranks that stay together, all of them on one node: its block, or one
             rank. Two units of one size may change places.
-        ceiling: Bytes that may cross every boundary at most.
+        ceiling: Bytes that may cross every boundary at most, or as many as cross it
+            in the beginning.
         work: Members of groups to look at before giving up.
     """
     search = _Exchange(scene, owners, ceiling, work)
@@ -85,8 +86,8 @@ class _Exchange:
             for total, old, new in zip(self.totals, before, after, strict=True)
         ]
         is_allowed = all(
-            total <= most * (1 + _GAIN)
-            for total, most in zip(totals, self.ceiling, strict=True)
+            total <= max(most, now) * (1 + _GAIN)
+            for total, most, now in zip(totals, self.ceiling, self.totals, strict=True)
         )
         if is_allowed and sum(totals) < sum(self.totals) * (1 - _GAIN):
             self.totals = totals

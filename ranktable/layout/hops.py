@@ -31,6 +31,19 @@ class RingRow:
     hops: int | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RingRows:
+    """The rings of a plan, for every axis.
+
+    Attributes:
+        before: Those of the table.
+        after: Those of the better placement.
+    """
+
+    before: dict[str, RingRow]
+    after: dict[str, RingRow]
+
+
 def ring_rows(
     table: RankTable,
     layout: ParallelLayout,

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ranktable.layout.arrangements import blocks_of, free_orders, node_orders
 from ranktable.layout.boundaries import node_boundary, smallest_first
 from ranktable.layout.crossings import Scene
 from ranktable.layout.errors import LayoutError
-from ranktable.layout.exchanging import exchange
+from ranktable.layout.exchanging import MAX_WORK, exchange
 from ranktable.layout.lower_bound import is_reached, lower_bound
 from ranktable.layout.sizes import factors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ranktable.layout.boundaries import Boundary
     from ranktable.layout.crossings import Owners
@@ -28,9 +29,13 @@ if TYPE_CHECKING:
 MAX_UNITS = 1_024
 """Blocks or ranks up to which exchanges of two are tried; there are half a million."""
 
-MAX_WORK = 4_000_000
+MAX_TRYING = 4_000_000
 """Members of groups that trying placements may look at, a second or two."""
 
+MAX_RESTARTED = 256
+"""Ranks up to which exchanges begin with several placements, mixed ones among them."""
+
+MAX_STARTS = 24
 MIN_TRIED = 4
 MAX_TRIED = 200
 
@@ -115,6 +120,17 @@ def make_plan(
     return Plan(scene=scene, mode=chosen, before=before, after=after, bounds=bounds)
 
 
+class _Tried(NamedTuple):
+    """A placement, and the bytes that cross every boundary with it."""
+
+    owners: Owners
+    totals: Sequence[float]
+
+    @property
+    def total(self) -> float:
+        return sum(self.totals)
+
+
 class _Choice:
     """The choice among placements."""
 
@@ -129,19 +145,40 @@ class _Choice:
 
     def best(self) -> Owners:
         """Return the best placement, the one before where none is better."""
-        chosen, least = self.before, sum(self.ceiling)
-        if self.is_optimal(least):
-            return chosen
+        chosen = _Tried(self.before, self.ceiling)
+        tried = [chosen]
+        if self.is_optimal(chosen.total):
+            return self.before
         for owners in self.candidates():
-            totals = self.scene.totals(owners)
-            if sum(totals) < least * (1 - _SAME) and self.is_allowed(owners, totals):
-                chosen, least = owners, sum(totals)
-            if self.is_optimal(least):
-                return chosen
-        better = self.exchanged(chosen)
-        return (
-            better if sum(self.scene.totals(better)) < least * (1 - _SAME) else chosen
-        )
+            tried.append(_Tried(owners, self.scene.totals(owners)))
+            chosen = self.better(chosen, tried[-1])
+            if self.is_optimal(chosen.total):
+                return chosen.owners
+        starts = [chosen.owners]
+        if len(self.before) <= MAX_RESTARTED:
+            tried.sort(key=lambda one: one.total)
+            starts = _different(chain((one.owners for one in tried), self.shuffled()))
+        for begin in starts:
+            owners = self.exchanged(begin, MAX_WORK // len(starts))
+            found = _Tried(owners, self.scene.totals(owners))
+            chosen = self.better(chosen, found)
+            if self.is_optimal(chosen.total):
+                break
+        return chosen.owners
+
+    def better(self, one: _Tried, other: _Tried) -> _Tried:
+        """Return the second of two placements if it is better, and allowed."""
+        is_less = other.total < one.total * (1 - _SAME)
+        return other if is_less and self.is_allowed(other) else one
+
+    def shuffled(self) -> Iterator[Owners]:
+        """Yield placements that have nothing to do with boxes, always the same."""
+        if self.mode is Mode.FREE:
+            shuffle = random.Random(0).shuffle  # noqa: S311 - where a search begins
+            for _ in range(MAX_STARTS):
+                owners = list(self.before)
+                shuffle(owners)
+                yield owners
 
     def is_optimal(self, total: float) -> bool:
         """Whether nothing can be gained any more."""
@@ -151,23 +188,23 @@ class _Choice:
         """Yield as many placements as can be tried."""
         scene, before = self.scene, self.before
         work = len(before) * len(scene.flows) * len(scene.boundaries)
-        number = min(max(MAX_WORK // work, MIN_TRIED), MAX_TRIED)
+        number = min(max(MAX_TRYING // work, MIN_TRIED), MAX_TRIED)
         found = node_orders(scene, before)
         if self.mode is Mode.FREE:
             found = chain(found, free_orders(scene, before))
         yield from islice(found, number)
 
-    def is_allowed(self, owners: Owners, totals: Sequence[float]) -> bool:
+    def is_allowed(self, tried: _Tried) -> bool:
         """Whether no boundary is worse off, and ranks are contiguous where needed."""
-        pairs = zip(totals, self.ceiling, strict=True)
+        pairs = zip(tried.totals, self.ceiling, strict=True)
         is_worse = any(not is_reached(most, total) for total, most in pairs)
         return not is_worse and all(
-            _is_contiguous([boundary.domains[node] for node in owners])
+            _is_contiguous([boundary.domains[node] for node in tried.owners])
             for boundary in self.scene.boundaries
             if boundary.is_contiguous
         )
 
-    def exchanged(self, owners: Owners) -> Owners:
+    def exchanged(self, owners: Owners, work: int) -> Owners:
         """Return what exchanging blocks, or ranks, makes of a placement."""
         if any(boundary.is_contiguous for boundary in self.scene.boundaries):
             return owners
@@ -178,7 +215,17 @@ class _Choice:
             return owners  # the nodes of the table are not in blocks
         if len(units) > MAX_UNITS:
             return owners
-        return exchange(self.scene, owners, units, self.ceiling)
+        return exchange(self.scene, owners, units, self.ceiling, work=work)
+
+
+def _different(placements: Iterable[Owners]) -> list[Owners]:
+    """Return the first few of the placements, each once."""
+    found: dict[tuple[int, ...], Owners] = {}
+    for owners in placements:
+        found.setdefault(tuple(owners), owners)
+        if len(found) == MAX_STARTS:
+            break
+    return list(found.values())
 
 
 def _is_contiguous(domains: Sequence[int]) -> bool:

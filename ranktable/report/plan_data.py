@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from ranktable.layout.boundaries import Boundary
     from ranktable.layout.crossings import AxisCrossing, AxisRow, Owners
-    from ranktable.layout.hops import RingRow
+    from ranktable.layout.hops import RingRow, RingRows
     from ranktable.layout.planning import Plan
 
 
 def render_plan_json(
-    name: str, plan: Plan, *, rings: dict[str, RingRow] | None = None
+    name: str, plan: Plan, *, rings: RingRows | None = None
 ) -> Iterator[str]:
     """Yield the document."""
     scene = plan.scene
@@ -52,10 +52,14 @@ def render_plan_json(
             }
             for flow in scene.flows
         ],
-        "before": _placement(plan, plan.before, rings),
+        "before": _placement(plan, plan.before, rings.before if rings else None),
         "mode": None if plan.mode is None else plan.mode.value,
         "is_better": plan.is_better,
-        "after": _placement(plan, plan.after, None) if plan.is_better else None,
+        "after": (
+            _placement(plan, plan.after, rings.after if rings else None)
+            if plan.is_better
+            else None
+        ),
         "nodes_of_ranks": plan.after if plan.is_better else None,
     }
     lines = (f"  {json.dumps(key)}: {_value(value)}" for key, value in data.items())

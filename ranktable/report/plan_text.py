@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ranktable.layout.boundaries import Boundary
     from ranktable.layout.crossings import AxisRow, Owners
-    from ranktable.layout.hops import RingRow
+    from ranktable.layout.hops import RingRow, RingRows
     from ranktable.layout.planning import Plan
     from ranktable.report.style import Style
 
@@ -28,7 +28,7 @@ def render_plan(
     plan: Plan,
     look: Style,
     *,
-    rings: dict[str, RingRow] | None = None,
+    rings: RingRows | None = None,
 ) -> Iterator[str]:
     """Yield the placement of the table, then the better one if there is one.
 
@@ -36,7 +36,7 @@ def render_plan(
         name: Name of the table.
         plan: The plan.
         look: How to show it.
-        rings: For every axis, its groups inside nodes as rings of links.
+        rings: The groups inside nodes as rings of links.
     """
     scene, layout = plan.scene, plan.scene.layout
     nodes = counted(len(scene.boundaries[0].labels), "node")
@@ -46,10 +46,10 @@ def render_plan(
         f"{counted(layout.world_size, 'rank')} = {describe_sizes(layout)}, order "
         f"{layout.order}\n\n"
     )
-    yield from _table(plan, plan.before, look, rings or {})
+    yield from _table(plan, plan.before, look, rings.before if rings else {})
     if plan.is_better and plan.mode is not None:
         yield f"\nwith --mode {plan.mode.value}:\n\n"
-        yield from _table(plan, plan.after, look, {})
+        yield from _table(plan, plan.after, look, rings.after if rings else {})
     elif scene.flows:
         yield from _verdict(plan)
 
