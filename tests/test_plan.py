@@ -112,7 +112,11 @@ def test_free_placement_says_so_and_reaches_the_bound(run: Run, folder: Path) ->
 
     assert shown.status == 0
     assert again.out.splitlines()[-4].split()[2:4] == ["+1524.00", "32.75x"]
-    assert shown.out.splitlines()[-2].split()[2:] == ["optimal", "optimal"]
+    assert shown.out.splitlines()[-4].split()[2:] == ["optimal", "optimal"]
+    assert shown.out.endswith(
+        "RANK has to come from the table: start the job with --rankfile or "
+        "--slurm-hostfile\n"
+    )
     assert judged.status == 0
     assert "note[RT510]" in judged.out
     assert report.out.splitlines()[-2].split()[2:] == ["optimal", "optimal"]
@@ -206,7 +210,8 @@ def test_json_has_these_keys(run: Run) -> None:
 
     assert list(data) == [
         *("file", "world_size", "num_nodes", "layout", "boundaries", "flows"),
-        *("before", "mode", "is_better", "after", "nodes_of_ranks"),
+        *("before", "mode", "is_better", "rank_from_table", "after"),
+        "nodes_of_ranks",
     ]
     assert data["boundaries"] == [
         {"name": "node", "domains": 8, "lower_bound_bytes": 48 << 30},
@@ -248,8 +253,24 @@ def test_json_has_these_keys(run: Run) -> None:
     }
     assert (data["mode"], data["is_better"]) == ("node-order", True)
     assert data["after"]["totals"][1]["is_optimal"]
+    assert data["rank_from_table"] is False
     order = (0, 2, 4, 6, 1, 3, 5, 7)
     assert data["nodes_of_ranks"] == [node for node in order for _ in range(8)]
+
+
+def test_super_pods_of_the_table_are_a_boundary(run: Run, folder: Path) -> None:
+    document = json.loads((folder / "t.json").read_text())
+    for at, node in enumerate(document["node_list"]):
+        node["super_pod_id"] = f"pod{at // 4}"
+    (folder / "t.json").write_text(json.dumps(document))
+
+    shown = plan(run, *MODEL)
+    both = plan(run, *MODEL, "--topology", "rack=2", "--format", "json")
+
+    assert shown.out.startswith("t.json: 8 nodes, 2 super pods, 64 ranks")
+    assert [one["name"] for one in json.loads(both.out)["boundaries"]] == [
+        *("node", "rack", "super pod")
+    ]
 
 
 def test_defects_of_a_topology_are_placed(run: Run, folder: Path) -> None:

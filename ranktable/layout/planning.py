@@ -78,6 +78,11 @@ class Plan:
         """Whether another placement is better."""
         return self.before is not self.after
 
+    @property
+    def is_free(self) -> bool:
+        """Whether RANK has to come from the table in the better placement."""
+        return len(blocks_of(self.after)) > len(set(self.after))
+
 
 def make_plan(
     table: RankTable,

@@ -55,6 +55,7 @@ def render_plan_json(
         "before": _placement(plan, plan.before, rings.before if rings else None),
         "mode": None if plan.mode is None else plan.mode.value,
         "is_better": plan.is_better,
+        "rank_from_table": plan.is_free,
         "after": (
             _placement(plan, plan.after, rings.after if rings else None)
             if plan.is_better

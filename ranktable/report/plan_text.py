@@ -50,6 +50,11 @@ def render_plan(
     if plan.is_better and plan.mode is not None:
         yield f"\nwith --mode {plan.mode.value}:\n\n"
         yield from _table(plan, plan.after, look, rings.after if rings else {})
+        if plan.is_free:
+            yield (
+                "\nRANK has to come from the table: start the job with --rankfile or "
+                "--slurm-hostfile\n"
+            )
     elif scene.flows:
         yield from _verdict(plan)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -233,6 +233,11 @@ def test_plan_is_a_permutation_and_never_worse(
     for old, new, bound in zip(before, after, plan.bounds, strict=True):
         assert is_reached(old, new)
         assert bound <= new * (1 + 1e-12)
+    for boundary in plan.scene.boundaries:
+        if boundary.is_contiguous and plan.is_better:
+            held = [boundary.domains[node] for node in plan.after]
+            runs = 1 + sum(a != b for a, b in pairwise(held))
+            assert runs == len(boundary.labels)
 
 
 @settings(max_examples=40, deadline=None)
