@@ -18,6 +18,7 @@ class Scale:
         huge: Ranks that must still cost no more than in proportion.
         layout: Ranks of a parallel layout, a multiple of 512.
         layouts: Ranks of a large one, likewise.
+        plan: Ranks of a job that is placed anew.
         reads: Fresh processes for each kind of read.
         starts: Fresh processes for each start-up.
         commands: Fresh processes for each command on a large table.
@@ -37,6 +38,7 @@ class Scale:
     huge: int = 1_000_000
     layout: int = 4_096
     layouts: int = 131_072
+    plan: int = 16_384
     reads: int = 7
     starts: int = 20
     commands: int = 3
@@ -56,6 +58,7 @@ QUICK = Scale(
     huge=4_000,
     layout=512,
     layouts=1_024,
+    plan=1_024,
     reads=1,
     starts=1,
     commands=1,
@@ -327,6 +330,17 @@ BUDGETS = (
         what="communicators of one rank of {large}",
         limit=400,
         unit=Unit.MILLISECONDS,
+    ),
+    Budget(
+        key="plan",
+        what="plan {plan} ranks: in node order and freely",
+        limit=8_000,
+        unit=Unit.MILLISECONDS,
+    ),
+    Budget(
+        key="plan linear",
+        what="plan: time of a rank's crossings and bound, {layouts} against {plan}",
+        limit=2,
     ),
     Budget(
         key="chip order",

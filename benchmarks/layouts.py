@@ -10,6 +10,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from functools import partial
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
@@ -18,7 +19,16 @@ from benchmarks.budgets import Result
 from benchmarks.measure import ROOT
 from benchmarks.text import seconds
 from ranktable.cluster.generate import make_table
-from ranktable.layout import ParallelLayout, communicators, megatron_groups
+from ranktable.layout import (
+    Model,
+    ParallelLayout,
+    communicators,
+    make_boundary,
+    make_plan,
+    megatron_groups,
+    model_flows,
+)
+from ranktable.layout.planning import Mode
 from ranktable.schema.chip_order import best_order, blocks
 from ranktable.schema.topology import linked
 
@@ -26,10 +36,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from benchmarks.budgets import Scale
+    from ranktable.layout import Plan
 
 REPEATS = 5
 NODE = 8
 CHIPS = 64
+NODES_OF_A_RACK = 32
+MODEL = Model(layers=96, hidden=12288, sequence=4096, microbatches=64)
 KINDS = ("tp", "cp", "dp", "pp", "dp-cp", "tp-pp", "tp-dp-cp", "tp-dp", "tp-cp")
 """The groups along axes that Megatron makes for everything but the experts."""
 
@@ -59,6 +72,7 @@ def measure_layouts(scale: Scale) -> Iterator[Result]:
         rival=f"{per_rank[0] * 1e6:.3g} us",
     )
     yield _communicators(scale.large // NODE)
+    yield from _plans(scale)
     yield _chip_order()
 
 
@@ -134,6 +148,46 @@ def _communicators(nodes: int) -> Result:
         times.append(time.process_time() - start)
     cost = min(times)
     return Result(key="communicators", figure=cost * 1e3, ours=seconds(cost), rival="-")
+
+
+def _plans(scale: Scale) -> Iterator[Result]:
+    """Time placing anew, and what is shown of a placement that stays."""
+
+    def placed() -> None:
+        for mode in (Mode.NODE_ORDER, Mode.FREE):
+            plan = _plan(scale.plan, mode)
+            assert plan.is_better  # noqa: S101 - that is what takes the time
+            plan.scene.rows(plan.after)
+
+    cost = _best(placed, repeats=1)
+    yield Result(key="plan", figure=cost * 1e3, ours=seconds(cost), rival="-")
+    per_rank = [
+        _best(partial(_shown, ranks), repeats=2) / ranks
+        for ranks in (scale.plan, scale.layouts)
+    ]
+    yield Result(
+        key="plan linear",
+        figure=per_rank[1] / per_rank[0],
+        ours=f"{per_rank[1] * 1e6:.3g} us",
+        rival=f"{per_rank[0] * 1e6:.3g} us",
+    )
+
+
+def _shown(ranks: int) -> None:
+    plan = _plan(ranks, None)
+    plan.scene.rows(plan.before)
+    plan.scene.totals(plan.before)
+
+
+def _plan(ranks: int, mode: Mode | None) -> Plan:
+    """Return the plan of nodes in racks that they are dealt to one after the other."""
+    nodes = ranks // NODE
+    racks = max(nodes // NODES_OF_A_RACK, 2)
+    layout = ParallelLayout(tp=NODE, cp=2, pp=4, dp=-1, world_size=ranks)
+    rack = make_boundary("rack", [str(node % racks) for node in range(nodes)])
+    table = make_table([range(NODE)] * nodes)
+    flows = model_flows(MODEL, layout)
+    return make_plan(table, layout, flows=flows, boundaries=[rack], mode=mode)
 
 
 def _chip_order() -> Result:

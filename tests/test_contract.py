@@ -197,7 +197,9 @@ _VALUES = st.one_of(
     # Made anew for every draw, because a later change may be made inside.
     st.sampled_from(["[]", "{}", "[[]]", "[{}]"]).map(json.loads),
 )
-_KEYS = st.sampled_from(["rank", "world_rank", "rank_id", "local_rank", "host", "note"])
+_KEYS = st.sampled_from(
+    ["rank", "world_rank", "rank_id", "local_rank", "host", "note", "placement"]
+)
 
 
 @st.composite

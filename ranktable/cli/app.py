@@ -15,6 +15,7 @@ from ranktable.cli.gen import gen
 from ranktable.cli.init import init
 from ranktable.cli.merge import merge
 from ranktable.cli.mesh import mesh
+from ranktable.cli.plan import plan
 from ranktable.cli.probe import probe
 from ranktable.cli.run import run
 from ranktable.cli.schema import schema
@@ -25,7 +26,7 @@ from ranktable.cli.validate import validate
 from ranktable.cli.wait import wait
 
 COMMANDS = (
-    *(gen, validate, show, mesh, convert, explain, schema, digest, env),
+    *(gen, validate, show, mesh, plan, convert, explain, schema, digest, env),
     *(init, probe, merge, split, wait),
 )
 

@@ -1,4 +1,4 @@
-"""Arithmetic over ranks: parallel groups, coordinates, communicators, chip rings."""
+"""Arithmetic over ranks: groups, coordinates, communicators, chip rings, plans."""
 
 from __future__ import annotations
 
@@ -7,47 +7,70 @@ from typing import TYPE_CHECKING
 from ranktable._lazy import attach
 
 if TYPE_CHECKING:
+    from ranktable.layout.boundaries import Boundary, make_boundary
     from ranktable.layout.communicator import (
         Communicator,
         Communicators,
         communicators,
     )
     from ranktable.layout.errors import LayoutError
+    from ranktable.layout.flow import Flow
     from ranktable.layout.grid import Groups
     from ranktable.layout.megatron import megatron_groups
     from ranktable.layout.neighbours import Neighbours
     from ranktable.layout.parallel import ParallelLayout
+    from ranktable.layout.placing import place_ranks
+    from ranktable.layout.planning import Plan, make_plan
     from ranktable.layout.presets import PRESETS
     from ranktable.layout.rings import best_chip_order, ring_orders
+    from ranktable.layout.traffic import Model, given_flows, model_flows
     from ranktable.schema.chip_order import ChipOrder
 
 _HOMES = {
+    "Boundary": "ranktable.layout.boundaries",
     "ChipOrder": "ranktable.schema.chip_order",
     "Communicator": "ranktable.layout.communicator",
     "Communicators": "ranktable.layout.communicator",
+    "Flow": "ranktable.layout.flow",
     "Groups": "ranktable.layout.grid",
     "LayoutError": "ranktable.layout.errors",
+    "Model": "ranktable.layout.traffic",
     "Neighbours": "ranktable.layout.neighbours",
     "PRESETS": "ranktable.layout.presets",
     "ParallelLayout": "ranktable.layout.parallel",
+    "Plan": "ranktable.layout.planning",
     "best_chip_order": "ranktable.layout.rings",
     "communicators": "ranktable.layout.communicator",
+    "given_flows": "ranktable.layout.traffic",
+    "make_boundary": "ranktable.layout.boundaries",
+    "make_plan": "ranktable.layout.planning",
     "megatron_groups": "ranktable.layout.megatron",
+    "model_flows": "ranktable.layout.traffic",
+    "place_ranks": "ranktable.layout.placing",
     "ring_orders": "ranktable.layout.rings",
 }
 
 __all__ = [
     "PRESETS",
+    "Boundary",
     "ChipOrder",
     "Communicator",
     "Communicators",
+    "Flow",
     "Groups",
     "LayoutError",
+    "Model",
     "Neighbours",
     "ParallelLayout",
+    "Plan",
     "best_chip_order",
     "communicators",
+    "given_flows",
+    "make_boundary",
+    "make_plan",
     "megatron_groups",
+    "model_flows",
+    "place_ranks",
     "ring_orders",
 ]
 

@@ -49,11 +49,18 @@ def _chips(node: Node) -> list[int]:
     return [device.device_id for device in node.devices]
 
 
+def _is_block(node: Node) -> bool:
+    """Whether the ranks of a node are consecutive, as they are unless placed freely."""
+    return node.devices[-1].rank - node.devices[0].rank < len(node.devices)
+
+
 def _continues(nodes: Sequence[Node], start: int, at: int) -> bool:
     """Whether a node belongs to the fold that begins at ``start``."""
     before, node = nodes[at - 1], nodes[at]
     return (
-        _chips(node) == _chips(nodes[start])
+        _is_block(before)
+        and _is_block(node)
+        and _chips(node) == _chips(nodes[start])
         and node.devices[0].rank == before.devices[-1].rank + 1
         and (node.host is None) == (before.host is None)
     )
@@ -62,7 +69,9 @@ def _continues(nodes: Sequence[Node], start: int, at: int) -> bool:
 def _fold(nodes: Sequence[Node], first: int, last: int) -> Fold:
     devices = nodes[first].devices
     size, lowest = len(devices), devices[0].rank
-    if first == last:
+    if not _is_block(nodes[first]):
+        ranks = fold_numbers([device.rank for device in devices])
+    elif first == last:
         ranks = _span(lowest, lowest + size - 1)
     else:
         # i counts the nodes of the fold, so that the formula needs no offset for it.

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ranktable.cluster.descriptions.expressing import refuse_interleaved
+from ranktable.cluster.descriptions.table import describe_table
 from ranktable.cluster.descriptions.torchrun import agent_arguments
 
 if TYPE_CHECKING:
@@ -58,7 +60,11 @@ def agents_of(table: RankTable) -> list[Agent]:
 
     torchrun numbers processes over the nodes in the order of their node_rank, so the
     nodes are taken in the order of their ranks, whatever the order of the file.
+
+    Raises:
+        ArgumentError: The table places ranks freely, which torchrun cannot do.
     """
+    refuse_interleaved(describe_table(table), "torchrun")
     nodes = sorted(table.nodes, key=lambda node: node.devices[0].rank)
     return [
         Agent(

@@ -17,6 +17,10 @@ from ranktable.schema.wording import quoted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+PLACEMENT_KEY = "placement"
+FREE = "free"
+"""With ``"placement": "free"`` a table says that RANK is taken from it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
@@ -105,6 +109,14 @@ class DocumentReader:
                     Spot(("version",)),
                     f"version is {quoted(version)}; only "
                     f"{', '.join(map(quoted, format_.versions))} exists",
+                )
+            )
+        placement = document.get(PLACEMENT_KEY)
+        if isinstance(placement, str) and placement != FREE:
+            self.found.append(
+                rules.WRONG_TYPE.finding(
+                    Spot((PLACEMENT_KEY,)),
+                    f"{PLACEMENT_KEY} is {quoted(placement)}, not {quoted(FREE)}",
                 )
             )
         known = (*format_.top_keys, format_.nodes_key)

@@ -2,7 +2,8 @@
 
 Written by ``tpu_gen_sccl_rank_table`` and by hand from SOPHGO's manual; devices name
 their rank ``rank`` (SCCL's C++ reader), ``world_rank`` (torch_tpu's Python reader), or
-both. ``host`` is our own addition, which every reader of the vendor ignores.
+both. ``host`` and ``placement`` are our own additions, which every reader of the vendor
+ignores.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ SCCL = Format(
     devices_key="device_list",
     host_key="host",
     host_required=False,
-    top_keys={"version": str},
+    top_keys={"version": str, "placement": str},
     required_top_keys=("version",),
     node_keys=(),
     count_key=None,

@@ -17,7 +17,12 @@ SCCL_2024 = Format(
     devices_key="device",
     host_key="server_ip",
     host_required=True,
-    top_keys={"version": str, "status": str, "server_count": int},
+    top_keys={
+        "version": str,
+        "status": str,
+        "server_count": int,
+        "placement": str,
+    },
     required_top_keys=("version", "server_count"),
     node_keys=("host_nic_ip",),
     count_key="server_count",

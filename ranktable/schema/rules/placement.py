@@ -1,4 +1,4 @@
-"""RT501 to RT506: chips in ring order, ranks in file order, nodes SCCL can span."""
+"""RT501 to RT506, RT510: rings, ranks in file order, nodes SCCL can span."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.schema.diagnostic import Severity
 from ranktable.schema.finding import Spot
+from ranktable.schema.formats.format import FREE, PLACEMENT_KEY
 from ranktable.schema.rules.ranks import is_permutation
 from ranktable.schema.rules.rule import PAIR, Rule, chips, device, nodes, one_node
 from ranktable.schema.topology import SOPHGO_8, Budget
@@ -69,7 +70,10 @@ RANKS_OUT_OF_ORDER = Rule(
         "that list; SCCL goes by the rank that is written. In any other order the two "
         "give one process two different chips, and no message."
     ),
-    fix="List the devices of every node in the order of their ranks.",
+    fix=(
+        "List the devices of every node in the order of their ranks. Where RANK comes "
+        'from the table, "placement": "free" allows gaps between them.'
+    ),
     readers={
         "torch_tpu": "chip by place in the file",
         "SCCL": "chip by rank; another one",
@@ -132,6 +136,37 @@ ODD_RING = Rule(
     good=PAIR,
 )
 
+FREE_PLACEMENT = Rule(
+    code="RT510",
+    name="free-placement",
+    severity=Severity.NOTE,
+    summary="the table places ranks freely: RANK has to come from it",
+    why=(
+        'With "placement": "free" the ranks of a node increase and need not be '
+        "consecutive, as ranktable plan --mode free writes them. torchrun and other "
+        "launchers number the processes of a node one after the other and would give "
+        "them other ranks than the table."
+    ),
+    fix=(
+        "Start the job with a launcher that takes ranks as they are given: convert "
+        "--to openmpi-rankfile, or srun-hostfile with srun --distribution=arbitrary."
+    ),
+    readers={
+        "torch_tpu": "chip by place in its node's list: IndexError, or another chip",
+        "SCCL": "chip by rank, as meant",
+    },
+    bad=nodes(
+        (device(0, 0), device(1, 2)),
+        (device(0, 1), device(1, 3)),
+        head='"version":"1.0","placement":"free",',
+    ),
+    good=nodes(
+        (device(0, 0), device(1, 1)),
+        (device(0, 2), device(1, 3)),
+        head='"version":"1.0","placement":"free",',
+    ),
+)
+
 RULES = (
     NOT_A_RING,
     RING_NOT_KNOWN,
@@ -139,6 +174,7 @@ RULES = (
     NODES_OUT_OF_ORDER,
     TOO_MANY_NODES,
     ODD_RING,
+    FREE_PLACEMENT,
 )
 
 
@@ -259,16 +295,23 @@ def is_file_order(columns: Columns) -> bool:
 
 
 def check_order(columns: Columns) -> Iterator[Finding]:
-    """Yield RT503 and RT504 for ranks that do not follow the file."""
+    """Yield RT503 and RT504 for ranks that do not follow the file, or RT510.
+
+    In a table of free placement the ranks of a node have to increase only: then the
+    place of a device is its local rank still.
+    """
     if is_file_order(columns) or not is_permutation(columns.ranks):
         return  # missing and repeated ranks are reported as such
+    is_free = columns.document.get(PLACEMENT_KEY) == FREE
     highest = -1
+    apart: int | None = None
     for node, start, end in columns.nodes():
         ranks = [rank for rank in columns.ranks[start:end] if rank is not None]
         if not ranks:
             continue
-        if ranks != list(range(ranks[0], ranks[0] + len(ranks))):
-            yield _out_of_order(columns, node, start, ranks)
+        is_consecutive = ranks == list(range(ranks[0], ranks[0] + len(ranks)))
+        if not is_consecutive and not (is_free and ranks == sorted(ranks)):
+            yield _out_of_order(columns, node, start, ranks, is_free=is_free)
         elif ranks[0] < highest:
             yield NODES_OUT_OF_ORDER.finding(
                 columns.rank_spot(start),
@@ -276,18 +319,36 @@ def check_order(columns: Columns) -> Iterator[Finding]:
                 "node",
                 hint="list the nodes in the order of their ranks",
             )
-        highest = max(highest, *ranks)
+        if apart is None and not is_consecutive:
+            apart = node
+        highest = max(highest, ranks[0] if is_free else max(ranks))
+    if is_free and apart is not None:
+        yield FREE_PLACEMENT.finding(
+            Spot((PLACEMENT_KEY,)),
+            f"the ranks of node {apart} are not consecutive: RANK has to come from "
+            "the table, and launchers such as torchrun number processes otherwise",
+            hint="start the job with a rank file, or with srun and a host file",
+        )
 
 
-def _out_of_order(columns: Columns, node: int, start: int, ranks: list[int]) -> Finding:
+def _out_of_order(
+    columns: Columns, node: int, start: int, ranks: list[int], *, is_free: bool
+) -> Finding:
     place = next(
-        place for place in range(1, len(ranks)) if ranks[place] != ranks[place - 1] + 1
+        place
+        for place in range(1, len(ranks))
+        if ranks[place] < ranks[place - 1]
+        or (not is_free and ranks[place] != ranks[place - 1] + 1)
     )
+    wanted = "increasing" if is_free else "consecutive"
+    hint = f"list the devices of each node by {wanted} rank"
+    if not is_free and ranks == sorted(ranks):
+        hint += '; or write "placement": "free", if RANK comes from the table'
     return RANKS_OUT_OF_ORDER.finding(
         columns.rank_spot(start + place),
         f"rank {ranks[place]} follows rank {ranks[place - 1]} in node {node}, so that "
         "readers give a process different chips",
-        hint="list the devices of each node by consecutive rank",
+        hint=hint,
         related=(columns.rank_spot(start + place - 1, label="the device before"),),
     )
 

@@ -1,0 +1,159 @@
+"""What ``ranktable plan`` is told beside the table: traffic and topology."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+import typer
+
+from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
+from ranktable.cli.findings import Form as Findings
+from ranktable.cli.findings import show_findings
+from ranktable.cli.output import Color, Form
+
+if TYPE_CHECKING:
+    from ranktable.layout.boundaries import Boundary
+    from ranktable.layout.flow import Flow
+    from ranktable.layout.parallel import ParallelLayout
+    from ranktable.layout.traffic import Model
+    from ranktable.schema.model import RankTable
+
+_MODEL = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")
+_PARAMETERS = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMBT]?)")
+_THOUSANDS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
+
+
+def given_model(
+    *,
+    model: str | None,
+    seq: int | None,
+    micro: int | None,
+    micro_size: int,
+    params: str | None,
+    kv_hidden: int | None,
+    topk: int | None,
+    interleave: int,
+    sizes: str | None,
+) -> Model | None:
+    """Return the model that the options describe, None where there is none.
+
+    Raises:
+        CommandError: An option is malformed, missing or without a use.
+    """
+    told = {
+        "--seq": seq,
+        "--micro": micro,
+        "--params": params,
+        "--kv-hidden": kv_hidden,
+        "--topk": topk,
+        "--micro-size": None if micro_size == 1 else micro_size,
+        "--interleave": None if interleave == 1 else interleave,
+    }
+    if model is None:
+        idle = next((name for name, value in told.items() if value is not None), None)
+        if idle is not None:
+            raise CommandError(f"{idle} is about a model; give --model too")
+        return None
+    if sizes is not None:
+        raise CommandError("--model and --bytes say the same; give one of them")
+    match = _MODEL.fullmatch(model)
+    if match is None:
+        raise CommandError(f"--model: {model!r} is not layers x hidden, as 32x4096")
+    if seq is None or micro is None:
+        missing = " and ".join(name for name in ("--seq", "--micro") if not told[name])
+        raise CommandError(f"--model needs {missing} to say how much is sent")
+    from ranktable.layout.traffic import Model  # noqa: PLC0415
+
+    return Model(
+        layers=int(match[1]),
+        hidden=int(match[2]),
+        sequence=seq,
+        microbatches=micro,
+        microbatch=micro_size,
+        parameters=None if params is None else _parameters(params),
+        kv_hidden=kv_hidden,
+        topk=topk,
+        interleave=interleave,
+    )
+
+
+def _parameters(text: str) -> int:
+    match = _PARAMETERS.fullmatch(text)
+    number = 0 if match is None else round(float(match[1]) * _THOUSANDS[match[2]])
+    if number < 1:
+        raise CommandError(f"--params: {text!r} is no number such as 70B or 6442450944")
+    return number
+
+
+def flows_of(
+    model: Model | None, sizes: str | None, layout: ParallelLayout
+) -> tuple[Flow, ...]:
+    """Return what is sent along every axis.
+
+    Raises:
+        CommandError: ``--bytes`` is malformed.
+    """
+    from ranktable.layout.byte_sizes import parse_size  # noqa: PLC0415
+    from ranktable.layout.traffic import given_flows, model_flows  # noqa: PLC0415
+
+    if model is not None:
+        return model_flows(model, layout)
+    found: dict[str, float] = {}
+    for item in () if sizes is None else sizes.split(","):
+        axes, equals, size = item.partition("=")
+        if not equals or not axes:
+            raise CommandError(f"--bytes: {item!r} is not axes and bytes, as tp=16GiB")
+        if axes in found:
+            raise CommandError(f"--bytes: {axes} is given twice")
+        found[axes] = parse_size(size)
+    return given_flows(found, layout)
+
+
+def holders(
+    topology: str | None, table: RankTable, form: Form, color: Color
+) -> list[Boundary]:
+    """Return what holds several nodes: the table's super pods and a topology.
+
+    Raises:
+        CommandError: The topology cannot be read.
+    """
+    from ranktable.layout.topologies.level_list import (  # noqa: PLC0415
+        boundaries_of_levels,
+        is_level_list,
+    )
+    from ranktable.layout.topologies.super_pods import super_pods  # noqa: PLC0415
+
+    pods = super_pods(table)
+    found = [] if pods is None else [pods]
+    if topology is not None:
+        if is_level_list(topology) and not os.path.exists(topology):  # noqa: PTH110 - any name, no Path needed
+            found += boundaries_of_levels(topology, table)
+        else:
+            found += _from_file(topology, table, form, color)
+    return sorted(found, key=lambda boundary: -len(boundary.labels))
+
+
+def _from_file(
+    name: str, table: RankTable, form: Form, color: Color
+) -> tuple[Boundary, ...]:
+    from ranktable.layout.topologies.hierarchy import boundaries_of  # noqa: PLC0415
+    from ranktable.layout.topologies.reading import (  # noqa: PLC0415
+        MAX_SIZE_BYTES,
+        read_topology,
+    )
+    from ranktable.schema.files import UnreadableError, read_file  # noqa: PLC0415
+
+    try:
+        data = read_file(name, MAX_SIZE_BYTES)
+    except UnreadableError as error:
+        message = f"{name}: {error.code} {error.message}"
+        raise CommandError(message, COULD_NOT_JUDGE) from None
+    report, hierarchy = read_topology(data, file=name)
+    if hierarchy is None:
+        show_findings([report], Findings.JSON if form is Form.JSON else None, color)
+        raise typer.Exit(DEFECTS_FOUND)
+    if report.totals:
+        show_findings([report], None, color, aside=True)
+    return boundaries_of(hierarchy, table, file=name)

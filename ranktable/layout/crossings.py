@@ -1,0 +1,185 @@
+"""Which groups cross which boundary, how far they spread, and what they send."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ranktable.layout.flow import Crossing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ranktable.layout.boundaries import Boundary
+    from ranktable.layout.flow import Flow
+    from ranktable.layout.parallel import ParallelLayout
+
+Owners = list[int]
+"""A placement: the node of every rank."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisCrossing:
+    """The groups along some axes at one boundary.
+
+    Attributes:
+        inside: Number of groups that lie in one domain.
+        spread: The largest number of domains of one group.
+        crossing: Bytes that cross, None if nothing is known to be sent.
+    """
+
+    inside: int
+    spread: int
+    crossing: Crossing | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AxisRow:
+    """The groups along some axes at all boundaries.
+
+    Attributes:
+        axes: The axes.
+        num_groups: Number of groups.
+        group_size: Ranks of each.
+        at: What is known at every boundary, in their order.
+        is_rail_aligned: Whether each group joins the same local ranks of every node
+            that it touches; None if none leaves its node.
+    """
+
+    axes: str
+    num_groups: int
+    group_size: int
+    at: tuple[AxisCrossing, ...]
+    is_rail_aligned: bool | None
+
+
+class Scene:
+    """What does not change with the placement: groups, flows and boundaries.
+
+    Attributes:
+        layout: The layout.
+        flows: What is sent; may be nothing.
+        boundaries: The boundaries, the one between nodes first.
+    """
+
+    def __init__(
+        self,
+        layout: ParallelLayout,
+        flows: Sequence[Flow],
+        boundaries: Sequence[Boundary],
+    ) -> None:
+        """Keep what is given."""
+        self.layout = layout
+        self.flows = tuple(flows)
+        self.boundaries = tuple(boundaries)
+
+    @cached_property
+    def groups(self) -> tuple[list[list[int]], ...]:
+        """The groups of every flow."""
+        return tuple(self.layout.groups(flow.axes) for flow in self.flows)
+
+    @cached_property
+    def row_names(self) -> tuple[str, ...]:
+        """The axes of every row: all of more than one rank, and all of the flows."""
+        order = {name: at for at, name in enumerate(self.layout.axes)}
+        names = dict.fromkeys((*(flow.axes for flow in self.flows), *self.layout.kinds))
+        return tuple(
+            sorted(names, key=lambda axes: order.get(axes.split("-")[0], len(order)))
+        )
+
+    def domains(self, owners: Owners) -> list[list[int]]:
+        """Return the domain of every rank, for every boundary."""
+        return [[one.domains[node] for node in owners] for one in self.boundaries]
+
+    def totals(self, owners: Owners) -> tuple[float, ...]:
+        """Return the bytes that cross every boundary in a step."""
+        found = []
+        for domain_of in self.domains(owners):
+            get = domain_of.__getitem__
+            found.append(
+                sum(
+                    flow.crossing(list(map(get, ranks))).least
+                    for flow, groups in zip(self.flows, self.groups, strict=True)
+                    for ranks in groups
+                )
+            )
+        return tuple(found)
+
+    def rows(self, owners: Owners) -> list[AxisRow]:
+        """Return a row for every axis and for all axes along which is sent."""
+        senders = {flow.axes: flow for flow in self.flows}
+        domains = self.domains(owners)
+        local = local_ranks(owners)
+        return [
+            self._row(axes, senders.get(axes), owners, domains, local)
+            for axes in self.row_names
+        ]
+
+    def _row(
+        self,
+        axes: str,
+        flow: Flow | None,
+        owners: Owners,
+        domains: list[list[int]],
+        local: list[int],
+    ) -> AxisRow:
+        groups = self.layout.along(axes)
+        at = []
+        for domain_of in domains:
+            inside, spread, least, flat = 0, 1, 0.0, 0.0
+            for ranks in groups:
+                held = [domain_of[rank] for rank in ranks]
+                width = len(set(held))
+                inside += width == 1
+                spread = max(spread, width)
+                if flow is not None:
+                    sent = flow.crossing(held)
+                    least, flat = least + sent.least, flat + sent.flat
+            crossing = None if flow is None else Crossing(least, flat)
+            at.append(AxisCrossing(inside=inside, spread=spread, crossing=crossing))
+        aligned = [_is_aligned(ranks, owners, local) for ranks in groups]
+        known = [one for one in aligned if one is not None]
+        return AxisRow(
+            axes=axes,
+            num_groups=len(groups),
+            group_size=groups.group_size,
+            at=tuple(at),
+            is_rail_aligned=all(known) if known else None,
+        )
+
+    def busiest(self, owners: Owners) -> list[tuple[int, float]]:
+        """Return the domain that sends most over each boundary, and how much."""
+        found = []
+        for domain_of in self.domains(owners):
+            sent: defaultdict[int, float] = defaultdict(float)
+            for flow, groups in zip(self.flows, self.groups, strict=True):
+                for ranks in groups:
+                    held = [domain_of[rank] for rank in ranks]
+                    for domain, size in flow.sent_by(held).items():
+                        sent[domain] += size
+            most = max(sent.values(), default=0.0)
+            found.append((min((d for d in sent if sent[d] == most), default=0), most))
+        return found
+
+
+def local_ranks(owners: Owners) -> list[int]:
+    """Return the place of every rank within its node."""
+    seen: Counter[int] = Counter()
+    local = []
+    for node in owners:
+        local.append(seen[node])
+        seen[node] += 1
+    return local
+
+
+def _is_aligned(ranks: list[int], owners: Owners, local: list[int]) -> bool | None:
+    """Whether a group joins the same local ranks of its nodes; None inside a node."""
+    places: dict[int, list[int]] = {}
+    for rank in ranks:
+        places.setdefault(owners[rank], []).append(local[rank])
+    if len(places) == 1:
+        return None
+    first, *others = (sorted(held) for held in places.values())
+    return all(held == first for held in others)

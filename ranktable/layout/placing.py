@@ -1,0 +1,46 @@
+"""A table with its ranks placed anew, and the word that a free placement needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from ranktable.schema.formats.format import FREE, PLACEMENT_KEY
+
+if TYPE_CHECKING:
+    from ranktable.layout.crossings import Owners
+    from ranktable.schema.model import Node, RankTable
+
+
+def place_ranks(table: RankTable, owners: Owners) -> RankTable:
+    """Return a table whose nodes hold other ranks, the nodes in the order of ranks.
+
+    Every node keeps its chips in their order and has its ranks in increasing order. A
+    table in which the ranks of a node are not consecutive says so, as ``validate``
+    would refuse it otherwise.
+
+    Args:
+        table: The table.
+        owners: Node of every rank; each node has as many ranks as devices.
+    """
+    ranks: list[list[int]] = [[] for _ in table.nodes]
+    for rank, node in enumerate(owners):
+        ranks[node].append(rank)
+    nodes = [_renumbered(n, own) for n, own in zip(table.nodes, ranks, strict=True)]
+    nodes.sort(key=lambda node: node.devices[0].rank)
+    extra = {key: value for key, value in table.extra.items() if key != PLACEMENT_KEY}
+    if any(own[-1] - own[0] >= len(own) for own in ranks):
+        extra[PLACEMENT_KEY] = FREE
+    return replace(table, nodes=tuple(nodes), extra=extra)
+
+
+def _renumbered(node: Node, ranks: list[int]) -> Node:
+    devices = sorted(node.devices, key=lambda device: device.rank)
+    return replace(
+        node,
+        devices=tuple(
+            replace(device, rank=rank)
+            for device, rank in zip(devices, ranks, strict=True)
+        ),
+    )

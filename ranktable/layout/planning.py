@@ -1,0 +1,238 @@
+"""A plan: what crosses which boundary, how little could, and a better placement."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+from enum import Enum
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from ranktable.layout.arrangements import blocks_of, free_orders, node_orders
+from ranktable.layout.boundaries import node_boundary, smallest_first
+from ranktable.layout.crossings import Scene
+from ranktable.layout.errors import LayoutError
+from ranktable.layout.exchanging import MAX_WORK, exchange
+from ranktable.layout.lower_bound import is_reached, lower_bound
+from ranktable.layout.sizes import factors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ranktable.layout.boundaries import Boundary
+    from ranktable.layout.crossings import Owners
+    from ranktable.layout.flow import Flow
+    from ranktable.layout.parallel import ParallelLayout
+    from ranktable.schema.model import RankTable
+
+MAX_UNITS = 1_024
+"""Blocks or ranks up to which exchanges of two are tried; there are half a million."""
+
+MAX_TRYING = 4_000_000
+"""Members of groups that trying placements may look at, a second or two."""
+
+MAX_RESTARTED = 256
+"""Ranks up to which exchanges begin with several placements, mixed ones among them."""
+
+MAX_STARTS = 24
+MIN_TRIED = 4
+MAX_TRIED = 200
+
+_SAME = 1e-9
+"""Relative difference of two sums that are the same but for rounding."""
+
+
+class Mode(str, Enum):
+    """How ranks may be placed.
+
+    With ``NODE_ORDER`` every node holds consecutive ranks, so that every launcher can
+    start the job; with ``FREE`` a rank may be anywhere, and RANK has to come from the
+    table.
+    """
+
+    NODE_ORDER = "node-order"
+    FREE = "free"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What was found.
+
+    Attributes:
+        scene: Groups, flows and boundaries.
+        mode: How ranks may be placed, None if nothing was to be placed.
+        before: The placement of the table.
+        after: The better placement, or the same where nothing is gained.
+        bounds: Bytes that cross every boundary at least.
+    """
+
+    scene: Scene
+    mode: Mode | None
+    before: Owners
+    after: Owners
+    bounds: tuple[float, ...]
+
+    @property
+    def is_better(self) -> bool:
+        """Whether another placement is better."""
+        return self.before is not self.after
+
+    @property
+    def is_free(self) -> bool:
+        """Whether RANK has to come from the table in the better placement."""
+        return len(blocks_of(self.after)) > len(set(self.after))
+
+
+def make_plan(
+    table: RankTable,
+    layout: ParallelLayout,
+    *,
+    flows: Sequence[Flow] = (),
+    boundaries: Sequence[Boundary] = (),
+    mode: Mode | Literal["node-order", "free"] | None = None,
+) -> Plan:
+    """Return what crosses, and a better placement if there is one.
+
+    A placement is better if less crosses one boundary and no more crosses any other.
+
+    Args:
+        table: The table.
+        layout: The layout.
+        flows: What is sent along every axis.
+        boundaries: What holds several nodes, the smallest first.
+        mode: How ranks may be placed, as ``Mode`` says; None to leave them.
+
+    Raises:
+        LayoutError: The layout is one of another number of ranks.
+    """
+    if layout.world_size != table.world_size:
+        sizes = {name: layout.sizes[name] for name in layout.mesh_shape}
+        raise LayoutError(
+            f"the layout is {factors(sizes)}, and the table has {table.world_size} "
+            "ranks"
+        )
+    scene = Scene(layout, flows, (node_boundary(table), *smallest_first(boundaries)))
+    before = [table.node_rank_of(rank) for rank in range(table.world_size)]
+    sizes_ = [len(node.devices) for node in table.nodes]
+    bounds = tuple(
+        lower_bound(layout, flows, boundary, sizes_) for boundary in scene.boundaries
+    )
+    after = before
+    if mode is not None and flows:
+        after = _Choice(scene, before, bounds, Mode(mode)).best()
+    chosen = None if mode is None else Mode(mode)
+    return Plan(scene=scene, mode=chosen, before=before, after=after, bounds=bounds)
+
+
+class _Tried(NamedTuple):
+    """A placement, and the bytes that cross every boundary with it."""
+
+    owners: Owners
+    totals: Sequence[float]
+
+    @property
+    def total(self) -> float:
+        return sum(self.totals)
+
+
+class _Choice:
+    """The choice among placements."""
+
+    def __init__(
+        self, scene: Scene, before: Owners, bounds: Sequence[float], mode: Mode
+    ) -> None:
+        self.scene = scene
+        self.before = before
+        self.bounds = bounds
+        self.mode = mode
+        self.ceiling = scene.totals(before)
+
+    def best(self) -> Owners:
+        """Return the best placement, the one before where none is better."""
+        chosen = _Tried(self.before, self.ceiling)
+        tried = [chosen]
+        if self.is_optimal(chosen.total):
+            return self.before
+        for owners in self.candidates():
+            tried.append(_Tried(owners, self.scene.totals(owners)))
+            chosen = self.better(chosen, tried[-1])
+            if self.is_optimal(chosen.total):
+                return chosen.owners
+        starts = [chosen.owners]
+        if len(self.before) <= MAX_RESTARTED:
+            tried.sort(key=lambda one: one.total)
+            starts = _different(chain((one.owners for one in tried), self.shuffled()))
+        for begin in starts:
+            owners = self.exchanged(begin, MAX_WORK // len(starts))
+            found = _Tried(owners, self.scene.totals(owners))
+            chosen = self.better(chosen, found)
+            if self.is_optimal(chosen.total):
+                break
+        return chosen.owners
+
+    def better(self, one: _Tried, other: _Tried) -> _Tried:
+        """Return the second of two placements if it is better, and allowed."""
+        is_less = other.total < one.total * (1 - _SAME)
+        return other if is_less and self.is_allowed(other) else one
+
+    def shuffled(self) -> Iterator[Owners]:
+        """Yield placements that have nothing to do with boxes, always the same."""
+        if self.mode is Mode.FREE:
+            shuffle = random.Random(0).shuffle  # noqa: S311 - where a search begins
+            for _ in range(MAX_STARTS):
+                owners = list(self.before)
+                shuffle(owners)
+                yield owners
+
+    def is_optimal(self, total: float) -> bool:
+        """Whether nothing can be gained any more."""
+        return is_reached(sum(self.bounds), total)
+
+    def candidates(self) -> Iterator[Owners]:
+        """Yield as many placements as can be tried."""
+        scene, before = self.scene, self.before
+        work = len(before) * len(scene.flows) * len(scene.boundaries)
+        number = min(max(MAX_TRYING // work, MIN_TRIED), MAX_TRIED)
+        found = node_orders(scene, before)
+        if self.mode is Mode.FREE:
+            found = chain(found, free_orders(scene, before))
+        yield from islice(found, number)
+
+    def is_allowed(self, tried: _Tried) -> bool:
+        """Whether no boundary is worse off, and ranks are contiguous where needed."""
+        pairs = zip(tried.totals, self.ceiling, strict=True)
+        is_worse = any(not is_reached(most, total) for total, most in pairs)
+        return not is_worse and all(
+            _is_contiguous([boundary.domains[node] for node in tried.owners])
+            for boundary in self.scene.boundaries
+            if boundary.is_contiguous
+        )
+
+    def exchanged(self, owners: Owners, work: int) -> Owners:
+        """Return what exchanging blocks, or ranks, makes of a placement."""
+        if any(boundary.is_contiguous for boundary in self.scene.boundaries):
+            return owners
+        units: list[range] = blocks_of(owners)
+        if self.mode is Mode.FREE:
+            units = [range(rank, rank + 1) for rank in range(len(owners))]
+        elif len(units) > len(Counter(owners)):
+            return owners  # the nodes of the table are not in blocks
+        if len(units) > MAX_UNITS:
+            return owners
+        return exchange(self.scene, owners, units, self.ceiling, work=work)
+
+
+def _different(placements: Iterable[Owners]) -> list[Owners]:
+    """Return the first few of the placements, each once."""
+    found: dict[tuple[int, ...], Owners] = {}
+    for owners in placements:
+        found.setdefault(tuple(owners), owners)
+        if len(found) == MAX_STARTS:
+            break
+    return list(found.values())
+
+
+def _is_contiguous(domains: Sequence[int]) -> bool:
+    runs = sum(map(int.__ne__, domains, domains[1:])) + 1
+    return runs == len(set(domains))

@@ -1,0 +1,54 @@
+"""Slurm's blocks: nodes of one fast network, and larger blocks made of these."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from ranktable.layout.topologies.hierarchy import Hierarchy, Level
+from ranktable.schema.rules import clusters
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ranktable.layout.topologies.host_tree import HostTree, Place
+
+
+def block_hierarchy(
+    tree: HostTree, sizes: Sequence[int], place: Place | None
+) -> Hierarchy | None:
+    """Return the blocks and the larger blocks that the sizes make of them.
+
+    The first size is that of a block in nodes; each other one is a power of two times
+    the one before, and as many neighbours in the order of the file are a block of it.
+
+    Args:
+        tree: The blocks.
+        sizes: ``BlockSizes``; may be empty.
+        place: Where they stand.
+
+    Source: SchedMD/slurm, topology.conf(5) and topology.yaml(5), BlockSizes.
+    """
+    for before, size in pairwise(sizes):
+        times = size // before if before else 0
+        if size % max(before, 1) or times < 2 or times & (times - 1):  # noqa: PLR2004
+            tree.source.say(
+                clusters.COUNTS_DISAGREE,
+                place,
+                f"the block size {size} is no power of two times {before}",
+            )
+    base = tree.hierarchy()
+    if base is None or not tree.source.is_sound:
+        return None
+    index = {name: at for at, name in enumerate(tree.groups)}
+    larger = [
+        Level(
+            name=f"{size // sizes[0]} blocks",
+            groups={
+                host: f"blocks {index[block] // (size // sizes[0])}"
+                for host, block in tree.hosts.items()
+            },
+        )
+        for size in sizes[1:]
+    ]
+    return Hierarchy(levels=(*base.levels, *larger))

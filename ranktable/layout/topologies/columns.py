@@ -1,0 +1,108 @@
+"""Hosts and the groups that they are in, one host a line: ``n1 rack1 pod1``.
+
+Two columns are a host and its group, as scripts that sort host lists by rack read
+them. A first line that begins with ``host`` names the columns; then there may be more
+of them, the smallest groups first.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.descriptions.slurm_nodelist import expanded
+from ranktable.cluster.descriptions.source import words_of
+from ranktable.layout.topologies.hierarchy import Hierarchy, Level
+from ranktable.layout.topologies.host_tree import Names
+from ranktable.schema.rules import clusters
+from ranktable.schema.rules import descriptions as rules
+from ranktable.schema.wording import counted, quoted
+
+if TYPE_CHECKING:
+    from ranktable.cluster.descriptions.source import Source, Word
+
+MAX_LEVELS = 16
+_HEADER = "host"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}")
+_EXAMPLE = "write a host and its group, n1 rack1, or name the columns: host rack pod"
+
+
+def read_columns(source: Source) -> Hierarchy | None:
+    """Return the levels of a list in columns, None after saying what is wrong."""
+    rows = []
+    for line in source.lines():
+        words = words_of(line.part(0, len(line.text.partition("#")[0])))
+        if words:
+            rows.append(words)
+    names = ["group"]
+    if rows and rows[0][0].text == _HEADER:
+        names = _names(source, rows.pop(0))
+    hosts: dict[str, tuple[Word, list[Word]]] = {}
+    names_left = Names(source)
+    for words in rows:
+        if names_left.is_used_up:
+            return None
+        if len(words) != len(names) + 1:
+            message = (
+                f"the line has {counted(len(words), 'word')}, not {len(names) + 1}"
+            )
+            source.say(rules.BAD_LINE, words[-1], message, hint=_EXAMPLE)
+            continue
+        for host in names_left.take(expanded(source, words[0]), words[0]):
+            if host in hosts:
+                message = f"the host {quoted(host)} is listed twice"
+                first = hosts[host][0]
+                source.say(clusters.HOST_TWICE, words[0], message, first_use=first)
+            hosts.setdefault(host, (words[0], words[1:]))
+    source.refuse_nothing(hosts)
+    _refuse_unnested(source, names, [groups for _, groups in hosts.values()])
+    if not source.is_sound:
+        return None
+    return Hierarchy(
+        levels=tuple(
+            Level(
+                name=name,
+                groups={h: groups[at].text for h, (_, groups) in hosts.items()},
+            )
+            for at, name in enumerate(names)
+        )
+    )
+
+
+def _names(source: Source, words: list[Word]) -> list[str]:
+    """Return the names of the columns after the first."""
+    seen: dict[str, Word] = {}
+    for word in words[1:]:
+        if not _NAME.fullmatch(word.text) or word.text in ("node", _HEADER):
+            message = f"{quoted(word.text)} cannot be the name of a group of nodes"
+            source.say(rules.BAD_LINE, word, message)
+        elif word.text in seen:
+            source.say(
+                rules.BAD_LINE,
+                word,
+                f"the column {quoted(word.text)} stands twice",
+                first_use=seen[word.text],
+            )
+        seen.setdefault(word.text, word)
+    if not 0 < len(words) - 1 <= MAX_LEVELS:
+        message = f"a list has 1 to {MAX_LEVELS} columns of groups"
+        source.say(rules.BAD_LINE, words[0], message, hint=_EXAMPLE)
+    return [word.text for word in words[1:]]
+
+
+def _refuse_unnested(source: Source, names: list[str], rows: list[list[Word]]) -> None:
+    """Say if a group lies in two groups of the next column."""
+    for at, (inner, outer) in enumerate(pairwise(names)):
+        around: dict[str, Word] = {}
+        for groups in rows:
+            first = around.setdefault(groups[at].text, groups[at + 1])
+            if first.text != groups[at + 1].text:
+                source.say(
+                    clusters.COUNTS_DISAGREE,
+                    groups[at + 1],
+                    f"the {inner} {quoted(groups[at].text)} lies in the {outer} "
+                    f"{quoted(groups[at + 1].text)} and in {quoted(first.text)}",
+                    hint="list the smallest groups first",
+                    first_use=first,
+                )

@@ -1,0 +1,140 @@
+"""Slurm's topology.conf: ``SwitchName=s1 Nodes=n[1-8]``, ``BlockName=b1 Nodes=``.
+
+Source: SchedMD/slurm, topology.conf(5). Names of parameters may be in any case, and a
+line goes on after a backslash.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.descriptions.slurm_nodelist import expanded
+from ranktable.cluster.descriptions.source import words_of
+from ranktable.layout.topologies.blocks import block_hierarchy
+from ranktable.layout.topologies.host_tree import HostTree, Names, refuse_both
+from ranktable.schema.rules import descriptions as rules
+from ranktable.schema.wording import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.cluster.descriptions.source import Source, Word
+    from ranktable.layout.topologies.hierarchy import Hierarchy
+
+_EXAMPLE = "write, for example, SwitchName=s1 Nodes=n[1-8]"
+_KEYS = {
+    "switchname": ("switches", "nodes", "linkspeed"),
+    "blockname": ("nodes",),
+    "blocksizes": (),
+}
+"""Parameters that begin a line, and those that may follow each."""
+
+_LOOKS = re.compile(
+    r"^[ \t]*(?:SwitchName|BlockName|BlockSizes)[ \t]*=", re.IGNORECASE | re.MULTILINE
+)
+
+
+def is_slurm_conf(text: str) -> bool:
+    """Whether a text looks like a topology.conf."""
+    return _LOOKS.search(text) is not None
+
+
+@dataclass(slots=True)
+class _Reader:
+    source: Source
+    switches: HostTree
+    blocks: HostTree
+    names: Names
+    sizes: list[int] = field(default_factory=list)
+    sizes_at: Word | None = None
+
+    def line(self, words: list[Word]) -> None:
+        """Read one line."""
+        found = self.parameters(words)
+        if not found:
+            return
+        first = next(iter(found))
+        if first == "blocksizes":
+            self.block_sizes(found[first])
+            return
+        is_switch = first == "switchname"
+        tree = self.switches if is_switch else self.blocks
+        name = found[first]
+        if not self.source.host(name):
+            return
+        tree.add_group(name.text, name)
+        below = [key for key in ("switches", "nodes") if key in found]
+        if is_switch:
+            refuse_both(self.source, name, "switch", given=len(below))
+        elif not below:
+            self.source.say(
+                rules.BAD_LINE, name, f"the block {quoted(name.text)} has no Nodes="
+            )
+        for key in below:
+            names = expanded(self.source, found[key])
+            names = self.names.take(names, found[key])
+            add = tree.add_hosts if key == "nodes" else tree.add_children
+            add(name.text, names, found[key])
+
+    def parameters(self, words: list[Word]) -> dict[str, Word]:
+        """Return the parameters of a line; empty after saying what is wrong."""
+        found: dict[str, Word] = {}
+        for word in words:
+            name, equals, _ = word.text.partition("=")
+            key = name.lower()
+            first = next(iter(found), None)
+            known = _KEYS if first is None else _KEYS[first]
+            if not equals or key not in known or key in found:
+                twice = "stands twice here" if key in found else "is not known here"
+                message = f"{quoted(name)} {twice}"
+                self.source.say(rules.BAD_LINE, word, message, hint=_EXAMPLE)
+                return {}
+            found[key] = word.part(len(name) + 1)
+        return found
+
+    def block_sizes(self, value: Word) -> None:
+        if self.sizes_at is not None:
+            self.source.say(rules.BAD_LINE, value, "BlockSizes stands twice")
+        self.sizes_at = value
+        for part in value.parts(","):
+            size = self.source.number(part, "a number of nodes")
+            if size == 0:
+                self.source.say(rules.BAD_COUNT, part, "a block has no nodes")
+            if size is not None:
+                self.sizes.append(size)
+
+
+def read_slurm_conf(source: Source) -> Hierarchy | None:
+    """Return the levels of a topology.conf, None after saying what is wrong."""
+    trees = HostTree(source, "switch"), HostTree(source, "block")
+    reader = _Reader(source, *trees, Names(source))
+    for words in _lines(source):
+        reader.line(words)
+        if reader.names.is_used_up:
+            return None
+    if reader.switches.groups and reader.blocks.groups:
+        place = next(iter(reader.blocks.groups.values()))
+        source.say(
+            rules.BAD_LINE,
+            place,
+            "a topology.conf has either switches or blocks, and here are both",
+        )
+    if reader.blocks.groups:
+        return block_hierarchy(reader.blocks, reader.sizes, reader.sizes_at)
+    return reader.switches.hierarchy()
+
+
+def _lines(source: Source) -> Iterator[list[Word]]:
+    """Yield the words of every line that has any."""
+    words: list[Word] = []
+    for line in source.lines():
+        text = line.text.partition("#")[0].rstrip(" \t\r")
+        goes_on = text.endswith("\\")
+        words += words_of(line.part(0, len(text) - goes_on))
+        if words and not goes_on:
+            yield words
+            words = []
+    if words:
+        yield words

@@ -1,0 +1,153 @@
+"""What a step of training sends along every axis, from the model or as given.
+
+Formulae for bf16 activations, gradients that are reduced in fp32 and parameters that
+are gathered in bf16. b is the size of a microbatch, s the sequence, h the hidden size,
+L the layers, M the microbatches of a step and replica, P the parameters; A = 2bsh/cp is
+one activation.
+
+* tp: 4 all-reduces of A per layer and microbatch, two forward and two backward; with
+  sequence parallelism the same bytes.
+* pp: an activation forward and a gradient back, 2MA/tp a boundary; interleaved by v
+  they cross it v times, and go from the last stage to the first v - 1 times.
+* dp, and cp with it: gradients reduce-scattered, 4P/(tp pp), and parameters gathered,
+  2P/(tp pp). Copies of a sharded model all-reduce the shard of the gradients.
+* cp: keys and values go around a ring cp - 1 times, forward, and with their gradients
+  backward: about 3(cp - 1) times 2(2bs/cp)h_kv/tp per layer and microbatch.
+* ep: 4 all-to-alls per layer and microbatch, each of 2(tokens of a rank)(topk)h.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ranktable.layout.errors import LayoutError
+from ranktable.layout.flow import Flow, Pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ranktable.layout.parallel import ParallelLayout
+
+BF16_BYTES = 2
+FP32_BYTES = 4
+
+_PARAMETERS_PER_LAYER = 12  # times h squared: attention 4, the two halves of an MLP 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """What is trained, as far as it decides about bytes.
+
+    Attributes:
+        layers: L.
+        hidden: h.
+        sequence: s.
+        microbatches: M, of a step and replica.
+        microbatch: b, sequences in one.
+        parameters: P; by default 12 L h h.
+        kv_hidden: Size of the keys of a token; by default h.
+        topk: Experts that a token goes to, None without experts.
+        interleave: Virtual stages of each rank of the pipeline.
+    """
+
+    layers: int
+    hidden: int
+    sequence: int
+    microbatches: int
+    microbatch: int = 1
+    parameters: int | None = None
+    kv_hidden: int | None = None
+    topk: int | None = None
+    interleave: int = 1
+
+
+def model_flows(model: Model, layout: ParallelLayout) -> tuple[Flow, ...]:
+    """Return what a model sends along every axis of a layout.
+
+    Raises:
+        LayoutError: Experts are spread, and nothing says to how many a token goes.
+    """
+    if layout.ep > 1 and model.topk is None:
+        raise LayoutError(
+            f"ep is {layout.ep}, and nothing says to how many experts a token goes; "
+            "give topk, or the bytes"
+        )
+    return tuple(flow for flow in _flows(model, layout) if _has_partners(flow, layout))
+
+
+def _has_partners(flow: Flow, layout: ParallelLayout) -> bool:
+    return layout.along(flow.axes).group_size > 1
+
+
+def _flows(model: Model, layout: ParallelLayout) -> Iterator[Flow]:
+    tp, cp, pp = layout.tp, layout.cp, layout.pp
+    repeated = model.layers / pp * model.microbatches
+    tokens = model.microbatch * model.sequence / cp
+    activation = BF16_BYTES * tokens * model.hidden
+    yield Flow(
+        axes="tp", pattern=Pattern.ALL_REDUCE, size_bytes=4 * activation * repeated
+    )
+    kv = 2 * BF16_BYTES * tokens * (model.kv_hidden or model.hidden) / tp
+    yield Flow(axes="cp", pattern=Pattern.RING, size_bytes=3 * (cp - 1) * kv * repeated)
+    yield from _gradient_flows(model, layout)
+    if layout.ep > 1 and model.topk is not None:
+        sent = BF16_BYTES * tokens / tp * model.topk * model.hidden
+        yield Flow(
+            axes="ep", pattern=Pattern.ALL_TO_ALL, size_bytes=4 * sent * repeated
+        )
+    stage = 2 * model.microbatches * activation / tp
+    yield Flow(
+        axes="pp",
+        pattern=Pattern.CHAIN,
+        size_bytes=stage * model.interleave,
+        wrap_bytes=stage * (model.interleave - 1),
+    )
+
+
+def _gradient_flows(model: Model, layout: ParallelLayout) -> Iterator[Flow]:
+    """Yield what is sent for gradients and parameters of the dense layers."""
+    default = _PARAMETERS_PER_LAYER * model.layers * model.hidden**2
+    share = (model.parameters or default) / (layout.tp * layout.pp)
+    both = (FP32_BYTES + BF16_BYTES) * share
+    copies = layout.dp_replicate
+    dp = "dp_shard" if copies > 1 else "dp"
+    axes = f"{dp}-cp" if layout.cp > 1 else dp
+    yield Flow(axes=axes, pattern=Pattern.SHARD, size_bytes=both)
+    if copies > 1:
+        shard = FP32_BYTES * share / layout.along(axes).group_size
+        yield Flow(axes="dp_replicate", pattern=Pattern.ALL_REDUCE, size_bytes=shard)
+
+
+_PATTERNS = {
+    "tp": Pattern.ALL_REDUCE,
+    "etp": Pattern.ALL_REDUCE,
+    "dp_replicate": Pattern.ALL_REDUCE,
+    "cp": Pattern.RING,
+    "pp": Pattern.CHAIN,
+    "ep": Pattern.ALL_TO_ALL,
+}
+"""Who sends to whom along an axis; along all others, gradients and parameters."""
+
+
+def given_flows(sizes: Mapping[str, float], layout: ParallelLayout) -> tuple[Flow, ...]:
+    """Return what is sent along every axis as a user gives it.
+
+    Args:
+        sizes: Bytes by axes, as ``Flow.size_bytes`` counts them: of tp what is
+            all-reduced, of dp what is reduce-scattered and gathered, of pp what goes
+            over one boundary, of cp over one edge, of ep what one rank sends.
+        layout: The layout.
+
+    Raises:
+        LayoutError: There are no such axes, or nobody to send to along them.
+    """
+    flows = []
+    for axes, size in sizes.items():
+        if layout.along(axes).group_size == 1:
+            raise LayoutError(
+                f"{axes} is 1, so nothing is sent along it; leave it out of the bytes"
+            )
+        pattern = _PATTERNS.get(axes, Pattern.SHARD)
+        flows.append(Flow(axes=axes, pattern=pattern, size_bytes=size))
+    return tuple(flows)

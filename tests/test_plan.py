@@ -1,0 +1,354 @@
+"""``ranktable plan``: the table of the worked example, better tables, refusals."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import ranktable
+from ranktable.cli.plan import Mode
+from ranktable.cluster.generate import make_table
+from ranktable.layout.planning import Mode as Placing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.conftest import Outcome
+
+    Run = Callable[..., Outcome]
+
+HOSTS = tuple(f"n{node}" for node in range(1, 9))
+MODEL = ("--model", "32x4096", "--seq", "4096", "--micro", "16")
+LAYOUT = ("--tp", "4", "--pp", "4")
+# Two racks, and the nodes of either in turn: the example's 0,4,1,5,2,6,3,7.
+TWO_RACKS = "host rack\nn[1,3,5,7] r1\nn[2,4,6,8] r2\n"
+DEFAULT = """\
+t.json: 8 nodes, 2 racks, 64 ranks = tp 4 x dp 4 x pp 4, order tp-cp-ep-dp-pp
+
+axis         groups  size  inside node  inside rack  spread  rail  nod\
+e GiB  as ring  rack GiB  as ring
+tp               16     4        16/16        16/16     1/1     -     \
+ 0.00     0.00      0.00     0.00
+dp               16     4         0/16        16/16     2/1   yes     \
+36.00    54.00      0.00     0.00
+pp               16     4         0/16         0/16     4/2   yes     \
+12.00    12.00      4.00     4.00
+total                                                                 \
+48.00    66.00      4.00     4.00
+lower bound                                                           \
+48.00               4.00
+above it                                                            op\
+timal            optimal
+busiest                                                               \
+ 6.50               2.00
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    table = make_table([range(8)] * 8, hosts=HOSTS)
+    ranktable.dump(table, tmp_path / "t.json")
+    (tmp_path / "racks").write_text(TWO_RACKS)
+    return tmp_path
+
+
+def plan(run: Run, *options: str, **more: object) -> Outcome:
+    return run("ranktable", "plan", "t.json", *LAYOUT, *options, **more)
+
+
+@pytest.mark.usefixtures("folder")
+def test_worked_example_is_printed_digit_by_digit(run: Run) -> None:
+    shown = plan(run, "--topology", "rack=4", *MODEL)
+
+    assert (shown.status, shown.err) == (0, "")
+    assert shown.out == DEFAULT
+
+
+@pytest.mark.usefixtures("folder")
+def test_bytes_that_are_given_say_the_same(run: Run) -> None:
+    sizes = "tp=16GiB,dp=2.25GiB,pp=256MiB"
+
+    assert plan(run, "--topology", "rack=4", "--bytes", sizes).out == DEFAULT
+
+
+def test_node_order_is_written_with_host_file_and_rank_file(
+    run: Run, folder: Path
+) -> None:
+    files = ("-o", "new.json", "--hostfile", "hosts", "--rankfile", "ranks")
+    shown = plan(run, "--topology", "racks", *MODEL, *files)
+    table = ranktable.load(folder / "new.json")
+
+    assert shown.status == 0
+    assert shown.err == (
+        "wrote new.json: 8 nodes, 64 ranks\n"
+        "wrote hosts: 8 nodes, 64 ranks\n"
+        "wrote ranks: 8 nodes, 64 ranks\n"
+    )
+    before, after = shown.out.split("\nwith --mode node-order:\n")
+    assert before.splitlines()[-2].split()[2:] == ["optimal", "+32.00", "9.00x"]
+    assert after.splitlines()[-2].split()[2:] == ["optimal", "optimal"]
+    assert after.splitlines()[-4].split() == ["total", "48.00", "66.00", "4.00", "4.00"]
+    assert [node.host for node in table.nodes] == [
+        *("n1", "n3", "n5", "n7", "n2", "n4", "n6", "n8")
+    ]
+    assert table.chip_map == [*range(8)] * 8
+    assert [d.rank for node in table.nodes for d in node.devices] == [*range(64)]
+    hosts = (folder / "hosts").read_text().splitlines()
+    assert hosts[:2] == ["n1 slots=8", "n3 slots=8"]
+    ranks = (folder / "ranks").read_text().splitlines()
+    assert ranks[8] == "rank 8=n3 slot=0"
+
+
+def test_free_placement_says_so_and_reaches_the_bound(run: Run, folder: Path) -> None:
+    options = ("--order", "pp-dp-tp", "--topology", "racks", *MODEL)
+    files = ("-o", "free.json", "--slurm-hostfile", "hosts")
+    shown = plan(run, *options, "--mode", "free", *files)
+    again = plan(run, *options)
+    judged = run("ranktable", "validate", "free.json")
+    report = run("ranktable", "plan", "free.json", *LAYOUT, *options)
+
+    assert shown.status == 0
+    assert again.out.splitlines()[-4].split()[2:4] == ["+1524.00", "32.75x"]
+    assert shown.out.splitlines()[-4].split()[2:] == ["optimal", "optimal"]
+    assert shown.out.endswith(
+        "RANK has to come from the table: start the job with --rankfile or "
+        "--slurm-hostfile\n"
+    )
+    assert judged.status == 0
+    assert "note[RT510]" in judged.out
+    assert report.out.splitlines()[-2].split()[2:] == ["optimal", "optimal"]
+    table = ranktable.load(folder / "free.json")
+    hosts = (folder / "hosts").read_text().split()
+    assert hosts == [table.node_of(rank).host for rank in range(64)]
+
+
+def test_free_placement_has_no_host_file_of_open_mpi(run: Run, folder: Path) -> None:
+    options = ("--order", "pp-dp-tp", "--topology", "racks", *MODEL)
+    files = ("-o", "free.json", "--hostfile", "hosts")
+    shown = plan(run, *options, "--mode", "free", *files)
+
+    assert (shown.status, shown.out) == (2, "")
+    assert "an Open MPI host file numbers ranks host by host" in shown.err
+    assert not (folder / "free.json").exists()
+
+
+def test_order_is_kept_where_nothing_is_gained(run: Run, folder: Path) -> None:
+    shown = plan(run, "--topology", "rack=4", *MODEL, "-o", "new.json")
+
+    assert shown.out == DEFAULT + (
+        "\n--mode node-order: nothing can cross less, so the order stays as it is\n"
+    )
+    assert shown.err == "wrote new.json: 8 nodes, 64 ranks, in the old order\n"
+    assert (folder / "new.json").read_bytes() == (folder / "t.json").read_bytes()
+
+
+def test_files_are_replaced_with_force_only(run: Run, folder: Path) -> None:
+    options = ("--topology", "racks", *MODEL, "-o", "new.json", "--rankfile", "ranks")
+    (folder / "ranks").write_text("mine\n")
+    refused = plan(run, *options)
+
+    assert refused.status == 2
+    assert "ranks holds something else; --force replaces it" in refused.err
+    assert not (folder / "new.json").exists()
+    assert (folder / "ranks").read_text() == "mine\n"
+    assert plan(run, *options, "--force").status == 0
+    assert plan(run, *options).err == (
+        "unchanged new.json: 8 nodes, 64 ranks\nunchanged ranks: 8 nodes, 64 ranks\n"
+    )
+    over = plan(run, "--topology", "racks", *MODEL, "-o", "t.json")
+    assert (over.status, "t.json holds something else" in over.err) == (2, True)
+    twice = plan(run, *MODEL, "-o", "x", "--hostfile", "x")
+    assert (twice.status, "x is to hold two" in twice.err) == (2, True)
+    assert not (folder / "x").exists()
+
+
+@pytest.mark.usefixtures("folder")
+def test_table_may_go_to_standard_output(run: Run) -> None:
+    shown = plan(run, "--topology", "racks", *MODEL, "-o", "-")
+
+    assert ranktable.loads(shown.out).nodes[1].host == "n3"
+    assert "with --mode node-order" in shown.err
+
+
+@pytest.mark.usefixtures("folder")
+def test_without_traffic_there_are_counts_only(run: Run) -> None:
+    shown = plan(run, "--topology", "rack=4")
+
+    assert shown.out.splitlines()[2:] == [
+        "axis  groups  size  inside node  inside rack  spread  rail",
+        "tp        16     4        16/16        16/16     1/1     -",
+        "dp        16     4         0/16        16/16     2/1   yes",
+        "pp        16     4         0/16         0/16     4/2   yes",
+    ]
+
+
+@pytest.mark.usefixtures("folder")
+def test_links_show_which_groups_are_rings(run: Run) -> None:
+    shown = plan(run, "--links", "sophgo-8")
+    data = json.loads(plan(run, "--links", "sophgo-8", "--format", "json").out)
+
+    assert shown.out.splitlines()[2].endswith("rail  rings")
+    assert [line.split()[-1] for line in shown.out.splitlines()[3:]] == [
+        "0/16",
+        "-",
+        "-",
+    ]
+    assert data["before"]["axes"][0]["rings"] == {
+        "groups": 16,
+        "closed": 0,
+        "hops": 128,
+    }
+
+
+@pytest.mark.usefixtures("folder")
+def test_json_has_these_keys(run: Run) -> None:
+    options = ("--topology", "racks", *MODEL, "--mode", "node-order")
+    data = json.loads(plan(run, *options, "--format", "json").out)
+
+    assert list(data) == [
+        *("file", "world_size", "num_nodes", "layout", "boundaries", "flows"),
+        *("before", "mode", "is_better", "rank_from_table", "after"),
+        "nodes_of_ranks",
+    ]
+    assert data["boundaries"] == [
+        {"name": "node", "domains": 8, "lower_bound_bytes": 48 << 30},
+        {"name": "rack", "domains": 2, "lower_bound_bytes": 4 << 30},
+    ]
+    assert data["flows"][1] == {
+        "axes": "dp",
+        "pattern": "reduce_scatter+all_gather",
+        "bytes": 9 << 28,
+        "wrap_bytes": 0,
+    }
+    assert data["before"]["axes"][1] == {
+        "axes": "dp",
+        "groups": 16,
+        "group_size": 4,
+        "is_rail_aligned": True,
+        "at": {
+            "node": {
+                "inside": 0,
+                "spread": 2,
+                "bytes": 36 << 30,
+                "flat_ring_bytes": 54 << 30,
+            },
+            "rack": {
+                "inside": 0,
+                "spread": 2,
+                "bytes": 36 << 30,
+                "flat_ring_bytes": 54 << 30,
+            },
+        },
+    }
+    assert data["before"]["totals"][1] == {
+        "boundary": "rack",
+        "bytes": 36 << 30,
+        "flat_ring_bytes": 54 << 30,
+        "above_lower_bound_bytes": 32 << 30,
+        "is_optimal": False,
+        "busiest": {"domain": "r1", "bytes": 18 << 30},
+    }
+    assert (data["mode"], data["is_better"]) == ("node-order", True)
+    assert data["after"]["totals"][1]["is_optimal"]
+    assert data["rank_from_table"] is False
+    order = (0, 2, 4, 6, 1, 3, 5, 7)
+    assert data["nodes_of_ranks"] == [node for node in order for _ in range(8)]
+
+
+def test_super_pods_of_the_table_are_a_boundary(run: Run, folder: Path) -> None:
+    document = json.loads((folder / "t.json").read_text())
+    for at, node in enumerate(document["node_list"]):
+        node["super_pod_id"] = f"pod{at // 4}"
+    (folder / "t.json").write_text(json.dumps(document))
+
+    shown = plan(run, *MODEL)
+    both = plan(run, *MODEL, "--topology", "rack=2", "--format", "json")
+
+    assert shown.out.startswith("t.json: 8 nodes, 2 super pods, 64 ranks")
+    assert [one["name"] for one in json.loads(both.out)["boundaries"]] == [
+        *("node", "rack", "super pod")
+    ]
+
+
+def test_defects_of_a_topology_are_placed(run: Run, folder: Path) -> None:
+    (folder / "bad.conf").write_text("SwitchName=s1 Nodes=n1\nSwitchName=s1 Node=n2\n")
+    shown = plan(run, "--topology", "bad.conf")
+    data = json.loads(plan(run, "--topology", "bad.conf", "--format", "json").out)
+
+    assert (shown.status, shown.err) == (1, "")
+    assert shown.out.startswith('bad.conf:2:15: error[RT130] "Node" is not known here')
+    assert data["files"][0]["diagnostics"][0]["code"] == "RT130"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--model", "32"), "--model: '32' is not layers x hidden, as 32x4096"),
+        (("--model", "32x4096"), "--model needs --seq and --micro to say"),
+        (("--model", "32x4096", "--seq", "1"), "--model needs --micro to say"),
+        (("--seq", "4096"), "--seq is about a model; give --model too"),
+        (("--topk", "2"), "--topk is about a model"),
+        ((*MODEL, "--bytes", "tp=1B"), "--model and --bytes say the same"),
+        ((*MODEL, "--params", "x"), "--params: 'x' is no number such as 70B"),
+        ((*MODEL, "--params", "0"), "--params: '0' is no number such as 70B"),
+        (("--bytes", "tp"), "--bytes: 'tp' is not axes and bytes, as tp=16GiB"),
+        (("--bytes", "=1GiB"), "--bytes: '=1GiB' is not axes and bytes"),
+        (("--bytes", "tp=1GiB,tp=1GiB"), "--bytes: tp is given twice"),
+        (("--bytes", "tp=16"), "'16' is no number of bytes; write a number"),
+        (("--bytes", "zz=16B"), "there is no axis 'zz'"),
+        (("--bytes", "cp=16B"), "cp is 1, so nothing is sent along it"),
+        (("--mode", "free"), "nothing says what is sent, so nothing is better"),
+        (("-o", "x.json"), "nothing says what is sent, so nothing is better"),
+        (("--topology", "nowhere"), "nowhere: RT001"),
+        (("--topology", "rack=4,pod=6"), "6 nodes do not hold whole groups of 4"),
+        (("--links", "nowhere"), "the topology cannot be used"),
+        (("--order", "tp-pp"), "the order"),
+        (("--preset", "jax", "--order", "tp-dp-pp"), "--preset is an order and"),
+        (("--mode", "best"), "'best' is not one of"),
+        ((*MODEL, "-o", "no/x.json"), "the folder no does not exist"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_wrong_usage_is_named(run: Run, options: tuple[str, ...], message: str) -> None:
+    done = plan(run, *options)
+
+    assert (done.status, message in done.err) == (2, True), done.err
+
+
+def test_hosts_of_the_table_are_compared(run: Run, folder: Path) -> None:
+    (folder / "racks").write_text("n1 a\n")
+    unnamed = make_table([range(8)] * 8)
+    ranktable.dump(unnamed, folder / "u.json")
+
+    other = plan(run, "--topology", "racks")
+    none = run("ranktable", "plan", "u.json", "--topology", "racks")
+    hostfile = run("ranktable", "plan", "u.json", *LAYOUT, *MODEL, "--hostfile", "h")
+
+    assert (other.status, "racks has no n2, the host of node 1" in other.err) == (
+        2,
+        True,
+    )
+    assert (none.status, "node 0 has no host" in none.err) == (2, True)
+    assert (hostfile.status, "node 0 has no host" in hostfile.err) == (2, True)
+
+
+def test_chips_that_links_lack_are_named(run: Run, folder: Path) -> None:
+    ranktable.dump(make_table([range(10)]), folder / "ten.json")
+    done = run("ranktable", "plan", "ten.json", "--links", "sophgo-8")
+
+    assert (done.status, done.out) == (2, "")
+    assert "chip 9 is none of the 8 chips of sophgo-8" in done.err
+
+
+def test_a_broken_table_is_a_defect(run: Run, folder: Path) -> None:
+    (folder / "t.json").write_text("{}")
+
+    assert plan(run).status == 1
+    assert run("ranktable", "plan", "nowhere.json").status == 2
+
+
+def test_modes_of_the_command_are_those_of_the_layout() -> None:
+    assert [mode.value for mode in Mode] == [mode.value for mode in Placing]

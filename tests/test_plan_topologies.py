@@ -1,0 +1,398 @@
+"""Readers of topologies: what they say of a cluster, and of every mistake."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.generate import make_table
+from ranktable.layout import LayoutError
+from ranktable.layout.boundaries import Boundary, smallest_first
+from ranktable.layout.topologies.hierarchy import boundaries_of
+from ranktable.layout.topologies.level_list import (
+    boundaries_of_levels,
+    is_level_list,
+)
+from ranktable.layout.topologies.reading import MAX_SIZE_BYTES, read_topology
+from ranktable.layout.topologies.super_pods import super_pods
+from ranktable.schema.model import RankTable
+
+if TYPE_CHECKING:
+    from ranktable.schema.diagnostic import Diagnostic
+
+HOSTS = [f"n{node}" for node in range(1, 9)]
+TABLE = make_table([range(2)] * 8, hosts=HOSTS)
+
+TREE = """\
+# two racks below one root
+SwitchName=s1 Nodes=n[1-4] LinkSpeed=100
+switchname=s2 nodes=n[5-8],n99
+SwitchName=root \\
+  Switches=s[1-2]
+"""
+TREE_YAML = """\
+---
+- topology: flat
+  flat: true
+- topology: fabric
+  cluster_default: true
+  tree:
+    switches:
+      - switch: root
+        children: s[1-2]
+      - switch: s1
+        nodes: n[1-4]
+      - switch: s2
+        nodes: n[5-8],n99
+"""
+BLOCKS = """\
+BlockName=b1 Nodes=n[1-2]
+BlockName=b2 Nodes=n[3-4]
+BlockName=b3 Nodes=n[5-6]
+BlockName=b4 Nodes=n[7-8]
+BlockSizes=2,4
+"""
+BLOCKS_YAML = """\
+- topology: nvl
+  block:
+    block_sizes:
+      - 2
+      - 4
+    blocks:
+      - block: b1
+        nodes: n[1-2]
+      - block: b2
+        nodes: n[3-4]
+      - block: b3
+        nodes: n[5-6]
+      - block: b4
+        nodes: n[7-8]
+"""
+
+
+def held(text: str) -> list[tuple[str, tuple[int, ...]]]:
+    report, hierarchy = read_topology(text.encode(), file="t")
+    assert hierarchy is not None, report.diagnostics
+    found = smallest_first(boundaries_of(hierarchy, TABLE, file="t"))
+    return [(one.name, one.domains) for one in found]
+
+
+def found_in(text: str | bytes) -> list[tuple[str, int | None, int | None, str]]:
+    data = text.encode() if isinstance(text, str) else text
+    report, hierarchy = read_topology(data, file="t")
+    assert hierarchy is None
+    return [place(one) for one in report.diagnostics]
+
+
+def place(one: Diagnostic) -> tuple[str, int | None, int | None, str]:
+    return one.code, one.location.line, one.location.column, one.message
+
+
+@pytest.mark.parametrize("text", [TREE, TREE_YAML], ids=["conf", "yaml"])
+def test_switches_hold_their_nodes_and_the_root_holds_all(text: str) -> None:
+    assert held(text) == [("switch", (0, 0, 0, 0, 1, 1, 1, 1))]
+
+
+@pytest.mark.parametrize("text", [BLOCKS, BLOCKS_YAML], ids=["conf", "yaml"])
+def test_blocks_and_what_block_sizes_make_of_them(text: str) -> None:
+    assert held(text) == [
+        ("block", (0, 0, 1, 1, 2, 2, 3, 3)),
+        ("2 blocks", (0, 0, 0, 0, 1, 1, 1, 1)),
+    ]
+
+
+def test_levels_of_switches_are_counted_from_the_nodes() -> None:
+    deep = "SwitchName=a Nodes=n[1-2]\nSwitchName=b Nodes=n[3-4]\n"
+    deep += "SwitchName=c Nodes=n[5-6]\nSwitchName=d Nodes=n[7-8]\n"
+    deep += "SwitchName=x Switches=a,b\nSwitchName=y Switches=c,d\n"
+    deep += "SwitchName=top Switches=x,y\n"
+
+    assert held(deep) == [
+        ("switch", (0, 0, 1, 1, 2, 2, 3, 3)),
+        ("switch 2", (0, 0, 0, 0, 1, 1, 1, 1)),
+    ]
+
+
+def test_a_branch_that_ends_early_is_a_group_of_its_own() -> None:
+    text = "SwitchName=a Nodes=n[1-6]\nSwitchName=b Nodes=n[7-8]\n"
+    text += "SwitchName=x Switches=b\nSwitchName=top Switches=a,x\n"
+
+    assert held(text) == [("switch", (0, 0, 0, 0, 0, 0, 1, 1))]
+
+
+def test_two_columns_are_a_host_and_its_group() -> None:
+    text = "".join(f"{host}\t{'ab'[at % 2]} # rack\n" for at, host in enumerate(HOSTS))
+
+    assert held(text) == [("group", (0, 1) * 4)]
+
+
+def test_a_header_names_the_columns() -> None:
+    text = "host rack pod\nn[1-2] r1 p1\nn[3-4] r2 p1\nn[5-6] r3 p2\nn[7-8] r4 p2\n"
+
+    assert held(text) == [
+        ("rack", (0, 0, 1, 1, 2, 2, 3, 3)),
+        ("pod", (0, 0, 0, 0, 1, 1, 1, 1)),
+    ]
+
+
+def test_a_list_of_levels_counts_nodes() -> None:
+    found = boundaries_of_levels("rack=2,pod=4,hall=64", TABLE)
+
+    assert [(one.name, one.domains) for one in found] == [
+        ("rack", (0, 0, 1, 1, 2, 2, 3, 3)),
+        ("pod", (0, 0, 0, 0, 1, 1, 1, 1)),
+        ("hall", (0,) * 8),
+    ]
+    assert [one.name for one in smallest_first(found)] == ["rack", "pod"]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("rack=0", "'rack=0' is no level"),
+        ("rack=4,", "'' is no level"),
+        ("rack=4,pod", "'pod' is no level"),
+        ("rack=99999999", "is no level"),
+        ("rack=4,rack=8", "rack is taken"),
+        ("node=4", "node is taken"),
+        ("rack=4,pod=6", "6 nodes do not hold whole groups of 4"),
+    ],
+)
+def test_a_wrong_list_of_levels_is_shown(text: str, reason: str) -> None:
+    assert is_level_list(text)
+    with pytest.raises(ArgumentError, match=reason):
+        boundaries_of_levels(text, TABLE)
+
+
+def test_names_of_files_are_no_list_of_levels() -> None:
+    assert not any(map(is_level_list, ["topology.conf", "a/b=3", "./rack=4", "x"]))
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", ("RT133", None, None, "the file names no host")),
+        ("# n1 r1\n", ("RT133", None, None, "the file names no host")),
+        ("n1\n", ("RT130", 1, 1, "the line has 1 word, not 2")),
+        ("n1 r1\nn2 r1 p1\n", ("RT130", 2, 7, "the line has 3 words, not 2")),
+        ("n1 r1\nn1 r2\n", ("RT220", 2, 1, 'the host "n1" is listed twice')),
+        ("n[1 r1\n", ("RT131", 1, 2, "this bracket is not closed")),
+        ("host node\nn1 r\n", ("RT130", 1, 6, '"node" cannot be the name')),
+        ("host a a\nn1 r r\n", ("RT130", 1, 8, 'the column "a" stands twice')),
+        ("host\nn1\n", ("RT130", 1, 1, "a list has 1 to 16 columns of groups")),
+        (
+            "host pod rack\nn1 p1 r1\nn2 p1 r2\n",
+            ("RT227", 3, 7, 'the pod "p1" lies in the rack "r2" and in "r1"'),
+        ),
+    ],
+)
+def test_columns_with_a_mistake(
+    text: str, found: tuple[str, int | None, int | None, str]
+) -> None:
+    *place, message = found_in(text)[0]
+
+    assert place == [*found[:3]]
+    assert message.startswith(found[3])
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("SwitchName=s1\n", ("RT130", 1, 12, "a switch has either nodes or other")),
+        (
+            "SwitchName=s1 Nodes=n1 Switches=s2\n",
+            ("RT130", 1, 12, "a switch has either nodes or other switches below it"),
+        ),
+        ("SwitchName=s1 Node=n1\n", ("RT130", 1, 15, '"Node" is not known here')),
+        ("SwitchName=s1 Nodes\n", ("RT130", 1, 15, '"Nodes" is not known here')),
+        (
+            "SwitchName=s1 Nodes=n1 nodes=n2\n",
+            ("RT130", 1, 24, '"nodes" stands twice here'),
+        ),
+        ("Switchname=s[1-2] Nodes=n1\n", ("RT131", 1, 12, '"s[1-2]" is not the name')),
+        ("SwitchName=s1 Nodes=n[2-1]\n", ("RT131", 1, 23, "the range 2-1 counts")),
+        (
+            "SwitchName=s1 Nodes=n1\nSwitchName=s1 Nodes=n2\n",
+            ("RT227", 2, 12, 'the switch "s1" is described twice'),
+        ),
+        (
+            "SwitchName=s1 Nodes=n1\nSwitchName=s2 Nodes=n1\n",
+            ("RT220", 2, 21, 'the host "n1" is in the switch "s2" and in "s1"'),
+        ),
+        (
+            "SwitchName=s1 Nodes=n1\nSwitchName=r Switches=s1,s2\n",
+            ("RT227", 2, 23, 'there is no switch "s2"'),
+        ),
+        (
+            (
+                "SwitchName=s1 Nodes=n1\nSwitchName=a Switches=s1\n"
+                "SwitchName=b Switches=s1\n"
+            ),
+            ("RT227", 3, 23, 'the switch "s1" is below "b" and below "a"'),
+        ),
+        (
+            (
+                "SwitchName=s1 Nodes=n1\nSwitchName=a Switches=s1,b\n"
+                "SwitchName=b Switches=a\n"
+            ),
+            ("RT227", 2, 23, 'the switch "a" is below itself'),
+        ),
+        (
+            "SwitchName=s1 Nodes=n1\nBlockName=b1 Nodes=n2\n",
+            ("RT130", 2, 11, "a topology.conf has either switches or blocks"),
+        ),
+        ("BlockName=b1\n", ("RT130", 1, 11, 'the block "b1" has no Nodes=')),
+        (
+            "BlockName=b1 Nodes=n1\nBlockSizes=4,6\n",
+            ("RT227", 2, 12, "the block size 6 is no power of two times 4"),
+        ),
+        (
+            "BlockName=b1 Nodes=n1\nBlockSizes=0\n",
+            ("RT132", 2, 12, "a block has no nodes"),
+        ),
+        ("BlockSizes=x\n", ("RT132", 1, 12, '"x" is not a number of nodes')),
+    ],
+)
+def test_topology_conf_with_a_mistake(
+    text: str, found: tuple[str, int | None, int | None, str]
+) -> None:
+    every = found_in(text)
+
+    message = next(one[3] for one in every if one[:3] == found[:3])
+    assert message.startswith(found[3])
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "line", "message"),
+    [
+        ("---\n", "RT137", None, "a topology.yaml is one list of topologies"),
+        ("---\ntree: 1\n", "RT137", 2, "a topology.yaml is one list of topologies"),
+        ("- topology: a\n", "RT137", 1, "a topology has exactly one of tree, block"),
+        ("- topology: a\n  flat: no\n", "RT137", 2, "0.flat is"),
+        ("- topology: a\n  ring: x\n", "RT137", 2, '"ring" is not known here'),
+        (
+            "- topology: a\n  cluster_default: 1\n  flat: true\n",
+            "RT137",
+            None,
+            "cluster_default is 1, not true or false",
+        ),
+        ("- topology: a\n  tree: 5\n", "RT137", None, "tree.switches is not a list"),
+        (
+            "- topology: a\n  tree:\n    switches:\n    - switch: s\n",
+            "RT130",
+            4,
+            "a switch has either nodes",
+        ),
+        (
+            (
+                "- topology: a\n  tree:\n    switches:\n    - switch: s\n"
+                "      nodes: n[1-\n"
+            ),
+            "RT131",
+            5,
+            "this bracket is not closed",
+        ),
+        (
+            (
+                "- topology: a\n  block:\n    block_sizes: [a]\n    blocks:\n"
+                "    - block: b\n      nodes: n1\n"
+            ),
+            "RT137",
+            3,
+            "0.block.block_sizes.0 is",
+        ),
+        ("- topology: *a\n", "RT136", 1, "aliases are not read"),
+        ("- topology: [\n", "RT135", None, "the text is not YAML"),
+    ],
+)
+def test_topology_yaml_with_a_mistake(
+    text: str, code: str, line: int | None, message: str
+) -> None:
+    every = found_in(text)
+    lines = {one[1] for one in every if one[0] == code and message in one[3]}
+
+    assert lines, every
+    assert line is None or line in lines
+
+
+def test_a_flat_topology_holds_nothing() -> None:
+    assert held("- topology: a\n  flat: true\n") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"SwitchName=s{at} Nodes=n{at}-[1-65536]\n" for at in range(40)),
+        "".join(f"n{at}-[1-65536] r\n" for at in range(40)),
+        "- topology: a\n  block:\n    blocks:\n"
+        + "".join(
+            f"    - block: b{at}\n      nodes: n{at}-[1-65536]\n" for at in range(40)
+        ),
+    ],
+    ids=["conf", "columns", "yaml"],
+)
+def test_a_short_text_that_means_millions_of_hosts_is_given_up(text: str) -> None:
+    assert "RT134" in {one[0] for one in found_in(text)}
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"n1 r1\xff\n", "RT005"),
+        ("n1 r1\n".encode("utf-16"), "RT006"),
+        (b"n1 r1\n" + b"#" * MAX_SIZE_BYTES, "RT004"),
+    ],
+)
+def test_bytes_that_are_no_text_end_in_a_code(data: bytes, code: str) -> None:
+    assert found_in(data)[0][0] == code
+
+
+def test_hosts_of_the_table_have_to_be_there() -> None:
+    _, hierarchy = read_topology(b"n1.site r1\nn2 r1\n", file="t")
+    assert hierarchy is not None
+    with pytest.raises(LayoutError, match=r"t has no n1, .* node 0; it has n1\.site"):
+        boundaries_of(hierarchy, TABLE, file="t")
+    with pytest.raises(LayoutError, match="node 0 has no host, and t names hosts"):
+        boundaries_of(hierarchy, make_table([range(2)]), file="t")
+
+
+def pods(*names: str | None) -> RankTable:
+    """Return a table whose super_pod_list has the hosts in pods of these names."""
+    listed = [
+        {"super_pod_id": pod, "server_list": [{"server_id": host}]}
+        for pod, host in zip(names, HOSTS, strict=False)
+    ]
+    nodes = TABLE.nodes[: len(names)]
+    return RankTable(nodes=nodes, extra={"super_pod_list": listed})
+
+
+def test_super_pods_of_a_table() -> None:
+    assert super_pods(TABLE) is None
+    assert super_pods(pods("a", "b", "a")) == Boundary(
+        name="super pod", domains=(0, 1, 0), labels=("a", "b"), is_contiguous=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ({"super_pod_list": 5}, "is no list of objects"),
+        ({"super_pod_list": [5]}, "is no list of objects"),
+        ({"super_pod_list": [{"super_pod_id": "a", "server_list": [1]}]}, "no list"),
+        ({"super_pod_list": []}, "node 0 is in no super pod"),
+        (
+            {
+                "super_pod_list": [
+                    {"super_pod_id": pod, "server_list": [{"server_id": "n1"}]}
+                    for pod in "ab"
+                ]
+            },
+            "the server n1 is in the super pods a and b",
+        ),
+    ],
+)
+def test_super_pods_with_a_mistake(extra: dict[str, object], message: str) -> None:
+    with pytest.raises(LayoutError, match=message):
+        super_pods(RankTable(nodes=TABLE.nodes, extra=extra))
