@@ -82,20 +82,28 @@ class ChangeOutput:
     ) -> None:
         """Write the table, if it is sound, and say what has changed.
 
+        Args:
+            name: Name of the file that was read.
+            before: The table in it.
+            after: What became of it once its nodes were ``named``.
+            layouts: The layout of each.
+
         Raises:
             CommandError: A file holds another table, or standard input is to be
                 replaced.
             RankTableError: The table is not sound; nothing is written.
         """
         from ranktable.layout.change.differing import difference  # noqa: PLC0415
+        from ranktable.layout.change.names import named  # noqa: PLC0415
         from ranktable.schema.writing import dumps  # noqa: PLC0415
 
-        data = dumps(after)
         # A table with gaps in its ranks has no differences that mean anything.
         is_whole = before.world_size == 1 + max(
             device.rank for node in before.nodes for device in node.devices
         )
-        found = difference(before, after, layouts) if is_whole else None
+        found = difference(named(before), after, layouts) if is_whole else None
+        after = _as_named(after, before)
+        data = dumps(after)
         if self.in_place:
             self._replace(name, before, after, data)
         else:
@@ -134,3 +142,15 @@ class ChangeOutput:
 
         if not found.is_same:
             sys.stderr.writelines(render_changes(found, style(stream=sys.stderr)))
+
+
+def _as_named(after: RankTable, before: RankTable) -> RankTable:
+    """Return a table whose nodes have the names that they were read with."""
+    from ranktable.layout.change.names import unnamed  # noqa: PLC0415
+    from ranktable.layout.change.rebuilt import with_nodes  # noqa: PLC0415
+    from ranktable.layout.change.spares import spares_of, with_spares  # noqa: PLC0415
+
+    if all(node.host is not None for node in before.nodes):
+        return after
+    spares = unnamed(spares_of(after), before)
+    return with_spares(with_nodes(after, unnamed(after.nodes, before)), spares)

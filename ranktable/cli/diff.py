@@ -13,6 +13,9 @@ from ranktable.cli.files import STANDARD_INPUT, sound_table
 from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ranktable.layout.parallel import ParallelLayout
     from ranktable.schema.model import RankTable
 
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)(B|KiB|MiB|GiB|TiB)?")
@@ -82,7 +85,7 @@ def diff(
     (name, before), (other, after) = (_judgeable(file) for file in (first, second))
     layouts = None
     if wished.are_given or needs_layout:
-        layouts = wished.layout(before.world_size), wished.layout(after.world_size)
+        layouts = _layouts(wished, [(name, before), (other, after)])
     kinds = None if groups is None else groups.split(",")
     found = difference(before, after, layouts, groups=kinds, bytes_of=bytes_of)
     if format is Form.JSON:
@@ -101,7 +104,23 @@ def _judgeable(file: str) -> tuple[str, RankTable]:
     try:
         return sound_table(file)
     except CommandError as error:
-        raise CommandError(f"{file}: {error}", COULD_NOT_JUDGE) from None
+        raise CommandError(str(error), COULD_NOT_JUDGE) from None
+
+
+def _layouts(
+    wished: options.LayoutOptions, tables: Iterable[tuple[str, RankTable]]
+) -> tuple[ParallelLayout, ParallelLayout]:
+    """Return the layout of both tables, or raise CommandError for the one it misses."""
+    from ranktable.layout.errors import LayoutError  # noqa: PLC0415
+
+    def laid_out(name: str, table: RankTable) -> ParallelLayout:
+        try:
+            return wished.layout(table.world_size)
+        except LayoutError as error:
+            raise CommandError(f"{name}: {error}") from None
+
+    first, second = (laid_out(name, table) for name, table in tables)
+    return first, second
 
 
 def read_bytes(text: str) -> dict[str, int]:

@@ -63,6 +63,7 @@ def grow(
     Example: ranktable gen --device-id '[[0..7]]' --hosts a -o - | ranktable grow -
     --add b --tp 4 -o grown.json
     """
+    from ranktable.layout.change.names import named  # noqa: PLC0415
     from ranktable.layout.change.resize import grow as change  # noqa: PLC0415
 
     result = outputs.ChangeOutput(
@@ -86,7 +87,7 @@ def grow(
     name, table = sound_table(file)
     nodes = _nodes(table, add or [], with_spares=spares, again=again)
     layout = wished.layout(table.world_size, with_dp=bool(nodes) or not again)
-    found = change(table, layout, nodes, kept=keep.split(","), world_size=ranks)
+    found = change(named(table), layout, nodes, kept=keep.split(","), world_size=ranks)
     result.put(name, table, found.table, (layout, found.layout))
     say_sizes(layout, found.layout)
 

@@ -29,9 +29,9 @@ def renumber(
     policy: Annotated[
         Policy,
         typer.Option(
-            help="fill: the last ranks move into the gaps, the fewest there can be; "
-            "shift: the order stays, all after the first gap move; stable: none moves, "
-            "spares fill the gaps."
+            help="fill: the last nodes move into the gaps, the fewest there can be "
+            "where all are of one size; shift: the order stays, all after the first "
+            "gap move; stable: none moves, spares fill the gaps."
         ),
     ],
     drop: Annotated[
@@ -70,6 +70,7 @@ def renumber(
 
     Example: ranktable renumber sccl_rank_table.json --policy fill --drop-ranks 1,4-5
     """
+    from ranktable.layout.change.names import named  # noqa: PLC0415
     from ranktable.layout.change.renumbering import renumber as change  # noqa: PLC0415
 
     result = outputs.ChangeOutput(
@@ -91,7 +92,7 @@ def renumber(
     name, table = _table(file)
     lost = places_of(table, drop or [], again=again)
     ranks = [] if drop_ranks is None else _ranks(drop_ranks)
-    found = change(table, policy, nodes=lost, ranks=ranks)
+    found = change(named(table), policy, nodes=lost, ranks=ranks)
     if wished.are_given:
         wished.layout(found.world_size)
     result.put(name, table, found)

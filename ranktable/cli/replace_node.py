@@ -39,6 +39,7 @@ def replace_node(
 
     Example: ranktable replace-node sccl_rank_table.json 0 n7 -o replaced.json
     """
+    from ranktable.layout.change.names import named  # noqa: PLC0415
     from ranktable.layout.change.replace import replace_node as change  # noqa: PLC0415
 
     result = outputs.ChangeOutput(
@@ -46,5 +47,5 @@ def replace_node(
     )
     result.refuse_combinations()
     name, table = sound_table(file)
-    changed = change(table, old, read_node(new) if is_file(new) else new)
+    changed = change(named(table), old, read_node(new) if is_file(new) else new)
     result.put(name, table, changed)

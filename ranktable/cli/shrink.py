@@ -64,6 +64,7 @@ def shrink(
     Example: ranktable gen --device-id '[[0..7],[0..7]]' --hosts a,b -o - | ranktable
     shrink - --drop b --tp 4 -o shrunk.json
     """
+    from ranktable.layout.change.names import named  # noqa: PLC0415
     from ranktable.layout.change.resize import shrink as change  # noqa: PLC0415
 
     result = outputs.ChangeOutput(
@@ -86,7 +87,7 @@ def shrink(
     # Done again, dp is what is left by now, whatever it was at first.
     lost = places_of(table, drop, again=again)
     layout = wished.layout(table.world_size, with_dp=bool(lost) or not again)
-    found = change(table, layout, lost, kept=keep.split(","), world_size=ranks)
+    found = change(named(table), layout, lost, kept=keep.split(","), world_size=ranks)
     result.put(name, table, found.table, (layout, found.layout))
     say_sizes(layout, found.layout)
 

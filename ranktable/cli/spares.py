@@ -57,7 +57,11 @@ def spares(
         _show(name, table, format)
         return
     result.refuse_combinations()
-    result.put(name, table, _changed(table, add or [], remove or [], again=again))
+    from ranktable.layout.change.names import named  # noqa: PLC0415
+
+    result.put(
+        name, table, _changed(named(table), add or [], remove or [], again=again)
+    )
 
 
 def _changed(
@@ -96,13 +100,20 @@ def _show(name: str, table: RankTable, form: Form) -> None:
     if form is Form.TEXT:
         write(_lines(name, nodes))
         return
-    listed = [
-        {"host": node.host, "device_ids": [d.device_id for d in node.devices]}
-        for node in nodes
-    ]
+    write(_json(name, nodes))
+
+
+def _json(name: str, nodes: list[Node]) -> Iterator[str]:
+    """Yield the document, a spare a line."""
+    yield f'{{\n  "file": {json.dumps(name)},\n  "spares": ['
+    comma = ""
+    for node in nodes:
+        ids = [device.device_id for device in node.devices]
+        yield f"{comma}\n    {json.dumps({'host': node.host, 'device_ids': ids})}"
+        comma = ","
     totals = {"spares": len(nodes), "chips": sum(len(n.devices) for n in nodes)}
-    document = {"file": name, "spares": listed, "totals": totals}
-    write([json.dumps(document, indent=2) + "\n"])
+    end = "\n  ]" if nodes else "]"
+    yield f'{end},\n  "totals": {json.dumps(totals)}\n}}\n'
 
 
 def _lines(name: str, nodes: list[Node]) -> Iterator[str]:

@@ -121,7 +121,11 @@ class _Assignment:
         homes = self._homes()
         for role, ranks in self.open.items():
             chips = best.get(role, [])[: len(ranks)]
-            by_copy = {self.chips[index].copy: index for index in chips}
+            by_copy = {
+                self.chips[index].copy: index
+                for index in chips
+                if self.chips[index].copy is not None
+            }
             left = dict.fromkeys(chips)
             later = []
             for rank in sorted(ranks, key=lambda rank: (rank in surplus, rank)):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from ranktable.layout.change.errors import ChangeError
 from ranktable.schema.wording import counted
 
@@ -56,3 +58,26 @@ def _unknown(name: str, names: Sequence[str]) -> str:
     more = len(names) - _SHOWN
     listed = f"{shown} and {counted(more, 'more')}" if more > 0 else shown
     return f"there is no node {name!r}; the nodes are {listed}"
+
+
+def named(table: RankTable) -> RankTable:
+    """Return a table whose nodes without a host have their number as one.
+
+    So they can be told apart after a change too; ``unnamed`` takes the names away.
+    """
+    if all(node.host is not None for node in table.nodes):
+        return table
+    nodes = [
+        structs.replace(node, host=name)
+        for name, node in zip(node_names(table.nodes), table.nodes, strict=True)
+    ]
+    return structs.replace(table, nodes=tuple(nodes))
+
+
+def unnamed(nodes: Iterable[Node], before: RankTable) -> list[Node]:
+    """Return nodes without the names that ``named`` has given those of a table."""
+    given = {str(place) for place, node in enumerate(before.nodes) if node.host is None}
+    return [
+        structs.replace(node, host=None) if node.host in given else node
+        for node in nodes
+    ]

@@ -63,9 +63,10 @@ def renumber(
 ) -> RankTable:
     """Return a table whose ranks have no gaps.
 
-    ``fill`` lets the last ranks move into the gaps, so that as few move as can be;
-    ``shift`` keeps the order, so that all after the first gap move; with ``stable``
-    none moves, and the spares of the table fill the gaps.
+    ``fill`` lets the last nodes move into the gaps, so that as few ranks move as can
+    be where the nodes are of one size. ``shift`` keeps the order, so that all after the
+    first gap move. With ``stable`` none moves, and the spares of the table fill the
+    gaps.
 
     Args:
         table: The table; its ranks may have gaps already.
@@ -100,8 +101,8 @@ def _stable(table: RankTable, left: list[Node], world_size: int) -> RankTable:
     missing = world_size - own
     if missing > len(chips) - own:
         raise ChangeError(
-            f"the lost ranks are {missing}, and the spares have "
-            f"{counted(len(chips) - own, 'chip')}; --policy fill or shift does without"
+            f"{counted(missing, 'lost rank')}, but the spares have "
+            f"{counted(len(chips) - own, 'chip')}; fill and shift need none"
         )
     known = [Chip(rank=device.rank) for _, device in chips[:own]]
     new = [Chip()] * (len(chips) - own)

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from ranktable.layout.change.errors import ChangeError
 from ranktable.layout.change.names import node_names
+from ranktable.schema.formats.format import SPARES_KEY as KEY
 from ranktable.schema.formats.recognise import by_name
 from ranktable.schema.model import Device, Node
 from ranktable.schema.numbers import plain_number
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from ranktable.schema.model import RankTable
-
-KEY = "spare_list"
 
 
 def spares_of(table: RankTable) -> list[Node]:

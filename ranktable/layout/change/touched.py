@@ -84,6 +84,7 @@ def touched_groups(
             kind: [
                 tuple(names[rank][0] for rank in one.ranks)
                 for one in group.of_kind(kind)
+                if len(one.ranks) > 1  # nobody talks in a group of one
             ]
             for kind in group.kinds
         }
@@ -94,8 +95,7 @@ def touched_groups(
         for kind in dict.fromkeys((*members[0], *members[1]))
     }
     sets = [
-        {frozenset(one) for lists in side.values() for one in lists if len(one) > 1}
-        for side in members
+        {frozenset(one) for lists in side.values() for one in lists} for side in members
     ]
     kept = len(sets[0] & sets[1])
     return kinds, GroupChange(before=len(sets[0]), after=len(sets[1]), kept=kept)

@@ -17,6 +17,9 @@ from ranktable.schema.wording import quoted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+SPARES_KEY = "spare_list"
+"""The key of nodes that carry no rank; it is this project's own, as ``host`` is."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
@@ -348,7 +351,8 @@ class DocumentReader:
             )
             if deep:
                 self.found.append(too_deep(spot))
-            if self.columns.quota.is_spent(rules.UNKNOWN_KEY):
+            is_ours = not path and key == SPARES_KEY
+            if is_ours or self.columns.quota.is_spent(rules.UNKNOWN_KEY):
                 continue
             near = _nearest(key, known)
             self.found.append(
