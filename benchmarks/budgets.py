@@ -18,6 +18,7 @@ class Scale:
         huge: Ranks that must still cost no more than in proportion.
         layout: Ranks of a parallel layout, a multiple of 512.
         layouts: Ranks of a large one, likewise.
+        changed: Ranks of a table that loses nodes, a multiple of 256.
         reads: Fresh processes for each kind of read.
         starts: Fresh processes for each start-up.
         commands: Fresh processes for each command on a large table.
@@ -37,6 +38,7 @@ class Scale:
     huge: int = 1_000_000
     layout: int = 4_096
     layouts: int = 131_072
+    changed: int = 16_384
     reads: int = 7
     starts: int = 20
     commands: int = 3
@@ -56,6 +58,7 @@ QUICK = Scale(
     huge=4_000,
     layout=512,
     layouts=1_024,
+    changed=512,
     reads=1,
     starts=1,
     commands=1,
@@ -327,6 +330,15 @@ BUDGETS = (
         what="communicators of one rank of {large}",
         limit=400,
         unit=Unit.MILLISECONDS,
+    ),
+    *(
+        Budget(
+            key=f"change {name}",
+            what=f"{name} {{changed}}, every sixteenth node lost: judged and encoded",
+            limit=1_000,
+            unit=Unit.MILLISECONDS,
+        )
+        for name in ("renumber", "shrink")
     ),
     Budget(
         key="chip order",

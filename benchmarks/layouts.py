@@ -19,13 +19,16 @@ from benchmarks.measure import ROOT
 from benchmarks.text import seconds
 from ranktable.cluster.generate import make_table
 from ranktable.layout import ParallelLayout, communicators, megatron_groups
+from ranktable.layout.change import Policy, renumber, shrink
 from ranktable.schema.chip_order import best_order, blocks
 from ranktable.schema.topology import linked
+from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from benchmarks.budgets import Scale
+    from ranktable.schema.model import RankTable
 
 REPEATS = 5
 NODE = 8
@@ -59,6 +62,7 @@ def measure_layouts(scale: Scale) -> Iterator[Result]:
         rival=f"{per_rank[0] * 1e6:.3g} us",
     )
     yield _communicators(scale.large // NODE)
+    yield from _changes(scale.changed)
     yield _chip_order()
 
 
@@ -134,6 +138,30 @@ def _communicators(nodes: int) -> Result:
         times.append(time.process_time() - start)
     cost = min(times)
     return Result(key="communicators", figure=cost * 1e3, ours=seconds(cost), rival="-")
+
+
+def _changes(ranks: int) -> Iterator[Result]:
+    """Time what comes of the loss of every sixteenth node, up to the bytes of the file.
+
+    Nvidia's resiliency extension allows its own reassignment of as many ranks 1 s.
+    """
+    hosts = [f"n{place}" for place in range(ranks // NODE)]
+    table = make_table([range(NODE)] * len(hosts), hosts=hosts)
+    layout = ParallelLayout(tp=NODE, pp=16, dp=-1, world_size=ranks)
+    lost = range(0, len(hosts), 16)
+    calls: dict[str, Callable[[], RankTable]] = {
+        "renumber": lambda: renumber(table, Policy.FILL, nodes=lost),
+        "shrink": lambda: shrink(table, layout, lost).table,
+    }
+    for name, call in calls.items():
+        alone = _best(call)
+        whole = _best(lambda call=call: dumps(call()))  # type: ignore[misc]  # a default
+        yield Result(
+            key=f"change {name}",
+            figure=whole * 1e3,
+            ours=seconds(whole),
+            rival=f"without judging and encoding {seconds(alone)}",
+        )
 
 
 def _chip_order() -> Result:
