@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -62,8 +63,9 @@ class ChangeOutput:
     force: bool
     form: Form
 
-    def refuse_combinations(self) -> None:
-        """Raise CommandError for options that do not go together."""
+    def prepare(self) -> None:
+        """Get ready for a large table; raise CommandError for options that clash."""
+        gc.disable()  # a change makes no cycles, and collecting is a third of the time
         if self.in_place and self.output is not None:
             raise CommandError("--in-place and --output do not go together")
         is_printed = not self.in_place and self.output in (None, STANDARD_OUTPUT)

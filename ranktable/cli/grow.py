@@ -69,7 +69,7 @@ def grow(
     result = outputs.ChangeOutput(
         output=output, in_place=in_place, force=force, form=format
     )
-    result.refuse_combinations()
+    result.prepare()
     if not add and not spares:
         raise CommandError("nothing to add; give --add NODES or --spares")
     wished = options.LayoutOptions(

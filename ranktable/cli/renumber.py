@@ -76,7 +76,7 @@ def renumber(
     result = outputs.ChangeOutput(
         output=output, in_place=in_place, force=force, form=format
     )
-    result.refuse_combinations()
+    result.prepare()
     wished = options.LayoutOptions(
         tp=tp,
         cp=cp,

@@ -45,7 +45,7 @@ def replace_node(
     result = outputs.ChangeOutput(
         output=output, in_place=in_place, force=force, form=format
     )
-    result.refuse_combinations()
+    result.prepare()
     name, table = sound_table(file)
     changed = change(named(table), old, read_node(new) if is_file(new) else new)
     result.put(name, table, changed)

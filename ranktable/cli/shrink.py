@@ -70,7 +70,7 @@ def shrink(
     result = outputs.ChangeOutput(
         output=output, in_place=in_place, force=force, form=format
     )
-    result.refuse_combinations()
+    result.prepare()
     wished = options.LayoutOptions(
         tp=tp,
         cp=cp,

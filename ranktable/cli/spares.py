@@ -56,7 +56,7 @@ def spares(
             raise CommandError("nothing to write; give --add or --remove")
         _show(name, table, format)
         return
-    result.refuse_combinations()
+    result.prepare()
     from ranktable.layout.change.names import named  # noqa: PLC0415
 
     result.put(
