@@ -214,6 +214,38 @@ def test_growing_at_the_end_moves_nobody(
         assert before.keys() <= now.keys()
 
 
+@given(st.lists(st.integers(1, 6), min_size=2, max_size=6), st.data())
+@settings(max_examples=150, deadline=None)
+def test_resizing_uneven_nodes_is_sound(sizes: list[int], data: st.DataObject) -> None:
+    table = table_of(sizes)
+    world = table.world_size
+    tp = data.draw(st.sampled_from([n for n in (1, 2, 3, 4) if world % n == 0]))
+    order = data.draw(st.sampled_from(["tp-dp", "dp-tp"]))
+    layout = ParallelLayout(tp=tp, dp=-1, order=order, world_size=world)
+    place = data.draw(st.integers(0, len(sizes) - 1))
+    new = make_table([range(data.draw(st.integers(1, 6)))], hosts=["m"]).nodes
+    for is_less in (True, False):
+        try:
+            if is_less:
+                found = shrink(table, layout, [place])
+            else:
+                found = grow(table, layout, new)
+        except LayoutError:
+            continue
+
+        assert_sound(found.table)
+        assert found.layout.world_size == found.table.world_size
+        names = [
+            (node.host, device.device_id)
+            for node in (*found.table.nodes, *spares_of(found.table))
+            for device in node.devices
+        ]
+        assert len(set(names)) == len(names)
+        assert set(names) >= {
+            name for name in ranks_of(table) if name[0] != f"n{place}"
+        }
+
+
 @given(
     st.integers(1, 4),
     st.integers(2, 9),
