@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.sizes import factors
+from ranktable.runtime.job import as_timeout
 from ranktable.runtime.same_wish import WAIT_S, refuse_different
 from ranktable.schema.wording import counted
 
@@ -92,6 +93,7 @@ def make_groups(
         LayoutError: The layout has another number of ranks, or no such axes.
         ValueError: The time-out is no usable number of seconds.
     """
+    as_timeout(timeout_s)  # raises for one that is no time
     _refuse_size(job, layout)
     if isinstance(groups, str):
         groups = [groups]

@@ -12,15 +12,11 @@ from typing import TYPE_CHECKING
 
 from ranktable.layout.change.assign import Chip, Place, assign
 from ranktable.layout.change.cheapest import cheapest
+from ranktable.layout.change.inside import ELSEWHERE, ROLE_WEIGHT, inside
+from ranktable.layout.change.uneven import uneven_order
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
-
-_ELSEWHERE = 1 << 40
-"""Added to a rank outside of a block, so that it is none of the block's."""
-
-_ROLE = 1 << 20
-"""What a chip that loads other weights weighs against one with another number."""
 
 
 def assign_consecutive(
@@ -44,11 +40,11 @@ def assign_consecutive(
     if len(sizes) == 1:
         order = _even(chips, blocks, places)
     else:
-        order = _uneven(chips, blocks, len(places))
+        order = uneven_order(chips, blocks, places)
     found: list[int] = []
     for block in order:
         wanted = places[len(found) : len(found) + len(block)]
-        found += _inside(chips, block, wanted, start=len(found))
+        found += inside(chips, block, wanted, start=len(found))
     return found
 
 
@@ -121,7 +117,7 @@ def _number(chips: Sequence[Chip], block: Sequence[int], size: int) -> int | Non
     if ranks[0] is None:
         return None
     first = min(rank for rank in ranks if rank is not None)
-    return _ELSEWHERE + first if first % size else first // size
+    return ELSEWHERE + first if first % size else first // size
 
 
 def _cost(
@@ -130,60 +126,6 @@ def _cost(
     """Return what it costs that a node takes a block: weights to load, then numbers."""
     size = needed.total()
     if held is None:
-        return size * _ROLE
+        return size * ROLE_WEIGHT
     loads = size - (needed & held).total()
-    return loads * _ROLE + (0 if is_same else size)
-
-
-def _uneven(
-    chips: Sequence[Chip], blocks: Sequence[Sequence[int]], world_size: int
-) -> list[Sequence[int]]:
-    """Return the nodes in their new order; they have different numbers of chips.
-
-    The last nodes move into gaps that they fill exactly; other gaps are closed.
-    """
-    known = [block for block in blocks if chips[block[0]].rank is not None]
-    known.sort(key=lambda block: min(chips[index].rank or 0 for index in block))
-    new = [block for block in blocks if chips[block[0]].rank is None]
-    order: list[Sequence[int]] = []
-    end = 0
-    while known:
-        first = min(chips[index].rank or 0 for index in known[0])
-        gap = first - end
-        candidate = new[0] if new and len(new[0]) == gap else known[-1]
-        if gap > 0 and len(candidate) == gap:
-            (new if candidate in new else known).remove(candidate)
-            order.append(candidate)
-        else:
-            candidate = known.pop(0)
-            order.append(candidate)
-            end = max(end, first)
-        end += len(candidate)
-    order += new
-    return order[: _needed(order, world_size)]
-
-
-def _needed(order: Sequence[Sequence[int]], world_size: int) -> int:
-    """Return how many of the nodes it takes for all ranks."""
-    total = 0
-    for count, block in enumerate(order):
-        if total >= world_size:
-            return count
-        total += len(block)
-    return len(order)
-
-
-def _inside(
-    chips: Sequence[Chip], block: Sequence[int], places: Sequence[Place], *, start: int
-) -> list[int]:
-    """Return the chips of a node in the order of the ranks that it takes."""
-    size = len(places)
-    own = []
-    for index in block:
-        rank = chips[index].rank
-        if rank is not None:
-            is_here = start <= rank < start + size
-            rank = rank - start if is_here else _ELSEWHERE + rank
-        own.append(Chip(rank=rank, role=chips[index].role))
-    kinds = [Place(role=place.role) for place in places]
-    return [block[at] for at in assign(own, kinds)]
+    return loads * ROLE_WEIGHT + (0 if is_same else size)
