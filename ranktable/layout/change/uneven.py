@@ -1,7 +1,7 @@
 """The order of nodes that have different numbers of chips.
 
 Which nodes fill which gap is then a puzzle without a fast solution. Few nodes are tried
-in every order; of many, the last fill the gaps that have their size, and the others keep
+in every order; of many, the last fill the gaps that have their size, and the rest keep
 their order.
 """
 
