@@ -375,6 +375,9 @@ def test_new_node_comes_from_a_table_a_part_or_a_probe(
         (["n3", "n4"], "n4 is in the table already, as node 4"),
         (["n3", "small.json"], "s has 4 chips, and n3 carries 8 ranks"),
         (["n3", "t.json"], "t.json holds 8 nodes, and one is asked for"),
+        (["n3", "n[8-9]"], "'n[8-9]' names 2 hosts, and one is asked for"),
+        (["n3", ""], "'' names no node"),
+        (["n3", "a b"], "a b"),
         (["n3", "none.json"], "none.json: the file does not exist"),
         (["n3", "n9", "-i", "-o", "x.json"], "--in-place and --output do not go"),
         (

@@ -42,6 +42,19 @@ def hosts_in(text: str) -> list[str]:
     return hosts
 
 
+def one_host(text: str) -> str:
+    """Return a name if it is that of one host.
+
+    Raises:
+        ArgumentError: It is no name, or it is malformed.
+        CommandError: It names several hosts, or none.
+    """
+    hosts = hosts_in(text)
+    if len(hosts) > 1:
+        raise CommandError(f"{text!r} names {len(hosts)} hosts, and one is asked for")
+    return hosts[0]
+
+
 def read_nodes(file: str) -> tuple[Node, ...]:
     """Return the nodes of a rank table, or of a part of one, or of lines of probe.
 

@@ -8,7 +8,7 @@ import typer
 
 from ranktable.cli import change_output as outputs
 from ranktable.cli.files import sound_table
-from ranktable.cli.new_nodes import NODES_HELP, is_file, read_node
+from ranktable.cli.new_nodes import NODES_HELP, is_file, one_host, read_node
 from ranktable.cli.output import Form
 
 
@@ -47,5 +47,7 @@ def replace_node(
     )
     result.prepare()
     name, table = sound_table(file)
-    changed = change(named(table), old, read_node(new) if is_file(new) else new)
+    changed = change(
+        named(table), old, read_node(new) if is_file(new) else one_host(new)
+    )
     result.put(name, table, changed)
