@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
 
 from ranktable.layout import ParallelLayout
 from ranktable.runtime import init_process_group, make_mesh
@@ -28,4 +29,17 @@ with init_process_group("sccl", timeout_s=60) as job:
         total = torch.tensor(float(job.rank), device=job.device)
         dist.all_reduce(total, group=mesh.get_group(axis))
         sums[axis] = int(total.item())
-    sys.stdout.write(json.dumps([job.rank, calls, sums]) + "\n")
+    made = list(calls)
+    dist.new_group = new_group
+    names = tuple(layout.mesh_shape)
+    theirs = init_device_mesh(
+        job.device.type, tuple(layout.mesh_shape.values()), mesh_dim_names=names
+    )
+    assert mesh == theirs
+    assert mesh.mesh.equal(theirs.mesh)
+    for name in names:
+        groups = (one.get_group(name) for one in (mesh, theirs))
+        first, second = (dist.get_process_group_ranks(group) for group in groups)
+        assert first == second
+        assert mesh.get_local_rank(name) == theirs.get_local_rank(name)
+    sys.stdout.write(json.dumps([job.rank, made, sums]) + "\n")
