@@ -19,6 +19,7 @@ class Scale:
         layout: Ranks of a parallel layout, a multiple of 512.
         layouts: Ranks of a large one, likewise.
         plan: Ranks of a job that is placed anew.
+        changed: Ranks of a table that loses nodes, a multiple of 256.
         reads: Fresh processes for each kind of read.
         starts: Fresh processes for each start-up.
         commands: Fresh processes for each command on a large table.
@@ -39,6 +40,7 @@ class Scale:
     layout: int = 4_096
     layouts: int = 131_072
     plan: int = 16_384
+    changed: int = 16_384
     reads: int = 7
     starts: int = 20
     commands: int = 3
@@ -59,6 +61,7 @@ QUICK = Scale(
     layout=512,
     layouts=1_024,
     plan=1_024,
+    changed=512,
     reads=1,
     starts=1,
     commands=1,
@@ -330,6 +333,15 @@ BUDGETS = (
         what="communicators of one rank of {large}",
         limit=400,
         unit=Unit.MILLISECONDS,
+    ),
+    *(
+        Budget(
+            key=f"change {name}",
+            what=f"{name} {{changed}}, every sixteenth node lost: judged and encoded",
+            limit=1_000,
+            unit=Unit.MILLISECONDS,
+        )
+        for name in ("renumber", "shrink")
     ),
     Budget(
         key="plan",

@@ -28,15 +28,18 @@ from ranktable.layout import (
     megatron_groups,
     model_flows,
 )
+from ranktable.layout.change import Policy, renumber, shrink
 from ranktable.layout.planning import Mode
 from ranktable.schema.chip_order import best_order, blocks
 from ranktable.schema.topology import linked
+from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from benchmarks.budgets import Scale
     from ranktable.layout import Plan
+    from ranktable.schema.model import RankTable
 
 REPEATS = 5
 NODE = 8
@@ -73,6 +76,7 @@ def measure_layouts(scale: Scale) -> Iterator[Result]:
     )
     yield _communicators(scale.large // NODE)
     yield from _plans(scale)
+    yield from _changes(scale.changed)
     yield _chip_order()
 
 
@@ -188,6 +192,30 @@ def _plan(ranks: int, mode: Mode | None) -> Plan:
     table = make_table([range(NODE)] * nodes)
     flows = model_flows(MODEL, layout)
     return make_plan(table, layout, flows=flows, boundaries=[rack], mode=mode)
+
+
+def _changes(ranks: int) -> Iterator[Result]:
+    """Time what comes of the loss of every sixteenth node, up to the bytes of the file.
+
+    Nvidia's resiliency extension allows its own reassignment of as many ranks 1 s.
+    """
+    hosts = [f"n{place}" for place in range(ranks // NODE)]
+    table = make_table([range(NODE)] * len(hosts), hosts=hosts)
+    layout = ParallelLayout(tp=NODE, pp=16, dp=-1, world_size=ranks)
+    lost = range(0, len(hosts), 16)
+    calls: dict[str, Callable[[], RankTable]] = {
+        "renumber": lambda: renumber(table, Policy.FILL, nodes=lost),
+        "shrink": lambda: shrink(table, layout, lost).table,
+    }
+    for name, call in calls.items():
+        alone = _best(call)
+        whole = _best(lambda call=call: dumps(call()))  # type: ignore[misc]  # a default
+        yield Result(
+            key=f"change {name}",
+            figure=whole * 1e3,
+            ours=seconds(whole),
+            rival=f"without judging and encoding {seconds(alone)}",
+        )
 
 
 def _chip_order() -> Result:

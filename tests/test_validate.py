@@ -35,7 +35,8 @@ BROKEN = CORPUS / "sccl" / "broken"
 DUPLICATE = str(BROKEN / "rank_duplicate.json")
 COMMANDS = (
     *("gen", "validate", "show", "convert", "explain", "schema", "digest", "env"),
-    *("probe", "merge", "split", "wait"),
+    *("probe", "merge", "split", "wait", "mesh"),
+    *("diff", "replace-node", "shrink", "grow", "spares", "renumber"),
 )
 
 

@@ -8,19 +8,25 @@ import typer
 
 from ranktable import __version__
 from ranktable.cli.convert import convert
+from ranktable.cli.diff import diff
 from ranktable.cli.digest import digest
 from ranktable.cli.env import env
 from ranktable.cli.explain import explain
 from ranktable.cli.gen import gen
+from ranktable.cli.grow import grow
 from ranktable.cli.init import init
 from ranktable.cli.merge import merge
 from ranktable.cli.mesh import mesh
 from ranktable.cli.plan import plan
 from ranktable.cli.probe import probe
+from ranktable.cli.renumber import renumber
+from ranktable.cli.replace_node import replace_node
 from ranktable.cli.run import run
 from ranktable.cli.schema import schema
 from ranktable.cli.show import show
+from ranktable.cli.shrink import shrink
 from ranktable.cli.simulate import simulate
+from ranktable.cli.spares import spares
 from ranktable.cli.split import split
 from ranktable.cli.validate import validate
 from ranktable.cli.wait import wait
@@ -28,6 +34,7 @@ from ranktable.cli.wait import wait
 COMMANDS = (
     *(gen, validate, show, mesh, plan, convert, explain, schema, digest, env),
     *(init, probe, merge, split, wait),
+    *(diff, replace_node, shrink, grow, spares, renumber),
 )
 
 app = typer.Typer(

@@ -69,10 +69,11 @@ def _message(error: Exception) -> tuple[str, int]:
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{error.strerror.lower()}", COULD_NOT_JUDGE
     from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415 - rare
+    from ranktable.layout.change.errors import ChangeError  # noqa: PLC0415
     from ranktable.layout.errors import LayoutError  # noqa: PLC0415
     from ranktable.schema.diagnostic import RankTableError  # noqa: PLC0415
 
-    if isinstance(error, (ArgumentError, LayoutError, RankTableError)):
+    if isinstance(error, (ArgumentError, ChangeError, LayoutError, RankTableError)):
         return str(error), COULD_NOT_JUDGE
     name = type(error).__name__
     report = f"please report it, with what {DEBUG_VARIABLE}=1 adds to the output"

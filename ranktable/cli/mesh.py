@@ -92,7 +92,7 @@ def mesh(
     given = {"tp": tp, "cp": cp, "pp": pp, "dp": dp, "ep": ep, "etp": etp}
     sizes = {name: size for name, size in given.items() if size is not None}
     sizes["dp_replicate"] = dp_replicate
-    layout = layout_of(sizes, order, ep_style, preset, table.world_size)
+    layout = make_layout(sizes, order, ep_style, preset, table.world_size)
     found = communicators(table, layout, None if groups is None else groups.split(","))
     if format is Form.JSON:
         from ranktable.report.mesh_data import render_mesh_json  # noqa: PLC0415
@@ -107,14 +107,18 @@ def mesh(
         write(render_rank(found, rank, style(color)))
 
 
-def layout_of(
+def make_layout(
     sizes: dict[str, int],
     order: str | None,
     ep_style: ExpertStyle | None,
     preset: Peer | None,
     world_size: int,
 ) -> ParallelLayout:
-    """Return the layout that the options of a command ask for."""
+    """Return the layout of some options; dp is what the others leave.
+
+    Raises:
+        LayoutError: There is no such layout.
+    """
     from ranktable.layout.experts import OWN_AXIS  # noqa: PLC0415
     from ranktable.layout.parallel import ParallelLayout  # noqa: PLC0415
     from ranktable.layout.presets import find_preset  # noqa: PLC0415

@@ -10,7 +10,7 @@ import typer
 
 from ranktable.cli.failure import CommandError
 from ranktable.cli.files import FILE_HELP, sound_table
-from ranktable.cli.mesh import ExpertStyle, Peer, layout_of
+from ranktable.cli.mesh import ExpertStyle, Peer, make_layout
 from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def plan(
     given = {"tp": tp, "cp": cp, "pp": pp, "dp": dp, "ep": ep, "etp": etp}
     sizes = {axis: size for axis, size in given.items() if size is not None}
     sizes["dp_replicate"] = dp_replicate
-    layout = layout_of(sizes, order, ep_style, preset, table.world_size)
+    layout = make_layout(sizes, order, ep_style, preset, table.world_size)
     made = make_plan(
         table,
         layout,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         LaunchEnvironmentError,
         MissingVariableError,
     )
+    from ranktable.runtime.mesh import make_groups, make_mesh
     from ranktable.runtime.process_group import Job, init_process_group
     from ranktable.runtime.table import is_rank_table_valid, read_rank_table
 
@@ -28,6 +29,8 @@ __all__ = [
     "MissingVariableError",
     "init_process_group",
     "is_rank_table_valid",
+    "make_groups",
+    "make_mesh",
     "read_rank_table",
     "resolve_environment",
 ]
@@ -45,6 +48,8 @@ if not TYPE_CHECKING:
             "MissingVariableError": "ranktable.runtime.errors",
             "init_process_group": "ranktable.runtime.process_group",
             "is_rank_table_valid": "ranktable.runtime.table",
+            "make_groups": "ranktable.runtime.mesh",
+            "make_mesh": "ranktable.runtime.mesh",
             "read_rank_table": "ranktable.runtime.table",
             "resolve_environment": "ranktable.runtime.environment",
         },

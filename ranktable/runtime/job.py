@@ -46,6 +46,7 @@ class Job:
         device_id: Its chip.
         chip_map: The chip of every rank, None without a table.
         backend: Name of the communication library.
+        wishes: How often the ranks have compared what they want.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - only init_process_group makes one
@@ -70,6 +71,8 @@ class Job:
         self.backend = backend.name
         self._backend = backend
         self._timeout = timeout
+        self._shared: dict[tuple[tuple[int, ...], float | None], ProcessGroup] = {}
+        self.wishes = 0
         self._is_open = True
         global _current  # noqa: PLW0603 - torch has one default group a process
         _current = self
@@ -127,11 +130,44 @@ class Job:
             use_local_synchronization=among_members,
         )
 
+    def shared_group(
+        self, ranks: Iterable[int], *, timeout_s: float | None = None
+    ) -> ProcessGroup:
+        """Return the one group of these ranks that all who ask here share.
+
+        A communicator costs memory on every chip of its members, so that axes over the
+        same ranks had better have one. All ranks together are torch's default group,
+        unless a time-out is given. As with ``new_group``, every rank must make the same
+        calls in the same order.
+
+        Args:
+            ranks: Global ranks of the members, in any order.
+            timeout_s: Time-out of the group's collectives; by default that of the job.
+
+        Returns:
+            The group; for a rank that is not a member, torch's marker for that.
+
+        Raises:
+            ValueError: A rank is repeated or not in the job, or there is none; or the
+                time-out is no usable number of seconds.
+        """
+        import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
+
+        members = tuple(sorted(ranks))
+        if timeout_s is None and members == tuple(range(self.world_size)):
+            assert dist.group.WORLD is not None  # noqa: S101 - the job is open
+            return dist.group.WORLD
+        key = (members, timeout_s)
+        if key not in self._shared:
+            self._shared[key] = self.new_group(members, timeout_s=timeout_s)
+        return self._shared[key]
+
     def close(self) -> None:
         """Leave the job: destroy its process groups. Calling it again does nothing."""
         if not self._is_open:
             return
         self._is_open = False
+        self._shared.clear()
         atexit.unregister(self._close_at_exit)
         import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
 

@@ -7,23 +7,87 @@ of a fake process group, whose communication does nothing.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ranktable.layout import ParallelLayout
+from ranktable.runtime import mesh as mesh_module
+from ranktable.runtime.backends.backend import Placement
+from ranktable.runtime.environment import Environment
+from ranktable.runtime.job import Job
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    import torch
     from torch.distributed.device_mesh import DeviceMesh
 
 pytestmark = pytest.mark.torch
 
 AXES = ("tp", "cp", "dp", "pp")
 sizes = st.sampled_from([1, 2, 2, 3, 4])
+
+
+@dataclass(frozen=True)
+class FakeBackend:
+    """A backend that communicates nothing."""
+
+    name: str = "fake"
+    needs_chip_map: bool = False
+    binds_device: bool = False
+
+    def why_not(self) -> None:
+        return None
+
+    def select_device(self, _placement: Placement) -> torch.device:
+        import torch  # noqa: PLC0415 - torch is an extra
+
+        return torch.device("cpu")
+
+    def group_options(self, _chip_map: Sequence[int] | None) -> None:
+        return None
+
+
+@contextmanager
+def made_mesh(
+    layout: ParallelLayout, rank: int
+) -> Iterator[tuple[DeviceMesh, list[list[int]]]]:
+    """Give our mesh and torch's process group, and the calls that made its groups."""
+    import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
+    from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: PLC0415
+
+    world = layout.world_size
+    dist.init_process_group("fake", rank=rank, world_size=world, store=FakeStore())
+    placement = Placement(rank=rank, local_rank=0, device_id=0, local_chip_map=())
+    backend = FakeBackend()
+    job = Job(
+        Environment(rank=rank, world_size=world),
+        None,
+        placement,
+        backend,
+        backend.select_device(placement),
+    )
+    calls: list[list[int]] = []
+    new_group = dist.new_group
+
+    def counted(ranks: list[int], **options: Any) -> object:  # noqa: ANN401 - torch's
+        calls.append(list(ranks))
+        return new_group(ranks, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        # There is nobody to compare with: one process plays one rank after another.
+        patch.setattr(mesh_module, "refuse_different", lambda *_: None)
+        patch.setattr(dist, "new_group", counted)
+        mesh = mesh_module.make_mesh(job, layout)
+    try:
+        yield mesh, calls
+    finally:
+        job.close()
 
 
 @contextmanager
@@ -92,6 +156,39 @@ def test_groups_along_several_axes_are_those_of_a_flattened_mesh(
         group = dist.get_process_group_ranks(flat.get_group())
 
         assert layout.along("-".join(chosen)).of(rank) == group
+
+
+@given(layouts(), st.data())
+@settings(max_examples=30, deadline=None)
+def test_mesh_that_is_made_is_that_of_torch(
+    layout: ParallelLayout, data: st.DataObject
+) -> None:
+    import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
+    from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415
+
+    rank, other = (data.draw(st.integers(0, layout.world_size - 1)) for _ in "ab")
+    names = tuple(layout.mesh_shape)
+    sizes = tuple(layout.mesh_shape.values())
+    with made_mesh(layout, rank) as (ours, calls):
+        theirs = init_device_mesh("cpu", sizes, mesh_dim_names=names)
+
+        assert ours == theirs
+        assert ours.mesh.dtype == theirs.mesh.dtype
+        assert ours.mesh.equal(theirs.mesh)
+        assert ours.mesh_dim_names == theirs.mesh_dim_names
+        assert ours.get_coordinate() == theirs.get_coordinate()
+        for name in names:
+            groups = ours.get_group(name), theirs.get_group(name)
+            ranks = [dist.get_process_group_ranks(group) for group in groups]
+            assert ranks[0] == ranks[1]
+            assert ours.get_local_rank(name) == theirs.get_local_rank(name)
+        for count in range(1, len(names) + 1):
+            for chosen in combinations(names, count):
+                assert ours[chosen] == theirs[chosen]
+                assert ours[chosen].mesh.equal(theirs[chosen].mesh)
+    with made_mesh(layout, other) as (_, calls_elsewhere):
+        assert calls == calls_elsewhere
+    assert len({tuple(ranks) for ranks in calls}) == len(calls)
 
 
 def test_views_of_torchtitan_are_groups_of_its_preset() -> None:

@@ -44,7 +44,7 @@ weights = st.lists(st.integers(0, 1000), min_size=4, max_size=4)
 patterns = st.sampled_from(list(Pattern))
 
 
-def layout_of(sizes: tuple[int, ...]) -> ParallelLayout:
+def make_layout(sizes: tuple[int, ...]) -> ParallelLayout:
     tp, cp, dp, pp = (*sizes, 1, 1, 1)[:4]
     return ParallelLayout(tp=tp, cp=cp, dp=dp, pp=pp, order="tp-cp-dp-pp")
 
@@ -70,7 +70,7 @@ def partitions(ranks: tuple[int, ...], sizes: tuple[int, ...]) -> Iterator[list[
 @cache
 def touched(sizes: tuple[int, ...], volume: int) -> frozenset[tuple[int, ...]]:
     """Return the sums of k - 1 over the groups of each axis, for all partitions."""
-    layout = layout_of(sizes)
+    layout = make_layout(sizes)
     groups = [layout.groups(name) for name in NAMES]
     count = layout.world_size // volume
     ranks = tuple(range(layout.world_size))
@@ -93,7 +93,7 @@ def plain(number: int) -> Boundary:
 def test_bound_is_never_above_the_best_of_all_placements(
     sizes: tuple[int, ...], volume: int, costs: list[int]
 ) -> None:
-    layout = layout_of(sizes)
+    layout = make_layout(sizes)
     flows = [
         Flow(axes=name, pattern=Pattern.SHARD, size_bytes=cost)
         for name, cost in zip(NAMES, costs, strict=True)
@@ -118,7 +118,7 @@ def test_bound_is_never_above_the_best_of_all_placements(
 def test_free_placement_is_the_best_of_all_on_powers_of_two(
     sizes: tuple[int, ...], volume: int, costs: list[int]
 ) -> None:
-    layout = layout_of(sizes)
+    layout = make_layout(sizes)
     flows = [
         Flow(axes=name, pattern=Pattern.SHARD, size_bytes=cost)
         for name, cost in zip(NAMES, costs, strict=True)
@@ -141,7 +141,7 @@ def test_free_placement_is_the_best_of_all_on_powers_of_two(
 def test_exchanges_find_the_best_of_all_where_sizes_do_not_divide(
     sizes: tuple[int, ...], volume: int, costs: tuple[int, ...]
 ) -> None:
-    layout = layout_of(sizes)
+    layout = make_layout(sizes)
     flows = [
         Flow(axes=name, pattern=Pattern.SHARD, size_bytes=cost)
         for name, cost in zip(NAMES, costs, strict=True)
@@ -169,7 +169,7 @@ def test_bound_holds_for_every_pattern_and_for_uneven_domains(
     domains: tuple[int, ...],
     choices: list[tuple[Pattern, int]],
 ) -> None:
-    layout = layout_of(sizes)
+    layout = make_layout(sizes)
     world_size = layout.world_size
     held = tuple(sorted(domains, reverse=True))
     if sum(held) != world_size:

@@ -21,6 +21,9 @@ PLACEMENT_KEY = "placement"
 FREE = "free"
 """With ``"placement": "free"`` a table says that RANK is taken from it."""
 
+SPARES_KEY = "spare_list"
+"""The key of nodes that carry no rank; it is this project's own, as ``host`` is."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
@@ -360,7 +363,8 @@ class DocumentReader:
             )
             if deep:
                 self.found.append(too_deep(spot))
-            if self.columns.quota.is_spent(rules.UNKNOWN_KEY):
+            is_ours = not path and key == SPARES_KEY
+            if is_ours or self.columns.quota.is_spent(rules.UNKNOWN_KEY):
                 continue
             near = _nearest(key, known)
             self.found.append(

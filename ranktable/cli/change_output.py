@@ -1,0 +1,158 @@
+"""What a command that changes a table writes, and what it says of the change."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli.failure import CommandError
+from ranktable.cli.files import STANDARD_INPUT_NAME
+from ranktable.cli.output import Form, style, write
+from ranktable.cli.table_file import STANDARD_OUTPUT, put_table
+from ranktable.schema.wording import counted, printable
+
+if TYPE_CHECKING:
+    from ranktable.layout.change.differing import Difference
+    from ranktable.layout.parallel import ParallelLayout
+    from ranktable.schema.model import RankTable
+
+Output = Annotated[
+    str | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help="Where to write; by default standard output.",
+    ),
+]
+InPlace = Annotated[
+    bool, typer.Option("--in-place", "-i", help="Replace FILE, as a whole or not.")
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Replace a file that holds a different table.")
+]
+SummaryForm = Annotated[
+    Form,
+    typer.Option(
+        "--format", help="Form of the summary; json is on standard output, text aside."
+    ),
+]
+Again = Annotated[
+    bool,
+    typer.Option("--again", help="Pass over nodes for which that is done already."),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeOutput:
+    """Where a changed table goes, and how the change is told.
+
+    Attributes:
+        output: Its file, None for standard output.
+        in_place: Whether it replaces the file that was read.
+        force: Whether another file may be replaced.
+        form: Form of the summary.
+    """
+
+    output: str | None
+    in_place: bool
+    force: bool
+    form: Form
+
+    def prepare(self) -> None:
+        """Get ready for a large table; raise CommandError for options that clash."""
+        gc.disable()  # a change makes no cycles, and collecting is a third of the time
+        if self.in_place and self.output is not None:
+            raise CommandError("--in-place and --output do not go together")
+        is_printed = not self.in_place and self.output in (None, STANDARD_OUTPUT)
+        if is_printed and self.form is Form.JSON:
+            raise CommandError(
+                "--format json needs --in-place or --output FILE: standard output is "
+                "the table's"
+            )
+
+    def put(
+        self,
+        name: str,
+        before: RankTable,
+        after: RankTable,
+        layouts: tuple[ParallelLayout, ParallelLayout] | None = None,
+    ) -> None:
+        """Write the table, if it is sound, and say what has changed.
+
+        Args:
+            name: Name of the file that was read.
+            before: The table in it.
+            after: What became of it once its nodes were ``named``.
+            layouts: The layout of each.
+
+        Raises:
+            CommandError: A file holds another table, or standard input is to be
+                replaced.
+            RankTableError: The table is not sound; nothing is written.
+        """
+        from ranktable.layout.change.differing import difference  # noqa: PLC0415
+        from ranktable.layout.change.names import named  # noqa: PLC0415
+        from ranktable.schema.writing import dumps  # noqa: PLC0415
+
+        # A table with gaps in its ranks has no differences that mean anything.
+        is_whole = before.world_size == 1 + max(
+            device.rank for node in before.nodes for device in node.devices
+        )
+        found = difference(named(before), after, layouts) if is_whole else None
+        after = _as_named(after, before)
+        data = dumps(after)
+        if self.in_place:
+            self._replace(name, before, after, data)
+        else:
+            put_table(
+                STANDARD_OUTPUT if self.output is None else self.output,
+                after,
+                data,
+                force=self.force,
+            )
+        if found is not None:
+            self._tell(name, found)
+
+    def _replace(
+        self, name: str, before: RankTable, after: RankTable, data: bytes
+    ) -> None:
+        from ranktable.schema.writing import replace_file  # noqa: PLC0415
+
+        if name == STANDARD_INPUT_NAME:
+            raise CommandError("standard input cannot be replaced; use --output")
+        done = "unchanged"
+        if before.digest() != after.digest():
+            replace_file(name, data)
+            done = "wrote"
+        nodes = counted(len(after.nodes), "node")
+        ranks = counted(after.world_size, "rank")
+        sys.stderr.write(f"{done} {printable(name)}: {nodes}, {ranks}\n")
+
+    def _tell(self, name: str, found: Difference) -> None:
+        if self.form is Form.JSON:
+            from ranktable.report.diff_data import render_diff_json  # noqa: PLC0415
+
+            new = name if self.in_place else self.output
+            write(render_diff_json((name, new), found))
+            return
+        from ranktable.report.diff_text import render_changes  # noqa: PLC0415
+
+        if not found.is_same:
+            sys.stderr.writelines(render_changes(found, style(stream=sys.stderr)))
+
+
+def _as_named(after: RankTable, before: RankTable) -> RankTable:
+    """Return a table whose nodes have the names that they were read with."""
+    from ranktable.layout.change.names import unnamed  # noqa: PLC0415
+    from ranktable.layout.change.rebuilt import with_nodes  # noqa: PLC0415
+    from ranktable.layout.change.spares import spares_of, with_spares  # noqa: PLC0415
+
+    if all(node.host is not None for node in before.nodes):
+        return after
+    spares = unnamed(spares_of(after), before)
+    return with_spares(with_nodes(after, unnamed(after.nodes, before)), spares)

@@ -1,0 +1,126 @@
+"""``ranktable grow``: more nodes, and a layout that uses them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli import change_output as outputs
+from ranktable.cli import layout_options as options
+from ranktable.cli.failure import CommandError
+from ranktable.cli.files import sound_table
+from ranktable.cli.new_nodes import NODES_HELP, hosts_in, is_file, read_nodes
+from ranktable.cli.output import Form
+from ranktable.cli.shrink import KEEP_HELP, RANKS_HELP, say_sizes
+
+if TYPE_CHECKING:
+    from ranktable.schema.model import Node, RankTable
+
+
+def grow(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Rank table, or - for standard input.")
+    ],
+    add: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add",
+            metavar="NODES",
+            help=f"Nodes that come; hosts such as n[08-09], each {NODES_HELP}",
+        ),
+    ] = None,
+    spares: Annotated[
+        bool, typer.Option("--spares", help="Add all spares of the table.")
+    ] = False,
+    keep: Annotated[str, typer.Option(metavar="LIST", help=KEEP_HELP)] = "tp,pp,cp",
+    ranks: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help=RANKS_HELP)
+    ] = None,
+    tp: options.Tp = 1,
+    cp: options.Cp = 1,
+    pp: options.Pp = 1,
+    dp: options.Dp = None,
+    ep: options.Ep = None,
+    etp: options.Etp = None,
+    dp_replicate: options.DpReplicate = 1,
+    order: options.Order = None,
+    ep_style: options.Style = None,
+    preset: options.Preset = None,
+    again: outputs.Again = False,
+    output: outputs.Output = None,
+    in_place: outputs.InPlace = False,
+    force: outputs.Force = False,
+    format: outputs.SummaryForm = Form.TEXT,  # noqa: A002 - the name of the option
+) -> None:
+    """Add nodes to a table, and lay the model out over all of them.
+
+    The sizes are those that the table has now. dp becomes as large as the nodes allow;
+    as few chips as can be get another role or another rank, none where dp counts
+    slowest. A host that is a spare of the table has the chips of the spare, any other
+    those of the last node. Chips that there is no place for become spares.
+
+    Example: ranktable gen --device-id '[[0..7]]' --hosts a -o - | ranktable grow -
+    --add b --tp 4 -o grown.json
+    """
+    from ranktable.layout.change.names import named  # noqa: PLC0415
+    from ranktable.layout.change.resize import grow as change  # noqa: PLC0415
+
+    result = outputs.ChangeOutput(
+        output=output, in_place=in_place, force=force, form=format
+    )
+    result.prepare()
+    if not add and not spares:
+        raise CommandError("nothing to add; give --add NODES or --spares")
+    wished = options.LayoutOptions(
+        tp=tp,
+        cp=cp,
+        pp=pp,
+        dp=dp,
+        ep=ep,
+        etp=etp,
+        dp_replicate=dp_replicate,
+        order=order,
+        ep_style=ep_style,
+        preset=preset,
+    )
+    name, table = sound_table(file)
+    nodes = _nodes(table, add or [], with_spares=spares, again=again)
+    layout = wished.layout(table.world_size, with_dp=bool(nodes) or not again)
+    found = change(named(table), layout, nodes, kept=keep.split(","), world_size=ranks)
+    result.put(name, table, found.table, (layout, found.layout))
+    say_sizes(layout, found.layout)
+
+
+def _nodes(
+    table: RankTable, added: list[str], *, with_spares: bool, again: bool
+) -> list[Node]:
+    from ranktable.layout.change.errors import ChangeError  # noqa: PLC0415
+    from ranktable.layout.change.spares import spares_of  # noqa: PLC0415
+    from ranktable.layout.change.twin import twin_of  # noqa: PLC0415
+
+    spares = spares_of(table)
+    by_host = {node.host: node for node in spares}
+    found: list[Node] = []
+    for text in added:
+        if is_file(text):
+            found += read_nodes(text)
+            continue
+        last = table.nodes[-1]
+        label = last.host or f"node {len(table.nodes) - 1}"
+        found += [
+            by_host.get(host) or twin_of(last, host, name=label)
+            for host in hosts_in(text)
+        ]
+    if with_spares:
+        found += [node for node in spares if node not in found]
+    if again:
+        there = {node.host for node in table.nodes if node.host is not None}
+        found = [
+            node for node in found if node.host in by_host or node.host not in there
+        ]
+    hosts = [node.host for node in found if node.host is not None]
+    for host in hosts:
+        if hosts.count(host) > 1:
+            raise ChangeError(f"the node {host!r} is given twice")
+    return found

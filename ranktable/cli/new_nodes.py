@@ -1,0 +1,135 @@
+"""Nodes that are given to a command: names of hosts, rank tables, lines of probe."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from ranktable.cli.failure import CommandError
+from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ranktable.schema.check import Report
+    from ranktable.schema.model import Node, RankTable
+
+NODES_HELP = (
+    "a host, or a file: a rank table or lines of ranktable probe. A file has a slash "
+    "in its name or ends in .json or .jsonl; - is standard input."
+)
+_ENDINGS = (".json", ".jsonl")
+
+
+def is_file(text: str) -> bool:
+    """Whether an argument names a file; whether there is one makes no difference."""
+    return text == STANDARD_INPUT or os.sep in text or text.endswith(_ENDINGS)
+
+
+def hosts_in(text: str) -> list[str]:
+    """Return the hosts of a list such as ``n[01-04],n7``.
+
+    Raises:
+        ArgumentError: It is malformed.
+        CommandError: There are none.
+    """
+    from ranktable.cluster.hosts import expand_hosts  # noqa: PLC0415 - not for --help
+
+    hosts = expand_hosts(text)
+    if not hosts:
+        raise CommandError(f"{text!r} names no node")
+    return hosts
+
+
+def one_host(text: str) -> str:
+    """Return a name if it is that of one host.
+
+    Raises:
+        ArgumentError: It is no name, or it is malformed.
+        CommandError: It names several hosts, or none.
+    """
+    hosts = hosts_in(text)
+    if len(hosts) > 1:
+        raise CommandError(f"{text!r} names {len(hosts)} hosts, and one is asked for")
+    return hosts[0]
+
+
+def read_nodes(file: str) -> tuple[Node, ...]:
+    """Return the nodes of a rank table, or of a part of one, or of lines of probe.
+
+    Raises:
+        CommandError: They are not sound.
+    """
+    from ranktable.cluster.merging.probes import merge_probes  # noqa: PLC0415
+    from ranktable.cluster.merging.wishes import Wishes  # noqa: PLC0415
+    from ranktable.cluster.probe_reading import is_probe_text  # noqa: PLC0415
+    from ranktable.schema.check import Options, check_bytes  # noqa: PLC0415
+
+    name, data = _read(file)
+    if is_probe_text(data):
+        merged = merge_probes([name], [data], [None], Wishes())
+        if merged.table is None:
+            raise _unsound(name, merged.reports)
+        return merged.table.nodes
+    report = check_bytes(data, Options(limit=5), file=name)
+    table = part_of(report)
+    if table is None:
+        raise _unsound(name, [report])
+    return table.nodes
+
+
+def read_node(file: str) -> Node:
+    """Return the node of a file that holds one.
+
+    Raises:
+        CommandError: It holds several, or is not sound.
+    """
+    nodes = read_nodes(file)
+    if len(nodes) > 1:
+        raise CommandError(
+            f"{file} holds {len(nodes)} nodes, and one is asked for; ranktable split "
+            "makes a file of each"
+        )
+    return nodes[0]
+
+
+def part_of(report: Report) -> RankTable | None:
+    """Return a table whose ranks may have gaps; None if anything else is wrong."""
+    from ranktable.cluster.merging.tables import is_part  # noqa: PLC0415
+    from ranktable.schema.build import build_table  # noqa: PLC0415
+
+    if report.table is not None:
+        return report.table
+    if report.is_unreadable or report.columns is None or not is_part(report):
+        return None
+    return build_table(report.columns)
+
+
+def _read(file: str) -> tuple[str, bytes]:
+    from ranktable.schema.files import (  # noqa: PLC0415
+        DEFAULT_MAX_SIZE_BYTES,
+        UnreadableError,
+        read_file,
+        read_stream,
+    )
+
+    name = STANDARD_INPUT_NAME if file == STANDARD_INPUT else file
+    try:
+        if file == STANDARD_INPUT:
+            return name, read_stream(sys.stdin.buffer, DEFAULT_MAX_SIZE_BYTES)
+        return name, read_file(file, DEFAULT_MAX_SIZE_BYTES)
+    except UnreadableError as error:
+        raise CommandError(f"{name}: {error}") from None
+
+
+def _unsound(name: str, reports: Iterable[Report]) -> CommandError:
+    from ranktable.schema.diagnostic import RankTableError, Severity  # noqa: PLC0415
+
+    errors = [
+        diagnostic
+        for report in reports
+        for diagnostic in report.diagnostics
+        if diagnostic.severity is Severity.ERROR
+    ]
+    return CommandError(f"{name} is not sound\n{RankTableError(errors)}", 1)

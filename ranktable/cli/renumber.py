@@ -1,0 +1,125 @@
+"""``ranktable renumber``: ranks without gaps, after some were lost."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli import change_output as outputs
+from ranktable.cli import layout_options as options
+from ranktable.cli.failure import CommandError
+from ranktable.cli.files import check_file, sound_table
+from ranktable.cli.new_nodes import part_of
+from ranktable.cli.output import Form
+from ranktable.cli.shrink import places_of
+from ranktable.layout.change.renumbering import Policy  # noqa: TC001 - typer reads it
+
+if TYPE_CHECKING:
+    from ranktable.schema.model import RankTable
+
+_RANKS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+
+
+def renumber(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Rank table, or - for standard input.")
+    ],
+    policy: Annotated[
+        Policy,
+        typer.Option(
+            help="fill: the last nodes move into the gaps, the fewest there can be "
+            "where all are of one size; shift: the order stays, all after the first "
+            "gap move; stable: none moves, spares fill the gaps."
+        ),
+    ],
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--drop",
+            metavar="NODES",
+            help="Nodes that are lost: hosts such as n[03-05], or numbers of nodes "
+            "that have none.",
+        ),
+    ] = None,
+    drop_ranks: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="More ranks that are lost: 1,4-5."),
+    ] = None,
+    tp: options.Tp = 1,
+    cp: options.Cp = 1,
+    pp: options.Pp = 1,
+    dp: options.Dp = None,
+    ep: options.Ep = None,
+    etp: options.Etp = None,
+    dp_replicate: options.DpReplicate = 1,
+    order: options.Order = None,
+    ep_style: options.Style = None,
+    preset: options.Preset = None,
+    again: outputs.Again = False,
+    output: outputs.Output = None,
+    in_place: outputs.InPlace = False,
+    force: outputs.Force = False,
+    format: outputs.SummaryForm = Form.TEXT,  # noqa: A002 - the name of the option
+) -> None:
+    """Give the ranks of a table numbers without gaps, after nodes or chips were lost.
+
+    The table may have the gaps already. With sizes, nothing is written unless they fit
+    the ranks that are left; shrink finds sizes that do. Done again, it changes nothing.
+
+    Example: ranktable renumber sccl_rank_table.json --policy fill --drop-ranks 1,4-5
+    """
+    from ranktable.layout.change.names import named  # noqa: PLC0415
+    from ranktable.layout.change.renumbering import renumber as change  # noqa: PLC0415
+
+    result = outputs.ChangeOutput(
+        output=output, in_place=in_place, force=force, form=format
+    )
+    result.prepare()
+    wished = options.LayoutOptions(
+        tp=tp,
+        cp=cp,
+        pp=pp,
+        dp=dp,
+        ep=ep,
+        etp=etp,
+        dp_replicate=dp_replicate,
+        order=order,
+        ep_style=ep_style,
+        preset=preset,
+    )
+    name, table = _table(file)
+    lost = places_of(table, drop or [], again=again)
+    ranks = [] if drop_ranks is None else _ranks(drop_ranks)
+    found = change(named(table), policy, nodes=lost, ranks=ranks)
+    if wished.are_given:
+        wished.layout(found.world_size)
+    result.put(name, table, found)
+
+
+def _table(file: str) -> tuple[str, RankTable]:
+    """Return a table whose ranks may have gaps."""
+    from ranktable.schema.check import Options  # noqa: PLC0415 - not for --help
+
+    report = check_file(file, Options(limit=5))
+    table = part_of(report)
+    return (report.file, table) if table is not None else sound_table(file)
+
+
+def _ranks(text: str) -> list[int]:
+    """Return the ranks in ``1,4-5``.
+
+    Raises:
+        CommandError: It is no such list, or names one twice.
+    """
+    found: dict[int, None] = {}
+    for item in text.split(","):
+        match = _RANKS.fullmatch(item)
+        if match is None or int(match[2] or match[1]) < int(match[1]):
+            raise CommandError(f"--drop-ranks: {item!r} is no rank; write 1,4-5")
+        for rank in range(int(match[1]), int(match[2] or match[1]) + 1):
+            if rank in found:
+                raise CommandError(f"--drop-ranks names {rank} twice")
+            found[rank] = None
+    return list(found)

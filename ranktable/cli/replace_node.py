@@ -1,0 +1,53 @@
+"""``ranktable replace-node``: another node in the place of one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ranktable.cli import change_output as outputs
+from ranktable.cli.files import sound_table
+from ranktable.cli.new_nodes import NODES_HELP, is_file, one_host, read_node
+from ranktable.cli.output import Form
+
+
+def replace_node(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Rank table, or - for standard input.")
+    ],
+    old: Annotated[
+        str,
+        typer.Argument(
+            metavar="OLD",
+            help="The node that goes: its host, or its number where it has none.",
+        ),
+    ],
+    new: Annotated[
+        str, typer.Argument(metavar="NEW", help=f"The node that comes: {NODES_HELP}")
+    ],
+    output: outputs.Output = None,
+    in_place: outputs.InPlace = False,
+    force: outputs.Force = False,
+    format: outputs.SummaryForm = Form.TEXT,  # noqa: A002 - the name of the option
+) -> None:
+    """Put another node in the place of one; no other rank moves.
+
+    A host that is a spare of the table has the chips of the spare, any other the chips
+    of the old node, in their order. A node with fewer chips is refused, and so is one
+    that is in the table already. Done again, it changes nothing.
+
+    Example: ranktable replace-node sccl_rank_table.json 0 n7 -o replaced.json
+    """
+    from ranktable.layout.change.names import named  # noqa: PLC0415
+    from ranktable.layout.change.replace import replace_node as change  # noqa: PLC0415
+
+    result = outputs.ChangeOutput(
+        output=output, in_place=in_place, force=force, form=format
+    )
+    result.prepare()
+    name, table = sound_table(file)
+    changed = change(
+        named(table), old, read_node(new) if is_file(new) else one_host(new)
+    )
+    result.put(name, table, changed)

@@ -1,0 +1,121 @@
+"""``ranktable shrink``: fewer nodes, and a layout that fits them."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli import change_output as outputs
+from ranktable.cli import layout_options as options
+from ranktable.cli.files import sound_table
+from ranktable.cli.new_nodes import hosts_in
+from ranktable.cli.output import Form
+
+if TYPE_CHECKING:
+    from ranktable.layout.parallel import ParallelLayout
+    from ranktable.schema.model import RankTable
+
+KEEP_HELP = "Sizes that stay as they are."
+RANKS_HELP = "Ranks that are wanted; by default as many as fit."
+
+
+def shrink(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Rank table, or - for standard input.")
+    ],
+    drop: Annotated[
+        list[str],
+        typer.Option(
+            "--drop",
+            metavar="NODES",
+            help="Nodes that are lost: hosts such as n[03-05], or numbers of nodes "
+            "that have none.",
+        ),
+    ],
+    keep: Annotated[str, typer.Option(metavar="LIST", help=KEEP_HELP)] = "tp,pp,cp",
+    ranks: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help=RANKS_HELP)
+    ] = None,
+    tp: options.Tp = 1,
+    cp: options.Cp = 1,
+    pp: options.Pp = 1,
+    dp: options.Dp = None,
+    ep: options.Ep = None,
+    etp: options.Etp = None,
+    dp_replicate: options.DpReplicate = 1,
+    order: options.Order = None,
+    ep_style: options.Style = None,
+    preset: options.Preset = None,
+    again: outputs.Again = False,
+    output: outputs.Output = None,
+    in_place: outputs.InPlace = False,
+    force: outputs.Force = False,
+    format: outputs.SummaryForm = Form.TEXT,  # noqa: A002 - the name of the option
+) -> None:
+    """Take nodes out of a table, and lay out what is left with the same model.
+
+    The sizes are those that the table has now. dp becomes as large as what is left
+    allows. As few chips as can be get another role, and so load other weights; then, as
+    few as can be get another rank. Chips that there is no place for become spares.
+    Where no such layout fits, nothing is written.
+
+    Example: ranktable gen --device-id '[[0..7],[0..7]]' --hosts a,b -o - | ranktable
+    shrink - --drop b --tp 4 -o shrunk.json
+    """
+    from ranktable.layout.change.names import named  # noqa: PLC0415
+    from ranktable.layout.change.resize import shrink as change  # noqa: PLC0415
+
+    result = outputs.ChangeOutput(
+        output=output, in_place=in_place, force=force, form=format
+    )
+    result.prepare()
+    wished = options.LayoutOptions(
+        tp=tp,
+        cp=cp,
+        pp=pp,
+        dp=dp,
+        ep=ep,
+        etp=etp,
+        dp_replicate=dp_replicate,
+        order=order,
+        ep_style=ep_style,
+        preset=preset,
+    )
+    name, table = sound_table(file)
+    # Done again, dp is what is left by now, whatever it was at first.
+    lost = places_of(table, drop, again=again)
+    layout = wished.layout(table.world_size, with_dp=bool(lost) or not again)
+    found = change(named(table), layout, lost, kept=keep.split(","), world_size=ranks)
+    result.put(name, table, found.table, (layout, found.layout))
+    say_sizes(layout, found.layout)
+
+
+def places_of(table: RankTable, names: list[str], *, again: bool) -> list[int]:
+    """Return the places of nodes; with ``again``, of those that are still there.
+
+    Raises:
+        ArgumentError: A list of hosts is malformed.
+        ChangeError: There is no such node, or one is given twice.
+    """
+    from ranktable.layout.change.names import find_nodes, node_names  # noqa: PLC0415
+
+    wanted = [host for text in names for host in hosts_in(text)]
+    if again:
+        there = set(node_names(table.nodes))
+        wanted = [name for name in wanted if name in there]
+    return find_nodes(table, wanted)
+
+
+def say_sizes(before: ParallelLayout, after: ParallelLayout) -> None:
+    """Say on standard error which sizes have changed."""
+    from ranktable.layout.change.fitting import factor_names  # noqa: PLC0415
+
+    sizes = [
+        f"{axis} {getattr(before, axis)} -> {getattr(after, axis)}"
+        for axis in factor_names(before)
+        if getattr(before, axis) != getattr(after, axis)
+    ]
+    if sizes:
+        sys.stderr.write(f"layout: {', '.join(sizes)}\n")

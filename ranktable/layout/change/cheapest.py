@@ -1,0 +1,95 @@
+"""The cheapest way to give every row a column of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST_EXACT = 48
+"""Rows up to which the cheapest way is found; its time grows with their cube."""
+
+_FAR = 1 << 62
+"""More than any cost."""
+
+
+def cheapest(costs: Sequence[Sequence[int]]) -> list[int]:
+    """Return the column of every row; there are at least as many columns as rows.
+
+    Up to ``MOST_EXACT`` rows no way is cheaper. Beyond, each row takes the cheapest
+    column that is left, those with the most to lose first.
+    """
+    if len(costs) > MOST_EXACT:
+        return _greedy(costs)
+    return _Exact(costs).found() if costs else []
+
+
+def _greedy(costs: Sequence[Sequence[int]]) -> list[int]:
+    found = [-1] * len(costs)
+    left = dict.fromkeys(range(len(costs[0])))
+    for row in sorted(range(len(costs)), key=lambda row: min(costs[row])):
+        column = min(left, key=costs[row].__getitem__)
+        found[row] = column
+        del left[column]
+    return found
+
+
+class _Exact:
+    """The Hungarian method, with one shortest path for each row.
+
+    Source: H. W. Kuhn, The Hungarian method for the assignment problem, 1955, in the
+    form of R. Jonker and A. Volgenant, 1987. Rows and columns count from 1, so that 0
+    is the column that is not there.
+    """
+
+    def __init__(self, costs: Sequence[Sequence[int]]) -> None:
+        self.costs = costs
+        self.width = len(costs[0]) + 1
+        self.row_prices = [0] * (len(costs) + 1)
+        self.prices = [0] * self.width
+        self.owner = [0] * self.width
+
+    def found(self) -> list[int]:
+        for row in range(1, len(self.costs) + 1):
+            self._add(row)
+        columns = {owner: column for column, owner in enumerate(self.owner) if owner}
+        return [columns[row] - 1 for row in range(1, len(self.costs) + 1)]
+
+    def _add(self, row: int) -> None:
+        """Give a row a column; rows before it may change theirs."""
+        owner = self.owner
+        owner[0] = row
+        before = [0] * self.width
+        slack = [_FAR] * self.width
+        open_ = set(range(1, self.width))
+        seen = [0]
+        while owner[seen[-1]]:
+            self._look(seen[-1], open_, slack, before)
+            following = min(open_, key=slack.__getitem__)
+            self._pay(slack[following], seen, open_, slack)
+            open_.remove(following)
+            seen.append(following)
+        at = seen[-1]
+        while at:
+            owner[at] = owner[before[at]]
+            at = before[at]
+
+    def _look(
+        self, at: int, open_: set[int], slack: list[int], before: list[int]
+    ) -> None:
+        row = self.owner[at]
+        costs, price = self.costs[row - 1], self.row_prices[row]
+        for column in open_:
+            cost = costs[column - 1] - price - self.prices[column]
+            if cost < slack[column]:
+                slack[column], before[column] = cost, at
+
+    def _pay(
+        self, step: int, seen: list[int], open_: set[int], slack: list[int]
+    ) -> None:
+        for column in seen:
+            self.row_prices[self.owner[column]] += step
+            self.prices[column] -= step
+        for column in open_:
+            slack[column] -= step

@@ -1,0 +1,203 @@
+"""What differs between two tables: nodes, ranks, roles, groups, bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ranktable.layout.change.crossing import crossing_bytes
+from ranktable.layout.change.names import node_names
+from ranktable.layout.change.roles import role_axes
+from ranktable.layout.change.touched import both_groups, touched_groups
+from ranktable.layout.change.unmoved import unmoved
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ranktable.layout.change.touched import ChipName, GroupChange, Kinds
+    from ranktable.layout.parallel import ParallelLayout
+    from ranktable.schema.model import Device, RankTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A chip of both tables that has another rank or another role.
+
+    Attributes:
+        node: Name of its node.
+        device_id: Number of the chip there.
+        before: Its rank in the first table.
+        after: Its rank in the second.
+        role_before: Its role there: coordinates, none without a layout.
+        role_after: Its role here.
+    """
+
+    node: str
+    device_id: int
+    before: int
+    after: int
+    role_before: Mapping[str, int]
+    role_after: Mapping[str, int]
+
+    @property
+    def is_role(self) -> bool:
+        """Whether the chip has to load other weights."""
+        return self.role_before != self.role_after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """What differs between two tables.
+
+    Attributes:
+        before: The first table.
+        after: The second.
+        nodes_out: Names of the nodes that only the first has.
+        nodes_in: Names of those that only the second has.
+        chips_out: Chips that only the first has, by rank there.
+        chips_in: Chips that only the second has, by rank there.
+        moves: Chips of both with another rank or role, by rank in the second.
+        groups: What became of the groups, by kind; none without layouts.
+        distinct: The same of distinct sets of chips, whatever their kind.
+        bytes_before: Bytes of a step that leave a node, None where none are given.
+        bytes_after: The same of the second.
+        others: What else differs, a sentence each.
+    """
+
+    before: RankTable
+    after: RankTable
+    nodes_out: tuple[str, ...]
+    nodes_in: tuple[str, ...]
+    chips_out: Mapping[int, ChipName]
+    chips_in: Mapping[int, ChipName]
+    moves: tuple[Move, ...]
+    groups: Mapping[str, GroupChange]
+    distinct: GroupChange | None
+    bytes_before: float | None
+    bytes_after: float | None
+    others: tuple[str, ...]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether the tables say the same."""
+        if self.chips_in or self.chips_out or self.others or self.rank_moves:
+            return False  # a digest takes as long as all the rest
+        return self.before.digest() == self.after.digest()
+
+    @property
+    def rank_moves(self) -> tuple[Move, ...]:
+        """The chips that have another rank."""
+        return tuple(move for move in self.moves if move.before != move.after)
+
+    @property
+    def role_moves(self) -> tuple[Move, ...]:
+        """The chips that have another role."""
+        return tuple(move for move in self.moves if move.is_role)
+
+    @property
+    def num_kept(self) -> int:
+        """How many ranks are on the chip where they were."""
+        moved = len(self.rank_moves)
+        return self.after.world_size - len(self.chips_in) - moved
+
+
+def difference(
+    before: RankTable,
+    after: RankTable,
+    layouts: tuple[ParallelLayout, ParallelLayout] | None = None,
+    *,
+    groups: tuple[Kinds, Kinds] | Iterable[str] | None = None,
+    bytes_of: Mapping[str, int] | None = None,
+) -> Difference:
+    """Return what differs between two tables.
+
+    A chip is known by its node and its number there, a node by its host; nodes without
+    one are told apart by their place.
+
+    Args:
+        before: The first table.
+        after: The second.
+        layouts: The layout of each.
+        groups: The axes of each kind of group, by default every axis of more than one
+            rank; or for each table the lists of ranks by kind.
+        bytes_of: Bytes of a step for every axis; see ``crossing_bytes``.
+
+    Raises:
+        LayoutError: A layout has another number of ranks than its table.
+    """
+    chips = [_chips(table) for table in (before, after)]
+    ranks = [{name: rank for rank, (name, _) in one.items()} for one in chips]
+    names = [set(node_names(table.nodes)) for table in (before, after)]
+    kinds: dict[str, GroupChange] = {}
+    distinct: GroupChange | None = None
+    sent: list[float] | None = None
+    if layouts is not None:
+        found = both_groups((before, after), layouts, groups)
+        kinds, distinct = touched_groups(found, chips)
+        if bytes_of:
+            sent = [crossing_bytes(one, bytes_of) for one in found]
+    return Difference(
+        before=before,
+        after=after,
+        nodes_out=_only(before, names[1]),
+        nodes_in=_only(after, names[0]),
+        chips_out={r: n for r, (n, _) in chips[0].items() if n not in ranks[1]},
+        chips_in={r: n for r, (n, _) in chips[1].items() if n not in ranks[0]},
+        moves=tuple(_moves(ranks[0], chips[1], layouts)),
+        groups=kinds,
+        distinct=distinct,
+        bytes_before=None if sent is None else sent[0],
+        bytes_after=None if sent is None else sent[1],
+        others=tuple(unmoved(before, after, chips, ranks)),
+    )
+
+
+def _chips(table: RankTable) -> dict[int, tuple[ChipName, Device]]:
+    """Return the chip of every rank."""
+    found = {
+        device.rank: ((name, device.device_id), device)
+        for name, node in zip(node_names(table.nodes), table.nodes, strict=True)
+        for device in node.devices
+    }
+    return dict(sorted(found.items()))
+
+
+def _only(table: RankTable, others: set[str]) -> tuple[str, ...]:
+    return tuple(name for name in node_names(table.nodes) if name not in others)
+
+
+def _moves(
+    ranks: Mapping[ChipName, int],
+    chips: Mapping[int, tuple[ChipName, Device]],
+    layouts: tuple[ParallelLayout, ParallelLayout] | None,
+) -> Iterable[Move]:
+    first, second = (None, None) if layouts is None else map(_Roles, layouts)
+    for after, (name, _) in chips.items():
+        before = ranks.get(name)
+        if before is None:
+            continue
+        was = () if first is None else first.of(before)
+        is_now = () if second is None else second.of(after)
+        if before != after or was != is_now:
+            yield Move(
+                node=name[0],
+                device_id=name[1],
+                before=before,
+                after=after,
+                role_before=dict(was),
+                role_after=dict(is_now),
+            )
+
+
+class _Roles:
+    """The coordinates that make the role of a rank, looked up fast."""
+
+    def __init__(self, layout: ParallelLayout) -> None:
+        self.places = [
+            (axis, layout.along(axis).place_of)
+            for axis in role_axes(layout)
+            if layout.along(axis).group_size > 1
+        ]
+
+    def of(self, rank: int) -> tuple[tuple[str, int], ...]:
+        return tuple((axis, place(rank)) for axis, place in self.places)

@@ -1,0 +1,7 @@
+"""A change of a table that cannot be made, in one sentence."""
+
+from __future__ import annotations
+
+
+class ChangeError(ValueError):
+    """A node that is not there, or one that does not fit; nothing is changed."""

@@ -1,0 +1,83 @@
+"""What a node is called: its host, or its number where it has none."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from ranktable.layout.change.errors import ChangeError
+from ranktable.schema.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ranktable.schema.model import Node, RankTable
+
+_SHOWN = 8
+"""Nodes that a message names before it counts the rest."""
+
+
+def node_names(nodes: Sequence[Node]) -> list[str]:
+    """Return the name of every node: its host, or its place among them."""
+    return [
+        str(place) if node.host is None else node.host
+        for place, node in enumerate(nodes)
+    ]
+
+
+def find_nodes(table: RankTable, names: Iterable[str]) -> list[int]:
+    """Return the place of every node that is named, in the order of the names.
+
+    Raises:
+        ChangeError: There is no such node, a name is given twice, or two nodes have it.
+    """
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(node_names(table.nodes)):
+        places.setdefault(name, []).append(place)
+    found: dict[int, str] = {}
+    for name in names:
+        here = places.get(name, [])
+        if not here:
+            raise ChangeError(_unknown(name, list(places)))
+        if len(here) > 1:
+            listed = " and ".join(map(str, here))
+            raise ChangeError(f"the nodes {listed} are both named {name!r}")
+        if here[0] in found:
+            raise ChangeError(f"the node {name!r} is given twice")
+        found[here[0]] = name
+    return list(found)
+
+
+def _unknown(name: str, names: Sequence[str]) -> str:
+    close = get_close_matches(name, names, n=2)
+    if close:
+        return f"there is no node {name!r}; did you mean {' or '.join(close)}?"
+    shown = ", ".join(names[:_SHOWN])
+    more = len(names) - _SHOWN
+    listed = f"{shown} and {counted(more, 'more')}" if more > 0 else shown
+    return f"there is no node {name!r}; the nodes are {listed}"
+
+
+def named(table: RankTable) -> RankTable:
+    """Return a table whose nodes without a host have their number as one.
+
+    So they can be told apart after a change too; ``unnamed`` takes the names away.
+    """
+    if all(node.host is not None for node in table.nodes):
+        return table
+    nodes = [
+        structs.replace(node, host=name)
+        for name, node in zip(node_names(table.nodes), table.nodes, strict=True)
+    ]
+    return structs.replace(table, nodes=tuple(nodes))
+
+
+def unnamed(nodes: Iterable[Node], before: RankTable) -> list[Node]:
+    """Return nodes without the names that ``named`` has given those of a table."""
+    given = {str(place) for place, node in enumerate(before.nodes) if node.host is None}
+    return [
+        structs.replace(node, host=None) if node.host in given else node
+        for node in nodes
+    ]

@@ -1,0 +1,73 @@
+"""Nodes whose chips carry other ranks than before, or none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from ranktable.schema.model import RankTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ranktable.schema.model import Device, Node
+
+
+def chips_of(nodes: Iterable[Node]) -> list[tuple[int, Device]]:
+    """Return every chip with the place of its node, in the order of the nodes."""
+    return [
+        (place, device) for place, node in enumerate(nodes) for device in node.devices
+    ]
+
+
+def with_nodes(table: RankTable, nodes: Iterable[Node]) -> RankTable:
+    """Return a table with other nodes."""
+    return RankTable(
+        nodes=tuple(nodes),
+        version=table.version,
+        format=table.format,
+        extra=table.extra,
+        layout=table.layout,
+    )
+
+
+def with_ranks(
+    nodes: Sequence[Node],
+    chips: Sequence[tuple[int, Device]],
+    carriers: Sequence[int],
+) -> tuple[list[Node], list[Node]]:
+    """Return nodes with their new ranks, and the nodes and chips that carry none.
+
+    Args:
+        nodes: The nodes.
+        chips: Their chips, as ``chips_of`` lists them.
+        carriers: For every rank, which of the chips carries it.
+
+    Returns:
+        The nodes with a rank, each with its chips in the order of their ranks; and
+        those with a chip that carries none, with these chips in their old order.
+    """
+    used: list[list[Device]] = [[] for _ in nodes]
+    for rank, index in enumerate(carriers):
+        place, device = chips[index]
+        same = device.rank == rank
+        used[place].append(device if same else structs.replace(device, rank=rank))
+    carrying = set(carriers)
+    idle: list[list[Device]] = [[] for _ in nodes]
+    for index, (place, device) in enumerate(chips):
+        if index not in carrying:
+            idle[place].append(device)
+    return (
+        [_with(node, devices) for node, devices in zip(nodes, used, strict=True)
+         if devices],
+        [_with(node, devices) for node, devices in zip(nodes, idle, strict=True)
+         if devices],
+    )  # fmt: skip
+
+
+def _with(node: Node, devices: list[Device]) -> Node:
+    same = len(devices) == len(node.devices) and all(
+        one is other for one, other in zip(devices, node.devices, strict=True)
+    )
+    return node if same else structs.replace(node, devices=tuple(devices))

@@ -1,0 +1,136 @@
+"""Nodes that a table declares and gives no rank, to take the place of others.
+
+They are in the key ``spare_list``, spelt as nodes are, without ranks. No library reads
+it: to them, a spare is not there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from ranktable.layout.change.errors import ChangeError
+from ranktable.layout.change.names import node_names
+from ranktable.schema.formats.format import SPARES_KEY as KEY
+from ranktable.schema.formats.recognise import by_name
+from ranktable.schema.model import Device, Node
+from ranktable.schema.numbers import plain_number
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from ranktable.schema.model import RankTable
+
+
+def spares_of(table: RankTable) -> list[Node]:
+    """Return the spares of a table; the rank of a chip is its place.
+
+    Raises:
+        ChangeError: They are not spelt as nodes are.
+    """
+    listed = table.extra.get(KEY, [])
+    if not isinstance(listed, list):
+        raise ChangeError(f"{KEY} is no list of nodes")
+    return [_node(table, place, entry) for place, entry in enumerate(listed)]
+
+
+def with_spares(table: RankTable, spares: Iterable[Node]) -> RankTable:
+    """Return a table with these spares and no others."""
+    format_ = by_name(table.format)
+    entries: list[object] = []
+    for node in spares:
+        chips: list[object] = []
+        for device in node.devices:
+            key = "device_ip_emulator" if device.is_emulated else "device_ip"
+            address = {} if device.address is None else {key: device.address}
+            spelt = {"device_id": str(device.device_id), **address}
+            chips.append({**spelt, **device.extra})
+        host = {} if node.host is None else {format_.host_key: node.host}
+        entries.append({**host, format_.devices_key: chips, **node.extra})
+    extra = {key: value for key, value in table.extra.items() if key != KEY}
+    return structs.replace(table, extra={**extra, KEY: entries} if entries else extra)
+
+
+def add_spares(table: RankTable, nodes: Iterable[Node]) -> RankTable:
+    """Return a table with more spares.
+
+    Raises:
+        ChangeError: One of them is in the table already, or has no host.
+    """
+    found = spares_of(table)
+    for node in nodes:
+        refuse_present(table, node)
+        if node.host is None:
+            raise ChangeError("a spare needs a host, by which it is asked for")
+        if node.host in (spare.host for spare in found):
+            raise ChangeError(f"{node.host} is a spare already")
+        found.append(node)
+    return with_spares(table, found)
+
+
+def take_spare(table: RankTable, host: str) -> tuple[Node, RankTable]:
+    """Return a spare, and the table without it.
+
+    Raises:
+        ChangeError: There is no such spare.
+    """
+    found = spares_of(table)
+    for place, spare in enumerate(found):
+        if spare.host == host:
+            return spare, with_spares(table, [*found[:place], *found[place + 1 :]])
+    named = ", ".join(node_names(found)) or "there are none"
+    raise ChangeError(f"there is no spare {host!r}; the spares are: {named}")
+
+
+def is_spare(table: RankTable, host: str) -> bool:
+    """Whether a host is a spare of a table."""
+    return any(spare.host == host for spare in spares_of(table))
+
+
+def refuse_present(table: RankTable, node: Node) -> None:
+    """Raise ChangeError if a node is in the table already."""
+    if node.host is None:
+        return
+    for place, other in enumerate(table.nodes):
+        if other.host == node.host:
+            raise ChangeError(f"{node.host} is in the table already, as node {place}")
+
+
+def _node(table: RankTable, place: int, entry: object) -> Node:
+    format_ = by_name(table.format)
+    where = f"{KEY}[{place}]"
+    chips = entry.get(format_.devices_key) if isinstance(entry, dict) else None
+    if not isinstance(entry, dict) or not isinstance(chips, list) or not chips:
+        raise ChangeError(f"{where} is no node: it has no {format_.devices_key}")
+    host = entry.get(format_.host_key)
+    if host is not None and (not isinstance(host, str) or not host):
+        raise ChangeError(f"{where} has a host that is no name: {host!r}")
+    devices = tuple(_device(rank, chip, where) for rank, chip in enumerate(chips))
+    ids = [device.device_id for device in devices]
+    if len(set(ids)) < len(ids):
+        raise ChangeError(f"{where} has a chip twice")
+    known = (format_.host_key, format_.devices_key)
+    return Node(devices=devices, host=host, extra=_without(entry, known))
+
+
+def _device(rank: int, chip: object, where: str) -> Device:
+    found = chip.get("device_id") if isinstance(chip, dict) else None
+    number = plain_number(found)
+    if not isinstance(chip, dict) or number is None or number < 0:
+        raise ChangeError(f"{where} has a chip whose device_id is {found!r}, no number")
+    emulated = chip.get("device_ip_emulator")
+    address = emulated if emulated is not None else chip.get("device_ip")
+    if address is not None and not isinstance(address, str):
+        raise ChangeError(f"{where} has a chip whose address is {address!r}, no text")
+    return Device(
+        rank=rank,
+        device_id=number,
+        address=address or None,
+        is_emulated=emulated is not None,
+        extra=_without(chip, ("device_id", "device_ip", "device_ip_emulator")),
+    )
+
+
+def _without(members: dict[str, object], known: Collection[str]) -> dict[str, object]:
+    return {key: value for key, value in members.items() if key not in known}

@@ -1,0 +1,140 @@
+"""A layout as torch has it: process groups, and a device mesh made of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ranktable.layout.errors import LayoutError
+from ranktable.layout.sizes import factors
+from ranktable.runtime.job import as_timeout
+from ranktable.runtime.same_wish import WAIT_S, refuse_different
+from ranktable.schema.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from torch.distributed import ProcessGroup
+    from torch.distributed.device_mesh import DeviceMesh
+
+    from ranktable.layout.parallel import ParallelLayout
+    from ranktable.runtime.job import Job
+
+
+_SHOWN = 12
+"""Characters of a digest that tell lists of ranks apart, in a message."""
+
+
+def make_mesh(
+    job: Job, layout: ParallelLayout, *, timeout_s: float | None = None
+) -> DeviceMesh:
+    """Return torch's device mesh of a layout, with a process group for every axis.
+
+    Its axes are those of ``layout.mesh_shape``, the slowest first, those of one rank
+    included. It is what ``init_device_mesh`` makes of that shape: the same tensor,
+    names and ranks, and it is sliced alike. Beyond that, every group has the chip_map
+    of its own members, and axes over the same ranks share one group.
+
+    Every rank of the job must call it, with the same layout; that is compared before
+    the first group is made.
+
+    Args:
+        job: The job that this process has joined.
+        layout: The layout; it must be one of as many ranks.
+        timeout_s: Time-out of the groups' collectives; by default the backend's.
+
+    Raises:
+        BootstrapError: Another rank has another layout, or does not come.
+        LayoutError: The layout has another number of ranks.
+        ValueError: The time-out is no usable number of seconds.
+    """
+    shape = layout.mesh_shape
+    groups = make_groups(job, layout, list(shape), timeout_s=timeout_s)
+    import torch  # noqa: PLC0415 - torch is an extra
+    from torch.distributed.device_mesh import DeviceMesh  # noqa: PLC0415
+
+    ranks = torch.arange(layout.world_size, dtype=torch.int)
+    return DeviceMesh.from_group(
+        [groups[axis] for axis in shape],
+        job.device.type,
+        mesh=ranks.view(tuple(shape.values())),
+        mesh_dim_names=tuple(shape),
+    )
+
+
+def make_groups(
+    job: Job,
+    layout: ParallelLayout,
+    groups: Iterable[str] | Mapping[str, Sequence[Sequence[int]]] | None = None,
+    *,
+    timeout_s: float | None = None,
+) -> dict[str, ProcessGroup]:
+    """Return the process group of this rank for every kind of group.
+
+    All of them are made, each distinct set of ranks once, in the same order on every
+    rank, and each with the chip_map of its members. Torch counts the ranks within a
+    group in the order of the global ranks.
+
+    Args:
+        job: The job that this process has joined.
+        layout: The layout; it must be one of as many ranks.
+        groups: The axes of each kind, such as ``["tp", "dp-cp"]``, by default every
+            axis of more than one rank; or lists of ranks by kind, such as those of
+            ``megatron_groups``.
+        timeout_s: Time-out of the groups' collectives; by default the backend's.
+
+    Returns:
+        The groups by kind, without the kinds that have no group with this rank.
+
+    Raises:
+        BootstrapError: Another rank asks for other groups, or does not come.
+        LayoutError: The layout has another number of ranks, or no such axes.
+        ValueError: The time-out is no usable number of seconds.
+    """
+    as_timeout(timeout_s)  # raises for one that is no time
+    _refuse_size(job, layout)
+    if isinstance(groups, str):
+        groups = [groups]
+    if isinstance(groups, Mapping):
+        kinds: Mapping[str, Sequence[Sequence[int]]] = groups
+    else:
+        wanted = layout.kinds if groups is None else groups
+        kinds = {axes: layout.along(axes) for axes in wanted}
+    wish = _wish(layout, kinds, timeout_s)
+    refuse_different(job, "layout", wish, timeout_s or WAIT_S)
+    found: dict[str, ProcessGroup] = {}
+    for kind, lists in kinds.items():
+        for ranks in lists:
+            group = job.shared_group(ranks, timeout_s=timeout_s)
+            if job.rank in ranks:
+                found.setdefault(kind, group)
+    return found
+
+
+def _refuse_size(job: Job, layout: ParallelLayout) -> None:
+    if layout.world_size != job.world_size:
+        sizes = {name: layout.sizes[name] for name in layout.mesh_shape}
+        raise LayoutError(
+            f"the layout is {factors(sizes)}, and the job has "
+            f"{counted(job.world_size, 'rank')}; nearest: a layout of "
+            f"{job.world_size}, as world_size={job.world_size} and one size of -1 give "
+            "it"
+        )
+
+
+def _wish(
+    layout: ParallelLayout,
+    kinds: Mapping[str, Sequence[Sequence[int]]],
+    timeout_s: float | None,
+) -> str:
+    """Return in words what a rank asks for, the same where the same groups come of it.
+
+    Lists of ranks, and those of experts, have no short words: a digest stands for them.
+    """
+    lists = {kind: [list(ranks) for ranks in lists] for kind, lists in kinds.items()}
+    digest = hashlib.sha256(json.dumps(lists).encode()).hexdigest()[:_SHOWN]
+    sizes = factors({name: layout.sizes[name] for name in layout.mesh_shape})
+    limit = "" if timeout_s is None else f" and timeout_s {timeout_s:g}"
+    return f"{sizes}, the slowest first, groups {','.join(kinds)} ({digest}){limit}"
