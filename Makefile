@@ -41,12 +41,12 @@ demo: $(VENV)/torch
 
 ## test: all tests, the fast ones first, then laws with all of their examples
 test: $(VENV)/rivals
-	$(BIN)/python -m pytest -n auto -m '$(FAST)'
+	$(BIN)/python -m pytest -n auto -m '$(FAST) and not hypothesis'
 	$(BIN)/python -m pytest -n auto -m '$(FAST) and hypothesis' \
 		--hypothesis-profile=thorough
 	$(BIN)/python -m pytest -m 'not ($(FAST))'
 
-## fast-test: the tests that need no torch
+## fast-test: the tests that need no torch, laws with a fifth of their examples
 fast-test: $(VENV)/base
 	$(BIN)/python -m pytest -n auto -m '$(FAST)'
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ranktable
-from ranktable import cluster, layout, runtime
+from ranktable import cluster, dist, layout, runtime
 from ranktable.runtime.launchers import LAUNCHERS
 from ranktable.runtime.rules import RULES as RUNTIME_RULES
 from ranktable.schema.rules.catalogue import RULES
@@ -320,16 +320,17 @@ def test_table_made_from_the_code_is_what_the_code_says(
 
 
 @pytest.mark.parametrize(
-    ("page", "names"),
+    ("pages", "names"),
     [
         ("python.md", ranktable.__all__),
         ("bootstrap.md", runtime.__all__),
         ("hosts.md", cluster.__all__),
-        ("layout.md", layout.__all__),
+        ("layout.md plan.md", layout.__all__),
+        ("dist.md", dist.__all__),
     ],
 )
-def test_every_public_name_is_documented(page: str, names: list[str]) -> None:
-    text = (ROOT / "docs" / page).read_text()
+def test_every_public_name_is_documented(pages: str, names: list[str]) -> None:
+    text = "".join((ROOT / "docs" / page).read_text() for page in pages.split())
 
     assert [name for name in names if not re.search(rf"`[^`]*\b{name}\b", text)] == []
 

@@ -321,6 +321,7 @@ def test_a_flat_topology_holds_nothing() -> None:
     assert held("- topology: a\n  flat: true\n") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

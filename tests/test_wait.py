@@ -401,6 +401,7 @@ def test_interrupt_ends_it_quietly(tmp_path: Path) -> None:
     assert (process.returncode, rest) == (130, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [None, b" " * 4_000_000])
 def test_waiting_costs_next_to_nothing(content: bytes | None, tmp_path: Path) -> None:
     if content is not None:
