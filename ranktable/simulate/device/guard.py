@@ -22,7 +22,7 @@ _TYPE, _EXCHANGE_DEVICE, _GET_DEVICE, _UNCHECKED_SET_DEVICE = 0, 1, 2, 4
 _PRIVATEUSE1 = 20  # c10::DeviceType
 _INDEX_SHIFT = 8  # c10::Device is {int8 type, int8 index}
 _INDEX_MASK = 0xFF
-_REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
+_GUARDS = "_ZN3c104impl26device_guard_impl_registryE"
 
 _type_function = ctypes.CFUNCTYPE(ctypes.c_int8, ctypes.c_void_p)
 _get_function = ctypes.CFUNCTYPE(ctypes.c_uint16, ctypes.c_void_p)
@@ -54,8 +54,8 @@ def register() -> None:
 
 
 def _registered() -> int:
-    registry = (ctypes.c_void_p * (_PRIVATEUSE1 + 1)).in_dll(library("c10"), _REGISTRY)
-    return registry[_PRIVATEUSE1] or 0
+    guards = (ctypes.c_void_p * (_PRIVATEUSE1 + 1)).in_dll(library("c10"), _GUARDS)
+    return guards[_PRIVATEUSE1] or 0
 
 
 def _is_known(guard: int) -> bool:
