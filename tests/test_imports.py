@@ -55,6 +55,31 @@ def test_torch_is_left_to_the_parts_that_run_in_a_job(part: str) -> None:
         assert not {name for name in imported(path) if name.split(".")[0] == "torch"}
 
 
+@pytest.mark.parametrize(
+    "file",
+    [
+        path
+        for path in FILES
+        # What bears the vendors' names is laid out as theirs is.
+        if path.name == "__init__.py" and "path" not in path.relative_to(PACKAGE).parts
+    ],
+    ids=lambda path: str(path.parent.relative_to(PACKAGE)),
+)
+def test_no_module_hides_a_public_name(file: Path) -> None:
+    # Whoever imports a module first puts it where its package has the name.
+    modules = {path.stem for path in file.parent.iterdir()} - {"__init__"}
+
+    assert not modules & set(public_names(file))
+
+
+def public_names(file: Path) -> list[str]:
+    """Return ``__all__`` of a file."""
+    for node in ast.parse(file.read_text("utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return list(ast.literal_eval(node.value))
+    return []
+
+
 def modules_after(code: str) -> set[str]:
     code = f"import sys; {code}; print(*sys.modules)"
     done = subprocess.run(  # noqa: S603 - this interpreter

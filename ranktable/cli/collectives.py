@@ -10,7 +10,7 @@ from ranktable.cli.failure import CommandError
 from ranktable.cli.output import Form, write
 from ranktable.dist.capability import TABLES
 from ranktable.dist.errors import UnsupportedError
-from ranktable.dist.explain import explain
+from ranktable.dist.explanation import explain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from ranktable._lazy import attach
 
 if TYPE_CHECKING:
-    from ranktable.dist.all_reduce_dict import all_reduce_dict
-    from ranktable.dist.all_reduce_params import all_reduce_params
-    from ranktable.dist.collect_results import collect_results
+    from ranktable.dist.collectives.all_reduce_dict import all_reduce_dict
+    from ranktable.dist.collectives.all_reduce_params import all_reduce_params
+    from ranktable.dist.collectives.collect_results import collect_results
     from ranktable.dist.collectives.all_gather import all_gather
     from ranktable.dist.collectives.all_reduce import all_reduce
     from ranktable.dist.collectives.all_to_all import all_to_all
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         NotMemberError,
         UnsupportedError,
     )
-    from ranktable.dist.explain import explain
+    from ranktable.dist.explanation import explain
     from ranktable.dist.groups import local_group, new_group
     from ranktable.dist.info import (
         get_backend,
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     )
     from ranktable.dist.reductions import Reduction
     from ranktable.dist.start import init_dist
-    from ranktable.dist.sync_random_seed import sync_random_seed
+    from ranktable.dist.collectives.sync_random_seed import sync_random_seed
     from ranktable.dist.work import Work
 
 __all__ = [
@@ -127,15 +127,15 @@ if not TYPE_CHECKING:
             "all_gather": "ranktable.dist.collectives.all_gather",
             "all_gather_object": "ranktable.dist.objects",
             "all_reduce": "ranktable.dist.collectives.all_reduce",
-            "all_reduce_dict": "ranktable.dist.all_reduce_dict",
-            "all_reduce_params": "ranktable.dist.all_reduce_params",
+            "all_reduce_dict": "ranktable.dist.collectives.all_reduce_dict",
+            "all_reduce_params": "ranktable.dist.collectives.all_reduce_params",
             "all_to_all": "ranktable.dist.collectives.all_to_all",
             "barrier": "ranktable.dist.collectives.barrier",
             "batch_isend_irecv": "ranktable.dist.collectives.point_to_point",
             "broadcast": "ranktable.dist.collectives.broadcast",
             "broadcast_object_list": "ranktable.dist.objects",
-            "collect_results": "ranktable.dist.collect_results",
-            "explain": "ranktable.dist.explain",
+            "collect_results": "ranktable.dist.collectives.collect_results",
+            "explain": "ranktable.dist.explanation",
             "gather": "ranktable.dist.collectives.gather",
             "gather_object": "ranktable.dist.objects",
             "get_backend": "ranktable.dist.info",
@@ -159,6 +159,6 @@ if not TYPE_CHECKING:
             "scatter_object_list": "ranktable.dist.objects",
             "send": "ranktable.dist.collectives.point_to_point",
             "shift": "ranktable.dist.collectives.shift",
-            "sync_random_seed": "ranktable.dist.sync_random_seed",
+            "sync_random_seed": "ranktable.dist.collectives.sync_random_seed",
         },
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
+from torch._utils import _unflatten_dense_tensors
 
 from ranktable.dist import reductions
 from ranktable.dist.native import Native
@@ -91,12 +92,13 @@ def _buckets(
 
 
 def _write_all(tensors: Sequence[torch.Tensor], values: torch.Tensor) -> None:
-    pieces = torch.split(values.reshape(-1), [each.numel() for each in tensors])
     if len(tensors) == 1:
-        write(tensors[0], pieces[0])
+        write(tensors[0], values)
         return
-    targets = [tensor.detach() for tensor in tensors]
-    shaped = [
-        piece.view(each.shape) for piece, each in zip(pieces, targets, strict=True)
-    ]
-    torch._foreach_copy_(targets, shaped)
+    # Torch gives what is empty one dimension, whatever it has.
+    targets = [tensor.detach() for tensor in tensors if tensor.numel()]
+    if targets:
+        pieces = _unflatten_dense_tensors(  # type: ignore[no-untyped-call]
+            values.reshape(-1), targets
+        )
+        torch._foreach_copy_(targets, list(pieces))

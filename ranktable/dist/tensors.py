@@ -29,6 +29,27 @@ def described(data: torch.Tensor) -> str:
     return f"{dtype_name(data.dtype)} {tuple(data.shape)}"
 
 
+def is_plain(data: object) -> bool:
+    """Whether something is a tensor that needs no preparation.
+
+    It is on the CPU and without gaps, anything may be written to it, and its memory is
+    its values. Nearly all are, and to see that takes less than to prepare one.
+    """
+    return (
+        type(data) is torch.Tensor
+        and data.is_cpu
+        and data.layout is torch.strided
+        and data.is_contiguous()
+        and not (
+            data.requires_grad
+            or data.is_conj()
+            or data.is_neg()
+            or data.is_inference()
+            or data.is_quantized
+        )
+    )
+
+
 MOST_DIMENSIONS: Final = 16
 """Of so many at most ranks can tell each other."""
 
@@ -43,6 +64,8 @@ def problem_of(
         is_written: Whether values are written to it.
         is_told: Whether ranks tell each other its shape.
     """
+    if not is_told and is_plain(data):
+        return None
     if not isinstance(data, torch.Tensor):
         return TypeError(f"data is {type(data).__name__}, not a tensor")
     if data.layout is not torch.strided or data.is_quantized or data.is_meta:
@@ -88,6 +111,8 @@ def _overlaps(data: torch.Tensor) -> bool:
 
 def packed(data: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Return a tensor without gaps on a device: itself, if it is that."""
+    if device.type == "cpu" and is_plain(data):
+        return data
     if data.requires_grad:
         data = data.detach()
     if data.device.type != device.type:

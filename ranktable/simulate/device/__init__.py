@@ -5,7 +5,7 @@ PrivateUse1 device with an index; all operators run on the CPU, on the same byte
 """
 
 from ranktable.simulate.device.errors import UnsupportedTorchError
-from ranktable.simulate.device.install import install
+from ranktable.simulate.device.installation import install
 from ranktable.simulate.device.inventory import (
     chips,
     current_device,

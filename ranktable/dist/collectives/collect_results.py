@@ -82,7 +82,7 @@ def collect_results(  # noqa: PLR0913 - what scripts pass on
         if size is not None and size > sum(lengths):
             lists = None  # the same on every rank: nothing has to travel
         elif tmpdir is None:
-            lists = gather_object(results, group=group, group_dst=0)
+            lists = _gather_by_messages(members, results)
         else:
             lists = _gather_by_files(members, results, Path(tmpdir))
     if size is not None and size > sum(lengths):
@@ -115,6 +115,15 @@ def _ordered(lists: Sequence[list[Any]], order: str) -> list[Any]:
         return list(chain.from_iterable(lists))
     turns = zip_longest(*lists, fillvalue=_NOTHING)
     return [each for turn in turns for each in turn if each is not _NOTHING]
+
+
+def _gather_by_messages(
+    members: Communicator, results: list[Any]
+) -> list[list[Any]] | None:
+    """Return the results of all ranks on the first, which sends itself none."""
+    is_first = members.member == 0
+    lists = gather_object(None if is_first else results, group=members.group, group_dst=0)
+    return None if lists is None else [results, *lists[1:]]
 
 
 def _gather_by_files(

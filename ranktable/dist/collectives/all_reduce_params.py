@@ -70,6 +70,13 @@ def all_reduce_params(
     reduce_together(members, turn, tensors, op, limit)
 
 
+def _distinct(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Return tensors, those that are the same memory once."""
+    if len({each.data_ptr() or id(each) for each in tensors}) == len(tensors):
+        return tensors
+    return list({_memory(each): each for each in tensors}.values())
+
+
 def _memory(tensor: torch.Tensor) -> object:
     """Return what tied parameters share, however many tensors name it."""
     place = tensor.data_ptr() or id(tensor)
@@ -88,7 +95,7 @@ def _listed(
             return [], TypeError(
                 f"parameter {place} is {type(each).__name__}, not a tensor"
             )
-    tensors = list({_memory(each): each for each in listed}.values())
+    tensors = _distinct(listed)
     if bucket_size_mb == 0:
         return tensors, ValueError("bucket_size_mb is 0; -1 means no limit")
     named = [(f"parameter {place}", each) for place, each in enumerate(tensors)]
