@@ -147,10 +147,12 @@ class Pending:
         if self._work is None:
             return
         try:
-            if self._turn is not None and self._is_watched:
-                self._watch(self._work, self._turn)
-            else:
+            if self._turn is None or not self._is_watched:
                 self._work.wait()
+            else:
+                if not _has_ended(self._work):
+                    self._watch(self._work, self._turn)
+                self._end(self._turn)
         except DistError:
             raise
         except RuntimeError as error:
@@ -162,22 +164,27 @@ class Pending:
         begin = time.monotonic()
         end = begin + communicator.timeout.total_seconds()
         look_s = _DEADLOCK_S
-        while not _has_ended(work):
+        while True:
             post_open(communicator)
-            if turn.is_agreed:
-                continue  # all have come; gloo has a time-out of its own
-            verdict = find_verdict(communicator, turn.number)
-            if verdict is None and time.monotonic() > begin + look_s:
-                look_s *= 2
-                verdict = find_deadlock(communicator, turn.number, turn.action)
-            self._refuse(verdict)
-            if time.monotonic() > end:
-                timeout = communicator.timeout
-                self._refuse(
-                    name_missing(communicator, turn.number, turn.action, timeout)
-                )
+            if not turn.is_agreed:  # else all have come; gloo has a time-out of its own
+                verdict = find_verdict(communicator, turn.number)
+                if verdict is None and time.monotonic() > begin + look_s:
+                    look_s *= 2
+                    verdict = find_deadlock(communicator, turn.number, turn.action)
+                self._refuse(verdict)
+                if time.monotonic() > end:
+                    timeout = communicator.timeout
+                    self._refuse(
+                        name_missing(communicator, turn.number, turn.action, timeout)
+                    )
+            if _has_ended(work):
+                break
         if look_s > _DEADLOCK_S:
             forget(communicator.rank)
+
+    def _end(self, turn: Turn) -> None:
+        """Answer nobody for it any more."""
+        communicator = self._communicator
         communicator.open_turns.pop(turn.number, None)
         if turn.is_posted and not turn.is_agreed:
             turn.is_posted = False

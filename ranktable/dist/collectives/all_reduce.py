@@ -6,11 +6,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
 from ranktable.dist import reductions
-from ranktable.dist.agreement import Action
-from ranktable.dist.collectives.calls import begin, done, name_of, shape_of
+from ranktable.dist.agreement import Action, agree
+from ranktable.dist.collectives.calls import (
+    begin,
+    done,
+    name_of,
+    on_backend,
+    shape_of,
+)
 from ranktable.dist.communicator import communicator
+from ranktable.dist.direct import is_direct, reduce_directly
 from ranktable.dist.reducing import start_all_reduce
-from ranktable.dist.tensors import packed, problem_of, write
+from ranktable.dist.tensors import dtype_name, packed, problem_of, write
 
 if TYPE_CHECKING:
     import torch
@@ -64,7 +71,22 @@ def all_reduce(
         MismatchError: The ranks differ.
         NotMemberError: This rank is not in the group.
     """
+    def describe() -> Action:
+        return Action(
+            operation="all_reduce",
+            reduction=op,
+            dtype=name_of(data),
+            shape=shape_of(data),
+        )
+
     members = communicator(group)
+    if not async_op and members is not None and is_direct(members, data, op):
+        request = ("all_reduce", dtype_name(data.dtype), op)
+        turn = agree(
+            members, lambda: on_backend(describe(), "gloo"), request=request
+        )
+        reduce_directly(members, turn, data, op)
+        return None
     problem = problem_of_reduction(data, op)
     if members is None:
         if problem is not None:
@@ -72,12 +94,7 @@ def all_reduce(
         return done(data) if async_op else None
     native = begin(
         members,
-        lambda: Action(
-            operation="all_reduce",
-            reduction=op,
-            dtype=name_of(data),
-            shape=shape_of(data),
-        ),
+        describe,
         problem,
         data,
         ("all_reduce", name_of(data) or "", op),

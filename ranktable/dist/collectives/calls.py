@@ -85,12 +85,15 @@ def begin(
             make_plan(backend, *request)
         except (ValueError, RuntimeError) as error:
             problem = error
-    def on_backend() -> Action:
-        action = describe()
-        return replace(action, details=[*action.details, f"on {backend}"])
-
-    turn = agree(communicator, on_backend, problem, request or ())
+    turn = agree(
+        communicator, lambda: on_backend(describe(), backend), problem, request or ()
+    )
     return Native(communicator, turn, backend)
+
+
+def on_backend(action: Action, backend: str) -> Action:
+    """Return an action that says where it is done: ranks have to do it alike."""
+    return replace(action, details=[*action.details, f"on {backend}"])
 
 
 def all_placed(

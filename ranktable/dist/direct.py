@@ -1,0 +1,79 @@
+"""The short way of an all_reduce that gloo can do on the caller's own memory.
+
+A rank that waits for gloo does nothing else, so what is done in Python comes on top, and
+for small tensors it is most of the time. Devices go on while Python runs: for them the
+long way costs nothing.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from torch._C._distributed_c10d import AllreduceOptions, ReduceOp
+
+from ranktable.dist.errors import UnsupportedError
+from ranktable.dist.native import OPS
+from ranktable.dist.planning import make_plan
+from ranktable.dist.tensors import dtype_name, is_plain
+from ranktable.dist.work import Pending
+
+if TYPE_CHECKING:
+    import torch
+
+    from ranktable.dist.agreement import Turn
+    from ranktable.dist.communicator import Communicator
+
+
+def is_direct(communicator: Communicator, data: torch.Tensor, reduction: str) -> bool:
+    """Whether a tensor can be reduced by ``reduce_directly``, with the same result.
+
+    Args:
+        communicator: The group.
+        data: What the caller gave.
+        reduction: How to reduce it.
+    """
+    return (
+        communicator.is_watched
+        and is_plain(data)
+        and type(reduction) is str
+        and _options(data.dtype, reduction) is not None
+    )
+
+
+def reduce_directly(
+    communicator: Communicator, turn: Turn, data: torch.Tensor, reduction: str
+) -> None:
+    """Reduce a tensor in place, over all ranks, and wait for it.
+
+    Args:
+        communicator: The group.
+        turn: The collective.
+        data: A tensor that ``is_direct``.
+        reduction: How to reduce it.
+
+    Raises:
+        MismatchError: Another rank does something else.
+        DistError: It failed.
+    """
+    work = communicator.group.allreduce([data], _options(data.dtype, reduction))
+    Pending(work, communicator, turn, "gloo").wait()
+    if reduction == "mean":
+        data.div_(communicator.size)
+
+
+@lru_cache(maxsize=256)  # anything may be given as a reduction
+def _options(dtype: torch.dtype, reduction: str) -> AllreduceOptions | None:
+    """Return what gloo is told, None if values do not travel as they are."""
+    try:
+        plan = make_plan("gloo", "all_reduce", dtype_name(dtype), reduction)
+    except (ValueError, UnsupportedError):  # the long way says why
+        return None
+    carrier = plan.carrier
+    if plan.recipe != "native" or carrier is None or carrier.encoding != "itself":
+        return None
+    if dtype.is_complex:  # gloo knows no complex numbers, torch hands it their parts
+        return None
+    options = AllreduceOptions()
+    options.reduceOp = ReduceOp(OPS[carrier.reduction])
+    return options
