@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from ranktable import dist
+from ranktable.dist.blocked import Waiting, find_cycle, forget
 from tests.dist_worker import group_of, tensor, told
 
 if TYPE_CHECKING:
@@ -61,6 +62,56 @@ def test_three_ranks_that_wait_in_a_circle_are_told(trio: Pool) -> None:
     ]
 
 
+def reduce_by_either_way() -> list[object]:
+    """Reduce what needs no preparation on some ranks only."""
+    found: list[object] = []
+    for turn in range(3):
+        for op in ("sum", "mean", "max"):
+            value = float(dist.get_rank() + turn)
+            data = tensor([value, 7.0, value, 7.0])[::2]
+            if dist.get_rank() != 1:
+                data = data.clone()
+            if dist.get_rank() == 0 and turn == 1:
+                dist.all_reduce(data, op, async_op=True).wait()
+            else:
+                dist.all_reduce(data, op)
+            found.append(data.tolist())
+    return found
+
+
+@pytest.mark.parametrize("mode", ["off", "first", "always"])
+def test_ranks_may_take_the_short_way_and_the_long_one(ranks: Pool, mode: str) -> None:
+    found = ranks.returned(reduce_by_either_way, env={"RANKTABLE_DIST_CHECK": mode})
+
+    size = ranks.world_size
+    expected = []
+    for turn in range(3):
+        total = float(sum(rank + turn for rank in range(size)))
+        values = [total, total / size, float(size - 1 + turn)]
+        expected += [[value, value] for value in values]
+    assert found == [expected] * size
+
+
+def wait_and_forget() -> int:
+    """Say that this rank waits, and that it does not, while others look."""
+    rank = dist.get_rank()
+    others = [other for other in range(dist.get_world_size()) if other != rank]
+    end = time.monotonic() + 1
+    turns = 0
+    while time.monotonic() < end:
+        turns += 1
+        own = Waiting(
+            rank=rank, key="a", number=turns, missing=others, begun={}, said="wait"
+        )
+        find_cycle(own)
+        forget(rank)
+    return turns
+
+
+def test_a_rank_may_cease_to_wait_while_others_look(trio: Pool) -> None:
+    assert all(turns > 10 for turns in trio.returned(wait_and_forget))
+
+
 def reduce_from_two_places() -> object:
     """Begin from a seen place on one rank, from a new one elsewhere; wait later."""
 
@@ -103,13 +154,14 @@ def test_places_of_others_count_as_seen(trio: Pool) -> None:
 def ask_early() -> object:
     """Ask whether a composed collective has ended before the others have begun."""
     parts = [tensor([1.0])] * dist.get_world_size()
-    dist.reduce_scatter(parts)
-    dist.barrier()
-    if dist.get_rank() > 0:
-        time.sleep(0.5)
-    work = dist.reduce_scatter(parts, async_op=True)
-    is_early = work.is_completed()
-    return [is_early, work.wait().item(), work.is_completed()]
+    for late_s in (0.0, 0.5):  # the first time ranks compare, and begin together
+        dist.barrier()
+        if dist.get_rank() > 0:
+            time.sleep(late_s)
+        work = dist.reduce_scatter(parts, async_op=True)
+        is_early = work.is_completed()
+        found = [is_early, work.wait().item(), work.is_completed()]
+    return found
 
 
 def test_a_composition_has_not_ended_before_the_others_have_begun(

@@ -80,7 +80,8 @@ def told(circle: list[Waiting]) -> str:
 
 def forget(rank: int) -> None:
     """Say that a rank does not wait any more."""
-    _board().delete_key(str(rank))
+    # Whoever reads a key that is being deleted may wait for it, or find nothing.
+    _board().set(str(rank), "")
 
 
 def _board() -> Store:
@@ -90,7 +91,10 @@ def _board() -> Store:
 def _read(store: Store, rank: int) -> Waiting | None:
     if not store.check([str(rank)]):
         return None
-    key, number, missing, begun, said = json.loads(store.get(str(rank)))
+    found = store.get(str(rank))
+    if not found:  # it has been forgotten
+        return None
+    key, number, missing, begun, said = json.loads(found)
     return Waiting(
         rank=rank, key=key, number=number, missing=missing, begun=begun, said=said
     )
