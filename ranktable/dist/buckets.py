@@ -16,7 +16,7 @@ from ranktable.dist.tensors import dtype_name, joined, packed, problem_of, write
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ranktable.dist.agreement import Turn
+    from ranktable.dist.action import Turn
     from ranktable.dist.communicator import Communicator
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
     from torch.distributed import ProcessGroup
 
-    from ranktable.dist.agreement import Turn
+    from ranktable.dist.action import Turn
 
 _DEVICES: Final = {table.backend: table.device for table in TABLES}
 _DEFAULT_TIMEOUT: Final = timedelta(minutes=30)  # torch's own

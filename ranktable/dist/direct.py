@@ -21,7 +21,7 @@ from ranktable.dist.work import Pending
 if TYPE_CHECKING:
     import torch
 
-    from ranktable.dist.agreement import Turn
+    from ranktable.dist.action import Turn
     from ranktable.dist.communicator import Communicator
 
 

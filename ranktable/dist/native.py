@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import torch
 
-    from ranktable.dist.agreement import Turn
+    from ranktable.dist.action import Turn
     from ranktable.dist.communicator import Communicator
 
 OPS: Final = {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ranktable.dist.agreement import Action
+from ranktable.dist.action import Action
 from ranktable.dist.collectives.calls import begin
 from ranktable.dist.collectives.roots import root_of
 from ranktable.dist.communicator import communicator

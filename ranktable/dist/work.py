@@ -6,13 +6,8 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from ranktable.dist.agreement import (
-    find_deadlock,
-    find_verdict,
-    name_missing,
-    post_open,
-    withdraw,
-)
+from ranktable.dist.verdicts import find_verdict, withdraw
+from ranktable.dist.waiting import find_deadlock, name_missing, post_open
 from ranktable.dist.blocked import forget
 from ranktable.dist.errors import DistError
 
@@ -21,7 +16,8 @@ if TYPE_CHECKING:
 
     import torch.distributed as dist
 
-    from ranktable.dist.agreement import Turn, Verdict
+    from ranktable.dist.action import Turn
+    from ranktable.dist.verdicts import Verdict
     from ranktable.dist.communicator import Communicator
 
 Result = TypeVar("Result")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
-from ranktable.dist.agreement import Action
+from ranktable.dist.action import Action
 from ranktable.dist.collectives.calls import (
     all_placed,
     begin,

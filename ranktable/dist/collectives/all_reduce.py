@@ -6,7 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
 from ranktable.dist import reductions
-from ranktable.dist.agreement import Action, agree
+from ranktable.dist.action import Action
+from ranktable.dist.agreement import agree
 from ranktable.dist.collectives.calls import (
     begin,
     done,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ranktable.dist.agreement import Action, agree
+from ranktable.dist.action import Action
+from ranktable.dist.agreement import agree
 from ranktable.dist.buckets import problem_of_tensors, reduce_together
 from ranktable.dist.communicator import communicator
 from ranktable.dist.tensors import described

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 import torch
 
-from ranktable.dist.agreement import Action
+from ranktable.dist.action import Action
 from ranktable.dist.collectives.calls import (
     all_placed,
     begin,

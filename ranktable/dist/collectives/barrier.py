@@ -6,7 +6,9 @@ import math
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from ranktable.dist.agreement import Action, await_verdict, name_missing, post
+from ranktable.dist.action import Action
+from ranktable.dist.verdicts import post
+from ranktable.dist.waiting import await_verdict, name_missing
 from ranktable.dist.collectives.calls import begin
 from ranktable.dist.communicator import communicator
 

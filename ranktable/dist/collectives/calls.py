@@ -16,7 +16,7 @@ from ranktable.dist.work import Work
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ranktable.dist.agreement import Action
+    from ranktable.dist.action import Action
     from ranktable.dist.communicator import Communicator
 
 Result = TypeVar("Result")

@@ -9,7 +9,8 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ranktable.dist.agreement import Action, agree
+from ranktable.dist.action import Action
+from ranktable.dist.agreement import agree
 from ranktable.dist.collectives.barrier import barrier
 from ranktable.dist.communicator import communicator
 from ranktable.dist.errors import DistError

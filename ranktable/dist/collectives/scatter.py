@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, overload
 
-from ranktable.dist.agreement import Action
+from ranktable.dist.action import Action
 from ranktable.dist.collectives.calls import begin, copy, done, problem_of_all
 from ranktable.dist.collectives.roots import root_of
 from ranktable.dist.communicator import communicator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from ranktable.dist.agreement import Action
+from ranktable.dist.action import Action
 from ranktable.dist.collectives.calls import begin
 from ranktable.dist.communicator import communicator
 
