@@ -25,8 +25,12 @@ if TYPE_CHECKING:
 
 mmengine = importlib.import_module("mmengine.dist")  # it has no types
 
-CALLS = {4: 400, 4 << 10: 400, 1 << 20: 20, 64 << 20: 1}
+CALLS = {4: 100, 4 << 10: 100, 1 << 20: 10, 64 << 20: 1}
 """How often a collective of so many bytes is called to be timed once."""
+
+TURNS = 4
+"""How often that is done in a round: two ranks on a busy machine differ by a tenth from
+turn to turn, so it takes many to tell a twentieth."""
 
 RESULTS = 100_000
 PARTS = 4 << 20
@@ -37,11 +41,11 @@ def times(calls: Calls, rounds: int, count: int = 1) -> dict[str, list[float]]:
     """Return the seconds of a call of each kind, a list of rounds.
 
     All are timed in turn and in the same processes, so that whatever else the machine
-    does hits all.
+    does hits all; every other round backwards, so that none always follows another.
     """
     found: dict[str, list[float]] = {name: [] for name in calls}
     for number in range(rounds + 1):
-        for name, call in calls.items():
+        for name, call in sorted(calls.items(), reverse=number % 2 > 0):
             plain.barrier()
             begin = time.perf_counter()
             for _ in range(count):
@@ -63,7 +67,7 @@ def overhead(rounds: int) -> dict[str, dict[str, list[float]]]:
                 "ours": lambda data=data: dist.all_reduce(data),
                 "torch": lambda data=data: plain.all_reduce(data),
             }
-            found[f"all_reduce {mode} {size}"] = times(calls, rounds, count)
+            found[f"all_reduce {mode} {size}"] = times(calls, TURNS * rounds, count)
     return found
 
 

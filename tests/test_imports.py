@@ -134,3 +134,15 @@ def test_every_public_name_can_be_had() -> None:
     for package in ("ranktable", "ranktable.layout", "ranktable.runtime"):
         code = f"import {package} as p; [getattr(p, n) for n in p.__all__]"
         assert modules_after(code)
+
+
+def test_the_package_is_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ranktable", "gen", "--device-id", "[[3,1]]", "-o", "-"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert '"device_list"' in done.stdout
