@@ -87,12 +87,13 @@ def find_verdict(communicator: Communicator, number: int) -> Verdict | None:
     """
     store, key = communicator.store, _verdict_key(number)
     try:
-        return Verdict(*json.loads(store.get(key))) if store.check([key]) else None
+        said = store.get(key) if store.check([key]) else b""
     except RuntimeError as error:
         raise DistError(
             f"rank {communicator.rank} lost the store of the job, so the process that "
             "serves it has ended; look at the output of rank 0"
         ) from error
+    return Verdict(*json.loads(said)) if said else None
 
 
 def missing_ranks(communicator: Communicator, number: int, limit: int) -> list[int]:
