@@ -26,7 +26,7 @@ _PIECE = re.compile(rf"{NAME}+|\[[^\[\]]*\]|,")
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
-def pieces_of(text: str) -> Iterator[tuple[int, str]]:
+def _pieces(text: str) -> Iterator[tuple[int, str]]:
     """Yield the names, brackets and commas of a list, each with its place.
 
     Raises:
@@ -48,13 +48,13 @@ def check_list(text: str) -> None:
         ArgumentError: The first part that cannot, and its place.
     """
     hosts = count = length = 0
-    for at, piece in pieces_of(text):
+    for at, piece in _pieces(text):
         if piece == ",":
             hosts, count, length = hosts + count, 0, 0
         else:
             numbers, width = 1, len(piece)
             if piece.startswith("["):
-                numbers, width = check_ranges(text, at + 1, piece[1:-1])
+                numbers, width = _check_ranges(text, at + 1, piece[1:-1])
             # Of what is too many already, the product may have any number of digits.
             count = min((count or 1) * numbers, MAX_HOSTS + 1)
             length += width
@@ -65,7 +65,7 @@ def check_list(text: str) -> None:
             raise _too_many(text, at)
 
 
-def check_ranges(text: str, start: int, ranges: str) -> tuple[int, int]:
+def _check_ranges(text: str, start: int, ranges: str) -> tuple[int, int]:
     """Return how many numbers a bracket has, and the digits of the longest.
 
     Args:

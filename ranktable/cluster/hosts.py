@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import re
 
-from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.host_list_faults import (
     MAX_HOSTS,
     MAX_NAME,
     MAX_RANGE,
     check_list,
-    check_ranges,
-    pieces_of,
 )
 
 _OUTSIDE = r"[!-Z\\^-~]*"  # names and the commas between them
@@ -51,28 +48,6 @@ def expand_hosts(text: str) -> list[str]:
         check_list(text)
         raise AssertionError(text)  # the two read the same notation
     return hosts
-
-
-def first_host(text: str) -> str:
-    """Return the first host of a list without building the others.
-
-    Raises:
-        ArgumentError: The first item is malformed, or there is none.
-    """
-    host = ""
-    for at, piece in pieces_of(text):
-        if piece.startswith("["):
-            # A bracket begins with the low end of its first range.
-            lowest = piece[1:-1].partition(",")[0]
-            check_ranges(text, at + 1, lowest)
-            host += lowest.partition("-")[0]
-        elif piece != ",":
-            host += piece
-        elif host:
-            break
-    if not host:
-        raise ArgumentError("there is no host in the list", text=text)
-    return host
 
 
 def _expand(text: str) -> list[str] | None:

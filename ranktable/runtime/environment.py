@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ranktable.runtime.errors import ConflictingVariablesError, MissingVariableError
 from ranktable.runtime.launchers import LAUNCHERS
 from ranktable.runtime.table import VARIABLE as TABLE_VARIABLE
+from ranktable.runtime.values import said
 from ranktable.runtime.weighing import FIELDS, Fate, weigh
 
 if TYPE_CHECKING:
@@ -136,15 +137,22 @@ def _chips(won: Mapping[str, Claim]) -> tuple[int, ...] | None:
 
 
 def _said(claim: Claim) -> str:
-    return f"{claim.variable}={claim.text}"
+    return said(claim.variable, claim.text)
 
 
 def _refuse_contradictions(claims: Iterable[tuple[Claim, Fate]]) -> None:
-    """Raise an error that names everything said about the fields in dispute."""
+    """Raise an error that names everything said about the fields in dispute.
+
+    What is shadowed speaks of something else, and is no part of the dispute.
+    """
     disputed = {claim.field for claim, fate in claims if fate is Fate.CONTRADICTS}
     if not disputed:
         return
-    about = [claim for claim, _ in claims if claim.field in disputed]
+    about = [
+        claim
+        for claim, fate in claims
+        if claim.field in disputed and fate is not Fate.SHADOWED
+    ]
     listed = ", ".join(
         f"{_said(claim)} ({claim.field} {claim.value} by {claim.launcher})"
         for claim in about
@@ -158,12 +166,15 @@ def _refuse_contradictions(claims: Iterable[tuple[Claim, Fate]]) -> None:
 
 
 def _refuse_halves(won: Mapping[str, Claim]) -> None:
-    by_name = {launcher.name: launcher for launcher in LAUNCHERS}
     for present, absent in (("rank", "world_size"), ("world_size", "rank")):
         claim = won.get(present)
         if claim is None or absent in won:
             continue
-        launcher = by_name[claim.launcher]
+        launcher = next(  # a name may have several entries
+            launcher
+            for launcher in LAUNCHERS
+            if launcher.name == claim.launcher and present in launcher.fields
+        )
         if absent in launcher.may_lack:
             continue
         lacking = launcher.fields.get(absent, absent)

@@ -86,6 +86,12 @@ def _shadowed(stated: Iterable[tuple[Launcher, list[Claim]]]) -> set[str]:
     if not knowing:
         return set()
     innermost, inner = min(knowing, key=lambda item: item[0].tier)
+    innermost_meets = any(
+        claim.field == "master_addr"
+        for launcher, claims in stated
+        if launcher is innermost
+        for claim in claims
+    )
     outer = [
         (launcher, values)
         for launcher, values in knowing
@@ -99,14 +105,29 @@ def _shadowed(stated: Iterable[tuple[Launcher, list[Claim]]]) -> set[str]:
         and not _agree(values, inner)
         and any(_agree(values, others) for _, others in outer)
     ]
-    # What an outer one cannot mean is no harm either.
     broken = {
         launcher.name
         for launcher, claims in stated
         if launcher.tier > innermost.tier
         and any(claim.problem is not None for claim in claims)
+        and _is_no_harm(launcher, _values(claims), inner, meets=innermost_meets)
     }
     return {launcher.name for launcher, _ in (*outer, *left_over)} | broken
+
+
+def _is_no_harm(
+    launcher: Launcher,
+    values: Mapping[str, Value],
+    inner: Mapping[str, Value],
+    *,
+    meets: bool,
+) -> bool:
+    """Whether it does not matter that an outer launcher has said what it cannot mean.
+
+    What it has said besides shows whether it speaks of the same process. Of a platform
+    the place to meet is needed where the inner launcher gives none.
+    """
+    return meets if launcher.level is Level.NODE else not _agree(values, inner)
 
 
 def _agree(some: Mapping[str, Value], others: Mapping[str, Value]) -> bool:
