@@ -82,8 +82,8 @@ def run(
     if node is not None and not 0 <= node < len(agents):
         raise CommandError(f"node {node} is not among the {len(agents)} nodes")
     if not dry_run:
-        _refuse_contradiction(environment, ranks, file)
-    addr = master_addr or agents[0].host or environment.master_addr
+        _refuse_contradiction(environment, ranks, file, node)
+    addr = _address(master_addr) or agents[0].host or environment.master_addr
     port = master_port or _port(environment)
     if len(agents) > 1 and addr is None and not dry_run:
         raise CommandError(
@@ -128,7 +128,7 @@ def _processes_here(environment: Environment) -> str | None:
 
 
 def _refuse_contradiction(
-    environment: Environment, table: RankTable, file: str
+    environment: Environment, table: RankTable, file: str, node: int | None
 ) -> None:
     """Raise unless what is known of this node and its chips is in the table."""
     from ranktable.runtime.agreement import refuse_contradiction  # noqa: PLC0415
@@ -142,11 +142,27 @@ def _refuse_contradiction(
         world_size=None,
         local_rank=None,
         local_world_size=None if is_worker else environment.local_world_size,
+        # Whoever names the node may start each of them by a launcher of its own.
+        num_nodes=None if is_worker and node is not None else environment.num_nodes,
+        node_rank=None if is_worker and node is not None else environment.node_rank,
     )
     try:
         refuse_contradiction(about_node, table, file)
     except LaunchEnvironmentError as error:
         raise CommandError(str(error), DEFECTS_FOUND) from None
+
+
+def _address(argument: str | None) -> str | None:
+    """Return the option; torchrun would take some texts for options of its own."""
+    from ranktable.runtime.errors import InvalidVariableError  # noqa: PLC0415
+    from ranktable.runtime.values import read_address  # noqa: PLC0415 - as above
+
+    if argument is None:
+        return None
+    try:
+        return read_address("it", "--master-addr", argument)
+    except InvalidVariableError as error:
+        raise CommandError(error.message) from None
 
 
 def _port(environment: Environment) -> int:
