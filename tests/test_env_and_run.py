@@ -152,6 +152,28 @@ def test_env_explains_the_claims_beside_an_invalid_one(
     assert "error[RT302] WORLD_SIZE is '8x'" in done.out
 
 
+@pytest.mark.parametrize(
+    ("env", "disputed"),
+    [
+        ({"RANK": "2", "WORLD_SIZE": "2"}, {"RANK", "WORLD_SIZE"}),
+        ({"RANK": "1", "WORLD_SIZE": "3", "RANK_TABLE_FILE": "t.json"}, {"WORLD_SIZE"}),
+        ({"CHIP_MAP": "1,3", "RANK_TABLE_FILE": "t.json"}, {"CHIP_MAP"}),
+    ],
+)
+def test_env_explains_what_contradicts_another_field_or_the_table(
+    env: dict[str, str],
+    disputed: set[str],
+    run: Callable[..., Outcome],
+    tmp_path: Path,
+) -> None:
+    dump(make_table([[3, 1]]), tmp_path / "t.json")
+    data = json.loads(run("ranktable", "env", "--format", "json", env=env).out)
+
+    assert disputed == {
+        claim["variable"] for claim in data["claims"] if claim["fate"] == "contradicts"
+    }
+
+
 def test_env_says_how_a_job_gives_ranks(run: Callable[..., Outcome]) -> None:
     done = run("ranktable", "env", env={"SLURM_JOB_ID": "4711", "SLURM_NTASKS": "6"})
 

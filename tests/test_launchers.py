@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import pytest
 
 from ranktable.runtime import (
@@ -419,6 +421,29 @@ def test_launcher_says_what_it_knows_and_nothing_else(name: str) -> None:
     assert all(env[variable] for variable in found.sources.values())
 
 
+OUTSIDE = (
+    *("socket.socket", "socket.getaddrinfo", "socket.gethostname"),
+    *("subprocess.Popen", "os.system", "os.fork", "os.getenv", "os.stat", "os.open"),
+    *("io.open", "builtins.open"),
+)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_resolver_looks_at_nothing_but_the_variables(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def outside(*_: object, **__: object) -> None:
+        raise AssertionError(name)
+
+    variables = MappingProxyType(CASES[name][0])
+    with monkeypatch.context() as patched:
+        for place in OUTSIDE:
+            patched.setattr(place, outside)
+        found = resolve_environment(variables)
+
+    assert found == resolve_environment(variables)
+
+
 CONFLICTS = {
     "stale RANK and WORLD_SIZE under srun": (
         {**SLURM, "RANK": "0", "WORLD_SIZE": "1"},
@@ -579,6 +604,8 @@ ALSO_INVALID = [
     # mpirun gives no place to meet, so that of the platform is needed.
     ("AZ_BATCH_MASTER_NODE", {**_AZURE, "AZ_BATCH_MASTER_NODE": "n 1:6105"}),
     ("AZ_BATCH_MASTER_NODE", {"AZ_BATCH_MASTER_NODE": "n1:\u0663"}),
+    ("PET_NNODES", {"PET_NNODES": "4:2", "PET_NODE_RANK": "0"}),
+    ("PET_NNODES", {"PET_NNODES": "0:2", "PET_NODE_RANK": "0"}),
     ("MS_ROLE", {"MS_ROLE": "worker", "MS_NODE_ID": "0", "MS_WORKER_NUM": "2"}),
     ("MASTER_ADDR", {**TORCHRUN, "MASTER_ADDR": "--version"}),
     ("MASTER_ADDR", {**TORCHRUN, "MASTER_ADDR": "n" * 256}),

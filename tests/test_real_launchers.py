@@ -427,6 +427,22 @@ def test_mpirun_with_as_many_processes_as_daemons(
 
 
 @needs_both
+def test_mpirun_wins_over_the_step_around_it(
+    slurm: Mapping[str, str], tmp_path: Path
+) -> None:
+    # The step's PMI-2 has left PMI_RANK and PMI_SIZE; its CPUs are taken, so that
+    # mpirun must not ask Slurm for more of them.
+    own = ("--mca", "plm", "^slurm", "--mca", "ras", "^slurm")
+    launch = ["srun", "--mpi=pmi2", "-N1", "-n1", *mpirun(*own, "-n", "2")]
+
+    assert ask(launch, tmp_path, **slurm) == [
+        ("open mpi", rank, 2, rank, 2, None, None, None) for rank in range(2)
+    ]
+    assert fates(tmp_path, "slurm") == {"shadowed"}
+    assert fates(tmp_path, "mpich or intel mpi") == {"shadowed"}
+
+
+@needs_both
 @pytest.mark.torch
 def test_mpirun_in_an_allocation_adds_up(
     slurm: Mapping[str, str], tmp_path: Path
