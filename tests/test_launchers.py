@@ -741,6 +741,16 @@ def test_what_an_outer_launcher_cannot_mean_is_shadowed() -> None:
     assert (found.rank, found.launcher) == (5, "torchrun")
 
 
+def test_step_that_a_script_inherited_is_shadowed_by_its_mpirun() -> None:
+    # mpirun -n 2 has as many processes as the step had from which sbatch was called.
+    inherited, _ = CONFLICTS["batch script that inherited a step"]
+    ranks = {**OPEN_MPI, "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2",
+             "OMPI_COMM_WORLD_LOCAL_RANK": "0"}  # fmt: skip
+    found = resolve_environment({**inherited, **ranks})
+
+    assert (found.rank, found.world_size, found.launcher) == (0, 2, "open mpi")
+
+
 def test_shadowed_claims_are_shown_as_such() -> None:
     env = {**SLURM, **TORCHRUN, "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}
     fates = {(claim.field, claim.launcher): fate for claim, fate in weigh(env)}

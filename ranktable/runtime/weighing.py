@@ -11,6 +11,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from ranktable.runtime.errors import InvalidVariableError
 from ranktable.runtime.launchers import LAUNCHERS
 from ranktable.runtime.launchers.launcher import Claim, Launcher, Level, Tier
 
@@ -110,24 +111,29 @@ def _shadowed(stated: Iterable[tuple[Launcher, list[Claim]]]) -> set[str]:
         for launcher, claims in stated
         if launcher.tier > innermost.tier
         and any(claim.problem is not None for claim in claims)
-        and _is_no_harm(launcher, _values(claims), inner, meets=innermost_meets)
+        and _is_no_harm(launcher, claims, inner, meets=innermost_meets)
     }
     return {launcher.name for launcher, _ in (*outer, *left_over)} | broken
 
 
 def _is_no_harm(
     launcher: Launcher,
-    values: Mapping[str, Value],
+    claims: Iterable[Claim],
     inner: Mapping[str, Value],
     *,
     meets: bool,
 ) -> bool:
     """Whether it does not matter that an outer launcher has said what it cannot mean.
 
-    What it has said besides shows whether it speaks of the same process. Of a platform
-    the place to meet is needed where the inner launcher gives none.
+    A malformed value matters where what is said besides agrees with the inner launcher,
+    as both speak of one process then. Variables that do not fit each other are left
+    over. Of a platform the place to meet is needed where the inner one gives none.
     """
-    return meets if launcher.level is Level.NODE else not _agree(values, inner)
+    if launcher.level is Level.NODE:
+        return meets
+    problems = [claim.problem for claim in claims if claim.problem is not None]
+    is_malformed = any(isinstance(item, InvalidVariableError) for item in problems)
+    return not is_malformed or not _agree(_values(claims), inner)
 
 
 def _agree(some: Mapping[str, Value], others: Mapping[str, Value]) -> bool:
