@@ -60,6 +60,7 @@ BAD = {
     "n[[1]2]": ("brackets cannot stand within brackets", 1),
     "n[1[2]3]": ("brackets cannot stand within brackets", 1),
     "n[1]2]": ("this bracket was not opened", 5),
+    "n[" + "9" * 50 + "]": (f"'{'9' * 40}...' is not a range", 2),
     # A short text must not mean gigabytes of names.
     "[1-60000]" + "x" * 251: ("a host has more than 255 characters", 9),
     "x" * 256: ("a host has more than 255 characters", 0),

@@ -22,6 +22,7 @@ MAX_NAME = 255
 NAME = r"[!-+\--Z\\^-~]"
 """A character of a name: blanks, brackets, commas and control characters are none."""
 
+_MAX_SHOWN = 40
 _PIECE = re.compile(rf"{NAME}+|\[[^\[\]]*\]|,")
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
@@ -80,7 +81,8 @@ def _check_ranges(text: str, start: int, ranges: str) -> tuple[int, int]:
     for item in ranges.split(","):
         match = _RANGE.fullmatch(item)
         if match is None:
-            reason = f"{item!r} is not a range" if item else "a range is missing here"
+            shown = item if len(item) <= _MAX_SHOWN else item[:_MAX_SHOWN] + "..."
+            reason = f"{shown!r} is not a range" if item else "a range is missing here"
             raise ArgumentError(
                 reason, text=text, position=at, hint="write, for example, [1-3,07]"
             )
