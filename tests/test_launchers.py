@@ -509,6 +509,11 @@ CONFLICTS = {
          "MEGASCALE_NUM_SLICES": "2", "MEGASCALE_SLICE_ID": "2"},
         {"MEGASCALE_SLICE_ID", "MEGASCALE_NUM_SLICES"},
     ),
+    "slice beyond the only one": (
+        {"TPU_WORKER_ID": "0", "TPU_WORKER_HOSTNAMES": "t0,t1",
+         "MEGASCALE_NUM_SLICES": "1", "MEGASCALE_SLICE_ID": "1"},
+        {"MEGASCALE_SLICE_ID", "MEGASCALE_NUM_SLICES"},
+    ),
     "paddle's two names for a rank": (
         {"PADDLE_TRAINER_ID": "1", "PADDLE_TRAINERS_NUM": "2",
          "PADDLE_GLOBAL_RANK": "0"},
@@ -768,7 +773,9 @@ def test_counts_per_node_are_read(text: str, runs: list[tuple[int, int]]) -> Non
     assert tasks_per_node(text) == runs
 
 
-@pytest.mark.parametrize("text", ["", "8,", "8(2)", "8(x)", "x2", "8 (x2)", "-1", "٨"])
+@pytest.mark.parametrize(
+    "text", ["", "8,", "8(2)", "8(x)", "x2", "8 (x2)", "-1", "٨", "08", "8(x0)"]
+)
 def test_malformed_counts_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"^"):
         tasks_per_node(text)

@@ -30,7 +30,8 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
     hosts = [read_host("a host", variable, item) for item in text.split(",")]
     slices = read_number("num_nodes", _SLICES, env.get(_SLICES) or "1")
     worker = _index(env, _ID, len(hosts), variable)
-    slice_ = _index(env, _SLICE, slices, _SLICES) if slices > 1 else 0
+    has_slice = slices > 1 or env.get(_SLICE)
+    slice_ = _index(env, _SLICE, slices, _SLICES) if has_slice else 0
     yield "node_rank", worker + slice_ * len(hosts), _ID
     yield "num_nodes", len(hosts) * slices, variable
     if slices == 1:

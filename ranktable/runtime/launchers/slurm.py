@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ranktable.runtime.values import Value
 
-_COUNT = re.compile(r"([0-9]{1,9})(?:\(x([0-9]{1,9})\))?")
+_COUNT = re.compile(r"(0|[1-9][0-9]{0,8})(?:\(x([1-9][0-9]{0,8})\))?")
 _MAX_NODES = 1 << 20
 
 PORT_BASE = 20_000
