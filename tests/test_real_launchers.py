@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ranktable
+from ranktable.cluster.generate import make_table
+from ranktable.schema.writing import dump
 from tests.node_tree import Tree, sophgo_node
 from tests.slurm_cluster import (
     PAUSE_S,
@@ -454,6 +456,30 @@ def test_mpirun_in_an_allocation_adds_up(
     assert [place[:5] for place in places(tmp_path)] == [
         ("open mpi", rank, 2, 0, 1) for rank in range(2)
     ]
+
+
+# ranktable run
+
+
+@needs_slurm
+@pytest.mark.torch
+def test_run_in_srun_starts_the_ranks_of_each_host(
+    slurm: Mapping[str, str], tmp_path: Path
+) -> None:
+    # Slurm numbers its nodes the other way, and no node has this machine's host name.
+    hosts = ["127.0.0.2", "127.0.0.1"]
+    dump(make_table([[3], [1]], hosts=hosts), tmp_path / "t.json")
+    (tmp_path / "s.py").write_text(
+        "import os, ranktable\n"
+        "from ranktable.runtime import resolve_environment\n"
+        "rank = resolve_environment().rank\n"
+        "chip = ranktable.read_rank_table()[rank]\n"
+        "print(os.environ['SLURMD_NODENAME'], rank, chip, flush=True)\n"
+    )
+    launch = ["srun", "-N2", "-n2", "ranktable", "run", "--table", "t.json", "s.py"]
+    said = finish(start(launch, tmp_path, **slurm), tmp_path)
+
+    assert sorted(said.splitlines()) == ["127.0.0.1 1 1", "127.0.0.2 0 3"]
 
 
 # gathering
