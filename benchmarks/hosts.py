@@ -32,6 +32,11 @@ def _shapes(hosts: int) -> dict[str, str]:
         "brackets a pair": ",".join(
             f"r[{2 * rack}-{2 * rack + 1}]n[7]-x" for rack in range(hosts // 2)
         ),
+        "brackets a host": ",".join(
+            f"r[{host % 97}]n[{host}]-ib[0]" for host in range(hosts)
+        ),
+        "scattered": "n[" + ",".join(f"{7 * host:07}" for host in range(hosts)) + "]-x",
+        "many numbers": ",".join("-".join([str(host)] * 9) for host in range(hosts)),
         "every second": ",".join(f"n{2 * host}" for host in range(hosts)),
         "no two alike": ",".join(f"n{host}-ib{host % 7}" for host in range(hosts)),
     }

@@ -59,6 +59,7 @@ FIELDS = (
 MORE_ENVIRONMENTS = (
     {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "4", "SLURM_GTIDS": "0,1"},
     {"TPU_WORKER_ID": "0", "TPU_WORKER_HOSTNAMES": "t0,t1"},
+    {"RANK_TABLE_FILE": "t.json", "DEVICE_ID": "0"},
 )
 
 

@@ -114,6 +114,9 @@ NO_RANK = {"RANK": "", "WORLD_SIZE": ""}
         ({"RANK_TABLE_FILE": "-"}, "RT001"),
         ({**NO_RANK, "PET_NODE_RANK": "1"}, "RT304"),
         ({**NO_RANK, "CHIP_MAP": "3"}, "RT305"),
+        ({"DEVICE_ID": "1"}, None),
+        ({"DEVICE_ID": "3"}, "RT304"),
+        ({**NO_RANK, "ASCEND_DEVICE_ID": "2"}, "RT304"),
     ],
 )
 def test_env_compares_with_the_table(
@@ -147,6 +150,28 @@ def test_env_explains_the_claims_beside_an_invalid_one(
         "invalid",
     ] in rows
     assert "error[RT302] WORLD_SIZE is '8x'" in done.out
+
+
+@pytest.mark.parametrize(
+    ("env", "disputed"),
+    [
+        ({"RANK": "2", "WORLD_SIZE": "2"}, {"RANK", "WORLD_SIZE"}),
+        ({"RANK": "1", "WORLD_SIZE": "3", "RANK_TABLE_FILE": "t.json"}, {"WORLD_SIZE"}),
+        ({"CHIP_MAP": "1,3", "RANK_TABLE_FILE": "t.json"}, {"CHIP_MAP"}),
+    ],
+)
+def test_env_explains_what_contradicts_another_field_or_the_table(
+    env: dict[str, str],
+    disputed: set[str],
+    run: Callable[..., Outcome],
+    tmp_path: Path,
+) -> None:
+    dump(make_table([[3, 1]]), tmp_path / "t.json")
+    data = json.loads(run("ranktable", "env", "--format", "json", env=env).out)
+
+    assert disputed == {
+        claim["variable"] for claim in data["claims"] if claim["fate"] == "contradicts"
+    }
 
 
 def test_env_says_how_a_job_gives_ranks(run: Callable[..., Outcome]) -> None:
@@ -222,6 +247,8 @@ def test_dry_run_prints_a_command_a_node(
         (["--node", "0"], {"CHIP_MAP": "1,3"}, "RT305"),
         (["--node", "2", "--dry-run"], {}, "node 2 is not among the 2 nodes"),
         (["--master-port", "0"], {}, "--master-port"),
+        (["--node", "0", "--master-addr", "--version"], {}, "--master-addr is"),
+        (["--node", "0", "--master-addr", ""], {}, "--master-addr is"),
     ],
 )
 def test_run_refuses_what_it_cannot_start(
@@ -265,6 +292,28 @@ def test_rank_of_one_process_a_node_is_the_node() -> None:
 
     assert find_agent(agents, alone, "x") == agents[1]
     assert find_agent(agents, together, "x") is None
+
+
+def test_launchers_name_of_the_host_comes_before_its_index() -> None:
+    # Slurm sorts its nodes; the table has them in another order.
+    agents = agents_of(make_table([[3, 1], [0, 2]], hosts=["n2", "n1"]))
+    first = Environment(rank=0, world_size=2, node_rank=0, host="n1")
+
+    assert find_agent(agents, first, "container-7") == agents[1]
+
+
+def test_node_that_is_named_may_have_a_launcher_of_its_own(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    dump(make_table([[3, 1], [0, 2]]), tmp_path / "t.json")
+    alone = {**SLURM, "SLURM_STEP_NUM_TASKS": "1", "SLURM_STEP_NUM_NODES": "1",
+             "SLURM_STEP_NODELIST": "gpu08", "SLURM_STEP_TASKS_PER_NODE": "1",
+             "SLURM_PROCID": "0", "SLURM_NODEID": "0"}  # fmt: skip
+    options = ("--table", "t.json", "--node", "1", "--master-addr", "n 1", "x.py")
+    done = run("ranktable", "run", *options, env=alone)
+
+    # The node is taken; what comes after it is refused.
+    assert "ranktable: --master-addr is 'n 1'" in done.err
 
 
 def test_agents_follow_the_ranks_not_the_file() -> None:

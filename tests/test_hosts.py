@@ -29,6 +29,10 @@ LISTS = {
     "n[1-2]-ib[0-1].x": ["n1-ib0.x", "n1-ib1.x", "n2-ib0.x", "n2-ib1.x"],
     "n[1-1]": ["n1"],
     "fd00::1,10.0.0.1": ["fd00::1", "10.0.0.1"],
+    "n[01]x[7],[3]": ["n01x7", "3"],
+    "n[6-07,009-10]": ["n6", "n7", "n009", "n010"],
+    ",n[1-2],,m[3],": ["n1", "n2", "m3"],
+    "x" * 255: ["x" * 255],
 }
 BAD = {
     "n[3-1]": ("the range 3-1 counts down", 2),
@@ -49,8 +53,18 @@ BAD = {
     "a b": ("a host list has no blanks", 1),
     "a\n": ("a host list has no blanks", 1),
     "a\0": (r"'\x00' is no part of a host name", 1),
-    "n[1-60000]x[1-60000]": ("this is more than 1048576 hosts", 19),
+    "n[1-60000]x[1-60000]": ("this is more than 1048576 hosts", 11),
     "n[" + ",".join(["1-60000"] * 30) + "]": ("this is more than 1048576 hosts", 138),
+    ",".join(["n[1-60000]"] * 30): ("this is more than 1048576 hosts", 188),
+    "[1-2]" * 20 + "[1-2]": ("this is more than 1048576 hosts", 100),
+    "n[[1]2]": ("brackets cannot stand within brackets", 1),
+    "n[1[2]3]": ("brackets cannot stand within brackets", 1),
+    "n[1]2]": ("this bracket was not opened", 5),
+    "n[" + "9" * 50 + "]": (f"'{'9' * 40}...' is not a range", 2),
+    # A short text must not mean gigabytes of names.
+    "[1-60000]" + "x" * 251: ("a host has more than 255 characters", 9),
+    "x" * 256: ("a host has more than 255 characters", 0),
+    "[1-1]" * 256: ("a host has more than 255 characters", 1275),
 }
 
 
@@ -89,7 +103,7 @@ def test_hosts_are_folded_in_their_order(text: str) -> None:
     assert fold_hosts(FOLDED[text]) == text
 
 
-@pytest.mark.parametrize("host", ["", "a b", "n[1]", "a,b", "a]", "\n", ","])
+@pytest.mark.parametrize("host", ["", "a b", "n[1]", "a,b", "a]", "\n", ",", "x" * 256])
 def test_host_that_cannot_be_written_is_refused(host: str) -> None:
     with pytest.raises(ValueError, match="cannot be written"):
         fold_hosts(["n1", host])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import pytest
 
 from ranktable.runtime import (
     ConflictingVariablesError,
     InvalidVariableError,
+    LaunchEnvironmentError,
     MissingVariableError,
     resolve_environment,
 )
@@ -161,7 +164,8 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
     # PALS on a Cray EX, as radical.pilot 1.20 describes it.
     "pals": (
         {"PALS_RANKID": "3", "PALS_NODEID": "1", "PALS_LOCAL_RANKID": "1",
-         "PALS_LOCAL_SIZE": "2", "PMI_RANK": "3", "PMI_SIZE": "4"},
+         "PALS_LOCAL_SIZE": "2", "PMI_RANK": "3", "PMI_SIZE": "4",
+         "PMI_LOCAL_RANK": "1"},
         {**_RANK_OF_FOUR, "node_rank": 1}, "pals",
     ),
     # jsrun of LSF 10.1.
@@ -342,6 +346,30 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
          "master_port": 8090},
         "paddle",
     ),
+    # The same with --ips: the list of all processes in place of a master.
+    "paddle with a list of hosts": (
+        {"PADDLE_TRAINER_ID": "3", "PADDLE_TRAINERS_NUM": "4",
+         "PADDLE_GLOBAL_RANK": "3", "PADDLE_GLOBAL_SIZE": "4", "PADDLE_LOCAL_RANK": "1",
+         "PADDLE_LOCAL_SIZE": "2", "PADDLE_NNODES": "2", "FLAGS_selected_gpus": "1",
+         "PADDLE_CURRENT_ENDPOINT": "10.0.0.2:6071",
+         "PADDLE_TRAINER_ENDPOINTS": "10.0.0.1:6070,10.0.0.1:6071,10.0.0.2:6070,"
+         "10.0.0.2:6071"},
+        {**_RANK_OF_FOUR, "num_nodes": 2, "master_addr": "10.0.0.1",
+         "host": "10.0.0.2"},
+        "paddle",
+    ),
+    # CANN 8 with torchrun around it: the chip of the process, which the table has too.
+    "ascend device beside a table": (
+        {**TORCHRUN, "ASCEND_DEVICE_ID": "1", "RANK_TABLE_FILE": "/t.json"},
+        {"rank": 5, "world_size": 8, "local_rank": 1, "local_world_size": 4,
+         "node_rank": 1, "num_nodes": 2, "master_addr": "gpu07", "master_port": 29400,
+         "device_id": 1, "rank_table_file": "/t.json"},
+        "torchrun",
+    ),
+    "a DEVICE_ID of something else": (
+        {"RANK": "1", "WORLD_SIZE": "2", "DEVICE_ID": "sensor-7"},
+        {"rank": 1, "world_size": 2}, "environment",
+    ),
     # SOPHGO's torch_tpu 2.8.0.post1: the map and the table; ranks come from torchrun.
     "sophgo": (
         {"CHIP_MAP": "0,2,6,7"}, {"local_chip_map": (0, 2, 6, 7)}, None,
@@ -351,6 +379,17 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
         {**SLURM, **OPEN_MPI, "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2",
          "PMI_RANK": "1", "PMI_SIZE": "2", "PMI_FD": "9"},
         _RANK_OF_FOUR, "open mpi",
+    ),
+    # salloc -N2, srun -w n2 -n1 : -w n1 -n2 of Slurm 22.05, seen from the second node.
+    "slurm, components of one job in another order": (
+        {"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0", "SLURM_PROCID": "2",
+         "SLURM_NODEID": "1", "SLURM_GTIDS": "1,2", "SLURM_JOB_NODELIST": "n[1-2]",
+         "SLURM_JOB_NUM_NODES": "2", "SLURM_STEP_NODELIST": "n[1-2]",
+         "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NUM_TASKS": "3",
+         "SLURM_STEP_TASKS_PER_NODE": "2,1", "SLURMD_NODENAME": "n1"},
+        {"rank": 2, "world_size": 3, "local_world_size": 2, "node_rank": 1,
+         "num_nodes": 2, "master_port": 20101, "host": "n1"},
+        "slurm",
     ),
     # TrainJob: nothing but the index, torchrun's other options are in its command.
     "trainjob, index alone": ({"PET_NODE_RANK": "1"}, {"node_rank": 1}, None),
@@ -380,6 +419,29 @@ def test_launcher_says_what_it_knows_and_nothing_else(name: str) -> None:
     assert (known, found.launcher) == (expected, launcher)
     assert set(found.sources) == set(expected)
     assert all(env[variable] for variable in found.sources.values())
+
+
+OUTSIDE = (
+    *("socket.socket", "socket.getaddrinfo", "socket.gethostname"),
+    *("subprocess.Popen", "os.system", "os.fork", "os.getenv", "os.stat", "os.open"),
+    *("io.open", "builtins.open"),
+)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_resolver_looks_at_nothing_but_the_variables(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def outside(*_: object, **__: object) -> None:
+        raise AssertionError(name)
+
+    variables = MappingProxyType(CASES[name][0])
+    with monkeypatch.context() as patched:
+        for place in OUTSIDE:
+            patched.setattr(place, outside)
+        found = resolve_environment(variables)
+
+    assert found == resolve_environment(variables)
 
 
 CONFLICTS = {
@@ -447,10 +509,38 @@ CONFLICTS = {
          "MEGASCALE_NUM_SLICES": "2", "MEGASCALE_SLICE_ID": "2"},
         {"MEGASCALE_SLICE_ID", "MEGASCALE_NUM_SLICES"},
     ),
+    "slice beyond the only one": (
+        {"TPU_WORKER_ID": "0", "TPU_WORKER_HOSTNAMES": "t0,t1",
+         "MEGASCALE_NUM_SLICES": "1", "MEGASCALE_SLICE_ID": "1"},
+        {"MEGASCALE_SLICE_ID", "MEGASCALE_NUM_SLICES"},
+    ),
     "paddle's two names for a rank": (
         {"PADDLE_TRAINER_ID": "1", "PADDLE_TRAINERS_NUM": "2",
          "PADDLE_GLOBAL_RANK": "0"},
         {"PADDLE_TRAINER_ID", "PADDLE_GLOBAL_RANK"},
+    ),
+    "paddle's list of processes": (
+        {"PADDLE_TRAINER_ID": "1", "PADDLE_TRAINERS_NUM": "3",
+         "PADDLE_TRAINER_ENDPOINTS": "n1:6070,n2:6070"},
+        {"PADDLE_TRAINERS_NUM", "PADDLE_TRAINER_ENDPOINTS"},
+    ),
+    "paddle's own place in the list": (
+        {"PADDLE_TRAINER_ID": "1", "PADDLE_TRAINERS_NUM": "2",
+         "PADDLE_CURRENT_ENDPOINT": "n1:6070",
+         "PADDLE_TRAINER_ENDPOINTS": "n1:6070,n2:6070"},
+        {"PADDLE_TRAINER_ID", "PADDLE_CURRENT_ENDPOINT"},
+    ),
+    "another MPI within PALS": (
+        {"PALS_RANKID": "3", "PALS_LOCAL_RANKID": "1", "PMI_RANK": "0",
+         "PMI_SIZE": "4"},
+        {"PALS_RANKID", "PMI_RANK"},
+    ),
+    "list of hosts that is not of so many nodes": (
+        {**SLURM, "SLURM_STEP_NODELIST": "gpu[06-08]"},
+        {"SLURM_STEP_NUM_NODES", "SLURM_STEP_NODELIST"},
+    ),
+    "what is shadowed is no part of a dispute": (
+        {**SLURM, **TORCHRUN, "RANK_ID": "0"}, {"RANK", "RANK_ID"},
     ),
     "chip that is not at the local rank of CHIP_MAP": (
         {"RANK_ID": "1", "RANK_SIZE": "2", "DEVICE_ID": "6", "LOCAL_RANK": "1",
@@ -505,10 +595,36 @@ INVALID = {
 }
 
 
-@pytest.mark.parametrize("variable", INVALID)
-def test_malformed_value_names_its_variable(variable: str) -> None:
+_FLUX, _AZURE = CASES["flux"][0], CASES["azure ml"][0]
+ALSO_INVALID = [
+    ("SLURM_STEP_ID", {**SLURM, "SLURM_STEP_ID": "+1"}),
+    ("SLURM_GTIDS", {**SLURM, "SLURM_GTIDS": "4,x"}),
+    ("SLURM_STEP_TASKS_PER_NODE",
+     {**SLURM, "SLURM_GTIDS": "4,5", "SLURM_STEP_TASKS_PER_NODE": "8(x2"}),
+    ("SLURM_STEP_NODELIST", {**SLURM, "SLURM_STEP_NODELIST": ","}),
+    ("SLURM_JOB_NODELIST", {**SLURM, "SLURM_JOB_NODELIST": "gpu[01-"}),
+    ("SLURM_JOB_NUM_NODES", {**SLURM, "SLURM_JOB_NUM_NODES": "all"}),
+    # Flux and its PMI speak of one process; torchrun and the srun around it do not.
+    ("FLUX_TASK_RANK", {**_FLUX, "FLUX_TASK_RANK": "x"}),
+    # mpirun gives no place to meet, so that of the platform is needed.
+    ("AZ_BATCH_MASTER_NODE", {**_AZURE, "AZ_BATCH_MASTER_NODE": "n 1:6105"}),
+    ("AZ_BATCH_MASTER_NODE", {"AZ_BATCH_MASTER_NODE": "n1:\u0663"}),
+    ("PET_NNODES", {"PET_NNODES": "4:2", "PET_NODE_RANK": "0"}),
+    ("PET_NNODES", {"PET_NNODES": "0:2", "PET_NODE_RANK": "0"}),
+    ("MS_ROLE", {"MS_ROLE": "worker", "MS_NODE_ID": "0", "MS_WORKER_NUM": "2"}),
+    ("MASTER_ADDR", {**TORCHRUN, "MASTER_ADDR": "--version"}),
+    ("MASTER_ADDR", {**TORCHRUN, "MASTER_ADDR": "n" * 256}),
+    ("TPU_WORKER_HOSTNAMES", {"TPU_WORKER_ID": "0", "TPU_WORKER_HOSTNAMES": "a, b"}),
+    ("PADDLE_TRAINER_ENDPOINTS",
+     {"PADDLE_TRAINER_ID": "0", "PADDLE_TRAINERS_NUM": "1",
+      "PADDLE_TRAINER_ENDPOINTS": "n1:6070,"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("variable", "env"), [*INVALID.items(), *ALSO_INVALID])
+def test_malformed_value_names_its_variable(variable: str, env: dict[str, str]) -> None:
     with pytest.raises(InvalidVariableError) as raised:
-        resolve_environment(INVALID[variable])
+        resolve_environment(env)
 
     assert list(raised.value.variables) == [variable]
     assert str(raised.value).startswith(f"RT302 {variable} is ")
@@ -537,6 +653,7 @@ def test_rank_without_size_is_never_rank_of_one(env: dict[str, str]) -> None:
         (CASES["slurm batch script"][0], "srun"),
         (CASES["slurm adopted ssh"][0], "srun"),
         (CASES["lsf job"][0], "jsrun"),
+        (CASES["mpich by port"][0], "without -pmi-port"),
         (CASES["pbs job"][0], "PBS_NODEFILE"),
         (CASES["sge job"][0], "PE_HOSTFILE"),
         (CASES["kubernetes indexed job"][0], "every pod"),
@@ -545,6 +662,29 @@ def test_rank_without_size_is_never_rank_of_one(env: dict[str, str]) -> None:
 def test_job_without_ranks_says_how_to_get_them(env: dict[str, str], word: str) -> None:
     assert resolve_environment(env).rank is None
     assert word in (advice(env) or "")
+
+
+@pytest.mark.parametrize("value", ["\x1b[31m", "1\n", "9" * 9999, "\udcff", "\0"])
+@pytest.mark.parametrize(
+    ("env", "variable"),
+    [
+        (TORCHRUN, "RANK"),
+        (CASES["sagemaker"][0], "SM_CURRENT_HOST"),
+        (CASES["sagemaker"][0], "SM_HOSTS"),
+        (CASES["cloud tpu"][0], "TPU_WORKER_HOSTNAMES"),
+        (SLURM, "SLURM_STEP_NODELIST"),
+        (CASES["sophgo"][0], "CHIP_MAP"),
+    ],
+)
+def test_message_is_one_short_line(
+    env: dict[str, str], variable: str, value: str
+) -> None:
+    with pytest.raises(LaunchEnvironmentError) as raised:
+        resolve_environment({**env, variable: value})
+
+    assert str(raised.value).isprintable()
+    assert len(str(raised.value)) < 500
+    assert raised.value.variables[variable] == value
 
 
 def test_invalid_claim_leaves_the_others_to_be_shown() -> None:
@@ -606,6 +746,16 @@ def test_what_an_outer_launcher_cannot_mean_is_shadowed() -> None:
     assert (found.rank, found.launcher) == (5, "torchrun")
 
 
+def test_step_that_a_script_inherited_is_shadowed_by_its_mpirun() -> None:
+    # mpirun -n 2 has as many processes as the step had from which sbatch was called.
+    inherited, _ = CONFLICTS["batch script that inherited a step"]
+    ranks = {**OPEN_MPI, "OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2",
+             "OMPI_COMM_WORLD_LOCAL_RANK": "0"}  # fmt: skip
+    found = resolve_environment({**inherited, **ranks})
+
+    assert (found.rank, found.world_size, found.launcher) == (0, 2, "open mpi")
+
+
 def test_shadowed_claims_are_shown_as_such() -> None:
     env = {**SLURM, **TORCHRUN, "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}
     fates = {(claim.field, claim.launcher): fate for claim, fate in weigh(env)}
@@ -623,7 +773,9 @@ def test_counts_per_node_are_read(text: str, runs: list[tuple[int, int]]) -> Non
     assert tasks_per_node(text) == runs
 
 
-@pytest.mark.parametrize("text", ["", "8,", "8(2)", "8(x)", "x2", "8 (x2)", "-1", "٨"])
+@pytest.mark.parametrize(
+    "text", ["", "8,", "8(2)", "8(x)", "x2", "8 (x2)", "-1", "٨", "08", "8(x0)"]
+)
 def test_malformed_counts_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"^"):
         tasks_per_node(text)

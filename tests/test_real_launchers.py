@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ranktable
+from ranktable.cluster.generate import make_table
+from ranktable.schema.writing import dump
 from tests.node_tree import Tree, sophgo_node
 from tests.slurm_cluster import (
     PAUSE_S,
@@ -330,13 +332,12 @@ def test_components_may_come_in_another_order_than_the_hosts(
     first, second = ("-w127.0.0.2", "-N1", "-n1"), ("-w127.0.0.1", "-N1", "-n2")
     found = ask([*ALLOCATION, "srun", *first, ":", *second], tmp_path, **slurm)
 
-    # Only the process of node 0 can see that the first host of the list is not its own.
-    assert [place[:-1] for place in found] == [
-        ("slurm", 0, 3, 0, 1, 0, 2),
-        ("slurm", 1, 3, 0, 2, 1, 2),
-        ("slurm", 2, 3, 1, 2, 1, 2),
+    # Both nodes see that the list has the other in their place.
+    assert found == [
+        ("slurm", 0, 3, 0, 1, 0, 2, None),
+        ("slurm", 1, 3, 0, 2, 1, 2, None),
+        ("slurm", 2, 3, 1, 2, 1, 2, None),
     ]
-    assert found[0][-1] is None
 
 
 @needs_slurm
@@ -428,6 +429,22 @@ def test_mpirun_with_as_many_processes_as_daemons(
 
 
 @needs_both
+def test_mpirun_wins_over_the_step_around_it(
+    slurm: Mapping[str, str], tmp_path: Path
+) -> None:
+    # The step's PMI-2 has left PMI_RANK and PMI_SIZE; its CPUs are taken, so that
+    # mpirun must not ask Slurm for more of them.
+    own = ("--mca", "plm", "^slurm", "--mca", "ras", "^slurm")
+    launch = ["srun", "--mpi=pmi2", "-N1", "-n1", *mpirun(*own, "-n", "2")]
+
+    assert ask(launch, tmp_path, **slurm) == [
+        ("open mpi", rank, 2, rank, 2, None, None, None) for rank in range(2)
+    ]
+    assert fates(tmp_path, "slurm") == {"shadowed"}
+    assert fates(tmp_path, "mpich or intel mpi") == {"shadowed"}
+
+
+@needs_both
 @pytest.mark.torch
 def test_mpirun_in_an_allocation_adds_up(
     slurm: Mapping[str, str], tmp_path: Path
@@ -439,6 +456,30 @@ def test_mpirun_in_an_allocation_adds_up(
     assert [place[:5] for place in places(tmp_path)] == [
         ("open mpi", rank, 2, 0, 1) for rank in range(2)
     ]
+
+
+# ranktable run
+
+
+@needs_slurm
+@pytest.mark.torch
+def test_run_in_srun_starts_the_ranks_of_each_host(
+    slurm: Mapping[str, str], tmp_path: Path
+) -> None:
+    # Slurm numbers its nodes the other way, and no node has this machine's host name.
+    hosts = ["127.0.0.2", "127.0.0.1"]
+    dump(make_table([[3], [1]], hosts=hosts), tmp_path / "t.json")
+    (tmp_path / "s.py").write_text(
+        "import os, ranktable\n"
+        "from ranktable.runtime import resolve_environment\n"
+        "rank = resolve_environment().rank\n"
+        "chip = ranktable.read_rank_table()[rank]\n"
+        "print(os.environ['SLURMD_NODENAME'], rank, chip, flush=True)\n"
+    )
+    launch = ["srun", "-N2", "-n2", "ranktable", "run", "--table", "t.json", "s.py"]
+    said = finish(start(launch, tmp_path, **slurm), tmp_path)
+
+    assert sorted(said.splitlines()) == ["127.0.0.1 1 1", "127.0.0.2 0 3"]
 
 
 # gathering

@@ -55,6 +55,7 @@ def env(
         _agree_with_table(found)
     except LaunchEnvironmentError as error:
         problem = error
+        claims = _disputed(claims, error)
     except CommandError as error:  # of the table
         unsound = error
     if format is Form.JSON:
@@ -77,6 +78,28 @@ def _agree_with_table(found: Environment) -> None:
 
     _, table = sound_table(None)  # the variable's: "-" is a file there
     refuse_contradiction(with_world_size(found, table), table)
+
+
+def _disputed(
+    claims: list[tuple[Claim, Fate]], problem: LaunchEnvironmentError
+) -> list[tuple[Claim, Fate]]:
+    """Return the claims with the fate that the whole of the variables gives them.
+
+    Each of them may win its field and still contradict another field, or the table.
+    """
+    from ranktable.runtime.errors import ConflictingVariablesError  # noqa: PLC0415
+    from ranktable.runtime.weighing import Fate  # noqa: PLC0415 - not for --help
+
+    is_known = any(fate is Fate.CONTRADICTS for _, fate in claims)
+    if is_known or not isinstance(problem, ConflictingVariablesError):
+        return claims
+    believed = (Fate.WON, Fate.AGREES)
+    return [
+        (claim, Fate.CONTRADICTS)
+        if claim.variable in problem.variables and fate in believed
+        else (claim, fate)
+        for claim, fate in claims
+    ]
 
 
 def _data(

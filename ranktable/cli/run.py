@@ -6,7 +6,6 @@ import os
 import shlex
 import socket
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +13,7 @@ import typer
 from ranktable.cli.failure import DEFECTS_FOUND, CommandError
 from ranktable.cli.files import STANDARD_INPUT, sound_table
 from ranktable.cli.output import write
+from ranktable.cli.run_checks import address, launched_by, refuse_contradiction
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.wording import counted, printable
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from ranktable.runtime.agents import Agent
     from ranktable.runtime.environment import Environment
-    from ranktable.schema.model import RankTable
 
 # torchrun reads PET_X for an option --x. These say where and what to start, which is
 # the table's and the command line's; a rendezvous would deal out ranks as it likes.
@@ -78,12 +77,12 @@ def run(
         raise CommandError("the processes read the table themselves; name a file")
     file, ranks = sound_table(table)
     agents = agents_of(ranks)
-    environment = _environment(is_started=not dry_run)
+    environment = launched_by(is_started=not dry_run)
     if node is not None and not 0 <= node < len(agents):
         raise CommandError(f"node {node} is not among the {len(agents)} nodes")
     if not dry_run:
-        _refuse_contradiction(environment, ranks, file)
-    addr = master_addr or agents[0].host or environment.master_addr
+        refuse_contradiction(environment, ranks, file, node)
+    addr = address(master_addr) or agents[0].host or environment.master_addr
     port = master_port or _port(environment)
     if len(agents) > 1 and addr is None and not dry_run:
         raise CommandError(
@@ -95,58 +94,6 @@ def run(
         return
     agent = _this_agent(agents, environment, node)
     _start(agent.arguments(script, addr, port), file)
-
-
-def _environment(*, is_started: bool) -> Environment:
-    from ranktable.runtime.environment import resolve_environment  # noqa: PLC0415
-    from ranktable.runtime.errors import LaunchEnvironmentError  # noqa: PLC0415
-
-    try:
-        environment = resolve_environment(os.environ)
-    except LaunchEnvironmentError as error:
-        raise CommandError(str(error), DEFECTS_FOUND) from None
-    if is_started and (started := _processes_here(environment)) is not None:
-        raise CommandError(
-            f"{environment.launcher} started {started} processes "
-            "on this node; start ranktable run once a node, it starts the others",
-            DEFECTS_FOUND,
-        )
-    return environment
-
-
-def _processes_here(environment: Environment) -> str | None:
-    """Return how many processes a launcher started on this node if that is several."""
-    # A pod that is told how many processes to start has started none.
-    if environment.launcher is None:
-        return None
-    started, nodes = environment.local_world_size, environment.num_nodes
-    if started not in (None, 1):
-        return str(started)
-    is_second = started is None and (environment.local_rank or 0) > 0
-    is_crowd = nodes is not None and (environment.world_size or 0) > nodes
-    return "several" if is_second or is_crowd else None
-
-
-def _refuse_contradiction(
-    environment: Environment, table: RankTable, file: str
-) -> None:
-    """Raise unless what is known of this node and its chips is in the table."""
-    from ranktable.runtime.agreement import refuse_contradiction  # noqa: PLC0415
-    from ranktable.runtime.errors import LaunchEnvironmentError  # noqa: PLC0415
-
-    is_worker = environment.launcher is not None
-    about_node = replace(
-        environment,
-        # Those of the process that starts the others, where there are any.
-        rank=None,
-        world_size=None,
-        local_rank=None,
-        local_world_size=None if is_worker else environment.local_world_size,
-    )
-    try:
-        refuse_contradiction(about_node, table, file)
-    except LaunchEnvironmentError as error:
-        raise CommandError(str(error), DEFECTS_FOUND) from None
 
 
 def _port(environment: Environment) -> int:

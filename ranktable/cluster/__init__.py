@@ -8,7 +8,8 @@ from ranktable._lazy import attach
 
 if TYPE_CHECKING:
     from ranktable.cluster.argument import ArgumentError
-    from ranktable.cluster.hosts import expand_hosts, fold_hosts
+    from ranktable.cluster.host_folding import fold_hosts
+    from ranktable.cluster.hosts import expand_hosts
 
 __all__ = ["ArgumentError", "expand_hosts", "fold_hosts"]
 
@@ -18,6 +19,6 @@ if not TYPE_CHECKING:
         {
             "ArgumentError": "ranktable.cluster.argument",
             "expand_hosts": "ranktable.cluster.hosts",
-            "fold_hosts": "ranktable.cluster.hosts",
+            "fold_hosts": "ranktable.cluster.host_folding",
         },
     )

@@ -85,21 +85,8 @@ def is_same_host(one: str, other: str) -> bool:
     return "." not in short and long.partition(".")[0] == short
 
 
-def find_agent(
-    agents: Sequence[Agent], environment: Environment, host_name: str
-) -> Agent | None:
-    """Return the agent of this node, None when nothing tells which it is.
-
-    The host name is looked for first, as the table names the host itself; then the
-    launcher's index of the node is taken.
-
-    Args:
-        agents: The agents of the job.
-        environment: What the launcher says of this process.
-        host_name: Name of this host, with or without a domain.
-    """
-    if len(agents) == 1:
-        return agents[0]
+def _agent_of(agents: Sequence[Agent], host_name: str) -> Agent | None:
+    """Return the one agent of a host; the whole name is looked for first."""
     for is_it in (str.__eq__, is_same_host):
         here = [
             agent
@@ -108,6 +95,27 @@ def find_agent(
         ]
         if len(here) == 1:
             return here[0]
+    return None
+
+
+def find_agent(
+    agents: Sequence[Agent], environment: Environment, host_name: str
+) -> Agent | None:
+    """Return the agent of this node, None when nothing tells which it is.
+
+    The host name is looked for first, as the table names the host itself; then the
+    launcher's name of the host, then its index of the node.
+
+    Args:
+        agents: The agents of the job.
+        environment: What the launcher says of this process.
+        host_name: Name of this host, with or without a domain.
+    """
+    if len(agents) == 1:
+        return agents[0]
+    for name in filter(None, (host_name, environment.host)):
+        if (agent := _agent_of(agents, name)) is not None:
+            return agent
     node_rank = environment.node_rank
     if node_rank is None and environment.world_size == len(agents):
         # mpirun numbers no nodes; with one process on each, its rank does.

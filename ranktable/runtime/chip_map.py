@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import ConflictingVariablesError, InvalidVariableError
-from ranktable.runtime.values import is_plain
+from ranktable.runtime.values import is_plain, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,15 +21,15 @@ def read_chip_map(env: Mapping[str, str]) -> list[int] | None:
         InvalidVariableError: It is no list of distinct numbers: ``0,2,6,7``.
     """
     value = env.get(VARIABLE, "")
-    if not value.strip():
+    if not value:
         return None
-    parts = [part.strip() for part in value.split(",")]
+    parts = value.split(",")
     are_plain = all(is_plain(part) and len(part) <= _MAX_DIGITS for part in parts)
     if not are_plain or len(set(parts)) < len(parts):
         raise InvalidVariableError(
             "RT302",
-            f"{VARIABLE} is {value!r}, not a list of distinct chips such as 0,2,6,7; "
-            "correct or unset it",
+            f"{VARIABLE} is {quoted(value)}, not a list of distinct chips such as "
+            "0,2,6,7; correct or unset it",
             {VARIABLE: value},
         )
     return list(map(int, parts))
@@ -56,7 +56,7 @@ def refuse_contradiction(
         wanted += " (node 0)"
     raise ConflictingVariablesError(
         "RT305",
-        f"{VARIABLE} is {found!r}, but the rank table gives this node the chips "
+        f"{VARIABLE} is {quoted(found)}, but the rank table gives this node the chips "
         f"{wanted}; unset {VARIABLE}",
         {VARIABLE: found},
     )

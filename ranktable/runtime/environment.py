@@ -10,13 +10,20 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ranktable.runtime.errors import ConflictingVariablesError, MissingVariableError
+from ranktable.runtime.consistency import (
+    chips_of,
+    number,
+    refuse_chips,
+    refuse_contradictions,
+    refuse_halves,
+    refuse_ranges,
+)
 from ranktable.runtime.launchers import LAUNCHERS
 from ranktable.runtime.table import VARIABLE as TABLE_VARIABLE
 from ranktable.runtime.weighing import FIELDS, Fate, weigh
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from ranktable.runtime.launchers.launcher import Claim
 
@@ -58,14 +65,6 @@ class Environment:
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
-_BELOW = (
-    ("rank", "world_size"),
-    ("local_rank", "local_world_size"),
-    ("node_rank", "num_nodes"),
-)
-_AT_MOST = (("local_world_size", "world_size"), ("num_nodes", "world_size"))
-
-
 def resolve_environment(env: Mapping[str, str] | None = None) -> Environment:
     """Return what the environment says of this process; what it does not say is None.
 
@@ -83,27 +82,27 @@ def resolve_environment(env: Mapping[str, str] | None = None) -> Environment:
     for claim, fate in claims:
         if claim.problem is not None and fate is Fate.INVALID:
             raise claim.problem
-    _refuse_contradictions(claims)
+    refuse_contradictions(claims)
     won = {claim.field: claim for claim, fate in claims if fate is Fate.WON}
-    _refuse_halves(won)
-    _refuse_ranges(won)
-    _refuse_chips(won)
+    refuse_halves(won)
+    refuse_ranges(won)
+    refuse_chips(won)
     sources = {name: won[name].variable for name in FIELDS if name in won}
     table = env.get(TABLE_VARIABLE) or None
     if table is not None:
         sources["rank_table_file"] = TABLE_VARIABLE
     return Environment(
-        rank=_number(won, "rank"),
-        world_size=_number(won, "world_size"),
-        local_rank=_number(won, "local_rank"),
-        local_world_size=_number(won, "local_world_size"),
-        node_rank=_number(won, "node_rank"),
-        num_nodes=_number(won, "num_nodes"),
+        rank=number(won, "rank"),
+        world_size=number(won, "world_size"),
+        local_rank=number(won, "local_rank"),
+        local_world_size=number(won, "local_world_size"),
+        node_rank=number(won, "node_rank"),
+        num_nodes=number(won, "num_nodes"),
         master_addr=_text(won, "master_addr"),
-        master_port=_number(won, "master_port"),
+        master_port=number(won, "master_port"),
         host=_text(won, "host"),
-        device_id=_number(won, "device_id"),
-        local_chip_map=_chips(won),
+        device_id=number(won, "device_id"),
+        local_chip_map=chips_of(won),
         launcher=won["rank"].launcher if "rank" in won else None,
         rank_table_file=table,
         sources=sources,
@@ -120,93 +119,6 @@ def advice(env: Mapping[str, str]) -> str | None:
     return next(found, None)
 
 
-def _number(won: Mapping[str, Claim], name: str) -> int | None:
-    value = won[name].value if name in won else None
-    return value if isinstance(value, int) else None
-
-
 def _text(won: Mapping[str, Claim], name: str) -> str | None:
     value = won[name].value if name in won else None
     return value if isinstance(value, str) else None
-
-
-def _chips(won: Mapping[str, Claim]) -> tuple[int, ...] | None:
-    value = won["local_chip_map"].value if "local_chip_map" in won else None
-    return value if isinstance(value, tuple) else None
-
-
-def _said(claim: Claim) -> str:
-    return f"{claim.variable}={claim.text}"
-
-
-def _refuse_contradictions(claims: Iterable[tuple[Claim, Fate]]) -> None:
-    """Raise an error that names everything said about the fields in dispute."""
-    disputed = {claim.field for claim, fate in claims if fate is Fate.CONTRADICTS}
-    if not disputed:
-        return
-    about = [claim for claim, _ in claims if claim.field in disputed]
-    listed = ", ".join(
-        f"{_said(claim)} ({claim.field} {claim.value} by {claim.launcher})"
-        for claim in about
-    )
-    raise ConflictingVariablesError(
-        "RT303",
-        f"the variables contradict each other: {listed}; unset the one that is left "
-        "over (ranktable env --explain shows all)",
-        {claim.variable: claim.text for claim in about},
-    )
-
-
-def _refuse_halves(won: Mapping[str, Claim]) -> None:
-    by_name = {launcher.name: launcher for launcher in LAUNCHERS}
-    for present, absent in (("rank", "world_size"), ("world_size", "rank")):
-        claim = won.get(present)
-        if claim is None or absent in won:
-            continue
-        launcher = by_name[claim.launcher]
-        if absent in launcher.may_lack:
-            continue
-        lacking = launcher.fields.get(absent, absent)
-        raise MissingVariableError(
-            "RT301",
-            f"{_said(claim)} gives the {present}, but {lacking} is not set; set "
-            "or unset both",
-            {claim.variable: claim.text, lacking: None},
-        )
-
-
-def _refuse_ranges(won: Mapping[str, Claim]) -> None:
-    pairs = [*((a, b, 1) for a, b in _BELOW), *((a, b, 0) for a, b in _AT_MOST)]
-    for small, large, is_index in pairs:
-        a, b = _number(won, small), _number(won, large)
-        if a is None or b is None or a + is_index <= b:
-            continue
-        relation = "is not below" if is_index else "is more than"
-        raise ConflictingVariablesError(
-            "RT303",
-            f"{_said(won[small])} {relation} {_said(won[large])}; unset the one that "
-            "is left over",
-            {won[name].variable: won[name].text for name in (small, large)},
-        )
-
-
-def _refuse_chips(won: Mapping[str, Claim]) -> None:
-    """Raise unless the chip of this process is the one that its node's list gives."""
-    chips, local_rank = _chips(won), _number(won, "local_rank")
-    device_id = _number(won, "device_id")
-    if chips is None or local_rank is None:
-        return
-    if local_rank < len(chips) and device_id in (None, chips[local_rank]):
-        return
-    names = [
-        "local_chip_map",
-        "local_rank",
-        *(["device_id"] if "device_id" in won else []),
-    ]
-    listed = ", ".join(_said(won[name]) for name in names)
-    raise ConflictingVariablesError(
-        "RT303",
-        f"the variables contradict each other: {listed}; the chip of a process is at "
-        "its local rank in the list",
-        {won[name].variable: won[name].text for name in names},
-    )

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import MissingVariableError
+from ranktable.runtime.values import read_address
 
 if TYPE_CHECKING:
     from ranktable.runtime.environment import Environment
@@ -28,12 +29,14 @@ def with_master(
     whose host of rank 0 is used. Only the port has a default.
 
     Raises:
+        InvalidVariableError: The argument is no host name and no address.
         MissingVariableError: Nothing gives the address.
     """
     sources = dict(environment.sources)
     found = environment
     if master_addr is not None:
-        found = replace(found, master_addr=master_addr)
+        address = read_address("it", "the argument master_addr", master_addr)
+        found = replace(found, master_addr=address)
         sources["master_addr"] = "argument"
     elif found.master_addr is None and table is not None:
         host = table.node_of(0).host

@@ -3,22 +3,44 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import InvalidVariableError
+from ranktable.schema.wording import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
 
 Value = int | str | tuple[int, ...]
 """A number, an address, or the chips of a node by local rank."""
 
 MAX_PORT = 65535
+_MAX_DIGITS = 9
 _PLAIN = re.compile(r"0|[1-9][0-9]{0,8}")
-# A name, an IPv4 or an IPv6 address with its zone; torch takes no brackets.
-_ADDRESS = re.compile(r"[A-Za-z0-9._:%-]+")
+# A name, an IPv4 or an IPv6 address with its zone; torch takes no brackets. What begins
+# with a hyphen would be an option of torchrun; DNS has names of up to 253 characters.
+_ADDRESS = re.compile(r"[A-Za-z0-9._:%][A-Za-z0-9._:%-]{0,254}")
+_MAX_SHOWN = 120
 _SIZES = ("world_size", "local_world_size", "num_nodes")
 
 
 def is_plain(text: str) -> bool:
     """Whether a text is a plain decimal number of at most nine digits."""
     return _PLAIN.fullmatch(text) is not None
+
+
+def said(variable: str, text: str) -> str:
+    """Return ``VARIABLE=value`` for a message, on one line and not too long."""
+    return f"{variable}={printable(_cut(text))}"
+
+
+def quoted(text: str) -> str:
+    """Return a value in quotes for a message, on one line and not too long."""
+    return repr(_cut(text))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "..."
 
 
 def read_number(field: str, variable: str, text: str) -> int:
@@ -32,7 +54,9 @@ def read_number(field: str, variable: str, text: str) -> int:
     Raises:
         InvalidVariableError: It is no plain decimal number within the range.
     """
-    if not is_plain(text):
+    if text.isascii() and text.isdigit() and len(text) > _MAX_DIGITS:
+        what = f"a number of at most {_MAX_DIGITS} digits"
+    elif not is_plain(text):
         what = "a plain decimal number"
     elif field in _SIZES and int(text) == 0:
         what = "a number of at least 1"
@@ -42,9 +66,22 @@ def read_number(field: str, variable: str, text: str) -> int:
         return int(text)
     raise InvalidVariableError(
         "RT302",
-        f"{variable} is {text!r}, not {what}; correct or unset it",
+        f"{variable} is {quoted(text)}, not {what}; correct or unset it",
         {variable: text},
     )
+
+
+def read_again(
+    env: Mapping[str, str], pairs: Iterable[tuple[str, str]]
+) -> Iterator[tuple[str, int, str]]:
+    """Yield field, number and variable of each variable that is set.
+
+    Raises:
+        InvalidVariableError: One is no plain decimal number within its range.
+    """
+    for name, variable in pairs:
+        if env.get(variable):
+            yield name, read_number(name, variable, env[variable]), variable
 
 
 def read_address(field: str, variable: str, text: str) -> str:
@@ -57,8 +94,8 @@ def read_address(field: str, variable: str, text: str) -> str:
         return text
     raise InvalidVariableError(
         "RT302",
-        f"{variable} is {text!r}, but {field} has to be a host name or an address: "
-        "node-1, 10.0.0.1, fd00::1, without a port; correct or unset it",
+        f"{variable} is {quoted(text)}, but {field} has to be a host name or an "
+        "address: node-1, 10.0.0.1, fd00::1, without a port; correct or unset it",
         {variable: text},
     )
 
@@ -70,8 +107,9 @@ def read_host(field: str, variable: str, text: str) -> str:
         InvalidVariableError: It has characters that no host name or address has.
     """
     host, _, port = text.rpartition(":")
-    has_port = port.isdigit() and host and (":" not in host or host.endswith("]"))
+    is_port = is_plain(port) and int(port) <= MAX_PORT
+    has_port = is_port and host and (":" not in host or host.endswith("]"))
     bare = host if has_port else text
-    if bare.startswith("[") and bare.endswith("]"):
+    if bare.startswith("[") and bare.endswith("]") and ":" in bare:
         bare = bare[1:-1]
     return read_address(field, variable, bare)

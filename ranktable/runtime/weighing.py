@@ -11,6 +11,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from ranktable.runtime.errors import InvalidVariableError
 from ranktable.runtime.launchers import LAUNCHERS
 from ranktable.runtime.launchers.launcher import Claim, Launcher, Level, Tier
 
@@ -86,6 +87,12 @@ def _shadowed(stated: Iterable[tuple[Launcher, list[Claim]]]) -> set[str]:
     if not knowing:
         return set()
     innermost, inner = min(knowing, key=lambda item: item[0].tier)
+    innermost_meets = any(
+        claim.field == "master_addr"
+        for launcher, claims in stated
+        if launcher is innermost
+        for claim in claims
+    )
     outer = [
         (launcher, values)
         for launcher, values in knowing
@@ -99,14 +106,34 @@ def _shadowed(stated: Iterable[tuple[Launcher, list[Claim]]]) -> set[str]:
         and not _agree(values, inner)
         and any(_agree(values, others) for _, others in outer)
     ]
-    # What an outer one cannot mean is no harm either.
     broken = {
         launcher.name
         for launcher, claims in stated
         if launcher.tier > innermost.tier
         and any(claim.problem is not None for claim in claims)
+        and _is_no_harm(launcher, claims, inner, meets=innermost_meets)
     }
     return {launcher.name for launcher, _ in (*outer, *left_over)} | broken
+
+
+def _is_no_harm(
+    launcher: Launcher,
+    claims: Iterable[Claim],
+    inner: Mapping[str, Value],
+    *,
+    meets: bool,
+) -> bool:
+    """Whether it does not matter that an outer launcher has said what it cannot mean.
+
+    A malformed value matters where what is said besides agrees with the inner launcher,
+    as both speak of one process then. Variables that do not fit each other are left
+    over. Of a platform the place to meet is needed where the inner one gives none.
+    """
+    if launcher.level is Level.NODE:
+        return meets
+    problems = [claim.problem for claim in claims if claim.problem is not None]
+    is_malformed = any(isinstance(item, InvalidVariableError) for item in problems)
+    return not is_malformed or not _agree(_values(claims), inner)
 
 
 def _agree(some: Mapping[str, Value], others: Mapping[str, Value]) -> bool:

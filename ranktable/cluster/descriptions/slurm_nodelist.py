@@ -22,7 +22,9 @@ from ranktable.cluster.descriptions.expressing import (
 from ranktable.cluster.descriptions.form import Form
 from ranktable.cluster.descriptions.roster import Roster
 from ranktable.cluster.descriptions.source import Word, is_host, words_of
-from ranktable.cluster.hosts import MAX_HOSTS, expand_hosts, fold_hosts
+from ranktable.cluster.host_folding import fold_hosts
+from ranktable.cluster.host_list_faults import MAX_HOSTS
+from ranktable.cluster.hosts import expand_hosts
 from ranktable.schema.rules import clusters
 from ranktable.schema.rules import descriptions as rules
 from ranktable.schema.wording import counted, quoted

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.hosts import fold_hosts
+from ranktable.cluster.host_folding import fold_hosts
 from ranktable.cluster.merging.member import host_key, short
 from ranktable.cluster.merging.wishes import Order
 from ranktable.cluster.sources import Place

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.descriptions.source import is_host
-from ranktable.cluster.hosts import expand_hosts, fold_hosts
+from ranktable.cluster.host_folding import fold_hosts
+from ranktable.cluster.hosts import expand_hosts
 from ranktable.schema.rules import spec_meaning, spec_shape
 from ranktable.schema.rules.descriptions import BAD_HOST
 from ranktable.schema.wording import printable, quoted

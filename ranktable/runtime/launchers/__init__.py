@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.runtime.launchers.ascend import ASCEND
+from ranktable.runtime.launchers.ascend import ASCEND, ASCEND_DEVICE
 from ranktable.runtime.launchers.azure_ml import AZURE_ML, AZURE_ML_ONE_NODE
 from ranktable.runtime.launchers.by_hand import BY_HAND
 from ranktable.runtime.launchers.cloud_tpu import CLOUD_TPU
@@ -14,7 +14,7 @@ from ranktable.runtime.launchers.jsrun import JSRUN
 from ranktable.runtime.launchers.kubernetes import INDEXED_JOB
 from ranktable.runtime.launchers.lsf import LSF
 from ranktable.runtime.launchers.mindspore import MINDSPORE
-from ranktable.runtime.launchers.mpich import MPICH
+from ranktable.runtime.launchers.mpich import MPICH, MPICH_BY_PORT
 from ranktable.runtime.launchers.mvapich2 import MVAPICH2
 from ranktable.runtime.launchers.open_mpi import OPEN_MPI
 from ranktable.runtime.launchers.paddle import PADDLE
@@ -58,10 +58,12 @@ LAUNCHERS: tuple[Launcher, ...] = (
     AZURE_ML_ONE_NODE,
     CLOUD_TPU,
     SLURM_JOB,
+    MPICH_BY_PORT,
     LSF,
     PBS,
     SGE,
     ASCEND,
+    ASCEND_DEVICE,
     SOPHGO,
     BY_HAND,
 )

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.launchers.launcher import Launcher, Tier
-from ranktable.runtime.values import read_number
+from ranktable.runtime.table import VARIABLE as TABLE_VARIABLE
+from ranktable.runtime.values import read_again
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,14 +20,11 @@ if TYPE_CHECKING:
     from ranktable.runtime.values import Value
 
 
+_DEVICE = ("DEVICE_ID", "ASCEND_DEVICE_ID")
+
+
 def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
-    for variable in ("DEVICE_ID", "ASCEND_DEVICE_ID"):
-        if env.get(variable):
-            yield (
-                "device_id",
-                read_number("device_id", variable, env[variable]),
-                variable,
-            )
+    yield from read_again(env, [("device_id", variable) for variable in _DEVICE])
 
 
 ASCEND = Launcher(
@@ -37,4 +35,13 @@ ASCEND = Launcher(
     fields={"rank": "RANK_ID", "world_size": "RANK_SIZE"},
     more=_more,
     may_lack=("world_size",),
+)
+# Without a rank of Ascend's, DEVICE_ID may be anybody's; beside a rank table it is not.
+ASCEND_DEVICE = Launcher(
+    name="ascend",
+    tier=Tier.BESIDE,
+    markers=(TABLE_VARIABLE,),
+    any_of=_DEVICE,
+    absent=("RANK_ID", "RANK_SIZE"),
+    more=_more,
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import ConflictingVariablesError, MissingVariableError
 from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
-from ranktable.runtime.values import read_host, read_number
+from ranktable.runtime.values import read_host, read_number, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,10 +27,11 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
     text = env.get(variable, "")
     if not text:
         return
-    hosts = [read_host("a host", variable, item.strip()) for item in text.split(",")]
+    hosts = [read_host("a host", variable, item) for item in text.split(",")]
     slices = read_number("num_nodes", _SLICES, env.get(_SLICES) or "1")
     worker = _index(env, _ID, len(hosts), variable)
-    slice_ = _index(env, _SLICE, slices, _SLICES) if slices > 1 else 0
+    has_slice = slices > 1 or env.get(_SLICE)
+    slice_ = _index(env, _SLICE, slices, _SLICES) if has_slice else 0
     yield "node_rank", worker + slice_ * len(hosts), _ID
     yield "num_nodes", len(hosts) * slices, variable
     if slices == 1:
@@ -40,7 +41,7 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
 
 
 def _index(env: Mapping[str, str], variable: str, size: int, sizes: str) -> int:
-    text, counted = env.get(variable, ""), f"{sizes}={env.get(sizes, '')}"
+    text, counted = env.get(variable, ""), said(sizes, env.get(sizes, ""))
     if not text:
         raise MissingVariableError(
             "RT301",
@@ -51,8 +52,8 @@ def _index(env: Mapping[str, str], variable: str, size: int, sizes: str) -> int:
     if index >= size:
         raise ConflictingVariablesError(
             "RT303",
-            f"{variable}={text} is not below {size}, the number that {counted} gives; "
-            "unset the one that is left over",
+            f"{said(variable, text)} is not below {size}, the number that {counted} "
+            "gives; unset the one that is left over",
             {variable: text, sizes: env.get(sizes)},
         )
     return index

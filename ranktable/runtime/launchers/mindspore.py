@@ -5,9 +5,31 @@ Source: mindspore-ai/mindspore, process_entity/_api.py.
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Tier
+from typing import TYPE_CHECKING
 
-_ROLE = "MS_ROLE"
+from ranktable.runtime.errors import InvalidVariableError
+from ranktable.runtime.launchers.launcher import Launcher, Tier
+from ranktable.runtime.values import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ranktable.runtime.values import Value
+
+_ROLE, _WORKER = "MS_ROLE", "MS_WORKER"
+
+
+def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
+    """Say nothing more; raise unless the role is that of a worker."""
+    if env[_ROLE] != _WORKER:
+        raise InvalidVariableError(
+            "RT302",
+            f"{_ROLE} is {quoted(env[_ROLE])}, not {_WORKER}, MS_SCHED or MS_PSERVER; "
+            "correct or unset it",
+            {_ROLE: env[_ROLE]},
+        )
+    yield from ()
+
 
 MINDSPORE = Launcher(
     name="msrun",
@@ -20,5 +42,6 @@ MINDSPORE = Launcher(
         # Its port, MS_SCHED_PORT, is taken: the scheduler listens there.
         "master_addr": "MS_SCHED_HOST",
     },
+    more=_more,
     may_lack=("rank",),  # where ranks are handed out at run time
 )

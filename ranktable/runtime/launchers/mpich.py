@@ -8,7 +8,7 @@ Source: pmodels/mpich, src/pm/hydra/proxy/pmip_cb.c.
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Tier
+from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
 
 MPICH = Launcher(
     name="mpich or intel mpi",
@@ -21,4 +21,13 @@ MPICH = Launcher(
         "local_rank": "MPI_LOCALRANKID",
         "local_world_size": "MPI_LOCALNRANKS",
     },
+)
+MPICH_BY_PORT = Launcher(
+    name="mpich by port",
+    tier=Tier.PLATFORM,
+    level=Level.NODE,
+    # PMI_ID is the rank, but the size is known to the server at PMI_PORT alone.
+    markers=("PMI_PORT", "PMI_ID"),
+    absent=("PMI_RANK",),
+    advice="start the script with mpiexec without -pmi-port",
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import InvalidVariableError
 from ranktable.runtime.launchers.launcher import Launcher, Tier
-from ranktable.runtime.values import read_host, read_number
+from ranktable.runtime.values import quoted, read_again, read_host, read_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ranktable.runtime.values import Value
 
 _MASTER = "PADDLE_MASTER"
+_OWN, _ALL = "PADDLE_CURRENT_ENDPOINT", "PADDLE_TRAINER_ENDPOINTS"
 # What it says twice has to be the same.
 _AGAIN = (
     ("rank", "PADDLE_GLOBAL_RANK"),
@@ -26,19 +27,37 @@ _AGAIN = (
 
 
 def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
-    for name, variable in _AGAIN:
-        if env.get(variable):
-            yield name, read_number(name, variable, env[variable]), variable
+    yield from read_again(env, _AGAIN)
+    yield from _endpoints(env)
     text = env.get(_MASTER, "")
     if not text:
         return
     host, _, port = text.rpartition(":")
     if not host:
         raise InvalidVariableError(
-            "RT302", f"{_MASTER} is {text!r}, not host:port", {_MASTER: text}
+            "RT302", f"{_MASTER} is {quoted(text)}, not host:port", {_MASTER: text}
         )
     yield "master_addr", read_host("master_addr", _MASTER, text), _MASTER
     yield "master_port", read_number("master_port", _MASTER, port), _MASTER
+
+
+def _endpoints(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
+    """Yield what the list of all processes says; the host tells the node, not the port.
+
+    The first process is the master where PADDLE_MASTER is left out, with ``--ips``; its
+    port there is Paddle's own.
+    """
+    if env.get(_OWN):
+        yield "host", read_host("host", _OWN, env[_OWN]), _OWN
+    if not env.get(_ALL):
+        return
+    endpoints = env[_ALL].split(",")
+    hosts = [read_host("a host", _ALL, endpoint) for endpoint in endpoints]
+    yield "world_size", len(hosts), _ALL
+    if env.get(_OWN) and endpoints.count(env[_OWN]) == 1:
+        yield "rank", endpoints.index(env[_OWN]), _OWN
+    if not env.get(_MASTER):
+        yield "master_addr", hosts[0], _ALL
 
 
 PADDLE = Launcher(

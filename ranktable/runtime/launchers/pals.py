@@ -6,7 +6,23 @@ vendor's own page was not found.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ranktable.runtime.launchers.launcher import Launcher, Tier
+from ranktable.runtime.values import read_again
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ranktable.runtime.values import Value
+
+# What it says twice has to be the same; another MPI within it would say otherwise.
+_AGAIN = (("rank", "PMI_RANK"), ("local_rank", "PMI_LOCAL_RANK"))
+
+
+def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
+    yield from read_again(env, _AGAIN)
+
 
 PALS = Launcher(
     name="pals",
@@ -19,4 +35,5 @@ PALS = Launcher(
         "local_world_size": "PALS_LOCAL_SIZE",
         "node_rank": "PALS_NODEID",
     },
+    more=_more,
 )

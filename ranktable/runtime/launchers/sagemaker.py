@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import ConflictingVariablesError, InvalidVariableError
 from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
-from ranktable.runtime.values import read_address
+from ranktable.runtime.values import quoted, read_address, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,13 +32,15 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
         or not all(isinstance(item, str) for item in hosts)
     ):
         raise InvalidVariableError(
-            "RT302", f"{_HOSTS} is {text!r}, not a JSON list of hosts", {_HOSTS: text}
+            "RT302",
+            f"{_HOSTS} is {quoted(text)}, not a JSON list of hosts",
+            {_HOSTS: text},
         )
     yield "host", host, _HOST
     if host not in hosts:
         raise ConflictingVariablesError(
             "RT303",
-            f"{_HOST}={host} is not among {_HOSTS}={text}",
+            f"{said(_HOST, host)} is not among {said(_HOSTS, text)}",
             {_HOST: host, _HOSTS: text},
         )
     yield "node_rank", hosts.index(host), _HOST

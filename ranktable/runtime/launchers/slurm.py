@@ -13,17 +13,17 @@ import re
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.hosts import expand_hosts, first_host
+from ranktable.cluster.hosts import expand_hosts
 from ranktable.runtime.errors import ConflictingVariablesError, InvalidVariableError
 from ranktable.runtime.launchers.launcher import Launcher, Tier
-from ranktable.runtime.values import is_plain, read_number
+from ranktable.runtime.values import is_plain, quoted, read_address, read_number, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ranktable.runtime.values import Value
 
-_COUNT = re.compile(r"([0-9]{1,9})(?:\(x([0-9]{1,9})\))?")
+_COUNT = re.compile(r"(0|[1-9][0-9]{0,8})(?:\(x([1-9][0-9]{0,8})\))?")
 _MAX_NODES = 1 << 20
 
 PORT_BASE = 20_000
@@ -33,7 +33,7 @@ PORT_COUNT = 10_000
 STEPS_PER_JOB = 101
 """Jobs whose ids differ by less than 99 share no port in their first 101 steps."""
 
-_HOSTS = "SLURM_STEP_NODELIST"
+_HOSTS, _NODES = "SLURM_STEP_NODELIST", "SLURM_STEP_NUM_NODES"
 _JOB_HOSTS, _JOB_NODES = "SLURM_JOB_NODELIST", "SLURM_JOB_NUM_NODES"
 _TASKS = "SLURM_STEP_TASKS_PER_NODE"
 _TASK_IDS = "SLURM_GTIDS"
@@ -59,16 +59,31 @@ def tasks_per_node(text: str) -> list[tuple[int, int]]:
 def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
     _refuse_other_step(env)
     yield from _local_world_size(env)
-    hosts = env.get(_HOSTS, "")
-    if hosts:
+    if env.get(_HOSTS):
+        hosts = _read_hosts(env, _HOSTS)
+        if "SLURM_HET_SIZE" not in env:  # components may share a host
+            yield "num_nodes", len(hosts), _HOSTS
         master = _master(env, hosts)
         if master is not None:
-            yield "master_addr", master, _HOSTS
-        job, step = env.get("SLURM_JOB_ID", ""), env.get("SLURM_STEP_ID", "0")
-        if job:
-            number = read_number("job", "SLURM_JOB_ID", job) * STEPS_PER_JOB
-            number += int(step) if is_plain(step) else 0
-            yield "master_port", PORT_BASE + number % PORT_COUNT, "SLURM_JOB_ID"
+            yield "master_addr", read_address("master_addr", _HOSTS, master), _HOSTS
+        if env.get("SLURM_JOB_ID"):
+            yield "master_port", _port(env), "SLURM_JOB_ID"
+
+
+def _port(env: Mapping[str, str]) -> int:
+    job = read_number("job", "SLURM_JOB_ID", env["SLURM_JOB_ID"])
+    step = read_number("step", "SLURM_STEP_ID", env.get("SLURM_STEP_ID") or "0")
+    return PORT_BASE + (job * STEPS_PER_JOB + step) % PORT_COUNT
+
+
+def _read_hosts(env: Mapping[str, str], variable: str) -> list[str]:
+    try:
+        hosts = expand_hosts(env.get(variable, ""))
+    except ArgumentError as error:
+        raise _invalid(variable, env[variable], error.reason) from None
+    if not hosts and env.get(variable):
+        raise _invalid(variable, env[variable], "there is no host in the list")
+    return hosts
 
 
 def _refuse_other_step(env: Mapping[str, str]) -> None:
@@ -79,84 +94,68 @@ def _refuse_other_step(env: Mapping[str, str]) -> None:
     """
     if "SLURM_HET_SIZE" in env:
         return  # the job's are those of one component
-    nodes, job_nodes = env.get("SLURM_STEP_NUM_NODES", ""), env.get(_JOB_NODES, "")
-    if is_plain(nodes) and is_plain(job_nodes) and int(nodes) > int(job_nodes):
-        raise _other_step(env, "SLURM_STEP_NUM_NODES", _JOB_NODES)
+    if env.get(_NODES) and env.get(_JOB_NODES):
+        nodes = read_number("num_nodes", _NODES, env[_NODES])
+        if nodes > read_number("num_nodes", _JOB_NODES, env[_JOB_NODES]):
+            raise _other_step(env, _NODES, _JOB_NODES)
     hosts, job_hosts = env.get(_HOSTS, ""), env.get(_JOB_HOSTS, "")
     if not hosts or not job_hosts or hosts == job_hosts:
         return
-    try:
-        is_part = set(expand_hosts(hosts)) <= set(expand_hosts(job_hosts))
-    except ArgumentError:
-        return  # said where the list is read
-    if not is_part:
+    if not set(_read_hosts(env, _HOSTS)) <= set(_read_hosts(env, _JOB_HOSTS)):
         raise _other_step(env, _HOSTS, _JOB_HOSTS)
 
 
 def _other_step(env: Mapping[str, str], *variables: str) -> ConflictingVariablesError:
-    said = {variable: env[variable] for variable in variables}
-    listed = " and ".join(f"{name}={value}" for name, value in said.items())
+    listed = " and ".join(said(name, env.get(name, "")) for name in variables)
     return ConflictingVariablesError(
         "RT303",
         f"{listed} cannot be of one step, so some were inherited from another; start "
         "the script with srun, or unset SLURM_STEP_NUM_TASKS",
-        said,
+        {variable: env.get(variable) for variable in variables},
     )
 
 
-def _master(env: Mapping[str, str], hosts: str) -> str | None:
+def _master(env: Mapping[str, str], hosts: list[str]) -> str | None:
     """Return the host of rank 0 if that is the first of the list.
 
     The list is sorted. Rank 0 is elsewhere where the user arranged the tasks, or where
-    the components of a step come in another order than their hosts. Measured with
-    Slurm 22.05.
+    the components of a step come in another order than their hosts: then a node has
+    another number than its place in the list. Measured with Slurm 22.05.
     """
-    try:
-        first = first_host(hosts)
-    except ArgumentError as error:
-        raise InvalidVariableError(
-            "RT302", f"{_HOSTS} is {hosts!r}: {error.reason}", {_HOSTS: hosts}
-        ) from None
-    if env.get("SLURM_STEP_NUM_NODES") == "1":
-        return first
-    is_arranged = env.get("SLURM_DISTRIBUTION", "").startswith("arbitrary")
-    return None if is_arranged or _is_out_of_order(env, hosts, first) else first
-
-
-def _is_out_of_order(env: Mapping[str, str], hosts: str, first: str) -> bool:
-    """Whether this node can see that nodes are not numbered as they are listed."""
     node, name = env.get("SLURM_NODEID", ""), env.get("SLURMD_NODENAME", "")
-    if not name or not is_plain(node):
-        return False
-    if "SLURM_HET_SIZE" not in env:
-        return node == "0" and name != first
-    listed = expand_hosts(hosts)
-    return listed[int(node) : int(node) + 1] != [name]
+    if len(hosts) == 1:
+        return hosts[0]
+    if env.get("SLURM_DISTRIBUTION", "").startswith("arbitrary"):
+        return None
+    if name and is_plain(node) and hosts[int(node) : int(node) + 1] != [name]:
+        return None
+    return hosts[0]
 
 
 def _local_world_size(env: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:
     # SLURM_STEP_TASKS_PER_NODE follows the sorted list of hosts, which is not the order
     # of SLURM_NODEID in a step of several components. The node's own list of tasks is
     # right there too, but some users unset it for other programs' sake.
-    ids = env.get(_TASK_IDS, "").split(",")
-    rank = env.get("SLURM_PROCID", "")
     tasks, node = env.get(_TASKS, ""), env.get("SLURM_NODEID", "")
-    if all(map(is_plain, ids)) and rank not in ids:
-        raise _other_step(env, "SLURM_PROCID", _TASK_IDS)
-    if all(map(is_plain, ids)):
+    counted = _tasks_of(tasks, int(node)) if tasks and is_plain(node) else None
+    if env.get(_TASK_IDS):
+        ids = [
+            read_number("rank", _TASK_IDS, item) for item in env[_TASK_IDS].split(",")
+        ]
+        rank = env.get("SLURM_PROCID", "")
+        if is_plain(rank) and int(rank) not in ids:
+            raise _other_step(env, "SLURM_PROCID", _TASK_IDS)
         yield "local_world_size", len(ids), _TASK_IDS
-    elif tasks and is_plain(node):
-        yield "local_world_size", _tasks_of(tasks, int(node)), _TASKS
+    elif counted is not None:
+        yield "local_world_size", counted, _TASKS
 
 
 def _tasks_of(text: str, node_rank: int) -> int:
     try:
         runs = tasks_per_node(text)
     except ValueError:
-        raise InvalidVariableError(
-            "RT302",
-            f"{_TASKS} is {text!r}, not a list of counts such as 8(x2),4",
-            {_TASKS: text},
+        raise _invalid(
+            _TASKS, text, "it is no list of counts such as 8(x2),4"
         ) from None
     left = node_rank
     for tasks, num_nodes in runs:
@@ -165,9 +164,17 @@ def _tasks_of(text: str, node_rank: int) -> int:
         left -= num_nodes
     raise ConflictingVariablesError(
         "RT303",
-        f"SLURM_NODEID={node_rank} is beyond the nodes that {_TASKS}={text} counts; "
-        "unset the one that is left over",
+        f"SLURM_NODEID={node_rank} is beyond the nodes that {said(_TASKS, text)} "
+        "counts; unset the one that is left over",
         {"SLURM_NODEID": str(node_rank), _TASKS: text},
+    )
+
+
+def _invalid(variable: str, text: str, reason: str) -> InvalidVariableError:
+    return InvalidVariableError(
+        "RT302",
+        f"{variable} is {quoted(text)}: {reason}; correct or unset it",
+        {variable: text},
     )
 
 
@@ -182,7 +189,7 @@ SLURM = Launcher(
         "world_size": "SLURM_STEP_NUM_TASKS",
         "local_rank": "SLURM_LOCALID",
         "node_rank": "SLURM_NODEID",
-        "num_nodes": "SLURM_STEP_NUM_NODES",
+        "num_nodes": _NODES,
         "host": "SLURMD_NODENAME",
     },
     more=_more,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ranktable.runtime.errors import InvalidVariableError
 from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
 from ranktable.runtime.values import read_number
 
@@ -28,7 +29,15 @@ _DEVICE_KIND = re.compile(r"[a-z]+")
 
 def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
     nodes, processes = env.get(_NODES, ""), env.get(_PROCESSES, "")
-    if nodes and not _RANGE.fullmatch(nodes):
+    if _RANGE.fullmatch(nodes):
+        least, most = map(int, nodes.split(":"))
+        if not 0 < least <= most:
+            raise InvalidVariableError(
+                "RT302",
+                f"{_NODES} is {nodes!r}, no range that counts up; correct or unset it",
+                {_NODES: nodes},
+            )
+    elif nodes:
         yield "num_nodes", read_number("num_nodes", _NODES, nodes), _NODES
     if processes and not _DEVICE_KIND.fullmatch(processes):
         number = read_number("local_world_size", _PROCESSES, processes)
