@@ -16,6 +16,7 @@ from ranktable.layout.change.renumbering import without
 from ranktable.layout.change.roles import KEPT, roles
 from ranktable.layout.change.spares import refuse_present, spares_of, with_spares
 from ranktable.layout.errors import LayoutError
+from ranktable.layout.placing import is_free
 from ranktable.layout.sizes import factors
 from ranktable.schema.wording import counted
 
@@ -148,6 +149,7 @@ def _resized(  # noqa: PLR0913, PLR0917 - each is a part of the question
         [*known, *[Chip()] * (len(chips) - own)],
         [homes[node] for node, _ in chips],
         places,
+        is_free=is_free(table),
     )
     nodes, idle = with_ranks([*left, *new], chips, carriers)
     taken = {node.host for node in new if node.host is not None}
