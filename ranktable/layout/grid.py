@@ -142,6 +142,15 @@ class Groups(Sequence[list[int]]):
         self._check(rank)
         return _number(rank, self.inside)
 
+    def places(self) -> list[int]:
+        """Return the place of every rank within its group, all at once."""
+        found = [0] * self.world_size
+        offsets = _offsets(self.inside)
+        for base in _offsets(self.outside):
+            for place, offset in enumerate(offsets):
+                found[base + offset] = place
+        return found
+
     def moved(self, rank: int, place: int) -> int:
         """Return the member at another place of the group that holds a rank.
 

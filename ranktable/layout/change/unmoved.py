@@ -35,7 +35,8 @@ def unmoved(
     common = set(sides[0]) & set(sides[1])
     # A node that has moved is listed where its ranks are now.
     moved = {name[0] for name, r in ranks[0].items() if ranks[1].get(name, r) != r}
-    orders = [[name for name in side if name in common - moved] for side in sides]
+    still = common - moved
+    orders = [[name for name in side if name in still] for side in sides]
     if orders[0] != orders[1]:
         yield "the order of the nodes"
     by_name = dict(zip(sides[0], before.nodes, strict=True))
