@@ -67,7 +67,8 @@ class Communicator:
     @property
     def coordinates(self) -> dict[str, int]:
         """The coordinates that all members share."""
-        columns = zip(*map(self.on.point, self.ranks), strict=True)
+        points = self.on.points
+        columns = zip(*[points[rank] for rank in self.ranks], strict=True)
         return {
             name: column[0]
             for name, column in zip(self.on.layout.axes, columns, strict=True)
