@@ -555,6 +555,7 @@ def test_nodes_are_listed_in_the_order_of_their_ranks(
         (["--drop-ranks", "64"], "there is no rank 64 in the table"),
         (["--drop", "n[0-7]"], "no node would be left"),
         (["--drop", "n["], "n["),
+        (["--policy", "bogus"], "'--policy': 'bogus' is not one of 'fill', 'shift'"),
         (["--drop", ","], "',' names no node"),
         (["--drop", "n1", "--drop", "n1"], "the node 'n1' is given twice"),
     ],

@@ -307,7 +307,20 @@ def test_defects_of_a_topology_are_placed(run: Run, folder: Path) -> None:
         (("--links", "nowhere"), "the topology cannot be used"),
         (("--order", "tp-pp"), "the order"),
         (("--preset", "jax", "--order", "tp-dp-pp"), "--preset is an order and"),
-        (("--mode", "best"), "'best' is not one of"),
+        (("--mode", "best"), "'--mode': 'best' is not one of"),
+        (
+            ("--model", "30x4096", *MODEL[2:]),
+            "30 layers do not divide over pp 4; nearest: pp=3, pp=5, 28 layers or 32 l",
+        ),
+        (
+            (*MODEL, "--interleave", "3"),
+            "do not divide over pp 4 x interleave 3 = 12; nearest: 24 layers or 36",
+        ),
+        (("--pp", "1", *MODEL, "--interleave", "2"), "interleave is 2, and pp is 1"),
+        (
+            ("--cp", "4", "--model", "32x4096", "--seq", "4097", "--micro", "16"),
+            "4097 tokens do not divide over cp 4; nearest: cp=1, cp=17, 4096 tokens",
+        ),
         ((*MODEL, "-o", "no/x.json"), "the folder no does not exist"),
     ],
 )
