@@ -344,7 +344,11 @@ def test_node_is_replaced_in_place_and_only_once(
         "ranks: 56 as before, 8 on new chips\n"
         "  ranks 24-31: n9 chips 0-7, before on n3\n"
     )
-    assert (second.status, second.err) == (0, "unchanged t.json: 8 nodes, 64 ranks\n")
+    assert (second.status, second.err) == (
+        0,
+        "unchanged t.json: 8 nodes, 64 ranks\nnote: there is no node 'n3', and n9 is in "
+        "the table already, so nothing was changed\n",
+    )
     assert (tmp_path / name).read_bytes() == after
     assert hosts_and_ranks(load(tmp_path / name))["n9"] == (24, 31)
 
@@ -520,6 +524,11 @@ def test_renumber_reads_a_table_with_gaps(
     misfit = run("ranktable", "renumber", name, "--policy", "fill", "--tp", "16", "-i")
 
     assert (filled.status, shifted.status, again.status) == (0, 0, 0), filled.err
+    assert filled.err == (
+        "wrote f.json: 7 nodes, 56 ranks\nranks: 48 as before, 8 moved\n"
+        "  n7: ranks 56-63 -> 16-23\n"
+    )
+    assert "ranks: 16 as before, 40 moved" in shifted.err
     assert hosts_and_ranks(load(tmp_path / "f.json"))["n7"] == (16, 23)
     assert hosts_and_ranks(load(tmp_path / "s.json"))["n7"] == (48, 55)
     assert again.err == "unchanged f.json: 7 nodes, 56 ranks\n"
