@@ -6,6 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import ranktable
 from ranktable import dump, load
@@ -23,6 +25,7 @@ from ranktable.layout.change import (
     spares_of,
 )
 from ranktable.layout.change.crossing import crossing_bytes
+from ranktable.layout.change.fitting import fit_layout
 from ranktable.layout.communicator import communicators
 from ranktable.schema.model import Device, Node
 
@@ -203,7 +206,10 @@ def test_expert_sizes_still_fit_after_shrinking() -> None:
     ("kept", "world_size", "text"),
     [
         (("tp", "pp"), 40, "nearest: tp=2, pp=2, 32 ranks or 48 ranks"),
-        (("tp", "pp"), 64, "64 ranks with tp 4 x pp 4 = 16 kept cannot be laid out on"),
+        (("tp", "pp"), 64, "there are 56 chips for 64 ranks; nearest: 48 ranks"),
+        (("tp", "pp"), 10, "there are 56 chips for 10 ranks; nearest: 16 ranks"),
+        (("tp", "pp"), 50, "for 50 ranks; nearest: 48 ranks"),
+        (("tp", "pp"), 20, "nearest: tp=1, pp=1, 16 ranks or 32 ranks"),
         (("tp", "pp", "dp", "cp"), None, "leave one of the sizes out, such as dp"),
         (("tp", "dd"), None, "there is no size 'dd' to keep; they are tp, cp, dp, pp"),
     ],
@@ -216,6 +222,43 @@ def test_layout_that_does_not_fit_names_what_would(
     with pytest.raises(LayoutError) as caught:
         shrink(eight(), layout, [3], kept=kept, world_size=world_size)
     assert text in str(caught.value)
+
+
+@given(
+    st.fixed_dictionaries(dict.fromkeys(("tp", "pp"), st.sampled_from([1, 2, 3, 4]))),
+    st.sampled_from([1, 2, 4]),
+    st.integers(1, 40),
+    st.integers(1, 40),
+)
+@settings(max_examples=100, deadline=None)
+def test_what_is_named_as_nearest_fits(
+    sizes: dict[str, int], ep: int, world_size: int, available: int
+) -> None:
+    def fit(wanted: int, **other: int) -> None:
+        given_ = {**sizes, **other}
+        layout = ParallelLayout(tp=given_["tp"], pp=given_["pp"], dp=4, ep=ep, etp=1)
+        fit_layout(layout, available, sizes, world_size=wanted)
+
+    try:
+        fit(world_size)
+    except LayoutError as error:
+        near = str(error).partition("; nearest: ")[2]
+        for choice in near.replace(" or ", ", ").split(", ") if near else ():
+            name, _, size = choice.partition("=")
+            if size:
+                fit(world_size, **{name: int(size)})
+            else:
+                fit(int(choice.split()[0]))
+
+
+def test_growing_to_fewer_ranks_is_refused() -> None:
+    layout = ParallelLayout(tp=4, pp=4, dp=4)
+    more = make_table([range(8)] * 2, hosts=["a", "b"]).nodes
+
+    with pytest.raises(LayoutError, match="48 ranks are no more than the 64"):
+        grow(eight(), layout, more, world_size=48)
+    with pytest.raises(LayoutError, match="for 70 ranks; nearest: 80 ranks"):
+        grow(eight(), layout, more, world_size=70)
 
 
 def test_other_sizes_may_shrink_where_they_are_not_kept() -> None:
@@ -344,10 +387,10 @@ def test_node_is_replaced_in_place_and_only_once(
         "ranks: 56 as before, 8 on new chips\n"
         "  ranks 24-31: n9 chips 0-7, before on n3\n"
     )
-    assert (second.status, second.err) == (
-        0,
-        "unchanged t.json: 8 nodes, 64 ranks\nnote: there is no node 'n3', and n9 is in "
-        "the table already, so nothing was changed\n",
+    assert second.status == 0
+    assert second.err == (
+        "unchanged t.json: 8 nodes, 64 ranks\nnote: there is no node 'n3', and n9 is "
+        "in the table already, so nothing was changed\n"
     )
     assert (tmp_path / name).read_bytes() == after
     assert hosts_and_ranks(load(tmp_path / name))["n9"] == (24, 31)
