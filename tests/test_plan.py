@@ -11,6 +11,7 @@ import ranktable
 from ranktable.cli.plan import Mode
 from ranktable.cluster.generate import make_table
 from ranktable.layout.planning import Mode as Placing
+from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -271,6 +272,47 @@ def test_super_pods_of_the_table_are_a_boundary(run: Run, folder: Path) -> None:
     assert [one["name"] for one in json.loads(both.out)["boundaries"]] == [
         *("node", "rack", "super pod")
     ]
+
+
+def test_tables_of_hccl_are_laid_out_with_their_super_pods(
+    run: Run, folder: Path
+) -> None:
+    good = str(CORPUS / "hccl" / "valid" / "hccl12_2pods_4s_32p.json")
+    mixed = str(CORPUS / "hccl" / "valid" / "hccl10_ranks_listed_out_of_order.json")
+    bad = str(CORPUS / "hccl" / "broken" / "rank_duplicate.json")
+    outside = str(CORPUS / "hccl" / "broken" / "v12_pod_unknown_server.json")
+    sent = ("--tp", "8", "--bytes", "tp=1GiB")
+
+    shown = run("ranktable", "plan", good, *sent, "--hostfile", "hosts")
+    mesh = run("ranktable", "mesh", mixed, "--tp", "2")
+    twice = run("ranktable", "mesh", bad)
+    podless = run("ranktable", "plan", outside)
+    written = run("ranktable", "plan", good, *sent, "-o", "x.json")
+    other = run("ranktable", "plan", str(CORPUS / "hccl/valid/hccl20_ipv4_2s4p.json"))
+
+    assert "4 nodes, 2 super pods, 32 ranks = tp 8 x dp 4" in shown.out
+    assert (folder / "hosts").read_text().startswith("sp0-node0 slots=8\n")
+    assert "tp/0: ranks 0,1, chips 0,1\n" in mesh.out
+    assert (twice.status, "27:22: RT202 rank" in twice.err) == (1, True)
+    assert podless.err == "ranktable: node 1 is in no super pod, and others are\n"
+    assert (written.status, (folder / "x.json").exists()) == (2, False)
+    assert "tables of HCCL are read and not written; --hostfile" in written.err
+    assert (other.status, "RT111" in other.err) == (1, True)
+
+
+def test_super_pod_of_a_node_is_no_unknown_key_and_is_not_made_up(
+    run: Run, folder: Path
+) -> None:
+    document = json.loads((folder / "t.json").read_text())
+    for at, node in enumerate(document["node_list"]):
+        node["super_pod_id"] = f"pod{at // 4}"
+    (folder / "t.json").write_text(json.dumps(document))
+
+    run("ranktable", "replace-node", "t.json", "n3", "other", "-o", "new.json")
+
+    assert "RT117" not in ranktable.check(folder / "t.json").totals
+    pods = [node.extra for node in ranktable.load(folder / "new.json").nodes]
+    assert pods[1:4] == [{"super_pod_id": "pod0"}, {}, {"super_pod_id": "pod0"}]
 
 
 def test_defects_of_a_topology_are_placed(run: Run, folder: Path) -> None:
