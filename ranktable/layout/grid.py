@@ -165,8 +165,15 @@ class Groups(Sequence[list[int]]):
         return rank - here + _offset(place, self.inside)
 
     def _check(self, rank: int) -> None:
+        check_number("rank", rank)
         if not 0 <= rank < self.world_size:
             raise IndexError(f"rank {rank} is not among the {self.world_size} ranks")
+
+
+def check_number(name: str, value: object) -> None:
+    """Raise TypeError for what is no integer: 1.0 would go on as 1.0, True as 1."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} is {value!r}, which is no integer")
 
 
 def _number(rank: int, axes: tuple[Axis, ...]) -> int:
