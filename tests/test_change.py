@@ -580,6 +580,24 @@ def test_renumber_reads_a_table_with_gaps(
     assert json.loads((tmp_path / name).read_text()) == document
 
 
+def test_chips_may_be_missing_from_the_file_of_a_node(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    run("ranktable", "gen", "--device-id", "[[0..3],[0..3]]", "-o", "t.json")
+    document = json.loads((tmp_path / "t.json").read_text())
+    del document["node_list"][0]["device_list"][1:3]
+    (tmp_path / "t.json").write_text(json.dumps(document))
+
+    shown = run("ranktable", "renumber", "t.json", "--policy", "shift", "-o", "s.json")
+
+    assert shown.err == (
+        "wrote s.json: 2 nodes, 6 ranks\nranks: 1 as before, 5 moved\n"
+        "  0: rank 3 -> 1\n  1: ranks 4-7 -> 2-5\n"
+    )
+    assert load(tmp_path / "s.json").chip_map == [0, 3, 0, 1, 2, 3]
+    assert ranktable.check(tmp_path / "s.json").ok
+
+
 def test_nodes_are_listed_in_the_order_of_their_ranks(
     run: Callable[..., Outcome], tmp_path: Path
 ) -> None:
