@@ -6,6 +6,7 @@ best order is found; for many, a good one.
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -33,24 +34,25 @@ def uneven_order(
         places: What every rank is to be.
         known: An order to do better than.
     """
-    costs: dict[tuple[int, int], int] = {}
-
-    def cost(at: int, start: int) -> int:
-        key = (at, start)
-        if key not in costs:
-            wanted = places[start : start + len(blocks[at])]
-            carriers = inside(chips, blocks[at], wanted, start=start)
-            costs[key] = cost_inside(chips, carriers, wanted, start)
-        return costs[key]
-
     sizes = [len(block) for block in blocks]
+    ranks = [
+        sorted(rank for at in block if (rank := chips[at].rank) is not None)
+        for block in blocks
+    ]
+    has_roles = any(place.role is not None for place in places)
+
+    @cache
+    def cost(at: int, start: int) -> int:
+        if not has_roles:  # only numbers change, and these are soon counted
+            own = range(start, start + sizes[at])
+            return sum(rank not in own for rank in ranks[at])
+        wanted = places[start : start + sizes[at]]
+        carriers = inside(chips, blocks[at], wanted, start=start)
+        return cost_inside(chips, carriers, wanted, start)
+
     if len(blocks) <= MOST:
         order = cheapest_order(sizes, cost, len(places))
     else:
-        ranks = [
-            sorted(rank for at in block if (rank := chips[at].rank) is not None)
-            for block in blocks
-        ]
         as_it_was = sorted(range(len(blocks)), key=lambda at: ranks[at] or [1 << 62])
         orders = [steady_order(sizes, ranks), as_it_was]
         if known is not None:
