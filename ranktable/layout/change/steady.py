@@ -63,6 +63,7 @@ class _Search:
         self.line = [at for at in known if ranks[at][0] < self.end]
         gone = known[len(self.line) :]
         self.spare = [*(at for at, one in enumerate(ranks) if not one), *gone]
+        self.below = [bisect_left(own, self.end) for own in ranks]
         self.kinds = sorted(set(sizes))
         self.kind = {size: place for place, size in enumerate(self.kinds)}
 
@@ -72,14 +73,11 @@ class _Search:
     def _first(self, at: int) -> int:
         return self.ranks[at][0]
 
-    def _lost(self, at: int, start: int | None = None) -> int:
+    def _lost(self, at: int, start: int) -> int:
         """Return how many ranks of a node change that need not."""
         own = self.ranks[at]
-        below = bisect_left(own, self.end)
-        if start is None:
-            return below
         stop = min(start + self.sizes[at], self.end)
-        return below - bisect_left(own, stop) + bisect_left(own, start)
+        return self.below[at] - bisect_left(own, stop) + bisect_left(own, start)
 
     def _best(self) -> _Way:
         counts = Counter(self.sizes[at] for at in self.spare)
@@ -127,7 +125,7 @@ class _Search:
             if _is_less(after, start + size, cost):
                 done = _Step(way.done, _KEEP)
                 after[start + size] = _Way(cost, way.pulled, way.pool, done)
-            cost = way.cost + self._lost(at)
+            cost = way.cost + self.below[at]
             if (start != first or not is_tight) and _is_less(after, start, cost):
                 pool = _more(way.pool, kind, 1)
                 after[start] = _Way(cost, way.pulled, pool, _Step(way.done, _LIFT))
@@ -167,7 +165,7 @@ class _Search:
         for here in range(last, max(place, last - _MOST_PULLED), -1):
             at = self.line[here]
             kind = self.kind[self.sizes[at]]
-            cost += self._lost(at)
+            cost += self.below[at]
             if kind in missing:
                 missing.remove(kind)
                 yield kind, cost, len(self.line) - here
