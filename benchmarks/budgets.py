@@ -336,12 +336,16 @@ BUDGETS = (
     ),
     *(
         Budget(
-            key=f"change {name}",
-            what=f"{name} {{changed}}, every sixteenth node lost: judged and encoded",
+            key=f"change {name}, {lost}",
+            what=f"{name} {{changed}}, every {lost} lost: judged and encoded",
             limit=1_000,
             unit=Unit.MILLISECONDS,
         )
-        for name in ("renumber", "shrink")
+        for name, lost in (
+            ("renumber", "sixteenth node"),
+            ("renumber", "sixteenth rank or so"),
+            ("shrink", "sixteenth node"),
+        )
     ),
     Budget(
         key="plan",

@@ -6,6 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import ranktable
 from ranktable import dump, load
@@ -23,6 +25,7 @@ from ranktable.layout.change import (
     spares_of,
 )
 from ranktable.layout.change.crossing import crossing_bytes
+from ranktable.layout.change.fitting import fit_layout
 from ranktable.layout.communicator import communicators
 from ranktable.schema.model import Device, Node
 
@@ -203,7 +206,10 @@ def test_expert_sizes_still_fit_after_shrinking() -> None:
     ("kept", "world_size", "text"),
     [
         (("tp", "pp"), 40, "nearest: tp=2, pp=2, 32 ranks or 48 ranks"),
-        (("tp", "pp"), 64, "64 ranks with tp 4 x pp 4 = 16 kept cannot be laid out on"),
+        (("tp", "pp"), 64, "there are 56 chips for 64 ranks; nearest: 48 ranks"),
+        (("tp", "pp"), 10, "there are 56 chips for 10 ranks; nearest: 16 ranks"),
+        (("tp", "pp"), 50, "for 50 ranks; nearest: 48 ranks"),
+        (("tp", "pp"), 20, "nearest: tp=1, pp=1, 16 ranks or 32 ranks"),
         (("tp", "pp", "dp", "cp"), None, "leave one of the sizes out, such as dp"),
         (("tp", "dd"), None, "there is no size 'dd' to keep; they are tp, cp, dp, pp"),
     ],
@@ -216,6 +222,43 @@ def test_layout_that_does_not_fit_names_what_would(
     with pytest.raises(LayoutError) as caught:
         shrink(eight(), layout, [3], kept=kept, world_size=world_size)
     assert text in str(caught.value)
+
+
+@given(
+    st.fixed_dictionaries(dict.fromkeys(("tp", "pp"), st.sampled_from([1, 2, 3, 4]))),
+    st.sampled_from([1, 2, 4]),
+    st.integers(1, 40),
+    st.integers(1, 40),
+)
+@settings(max_examples=100, deadline=None)
+def test_what_is_named_as_nearest_fits(
+    sizes: dict[str, int], ep: int, world_size: int, available: int
+) -> None:
+    def fit(wanted: int, **other: int) -> None:
+        given_ = {**sizes, **other}
+        layout = ParallelLayout(tp=given_["tp"], pp=given_["pp"], dp=4, ep=ep, etp=1)
+        fit_layout(layout, available, sizes, world_size=wanted)
+
+    try:
+        fit(world_size)
+    except LayoutError as error:
+        near = str(error).partition("; nearest: ")[2]
+        for choice in near.replace(" or ", ", ").split(", ") if near else ():
+            name, _, size = choice.partition("=")
+            if size:
+                fit(world_size, **{name: int(size)})
+            else:
+                fit(int(choice.split()[0]))
+
+
+def test_growing_to_fewer_ranks_is_refused() -> None:
+    layout = ParallelLayout(tp=4, pp=4, dp=4)
+    more = make_table([range(8)] * 2, hosts=["a", "b"]).nodes
+
+    with pytest.raises(LayoutError, match="48 ranks are no more than the 64"):
+        grow(eight(), layout, more, world_size=48)
+    with pytest.raises(LayoutError, match="for 70 ranks; nearest: 80 ranks"):
+        grow(eight(), layout, more, world_size=70)
 
 
 def test_other_sizes_may_shrink_where_they_are_not_kept() -> None:
@@ -272,7 +315,7 @@ def test_diff_tells_roles_from_ranks(
 
     assert "ranks: 0 as before, 4 moved\n  b: ranks 2,3 -> 0,1\n" in dp.out
     assert "roles: none moved\n" in dp.out
-    assert "also differs: the order of the nodes\n" in dp.out
+    assert "the order of the nodes" not in dp.out  # where their ranks are now
     assert "roles: 4 moved\n  b chip 0: rank 2 -> 0, pp 1 -> 0\n" in pp.out
 
 
@@ -344,7 +387,11 @@ def test_node_is_replaced_in_place_and_only_once(
         "ranks: 56 as before, 8 on new chips\n"
         "  ranks 24-31: n9 chips 0-7, before on n3\n"
     )
-    assert (second.status, second.err) == (0, "unchanged t.json: 8 nodes, 64 ranks\n")
+    assert second.status == 0
+    assert second.err == (
+        "unchanged t.json: 8 nodes, 64 ranks\nnote: there is no node 'n3', and n9 is "
+        "in the table already, so nothing was changed\n"
+    )
     assert (tmp_path / name).read_bytes() == after
     assert hosts_and_ranks(load(tmp_path / name))["n9"] == (24, 31)
 
@@ -520,12 +567,53 @@ def test_renumber_reads_a_table_with_gaps(
     misfit = run("ranktable", "renumber", name, "--policy", "fill", "--tp", "16", "-i")
 
     assert (filled.status, shifted.status, again.status) == (0, 0, 0), filled.err
+    assert filled.err == (
+        "wrote f.json: 7 nodes, 56 ranks\nranks: 48 as before, 8 moved\n"
+        "  n7: ranks 56-63 -> 16-23\n"
+    )
+    assert "ranks: 16 as before, 40 moved" in shifted.err
     assert hosts_and_ranks(load(tmp_path / "f.json"))["n7"] == (16, 23)
     assert hosts_and_ranks(load(tmp_path / "s.json"))["n7"] == (48, 55)
     assert again.err == "unchanged f.json: 7 nodes, 56 ranks\n"
     assert misfit.status == 2
     assert "tp 16 x cp 1 x pp 1 = 16 does not divide world_size 56" in misfit.err
     assert json.loads((tmp_path / name).read_text()) == document
+
+
+def test_chips_may_be_missing_from_the_file_of_a_node(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    run("ranktable", "gen", "--device-id", "[[0..3],[0..3]]", "-o", "t.json")
+    document = json.loads((tmp_path / "t.json").read_text())
+    del document["node_list"][0]["device_list"][1:3]
+    (tmp_path / "t.json").write_text(json.dumps(document))
+
+    shown = run("ranktable", "renumber", "t.json", "--policy", "shift", "-o", "s.json")
+
+    assert shown.err == (
+        "wrote s.json: 2 nodes, 6 ranks\nranks: 1 as before, 5 moved\n"
+        "  0: rank 3 -> 1\n  1: ranks 4-7 -> 2-5\n"
+    )
+    assert load(tmp_path / "s.json").chip_map == [0, 3, 0, 1, 2, 3]
+    assert ranktable.check(tmp_path / "s.json").ok
+
+
+def test_nodes_are_listed_in_the_order_of_their_ranks(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    name = saved(tmp_path, eight())
+    sizes = ("--tp", "4", "--order", "tp-dp")
+    run("ranktable", "shrink", name, "--drop", "n3", *sizes, "-o", "s.json")
+    run("ranktable", "grow", "s.json", "--add", "n9", *sizes, "-o", "g.json")
+    run("ranktable", "renumber", name, "--policy=fill", "--drop", "n0", "-o", "f.json")
+
+    for changed in ("s.json", "g.json", "f.json"):
+        assert "RT504" not in ranktable.check(tmp_path / changed).totals
+    assert hosts_and_ranks(load(tmp_path / "f.json")) == {
+        node: (8 * at, 8 * at + 7)
+        for at, node in enumerate(("n7", "n1", "n2", "n3", "n4", "n5", "n6"))
+    }
+    assert next(iter(hosts_and_ranks(load(tmp_path / "f.json")))) == "n7"
 
 
 @pytest.mark.parametrize(
@@ -537,6 +625,7 @@ def test_renumber_reads_a_table_with_gaps(
         (["--drop-ranks", "64"], "there is no rank 64 in the table"),
         (["--drop", "n[0-7]"], "no node would be left"),
         (["--drop", "n["], "n["),
+        (["--policy", "bogus"], "'--policy': 'bogus' is not one of 'fill', 'shift'"),
         (["--drop", ","], "',' names no node"),
         (["--drop", "n1", "--drop", "n1"], "the node 'n1' is given twice"),
     ],

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ranktable import dump
+from ranktable.cluster.generate import make_table
 from tests.commands import BIN, Commands, clean_environment, run_afresh
 from tests.conftest import CORPUS
 
@@ -118,6 +120,21 @@ def test_a_shell_finds_the_forks_first(commands: Commands, tmp_path: Path) -> No
     assert done.stdout.startswith(b"RT001")
     assert b"no" in done.stderr
     assert done.returncode == 2
+
+
+@pytest.mark.parametrize("asked", ["explain", "mesh --help", "show big.json"])
+def test_whoever_reads_may_have_seen_enough(
+    commands: Commands, tmp_path: Path, asked: str
+) -> None:
+    dump(make_table([range(8)] * 999), tmp_path / "big.json")
+
+    done = shell(
+        commands, f"(sleep 0.3; ranktable {asked}; echo $? > status) | true", tmp_path
+    )
+
+    # As shells have it for SIGPIPE; 1 would say that defects were found.
+    assert (tmp_path / "status").read_text() == "141\n"
+    assert done.stderr == b""
 
 
 def test_a_shell_may_close_a_stream(commands: Commands, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import pickle
 from dataclasses import FrozenInstanceError, replace
 from itertools import product
 from time import process_time
+from typing import Any
 
 import pytest
 
@@ -270,3 +271,31 @@ def test_every_coordinate_is_that_of_one_rank() -> None:
     ranks = [layout.rank(tp=t, cp=c, dp=d, pp=p) for t, c, d, p in points]
 
     assert sorted(ranks) == list(range(24))
+
+
+@pytest.mark.parametrize("order", ["tp-cp-ep-dp-pp", "pp-dp-tp-cp-ep"])
+def test_what_is_looked_up_at_once_is_what_every_rank_has(order: str) -> None:
+    layout = ParallelLayout(tp=2, cp=3, dp=4, pp=2, ep=2, etp=1, order=order)
+    ranks = range(layout.world_size)
+
+    for axis in (*layout.axes, "dp-cp"):
+        groups = layout.along(axis)
+        assert groups.places() == [groups.place_of(rank) for rank in ranks]
+        assert layout.all_neighbours(axis) == [
+            layout.neighbours(rank, axis) for rank in ranks
+        ]
+
+
+@pytest.mark.parametrize("rank", [1.0, True, "1", None])
+def test_a_rank_and_a_coordinate_are_integers(rank: Any) -> None:  # noqa: ANN401 - any
+    layout = ParallelLayout(tp=2, dp=2)
+
+    for ask in (
+        layout.coordinates,
+        lambda one: layout.neighbours(one, "tp"),
+        lambda one: layout.rank(tp=one, dp=0),
+        layout.along("tp").of,
+        layout.along("tp").index_of,
+    ):
+        with pytest.raises(TypeError, match="which is no integer"):
+            ask(rank)

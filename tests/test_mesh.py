@@ -107,6 +107,27 @@ def test_uneven_nodes_are_shown_as_they_are(
     assert "tp: 5 groups of 4, each over 1 to 2 nodes" in shown.out
 
 
+def test_nodes_that_begin_anywhere_are_counted_from_their_first(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    name = saved(tmp_path, [range(8)] * 10)
+
+    shown = run("ranktable", "mesh", name, "--tp", "4", "--pp", "4")
+
+    # With i the number of a node, the last line would have dp 2i-15,2i-14; and node 2
+    # holds dp 4 of stage 0 and dp 0 of stage 1, in this order.
+    assert shown.out.splitlines()[2:7] == [
+        "nodes 0-1: ranks 8i..8i+7, tp 0-3, dp 2i,2i+1, pp 0",
+        "node 2: ranks 16-23, tp 0-3, dp 4,0, pp 0,1",
+        (
+            "nodes 3-6: ranks 16j+8i+24 + 0-7, tp 0-3, dp 2i-j+1 + 0,1, pp j+1 (i 0-1, "
+            "j 0-1)"
+        ),
+        "node 7: ranks 56-63, tp 0-3, dp 4,0, pp 2,3",
+        "nodes 8-9: ranks 8i+64 + 0-7, tp 0-3, dp 2i+1 + 0,1, pp 3 (i 0-1)",
+    ]
+
+
 def test_lines_without_a_rule_are_left_out_with_their_number(
     run: Callable[..., Outcome], tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ import ranktable
 from ranktable.cli.plan import Mode
 from ranktable.cluster.generate import make_table
 from ranktable.layout.planning import Mode as Placing
+from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -273,6 +274,47 @@ def test_super_pods_of_the_table_are_a_boundary(run: Run, folder: Path) -> None:
     ]
 
 
+def test_tables_of_hccl_are_laid_out_with_their_super_pods(
+    run: Run, folder: Path
+) -> None:
+    good = str(CORPUS / "hccl" / "valid" / "hccl12_2pods_4s_32p.json")
+    mixed = str(CORPUS / "hccl" / "valid" / "hccl10_ranks_listed_out_of_order.json")
+    bad = str(CORPUS / "hccl" / "broken" / "rank_duplicate.json")
+    outside = str(CORPUS / "hccl" / "broken" / "v12_pod_unknown_server.json")
+    sent = ("--tp", "8", "--bytes", "tp=1GiB")
+
+    shown = run("ranktable", "plan", good, *sent, "--hostfile", "hosts")
+    mesh = run("ranktable", "mesh", mixed, "--tp", "2")
+    twice = run("ranktable", "mesh", bad)
+    podless = run("ranktable", "plan", outside)
+    written = run("ranktable", "plan", good, *sent, "-o", "x.json")
+    other = run("ranktable", "plan", str(CORPUS / "hccl/valid/hccl20_ipv4_2s4p.json"))
+
+    assert "4 nodes, 2 super pods, 32 ranks = tp 8 x dp 4" in shown.out
+    assert (folder / "hosts").read_text().startswith("sp0-node0 slots=8\n")
+    assert "tp/0: ranks 0,1, chips 0,1\n" in mesh.out
+    assert (twice.status, "27:22: RT202 rank" in twice.err) == (1, True)
+    assert podless.err == "ranktable: node 1 is in no super pod, and others are\n"
+    assert (written.status, (folder / "x.json").exists()) == (2, False)
+    assert "tables of HCCL are read and not written; --hostfile" in written.err
+    assert (other.status, "RT111" in other.err) == (1, True)
+
+
+def test_super_pod_of_a_node_is_no_unknown_key_and_is_not_made_up(
+    run: Run, folder: Path
+) -> None:
+    document = json.loads((folder / "t.json").read_text())
+    for at, node in enumerate(document["node_list"]):
+        node["super_pod_id"] = f"pod{at // 4}"
+    (folder / "t.json").write_text(json.dumps(document))
+
+    run("ranktable", "replace-node", "t.json", "n3", "other", "-o", "new.json")
+
+    assert "RT117" not in ranktable.check(folder / "t.json").totals
+    pods = [node.extra for node in ranktable.load(folder / "new.json").nodes]
+    assert pods[1:4] == [{"super_pod_id": "pod0"}, {}, {"super_pod_id": "pod0"}]
+
+
 def test_defects_of_a_topology_are_placed(run: Run, folder: Path) -> None:
     (folder / "bad.conf").write_text("SwitchName=s1 Nodes=n1\nSwitchName=s1 Node=n2\n")
     shown = plan(run, "--topology", "bad.conf")
@@ -307,7 +349,20 @@ def test_defects_of_a_topology_are_placed(run: Run, folder: Path) -> None:
         (("--links", "nowhere"), "the topology cannot be used"),
         (("--order", "tp-pp"), "the order"),
         (("--preset", "jax", "--order", "tp-dp-pp"), "--preset is an order and"),
-        (("--mode", "best"), "'best' is not one of"),
+        (("--mode", "best"), "'--mode': 'best' is not one of"),
+        (
+            ("--model", "30x4096", *MODEL[2:]),
+            "30 layers do not divide over pp 4; nearest: pp=3, pp=5, 28 layers or 32 l",
+        ),
+        (
+            (*MODEL, "--interleave", "3"),
+            "do not divide over pp 4 x interleave 3 = 12; nearest: 24 layers or 36",
+        ),
+        (("--pp", "1", *MODEL, "--interleave", "2"), "interleave is 2, and pp is 1"),
+        (
+            ("--cp", "4", "--model", "32x4096", "--seq", "4097", "--micro", "16"),
+            "4097 tokens do not divide over cp 4; nearest: cp=1, cp=17, 4096 tokens",
+        ),
         ((*MODEL, "-o", "no/x.json"), "the folder no does not exist"),
     ],
 )

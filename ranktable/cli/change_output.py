@@ -99,11 +99,7 @@ class ChangeOutput:
         from ranktable.layout.change.names import named  # noqa: PLC0415
         from ranktable.schema.writing import dumps  # noqa: PLC0415
 
-        # A table with gaps in its ranks has no differences that mean anything.
-        is_whole = before.world_size == 1 + max(
-            device.rank for node in before.nodes for device in node.devices
-        )
-        found = difference(named(before), after, layouts) if is_whole else None
+        found = difference(named(before), after, layouts)
         after = _as_named(after, before)
         data = dumps(after)
         if self.in_place:
@@ -115,8 +111,7 @@ class ChangeOutput:
                 data,
                 force=self.force,
             )
-        if found is not None:
-            self._tell(name, found)
+        self._tell(name, found)
 
     def _replace(
         self, name: str, before: RankTable, after: RankTable, data: bytes

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from ranktable.schema.wording import printable
 
@@ -16,6 +17,8 @@ DEFECTS_FOUND = 1
 COULD_NOT_JUDGE = 2
 _INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 _PIPE_CLOSED = 141  # 128 + SIGPIPE
+_CHOICE = re.compile(r"\n\t")
+"""Click lists choices with a tab before each, which would be shown as an escape."""
 
 DEBUG_VARIABLE = "RANKTABLE_DEBUG"
 """Set to anything, it lets the traceback of an internal error through."""
@@ -37,12 +40,12 @@ def reported(program: str) -> Iterator[None]:
     try:
         yield
         sys.stdout.flush()
-    except SystemExit:
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):
+            _end_quietly()  # click has met it first, and says 1: defects found
         raise
     except BrokenPipeError:
-        # Whoever read the output has seen enough. Python flushes once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(_PIPE_CLOSED)
+        _end_quietly()
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
     except CommandError as error:
@@ -51,6 +54,14 @@ def reported(program: str) -> Iterator[None]:
         if os.environ.get(DEBUG_VARIABLE):
             raise
         sys.exit(_say(program, *_message(error)))
+
+
+def _end_quietly() -> NoReturn:
+    """Leave: whoever read the output has seen enough."""
+    # Python flushes once more at exit, whatever click has put in place of the stream.
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
+    sys.exit(_PIPE_CLOSED)
 
 
 def _open_standard_streams() -> None:
@@ -64,7 +75,8 @@ def _message(error: Exception) -> tuple[str, int]:
     """Return what to say of an exception, and the exit status."""
     format_message = getattr(error, "format_message", None)
     if format_message is not None:  # click's: wrong usage, with a status of its own
-        return format_message(), getattr(error, "exit_code", COULD_NOT_JUDGE)
+        text = _CHOICE.sub(" ", format_message()).replace(": Value error, ", ": ")
+        return text, getattr(error, "exit_code", COULD_NOT_JUDGE)
     if isinstance(error, OSError) and error.strerror:
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{error.strerror.lower()}", COULD_NOT_JUDGE

@@ -62,14 +62,24 @@ def sound_table(file: str | None) -> tuple[str, RankTable]:
         CommandError: The table has errors; the message is their concise form.
     """
     from ranktable.schema.check import Options  # noqa: PLC0415 - not for --help
-    from ranktable.schema.check import sound_table as table_of  # noqa: PLC0415
-    from ranktable.schema.diagnostic import RankTableError  # noqa: PLC0415
 
     report = check_file(
         named_file(file), Options(limit=5, max_size_bytes=DEFAULT_MAX_SIZE_BYTES)
     )
+    return report.file, table_in(report)
+
+
+def table_in(report: Report) -> RankTable:
+    """Return the table of a report.
+
+    Raises:
+        CommandError: It has errors; the message is their concise form.
+    """
+    from ranktable.schema.check import sound_table as table_of  # noqa: PLC0415
+    from ranktable.schema.diagnostic import RankTableError  # noqa: PLC0415
+
     try:
-        return report.file, table_of(report)
+        return table_of(report)
     except RankTableError as error:
         status = 2 if report.is_unreadable else DEFECTS_FOUND
         raise CommandError(f"the table is not sound\n{error}", status) from None

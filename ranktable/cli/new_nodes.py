@@ -10,7 +10,7 @@ from ranktable.cli.failure import CommandError
 from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from ranktable.schema.check import Report
     from ranktable.schema.model import Node, RankTable
@@ -94,14 +94,19 @@ def read_node(file: str) -> Node:
     return nodes[0]
 
 
-def part_of(report: Report) -> RankTable | None:
-    """Return a table whose ranks may have gaps; None if anything else is wrong."""
+def part_of(report: Report, also: Sequence[str] = ()) -> RankTable | None:
+    """Return a table whose ranks may have gaps; None if anything else is wrong.
+
+    Args:
+        report: What was found in it.
+        also: Codes of other errors that do not matter.
+    """
     from ranktable.cluster.merging.tables import is_part  # noqa: PLC0415
     from ranktable.schema.build import build_table  # noqa: PLC0415
 
     if report.table is not None:
         return report.table
-    if report.is_unreadable or report.columns is None or not is_part(report):
+    if report.is_unreadable or report.columns is None or not is_part(report, also):
         return None
     return build_table(report.columns)
 

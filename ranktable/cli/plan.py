@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli.failure import CommandError
-from ranktable.cli.files import FILE_HELP, sound_table
+from ranktable.cli.files import FILE_HELP
+from ranktable.cli.laid_out import laid_out_table
 from ranktable.cli.mesh import ExpertStyle, Peer, make_layout
 from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
 
@@ -171,7 +172,7 @@ def plan(
             "nothing says what is sent, so nothing is better; give --model with --seq "
             "and --micro, or --bytes"
         )
-    name, table = sound_table(file)
+    name, table = laid_out_table(file)
     given = {"tp": tp, "cp": cp, "pp": pp, "dp": dp, "ep": ep, "etp": etp}
     sizes = {axis: size for axis, size in given.items() if size is not None}
     sizes["dp_replicate"] = dp_replicate
@@ -225,8 +226,14 @@ def _texts(placed: RankTable, wanted: dict[str, str]) -> Sequence[tuple[str, byt
     from ranktable.cluster.descriptions.form import Settings  # noqa: PLC0415
     from ranktable.cluster.descriptions.forms import form_of  # noqa: PLC0415
     from ranktable.cluster.descriptions.table import describe_table  # noqa: PLC0415
+    from ranktable.schema.formats.hccl import HCCL  # noqa: PLC0415
     from ranktable.schema.writing import dumps  # noqa: PLC0415
 
+    if "" in wanted and placed.format == HCCL.name:
+        raise CommandError(
+            "tables of HCCL are read and not written; --hostfile, --rankfile and "
+            "--slurm-hostfile have the better placement"
+        )
     found = []
     for kind, path in wanted.items():
         if kind:

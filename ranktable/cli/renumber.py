@@ -29,9 +29,9 @@ def renumber(
     policy: Annotated[
         Policy,
         typer.Option(
-            help="fill: the last nodes move into the gaps, the fewest there can be "
-            "where all are of one size; shift: the order stays, all after the first "
-            "gap move; stable: none moves, spares fill the gaps."
+            help="fill: the last nodes move into the gaps, so that few ranks move; "
+            "shift: the order stays, all after the first gap move; stable: none "
+            "moves, spares fill the gaps."
         ),
     ],
     drop: Annotated[
@@ -101,9 +101,11 @@ def renumber(
 def _table(file: str) -> tuple[str, RankTable]:
     """Return a table whose ranks may have gaps."""
     from ranktable.schema.check import Options  # noqa: PLC0415 - not for --help
+    from ranktable.schema.rules.ranks import WRONG_LOCAL_RANK  # noqa: PLC0415
 
     report = check_file(file, Options(limit=5))
-    table = part_of(report)
+    # Where chips were taken out of a node, its local ranks have gaps too.
+    table = part_of(report, [WRONG_LOCAL_RANK.code])
     return (report.file, table) if table is not None else sound_table(file)
 
 

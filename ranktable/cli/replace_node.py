@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ from ranktable.cli import change_output as outputs
 from ranktable.cli.files import sound_table
 from ranktable.cli.new_nodes import NODES_HELP, is_file, one_host, read_node
 from ranktable.cli.output import Form
+from ranktable.schema.wording import printable
 
 
 def replace_node(
@@ -35,11 +37,11 @@ def replace_node(
 
     A host that is a spare of the table has the chips of the spare, any other the chips
     of the old node, in their order. A node with fewer chips is refused, and so is one
-    that is in the table already. Done again, it changes nothing.
+    that is in the table already. Done again, it changes nothing, and says so.
 
     Example: ranktable replace-node sccl_rank_table.json 0 n7 -o replaced.json
     """
-    from ranktable.layout.change.names import named  # noqa: PLC0415
+    from ranktable.layout.change.names import named, node_names  # noqa: PLC0415
     from ranktable.layout.change.replace import replace_node as change  # noqa: PLC0415
 
     result = outputs.ChangeOutput(
@@ -47,7 +49,13 @@ def replace_node(
     )
     result.prepare()
     name, table = sound_table(file)
-    changed = change(
-        named(table), old, read_node(new) if is_file(new) else one_host(new)
-    )
+    node = read_node(new) if is_file(new) else one_host(new)
+    changed = change(named(table), old, node)
     result.put(name, table, changed)
+    if old not in node_names(table.nodes):
+        # The command was done before, or OLD is a slip of the pen: who knows.
+        host = node if isinstance(node, str) else str(node.host)
+        sys.stderr.write(
+            f"note: there is no node {printable(repr(old))}, and {printable(host)} is "
+            "in the table already, so nothing was changed\n"
+        )

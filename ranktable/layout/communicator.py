@@ -67,7 +67,8 @@ class Communicator:
     @property
     def coordinates(self) -> dict[str, int]:
         """The coordinates that all members share."""
-        columns = zip(*map(self.on.point, self.ranks), strict=True)
+        points = self.on.points
+        columns = zip(*[points[rank] for rank in self.ranks], strict=True)
         return {
             name: column[0]
             for name, column in zip(self.on.layout.axes, columns, strict=True)
@@ -126,8 +127,16 @@ class Communicators:
         Raises:
             KeyError: There is no such kind.
         """
-        groups = self._groups[kind]
+        groups = self.ranks_of_kind(kind)
         return (self._made(kind, at, ranks) for at, ranks in enumerate(groups))
+
+    def ranks_of_kind(self, kind: str) -> Sequence[Sequence[int]]:
+        """Return the ranks only of the communicators of one kind.
+
+        Raises:
+            KeyError: There is no such kind.
+        """
+        return self._groups[kind]
 
     def of_rank(self, rank: int) -> list[Communicator]:
         """Return the communicators that a rank is a member of, one a kind at most.

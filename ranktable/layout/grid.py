@@ -142,6 +142,15 @@ class Groups(Sequence[list[int]]):
         self._check(rank)
         return _number(rank, self.inside)
 
+    def places(self) -> list[int]:
+        """Return the place of every rank within its group, all at once."""
+        found = [0] * self.world_size
+        offsets = _offsets(self.inside)
+        for base in _offsets(self.outside):
+            for place, offset in enumerate(offsets):
+                found[base + offset] = place
+        return found
+
     def moved(self, rank: int, place: int) -> int:
         """Return the member at another place of the group that holds a rank.
 
@@ -156,8 +165,15 @@ class Groups(Sequence[list[int]]):
         return rank - here + _offset(place, self.inside)
 
     def _check(self, rank: int) -> None:
+        check_number("rank", rank)
         if not 0 <= rank < self.world_size:
             raise IndexError(f"rank {rank} is not among the {self.world_size} ranks")
+
+
+def check_number(name: str, value: object) -> None:
+    """Raise TypeError for what is no integer: 1.0 would go on as 1.0, True as 1."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} is {value!r}, which is no integer")
 
 
 def _number(rank: int, axes: tuple[Axis, ...]) -> int:

@@ -30,3 +30,15 @@ def neighbours_in(groups: Groups, rank: int, *, is_ring: bool) -> Neighbours:
         groups.moved(rank, before) if before >= 0 else None,
         groups.moved(rank, after) if after < size else None,
     )
+
+
+def all_neighbours(groups: Groups, *, is_ring: bool) -> list[Neighbours]:
+    """Return the neighbours of every rank, all at once."""
+    found = [Neighbours(None, None)] * groups.world_size
+    for ranks in groups:
+        is_closed = is_ring and len(ranks) > 1
+        before = [ranks[-1] if is_closed else None, *ranks[:-1]]
+        after = [*ranks[1:], ranks[0] if is_closed else None]
+        for rank, *pair in zip(ranks, before, after, strict=True):
+            found[rank] = Neighbours(*pair)
+    return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.layout.conversion import count_as
 from ranktable.layout.naming import find_view, split_names
-from ranktable.layout.neighbours import Neighbours, neighbours_in
+from ranktable.layout.neighbours import Neighbours, all_neighbours, neighbours_in
 from ranktable.layout.presets import find_preset
 from ranktable.layout.resolve import Wishes, resolve
 
@@ -194,8 +194,16 @@ class ParallelLayout:
             LayoutError: There are no such axes.
         """
         if is_ring is None:
-            is_ring = axes != "pp"
+            is_ring = _is_ring(axes)
         return neighbours_in(self.along(axes), rank, is_ring=is_ring)
+
+    def all_neighbours(self, axes: str) -> list[Neighbours]:
+        """Return what ``neighbours`` does, for every rank.
+
+        Raises:
+            LayoutError: There are no such axes.
+        """
+        return all_neighbours(self.along(axes), is_ring=_is_ring(axes))
 
     def order_like(self, peer: str | ParallelLayout) -> ParallelLayout:
         """Return the layout with these sizes and the order and ep_style of a peer.
@@ -223,3 +231,8 @@ class ParallelLayout:
             ep_style=like.ep_style,
             world_size=self.world_size,
         )
+
+
+def _is_ring(axes: str) -> bool:
+    """Whether the last is followed by the first; the stages of a pipeline end."""
+    return axes != "pp"

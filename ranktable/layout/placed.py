@@ -22,13 +22,13 @@ class Placed:
         """Look nothing up yet."""
         self.table = table
         self.layout = layout
-        self._points: dict[int, tuple[int, ...]] = {}
 
-    def point(self, rank: int) -> tuple[int, ...]:
-        """Return the coordinates of a rank, in the order of the axes."""
-        if rank not in self._points:
-            self._points[rank] = tuple(self.layout.coordinates(rank).values())
-        return self._points[rank]
+    @cached_property
+    def points(self) -> list[tuple[int, ...]]:
+        """The coordinates of every rank, in the order of the axes."""
+        layout = self.layout
+        places = [layout.along(axis).places() for axis in layout.axes]
+        return list(zip(*places, strict=True))
 
     @cached_property
     def chips(self) -> list[int]:

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from ranktable.schema.model import Node, RankTable
 
 
+def is_free(table: RankTable) -> bool:
+    """Whether a table says that RANK comes from it, so that ranks may be anywhere."""
+    return table.extra.get(PLACEMENT_KEY) == FREE
+
+
 def place_ranks(table: RankTable, owners: Owners) -> RankTable:
     """Return a table whose nodes hold other ranks, the nodes in the order of ranks.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.experts import OWN_AXIS, STYLE_NAMES, lay_out_experts
 from ranktable.layout.experts.experts import Request
-from ranktable.layout.grid import make_grid
+from ranktable.layout.grid import check_number, make_grid
 from ranktable.layout.naming import find_view
 from ranktable.layout.order import complete_order, did_you_mean
 from ranktable.layout.sizes import (
@@ -69,6 +69,7 @@ class Resolved:
     def rank_at(self, coordinates: Mapping[str, int]) -> int:
         """Return the rank at some coordinates; see ``ParallelLayout.rank``."""
         for name, value in coordinates.items():
+            check_number(name, value)
             size = find_view(self.views, [name]).groups([name]).group_size
             if not 0 <= value < size:
                 raise LayoutError(f"{name} {value} is not among 0 to {size - 1}")

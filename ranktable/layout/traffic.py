@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.flow import Flow, Pattern
+from ranktable.layout.sizes import divisors, either, factors, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -66,14 +67,49 @@ def model_flows(model: Model, layout: ParallelLayout) -> tuple[Flow, ...]:
     """Return what a model sends along every axis of a layout.
 
     Raises:
-        LayoutError: Experts are spread, and nothing says to how many a token goes.
+        LayoutError: Layers or tokens do not divide over the layout; or experts are
+            spread, and nothing says to how many a token goes.
     """
+    _refuse_parts(model, layout)
     if layout.ep > 1 and model.topk is None:
         raise LayoutError(
             f"ep is {layout.ep}, and nothing says to how many experts a token goes; "
             "give topk, or the bytes"
         )
     return tuple(flow for flow in _flows(model, layout) if _has_partners(flow, layout))
+
+
+def _refuse_parts(model: Model, layout: ParallelLayout) -> None:
+    """Raise LayoutError where a rank would have a part of a layer, or of a token."""
+    layers, pp, chunks = model.layers, layout.pp, model.interleave
+    if chunks > 1 and pp == 1:
+        raise LayoutError(f"interleave is {chunks}, and pp is 1: there are no stages")
+    if layers % (pp * chunks):
+        stages = {"pp": pp, "interleave": chunks} if chunks > 1 else {"pp": pp}
+        near = [f"pp={size}" for size in nearest(pp, _divisors(layers, chunks))]
+        near += [f"{count} layers" for count in _multiples(layers, pp * chunks)]
+        raise LayoutError(
+            f"{layers} layers do not divide over {factors(stages)}; nearest: "
+            f"{either(near)}; or give the bytes"
+        )
+    if model.sequence % layout.cp:
+        near = [f"cp={size}" for size in nearest(layout.cp, divisors(model.sequence))]
+        near += [f"{count} tokens" for count in _multiples(model.sequence, layout.cp)]
+        raise LayoutError(
+            f"{model.sequence} tokens do not divide over cp {layout.cp}; nearest: "
+            f"{either(near)}"
+        )
+
+
+def _divisors(layers: int, chunks: int) -> list[int]:
+    """Return how many stages can have layers, each in so many chunks."""
+    return divisors(layers // chunks) if layers % chunks == 0 else []
+
+
+def _multiples(number: int, size: int) -> list[int]:
+    """Return the nearest multiples of a size, without 0."""
+    below = number // size * size
+    return [multiple for multiple in (below, below + size) if multiple]
 
 
 def _has_partners(flow: Flow, layout: ParallelLayout) -> bool:

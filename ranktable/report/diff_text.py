@@ -98,8 +98,8 @@ def _taken(found: Difference) -> Iterator[str]:
         before = [found.chips_out[r][0] for r in ranks if r in found.chips_out]
         since = f", before on {printable(', '.join(dict.fromkeys(before)))}"
         lines.append(
-            f"  ranks {fold_numbers(ranks)}: {printable(node)} chips "
-            f"{fold_numbers(chips)}{since if before else ''}\n"
+            f"  {_named('rank', ranks)}: {printable(node)} {_named('chip', chips)}"
+            f"{since if before else ''}\n"
         )
     yield from _limited(lines)
 
@@ -110,9 +110,13 @@ def _moved(moves: Sequence[Move]) -> Iterator[str]:
     ]
     for (node, step), run in groupby(steps, key=lambda item: (item[0], item[3])):
         both = list(run)
-        ranks = fold_numbers([item[1] for item in both])
+        ranks = _named("rank", [item[1] for item in both])
         there = fold_numbers([item[1] + step for item in both])
-        yield f"  {printable(node)}: ranks {ranks} -> {there}\n"
+        yield f"  {printable(node)}: {ranks} -> {there}\n"
+
+
+def _named(noun: str, numbers: Sequence[int]) -> str:
+    return f"{noun if len(numbers) == 1 else f'{noun}s'} {fold_numbers(numbers)}"
 
 
 def _runs(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ranktable.layout.communicator import Communicator, Communicators
+    from ranktable.layout.neighbours import Neighbours
 
 
 def render_mesh_json(
@@ -22,7 +23,7 @@ def render_mesh_json(
     The totals count all groups, also with one rank.
     """
     table, layout = found.table, found.layout
-    ranks = range(table.world_size) if rank is None else [rank]
+    ranks = _ranks(found) if rank is None else [_rank(found, rank)]
     groups = found if rank is None else found.of_rank(rank)
     yield "{\n"
     head = {
@@ -37,7 +38,7 @@ def render_mesh_json(
     }
     for key, value in head.items():
         yield f"  {json.dumps(key)}: {json.dumps(value)},\n"
-    yield from _listed("ranks", (_rank(found, one) for one in ranks))
+    yield from _listed("ranks", ranks)
     yield from _listed("groups", map(_group, groups))
     yield f'  "totals": {json.dumps(_totals(found))}\n' + "}\n"
 
@@ -45,23 +46,46 @@ def render_mesh_json(
 def _listed(key: str, entries: Iterable[dict[str, object]]) -> Iterator[str]:
     yield f'  "{key}": ['
     comma = ""
+    encode = json.JSONEncoder(check_circular=False).encode
     for entry in entries:
-        yield f"{comma}\n    {json.dumps(entry)}"
+        yield f"{comma}\n    {encode(entry)}"
         comma = ","
     yield "\n  ],\n" if comma else "],\n"
 
 
-def _rank(found: Communicators, rank: int) -> dict[str, object]:
-    node = found.table.node_rank_of(rank)
+def _ranks(found: Communicators) -> Iterator[dict[str, object]]:
+    """Yield what there is to say of every rank; all is looked up at once."""
     layout = found.layout
-    neighbours = {axis: layout.neighbours(rank, axis) for axis in layout.kinds}
+    points = zip(*(layout.along(axis).places() for axis in layout.axes), strict=True)
+    neighbours = [layout.all_neighbours(axis) for axis in layout.kinds]
+    for rank, point in enumerate(points):
+        yield _entry(found, rank, point, [pairs[rank] for pairs in neighbours])
+
+
+def _rank(found: Communicators, rank: int) -> dict[str, object]:
+    layout = found.layout
+    pairs = [layout.neighbours(rank, axis) for axis in layout.kinds]
+    return _entry(found, rank, layout.coordinates(rank).values(), pairs)
+
+
+def _entry(
+    found: Communicators,
+    rank: int,
+    point: Iterable[int],
+    pairs: Iterable[Neighbours],
+) -> dict[str, object]:
+    table, layout = found.table, found.layout
+    node = table.node_rank_of(rank)
     return {
         "rank": rank,
         "node_rank": node,
-        "host": found.table.nodes[node].host,
-        "device_id": found.table.device_of(rank).device_id,
-        "coordinates": layout.coordinates(rank),
-        "neighbours": {axis: pair._asdict() for axis, pair in neighbours.items()},
+        "host": table.nodes[node].host,
+        "device_id": table.device_of(rank).device_id,
+        "coordinates": dict(zip(layout.axes, point, strict=True)),
+        "neighbours": {
+            axis: {"previous": pair.previous, "next": pair.next}
+            for axis, pair in zip(layout.kinds, pairs, strict=True)
+        },
     }
 
 

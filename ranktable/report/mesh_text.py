@@ -111,10 +111,21 @@ def _node_items(found: Communicators) -> Iterator[tuple[object, tuple[int, ...]]
     for node in found.table.nodes:
         ranks = [device.rank for device in node.devices]
         places = [found.layout.coordinates(rank) for rank in ranks]
-        values = [sorted({place[axis] for place in places}) for axis in axes]
+        values = [_values(place[axis] for place in places) for axis in axes]
         lists = [ranks, *values]
         shape = tuple(tuple(number - one[0] for number in one) for one in lists)
         yield shape, tuple(one[0] for one in lists)
+
+
+def _values(places: Iterable[int]) -> list[int]:
+    """Return the coordinates of a node along an axis: a run, or as its ranks have them.
+
+    So dp 4,0 and pp 0,1 stand in one order where a node has the end of a stage and the
+    beginning of the next.
+    """
+    found = list(dict.fromkeys(places))
+    run = range(min(found), max(found) + 1)
+    return list(run) if 2 < len(found) == len(run) else found  # noqa: PLR2004 - both
 
 
 def _node_line(found: Communicators, fold: Fold) -> str:

@@ -46,6 +46,14 @@ class Fold:
     steps: tuple[Step, ...] = ()
 
     @property
+    def counts_items(self) -> bool:
+        """Whether i may be the index of the item: its numbers are above 0 then."""
+        return len(self.steps) == 1 and all(
+            first >= growth * self.first
+            for first, growth in zip(self.firsts, self.steps[0].growth, strict=True)
+        )
+
+    @property
     def last(self) -> int:
         """Index of the last item."""
         return self.first + prod(step.count for step in self.steps) - 1
@@ -93,20 +101,20 @@ def _growth(before: Fold, after: Fold) -> tuple[int, ...]:
 
 def spell_indices(fold: Fold) -> str:
     """Return what the letters stand for, where they need to be told apart."""
-    if len(fold.steps) < 2:  # noqa: PLR2004 - a single i is the number of the item
+    if fold.counts_items:
         return ""
     pairs = zip(LETTERS, fold.steps, strict=False)
-    ranges = (f"{letter} 0-{step.count - 1}" for letter, step in pairs)
-    return f" ({', '.join(ranges)})"
+    ranges = ", ".join(f"{letter} 0-{step.count - 1}" for letter, step in pairs)
+    return f" ({ranges})" if ranges else ""
 
 
 def spell(fold: Fold, which: int, offsets: Sequence[int]) -> str:
     """Return one of the lists of a fold: a number of it, plus every offset.
 
-    With one direction, i is the index of the item; with several, each letter counts
-    from 0, and ``spell_indices`` says how far.
+    With one direction, i is the index of the item where that is easily read; else each
+    letter counts from 0, and ``spell_indices`` says how far.
     """
-    if len(fold.steps) != 1:
+    if not fold.counts_items:
         terms = _terms(fold, which)
         start = fold.firsts[which]
         if not terms:
@@ -150,10 +158,11 @@ def _terms(fold: Fold, which: int) -> str:
     pairs = zip(fold.steps, LETTERS, strict=False)
     terms = [
         _term(step.growth[which], letter)
-        for step, letter in pairs
+        for step, letter in reversed(list(pairs))
         if step.growth[which]
     ]
-    return "+".join(reversed(terms)).replace("+-", "-")
+    terms.sort(key=lambda term: term.startswith("-"))
+    return "+".join(terms).replace("+-", "-")
 
 
 def _term(growth: int, letter: str) -> str:

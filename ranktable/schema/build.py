@@ -26,6 +26,7 @@ class _Builder:
         self.columns = columns
         self.format = columns.format
         self.layouts: dict[Layout, Layout] = {}
+        self.known: dict[Layout, set[str]] = {}
 
     def table(self) -> RankTable:
         document, format_ = self.columns.document, self.format
@@ -57,10 +58,10 @@ class _Builder:
     def device(self, index: int, members: dict[str, object]) -> Device:
         columns = self.columns
         layout = self.layout(members)
+        known = self.known.get(layout)
+        if known is None:
+            known = self.known[layout] = self._known(members)
         emulated = "device_ip_emulator" in members
-        known = set(self.format.device_keys)
-        if emulated:
-            known.discard("device_ip")  # the emulator's address is the device's
         rank, device_id = columns.ranks[index], columns.device_ids[index]
         assert rank is not None  # noqa: S101 - the table is sound
         assert device_id is not None  # noqa: S101
@@ -69,9 +70,16 @@ class _Builder:
             device_id=device_id,
             address=columns.addresses[index],
             is_emulated=emulated,
-            extra=_without(members, known),
+            extra=_without(members, known) if known else _NO_EXTRA,
             layout=layout,
         )
+
+    def _known(self, members: Collection[str]) -> set[str]:
+        """Return the keys of what the model holds; none if there are no others."""
+        known = set(self.format.device_keys)
+        if "device_ip_emulator" in members:
+            known.discard("device_ip")  # the emulator's address is the device's
+        return set() if known.issuperset(members) else known
 
     def layout(self, members: dict[str, object]) -> Layout:
         layout = tuple(zip(members, map(type, members.values()), strict=True))

@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ranktable.schema.diagnostic import Location, RankTableError, Severity
+from ranktable.schema.finding import Finding
 from ranktable.schema.formats.format import DocumentReader
 from ranktable.schema.formats.recognise import by_name
 from ranktable.schema.plain import plain_columns
 from ranktable.schema.quota import Quota
 from ranktable.schema.rules import reading as rules
+from ranktable.schema.syntax import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ranktable.schema.check import Options
-    from ranktable.schema.finding import Finding
     from ranktable.schema.formats.format import Format
     from ranktable.schema.model import Device, Layout, Node, RankTable
 
@@ -94,9 +95,8 @@ def _has_extra(table: RankTable) -> bool:
 
 def _refuse_unreadable(data: bytes) -> None:
     """Raise RankTableError if unknown keys hold what no reader could read back."""
-    from ranktable.schema.check import check, sound_table  # noqa: PLC0415 - a cycle
-
-    sound_table(check(data, file=IN_MEMORY))
+    parsed = parse(data.decode())
+    _refuse_errors([parsed] if isinstance(parsed, Finding) else parsed[1])
 
 
 def encode(document: object) -> bytes:

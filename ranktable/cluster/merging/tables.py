@@ -27,10 +27,15 @@ OF_A_PART = (RANK_GAP.code, NOT_FROM_ZERO.code)
 """What a part of a table may lack: its ranks need not begin at 0."""
 
 
-def is_part(report: Report) -> bool:
-    """Whether a file is a sound table, but for ranks that other files may have."""
+def is_part(report: Report, also: Sequence[str] = ()) -> bool:
+    """Whether a file is a sound table, but for ranks that other files may have.
+
+    Args:
+        report: What was found in it.
+        also: Codes of other errors that do not matter.
+    """
     errors = report.count(Severity.ERROR)
-    return errors == sum(report.totals.get(code, 0) for code in OF_A_PART)
+    return errors == sum(report.totals.get(code, 0) for code in (*OF_A_PART, *also))
 
 
 def merge_tables(

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 
 def assign_consecutive(
-    chips: Sequence[Chip], nodes: Sequence[int], places: Sequence[Place]
+    chips: Sequence[Chip],
+    nodes: Sequence[int],
+    places: Sequence[Place],
+    *,
+    is_free: bool,
 ) -> list[int]:
     """Return the index of the chip of every rank; the ranks of a node are consecutive.
 
@@ -28,19 +32,20 @@ def assign_consecutive(
         chips: The chips, node by node; those that are new come last.
         nodes: The node of every chip.
         places: What every rank is to be.
+        is_free: Whether the ranks of a node may be anywhere all the same.
     """
     carriers = assign(chips, places)
-    if are_consecutive(carriers, nodes):
+    if is_free or are_consecutive(carriers, nodes):
         return carriers
     members: dict[int, list[int]] = {}
     for index, node in enumerate(nodes):
         members.setdefault(node, []).append(index)
     blocks = list(members.values())
-    sizes = {len(block) for block in blocks}
-    if len(sizes) == 1:
+    order = None
+    if len({len(block) for block in blocks}) == 1:
         order = _even(chips, blocks, places)
-    else:
-        order = uneven_order(chips, blocks, places)
+    if order is None or not _are_aligned(chips, blocks):
+        order = uneven_order(chips, blocks, places, order)
     found: list[int] = []
     for block in order:
         wanted = places[len(found) : len(found) + len(block)]
@@ -60,6 +65,19 @@ def are_consecutive(carriers: Sequence[int], nodes: Sequence[int]) -> bool:
             seen.add(node)
             last = node
     return True
+
+
+def _are_aligned(chips: Sequence[Chip], blocks: Sequence[Sequence[int]]) -> bool:
+    """Whether each node holds every so many ranks: no loss has brought it to its size.
+
+    A node that comes whole may begin anywhere too, after one of another size.
+    """
+    size = len(blocks[0])
+    held = (
+        [rank // size for at in block if (rank := chips[at].rank) is not None]
+        for block in blocks
+    )
+    return all(len(set(one)) == 1 for one in held if one)
 
 
 def _even(

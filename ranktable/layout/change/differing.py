@@ -194,10 +194,10 @@ class _Roles:
 
     def __init__(self, layout: ParallelLayout) -> None:
         self.places = [
-            (axis, layout.along(axis).place_of)
+            (axis, layout.along(axis).places())
             for axis in role_axes(layout)
             if layout.along(axis).group_size > 1
         ]
 
     def of(self, rank: int) -> tuple[tuple[str, int], ...]:
-        return tuple((axis, place(rank)) for axis, place in self.places)
+        return tuple((axis, places[rank]) for axis, places in self.places)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import islice, product
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -10,11 +10,11 @@ from ranktable.layout.errors import LayoutError
 from ranktable.layout.experts import OWN_AXIS
 from ranktable.layout.order import did_you_mean
 from ranktable.layout.parallel import ParallelLayout
-from ranktable.layout.sizes import divisors, either, factors, nearest
+from ranktable.layout.sizes import divisors, either, factors
 from ranktable.schema.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable, Mapping
 
 
 def factor_names(layout: ParallelLayout) -> tuple[str, ...]:
@@ -61,6 +61,7 @@ def fit_layout(
     kept: Collection[str],
     *,
     world_size: int | None = None,
+    above: int = 0,
 ) -> ParallelLayout:
     """Return the largest layout for some chips that keeps some sizes.
 
@@ -72,12 +73,33 @@ def fit_layout(
         available: Number of chips.
         kept: The sizes that stay as they are.
         world_size: The number of ranks that is wanted, by default as many as fit.
+        above: A number of ranks that is too small to be named as near.
 
     Raises:
         LayoutError: There is no such layout.
     """
     check_kept(layout, kept)
     now = {name: getattr(layout, name) for name in factor_names(layout)}
+    found = _fit(layout, now, available, kept, world_size)
+    if found is None:
+        near = _nearest_sizes(layout, now, available, kept, world_size)
+        if world_size is not None:
+            near += _nearest_ranks(layout, now, available, kept, world_size, above)
+        raise LayoutError(
+            f"{_named(layout, now, kept)} is kept, and there {_are(available)}"
+            + (f" for {counted(world_size, 'rank')}" if world_size is not None else "")
+            + (f"; nearest: {either(near)}" if near else "; nothing fits")
+        )
+    return found
+
+
+def _fit(
+    layout: ParallelLayout,
+    now: Mapping[str, int],
+    available: int,
+    kept: Collection[str],
+    world_size: int | None,
+) -> ParallelLayout | None:
     choices = [
         [size] if name in kept or name == "dp" else divisors(size)[::-1]
         for name, size in now.items()
@@ -89,8 +111,6 @@ def fit_layout(
         )
         if found and (best is None or found.world_size > best.world_size):
             best = found
-    if best is None:
-        raise LayoutError(_none_fits(now, available, kept, world_size))
     return best
 
 
@@ -103,46 +123,62 @@ def _largest(
 ) -> ParallelLayout | None:
     """Return the layout with the largest dp that there is room for."""
     copy = prod(size for name, size in sizes.items() if name != "dp")
-    if "dp" in kept:
-        options = [sizes["dp"]] if copy * sizes["dp"] <= available else []
-    else:
-        options = list(range(available // copy, 0, -1))
+    most = available // copy
+    options: Iterable[int] = range(most, 0, -1)
     if world_size is not None:
-        options = [dp for dp in options if dp * copy == world_size]
+        dp, rest = divmod(world_size, copy)
+        options = [dp] if not rest and 1 <= dp <= most else []
+    if "dp" in kept:
+        options = [sizes["dp"]] if sizes["dp"] in options else []
     made = (resized(layout, {**sizes, "dp": dp}) for dp in options)
     return next((found for found in made if found is not None), None)
 
 
-def _none_fits(
-    now: dict[str, int], available: int, kept: Collection[str], world_size: int | None
+def _nearest_sizes(
+    layout: ParallelLayout,
+    now: dict[str, int],
+    available: int,
+    kept: Collection[str],
+    world_size: int | None,
+) -> list[str]:
+    """Return for every size that is kept the largest divisor of it that would fit."""
+    near: list[str] = []
+    for name in (name for name in now if name in kept):
+        smaller = (
+            f"{name}={one}"
+            for one in divisors(now[name])[-2::-1]
+            if _fit(layout, {**now, name: one}, available, kept, world_size)
+        )
+        near += islice(smaller, 1)
+    return near
+
+
+def _nearest_ranks(  # noqa: PLR0913, PLR0917 - each is a part of the question
+    layout: ParallelLayout,
+    now: dict[str, int],
+    available: int,
+    kept: Collection[str],
+    world_size: int,
+    above: int,
+) -> list[str]:
+    """Return the numbers of ranks that would fit, one on either side."""
+    near: list[str] = []
+    fewer = range(min(world_size - 1, available), above, -1)
+    for worlds in (fewer, range(world_size + 1, available + 1)):
+        fitting = (one for one in worlds if _fit(layout, now, available, kept, one))
+        near += (counted(one, "rank") for one in islice(fitting, 1))
+    return near
+
+
+def _named(
+    layout: ParallelLayout, now: Mapping[str, int], kept: Collection[str]
 ) -> str:
     fixed = {name: size for name, size in now.items() if name in kept}
-    copy = prod(fixed.values())
-    wanted = available if world_size is None else world_size
     named = factors(fixed) if fixed else "nothing"
-    if world_size is not None and (world_size > available or world_size % copy == 0):
-        return (
-            f"{counted(world_size, 'rank')} with {named} kept cannot be laid out on "
-            f"{counted(available, 'chip')} that are left"
-        )
-    ranks = nearest(wanted, [copy * n for n in range(1, available // copy + 1)])
-    near = [f"{name}={size}" for name, size in _smaller(fixed, wanted)]
-    near += [f"{number} ranks" for number in ranks if world_size is not None]
-    chips = counted(available, "chip")
-    return (
-        f"{named} is kept, and there {'is' if available == 1 else 'are'} {chips}"
-        + (f" for {counted(world_size, 'rank')}" if world_size is not None else "")
-        + (f"; nearest: {either(near)}" if near else "; nothing fits")
-    )
+    if layout.ep > 1 and "ep" not in now:
+        named += f" beside ep {layout.ep} x etp {layout.etp}"
+    return named
 
 
-def _smaller(fixed: dict[str, int], wanted: int) -> list[tuple[str, int]]:
-    """Return for every size the largest divisor of it with which one copy would fit."""
-    copy = prod(fixed.values())
-    found = []
-    for name, size in fixed.items():
-        room = wanted // (copy // size)
-        fitting = [d for d in divisors(size) if d <= room and d < size]
-        if fitting:
-            found.append((name, fitting[-1]))
-    return found
+def _are(available: int) -> str:
+    return f"{'is' if available == 1 else 'are'} {counted(available, 'chip')}"

@@ -45,8 +45,9 @@ def with_ranks(
         carriers: For every rank, which of the chips carries it.
 
     Returns:
-        The nodes with a rank, each with its chips in the order of their ranks; and
-        those with a chip that carries none, with these chips in their old order.
+        The nodes with a rank, in the order of these, each with its chips in the order
+        of theirs, as readers that number chips as they come want them; and those with a
+        chip that carries none, with these chips in their old order.
     """
     used: list[list[Device]] = [[] for _ in nodes]
     for rank, index in enumerate(carriers):
@@ -58,12 +59,15 @@ def with_ranks(
     for index, (place, device) in enumerate(chips):
         if index not in carrying:
             idle[place].append(device)
-    return (
-        [_with(node, devices) for node, devices in zip(nodes, used, strict=True)
-         if devices],
-        [_with(node, devices) for node, devices in zip(nodes, idle, strict=True)
-         if devices],
-    )  # fmt: skip
+    carried = _changed(nodes, used)
+    carried.sort(key=lambda node: node.devices[0].rank)
+    return carried, _changed(nodes, idle)
+
+
+def _changed(nodes: Sequence[Node], devices: Sequence[list[Device]]) -> list[Node]:
+    """Return the nodes that have devices left, with these."""
+    pairs = zip(nodes, devices, strict=True)
+    return [_with(node, own) for node, own in pairs if own]
 
 
 def _with(node: Node, devices: list[Device]) -> Node:

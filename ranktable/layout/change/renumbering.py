@@ -12,6 +12,7 @@ from ranktable.layout.change.blocks import are_consecutive, assign_consecutive
 from ranktable.layout.change.errors import ChangeError
 from ranktable.layout.change.rebuilt import chips_of, with_nodes, with_ranks
 from ranktable.layout.change.spares import spares_of, with_spares
+from ranktable.layout.placing import is_free
 from ranktable.schema.wording import counted, folded
 
 if TYPE_CHECKING:
@@ -64,9 +65,9 @@ def renumber(
     """Return a table whose ranks have no gaps.
 
     ``fill`` lets the last nodes move into the gaps, so that as few ranks move as can
-    be where the nodes are of one size. ``shift`` keeps the order, so that all after the
-    first gap move. With ``stable`` none moves, and the spares of the table fill the
-    gaps.
+    be where the nodes are of one size, or few. ``shift`` keeps the order, so that all
+    after the first gap move. With ``stable`` none moves, and the spares of the table
+    fill the gaps.
 
     Args:
         table: The table; its ranks may have gaps already.
@@ -90,6 +91,7 @@ def renumber(
             [Chip(rank=device.rank) for _, device in chips],
             [node for node, _ in chips],
             [Place()] * len(chips),
+            is_free=is_free(table),
         )
     return with_nodes(table, with_ranks(left, chips, carriers)[0])
 
@@ -107,7 +109,7 @@ def _stable(table: RankTable, left: list[Node], world_size: int) -> RankTable:
     known = [Chip(rank=device.rank) for _, device in chips[:own]]
     new = [Chip()] * (len(chips) - own)
     carriers = assign([*known, *new], [Place()] * world_size)
-    if not are_consecutive(carriers, [node for node, _ in chips]):
+    if not is_free(table) and not are_consecutive(carriers, [n for n, _ in chips]):
         raise ChangeError(
             "the ranks of a node would not be consecutive, because a spare has to take "
             "the place of a whole node; drop all of the node, or use --policy fill"

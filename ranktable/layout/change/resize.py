@@ -16,6 +16,7 @@ from ranktable.layout.change.renumbering import without
 from ranktable.layout.change.roles import KEPT, roles
 from ranktable.layout.change.spares import refuse_present, spares_of, with_spares
 from ranktable.layout.errors import LayoutError
+from ranktable.layout.placing import is_free
 from ranktable.layout.sizes import factors
 from ranktable.schema.wording import counted
 
@@ -99,11 +100,16 @@ def grow(
     _refuse_other(table, layout)
     if not nodes:
         return Resized(table=table, layout=layout)
+    if world_size is not None and world_size <= table.world_size:
+        raise LayoutError(
+            f"{counted(world_size, 'rank')} {'is' if world_size == 1 else 'are'} no "
+            f"more than the {table.world_size} that there are"
+        )
     hosts = {node.host for node in spares_of(table)}
     for node in nodes:
         if node.host not in hosts:
             refuse_present(table, node)
-    found = _resized(table, layout, list(table.nodes), list(nodes), kept, world_size)
+    found = _resized(table, layout, table.nodes, nodes, kept, world_size)
     if found.layout.world_size <= table.world_size:
         more = sum(len(node.devices) for node in nodes)
         sizes = {name: getattr(layout, name) for name in kept}
@@ -125,14 +131,15 @@ def _refuse_other(table: RankTable, layout: ParallelLayout) -> None:
 def _resized(  # noqa: PLR0913, PLR0917 - each is a part of the question
     table: RankTable,
     layout: ParallelLayout,
-    left: list[Node],
-    new: list[Node],
+    left: Sequence[Node],
+    new: Sequence[Node],
     kept: Collection[str],
     world_size: int | None,
 ) -> Resized:
     chips = chips_of([*left, *new])
     own = sum(len(node.devices) for node in left)
-    fitting = fit_layout(layout, len(chips), kept, world_size=world_size)
+    above = table.world_size if new else 0  # grow makes more, not fewer
+    fitting = fit_layout(layout, len(chips), kept, world_size=world_size, above=above)
     before, after = roles(layout, kept), roles(fitting, kept)
     known = [
         Chip(rank=d.rank, role=before[d.rank][0], copy=before[d.rank][1])
@@ -148,6 +155,7 @@ def _resized(  # noqa: PLR0913, PLR0917 - each is a part of the question
         [*known, *[Chip()] * (len(chips) - own)],
         [homes[node] for node, _ in chips],
         places,
+        is_free=is_free(table),
     )
     nodes, idle = with_ranks([*left, *new], chips, carriers)
     taken = {node.host for node in new if node.host is not None}

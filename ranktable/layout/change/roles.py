@@ -35,18 +35,14 @@ def roles(
     grid = layout.mesh_shape
     inside = "-".join(axis for axis in grid if axis in kept)
     outside = "-".join(axis for axis in grid if axis not in kept)
-    ranks = range(layout.world_size)
-    held = layout.along(inside).place_of if inside else None
-    copies = layout.along(outside).place_of if outside else None
     apart = [
-        layout.along(axis).place_of
+        axis
         for axis in EXPERTS
         if layout.ep > 1 and axis in layout.axes and axis not in grid
     ]
-    return [
-        (
-            (held(rank) if held else 0, *(place(rank) for place in apart)),
-            copies(rank) if copies else 0,
-        )
-        for rank in ranks
-    ]
+    held = zip(*(_places(layout, axes) for axes in (inside, *apart)), strict=True)
+    return list(zip(held, _places(layout, outside), strict=True))
+
+
+def _places(layout: ParallelLayout, axes: str) -> list[int]:
+    return layout.along(axes).places() if axes else [0] * layout.world_size

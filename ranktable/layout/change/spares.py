@@ -79,8 +79,9 @@ def take_spare(table: RankTable, host: str) -> tuple[Node, RankTable]:
     for place, spare in enumerate(found):
         if spare.host == host:
             return spare, with_spares(table, [*found[:place], *found[place + 1 :]])
-    named = ", ".join(node_names(found)) or "there are none"
-    raise ChangeError(f"there is no spare {host!r}; the spares are: {named}")
+    named = ", ".join(node_names(found))
+    known = f"the spares are: {named}" if named else "the table has none"
+    raise ChangeError(f"there is no spare {host!r}; {known}")
 
 
 def is_spare(table: RankTable, host: str) -> bool:

@@ -77,18 +77,23 @@ def touched_groups(
 
     Args:
         found: The groups of two tables.
-        chips: The name of the chip of every rank, of both.
+        chips: The name of the chip of every rank, of both, by rank.
     """
-    members: list[dict[str, list[tuple[ChipName, ...]]]] = [
+    numbers: dict[ChipName, int] = {}
+    known = [
+        [numbers.setdefault(name, len(numbers)) for name, _ in names.values()]
+        for names in chips
+    ]
+    members: list[dict[str, list[tuple[int, ...]]]] = [
         {
             kind: [
-                tuple(names[rank][0] for rank in one.ranks)
-                for one in group.of_kind(kind)
-                if len(one.ranks) > 1  # nobody talks in a group of one
+                tuple([chip_of[rank] for rank in ranks])
+                for ranks in group.ranks_of_kind(kind)
+                if len(ranks) > 1  # nobody talks in a group of one
             ]
             for kind in group.kinds
         }
-        for group, names in zip(found, chips, strict=True)
+        for group, chip_of in zip(found, known, strict=True)
     ]
     kinds = {
         kind: _count(members[0].get(kind, []), members[1].get(kind, []))
@@ -102,7 +107,7 @@ def touched_groups(
 
 
 def _count(
-    before: Sequence[tuple[ChipName, ...]], after: Sequence[tuple[ChipName, ...]]
+    before: Sequence[tuple[int, ...]], after: Sequence[tuple[int, ...]]
 ) -> GroupChange:
     known = set(before)
     kept = sum(one in known for one in after)

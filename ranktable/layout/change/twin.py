@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 def twin_of(node: Node, host: str, *, name: str) -> Node:
     """Return a host with the chips of a node, as far as they are known without it.
 
+    Keys without a meaning, and the super pod, are those of one host and left out.
+
     Args:
         node: A node.
         host: Name of the other one.
@@ -28,7 +30,8 @@ def twin_of(node: Node, host: str, *, name: str) -> Node:
             f"the chips of {name} have addresses, and those of {host} are not known; "
             "give its rank table or its line of ranktable probe as a file"
         )
-    return structs.replace(node, host=host)
+    devices = tuple(structs.replace(device, extra={}) for device in node.devices)
+    return structs.replace(node, host=host, devices=devices, extra={})
 
 
 def _is_of_host(device: Device) -> bool:

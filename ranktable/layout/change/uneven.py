@@ -1,28 +1,30 @@
 """The order of nodes that have different numbers of chips.
 
-Which nodes fill which gap is then a puzzle without a fast solution. Few nodes are tried
-in every order; of many, the last fill the gaps that have their size, and the rest keep
-their order.
+Which nodes fill which gap is then a puzzle without a fast solution. For a few nodes the
+best order is found; for many, a good one.
 """
 
 from __future__ import annotations
 
-from itertools import permutations
+from functools import cache
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from ranktable.layout.change.every_order import MOST, cheapest_order
 from ranktable.layout.change.inside import cost_inside, inside
+from ranktable.layout.change.steady import steady_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from ranktable.layout.change.assign import Chip, Place
 
-MOST_TRIED = 6
-"""Nodes up to which every order is tried: 720 of them."""
-
 
 def uneven_order(
-    chips: Sequence[Chip], blocks: Sequence[Sequence[int]], places: Sequence[Place]
+    chips: Sequence[Chip],
+    blocks: Sequence[Sequence[int]],
+    places: Sequence[Place],
+    known: Sequence[Sequence[int]] | None = None,
 ) -> list[Sequence[int]]:
     """Return the nodes that carry the ranks, in the order of these.
 
@@ -30,61 +32,49 @@ def uneven_order(
         chips: The chips.
         blocks: The chips of every node.
         places: What every rank is to be.
+        known: An order to do better than.
     """
-    orders: Iterable[Sequence[Sequence[int]]] = [_filled(chips, blocks)]
-    if len(blocks) <= MOST_TRIED:
-        orders = (*orders, *permutations(blocks))
-    known: dict[tuple[int, int], int] = {}
+    sizes = [len(block) for block in blocks]
+    ranks = [
+        sorted(rank for at in block if (rank := chips[at].rank) is not None)
+        for block in blocks
+    ]
+    has_roles = any(place.role is not None for place in places)
 
-    def cost(order: Sequence[Sequence[int]]) -> int:
-        total = start = 0
-        for block in order[: _needed(order, len(places))]:
-            key = (block[0], start)
-            if key not in known:
-                wanted = places[start : start + len(block)]
-                carriers = inside(chips, block, wanted, start=start)
-                known[key] = cost_inside(chips, carriers, wanted, start)
-            total += known[key]
-            start += len(block)
-        return total
+    @cache
+    def cost(at: int, start: int) -> int:
+        if not has_roles:  # only numbers change, and these are soon counted
+            own = range(start, start + sizes[at])
+            return sum(rank not in own for rank in ranks[at])
+        wanted = places[start : start + sizes[at]]
+        carriers = inside(chips, blocks[at], wanted, start=start)
+        return cost_inside(chips, carriers, wanted, start)
 
-    best = min(orders, key=cost)
-    return list(best[: _needed(best, len(places))])
-
-
-def _filled(
-    chips: Sequence[Chip], blocks: Sequence[Sequence[int]]
-) -> list[Sequence[int]]:
-    """Return the nodes with the last ones in the gaps that they fill exactly.
-
-    Other gaps are closed.
-    """
-    known = [block for block in blocks if chips[block[0]].rank is not None]
-    known.sort(key=lambda block: min(chips[index].rank or 0 for index in block))
-    new = [block for block in blocks if chips[block[0]].rank is None]
-    order: list[Sequence[int]] = []
-    end = 0
-    while known:
-        first = min(chips[index].rank or 0 for index in known[0])
-        gap = first - end
-        candidate = new[0] if new and len(new[0]) == gap else known[-1]
-        if gap > 0 and len(candidate) == gap:
-            (new if candidate in new else known).remove(candidate)
-            order.append(candidate)
-        else:
-            candidate = known.pop(0)
-            order.append(candidate)
-            end = max(end, first)
-        end += len(candidate)
-    order += new
-    return order
+    if len(blocks) <= MOST:
+        order = cheapest_order(sizes, cost, len(places))
+    else:
+        as_it_was = sorted(range(len(blocks)), key=lambda at: ranks[at] or [1 << 62])
+        orders = [steady_order(sizes, ranks), as_it_was]
+        if known is not None:
+            by_chip = {block[0]: at for at, block in enumerate(blocks)}
+            orders.append([by_chip[block[0]] for block in known])
+        order = min(orders, key=lambda one: _total(one, sizes, cost, len(places)))
+    return [blocks[at] for at in order[: _needed(order, sizes, len(places))]]
 
 
-def _needed(order: Sequence[Sequence[int]], world_size: int) -> int:
+def _total(
+    order: Sequence[int],
+    sizes: Sequence[int],
+    cost: Callable[[int, int], int],
+    end: int,
+) -> int:
+    starts = accumulate((sizes[at] for at in order), initial=0)
+    return sum(
+        cost(at, start) for at, start in zip(order, starts, strict=False) if start < end
+    )
+
+
+def _needed(order: Sequence[int], sizes: Sequence[int], end: int) -> int:
     """Return how many of the nodes it takes for all ranks."""
-    total = 0
-    for count, block in enumerate(order):
-        if total >= world_size:
-            return count
-        total += len(block)
-    return len(order)
+    starts = accumulate((sizes[at] for at in order), initial=0)
+    return sum(start < end for _, start in zip(order, starts, strict=False))

@@ -33,7 +33,10 @@ def unmoved(
     yield from _of_chips(chips, ranks[0])
     sides = [node_names(table.nodes) for table in (before, after)]
     common = set(sides[0]) & set(sides[1])
-    orders = [[name for name in side if name in common] for side in sides]
+    # A node that has moved is listed where its ranks are now.
+    moved = {name[0] for name, r in ranks[0].items() if ranks[1].get(name, r) != r}
+    still = common - moved
+    orders = [[name for name in side if name in still] for side in sides]
     if orders[0] != orders[1]:
         yield "the order of the nodes"
     by_name = dict(zip(sides[0], before.nodes, strict=True))

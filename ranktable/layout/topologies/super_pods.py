@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.layout.boundaries import Boundary, make_boundary
 from ranktable.layout.errors import LayoutError
+from ranktable.schema.formats.format import SUPER_POD_KEY as _ID
 from ranktable.schema.wording import printable
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from ranktable.schema.model import Node, RankTable
 
 _LIST = "super_pod_list"
-_ID = "super_pod_id"
 _SHAPE = (
     f"{_LIST} is no list of objects with {_ID} and a server_list of server_id, so it "
     "says nothing about super pods"

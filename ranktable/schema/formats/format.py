@@ -24,6 +24,9 @@ FREE = "free"
 SPARES_KEY = "spare_list"
 """The key of nodes that carry no rank; it is this project's own, as ``host`` is."""
 
+SUPER_POD_KEY = "super_pod_id"
+"""The key by which a node says in which super pod it is, as Ascend's tables have it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
@@ -363,8 +366,8 @@ class DocumentReader:
             )
             if deep:
                 self.found.append(too_deep(spot))
-            is_ours = not path and key == SPARES_KEY
-            if is_ours or self.columns.quota.is_spent(rules.UNKNOWN_KEY):
+            is_read = key == {0: SPARES_KEY, 2: SUPER_POD_KEY}.get(len(path))
+            if is_read or self.columns.quota.is_spent(rules.UNKNOWN_KEY):
                 continue
             near = _nearest(key, known)
             self.found.append(

@@ -1,0 +1,54 @@
+"""A table that is only asked who is where; it may be one of Ascend's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranktable.cli.files import check_file, named_file, table_in
+
+if TYPE_CHECKING:
+    from ranktable.schema.check import Report
+    from ranktable.schema.model import RankTable
+
+
+def laid_out_table(file: str | None) -> tuple[str, RankTable]:
+    """Return the name of a file and its table, of SCCL or of HCCL.
+
+    Raises:
+        CommandError: The table has errors; the message is their concise form.
+    """
+    from ranktable.schema.check import Options, check_bytes  # noqa: PLC0415
+    from ranktable.schema.formats.hccl import HCCL  # noqa: PLC0415
+    from ranktable.schema.rules.shape import OTHER_VENDOR  # noqa: PLC0415
+
+    report = check_file(named_file(file), Options(limit=5))
+    if OTHER_VENDOR.code in report.totals and report.data is not None:
+        options = Options(limit=5, format=HCCL)
+        ascend = check_bytes(report.data, options, file=report.file)
+        if ascend.columns is not None and ascend.columns.num_nodes:
+            return ascend.file, _in_rank_order(ascend)
+    return report.file, table_in(report)
+
+
+def _in_rank_order(report: Report) -> RankTable:
+    """Return the table of a report, whose servers may list their ranks in any order."""
+    from operator import attrgetter  # noqa: PLC0415 - not for --help
+
+    from msgspec import structs  # noqa: PLC0415
+
+    from ranktable.schema.build import build_table  # noqa: PLC0415
+    from ranktable.schema.diagnostic import Severity  # noqa: PLC0415
+    from ranktable.schema.rules.placement import RANKS_OUT_OF_ORDER  # noqa: PLC0415
+
+    errors = report.count(Severity.ERROR)
+    if report.columns is None or errors != report.totals.get(
+        RANKS_OUT_OF_ORDER.code, 0
+    ):
+        return table_in(report)
+    table, by_rank = build_table(report.columns), attrgetter("rank")
+    nodes = [
+        structs.replace(node, devices=tuple(sorted(node.devices, key=by_rank)))
+        for node in table.nodes
+    ]
+    nodes.sort(key=lambda node: node.devices[0].rank)
+    return structs.replace(table, nodes=tuple(nodes))
