@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import typer.main
 
-from ranktable.cli.app import app
+from ranktable.cli.app import COMMANDS, app_for, make_app
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,9 +79,13 @@ def import_all() -> None:
 def build_commands() -> None:
     """Build now what typer builds at each start from the functions of all commands."""
     typer.main.get_command = functools.cache(typer.main.get_command)
+    for names in (COMMANDS, *((name,) for name in COMMANDS)):
+        typer.main.get_command(make_app(names))
     # A first call also imports what it needs to read arguments.
     with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), "utf-8")):
-        app(["explain", "RT202"], prog_name="ranktable", standalone_mode=False)
+        arguments = ["explain", "RT202"]
+        app = app_for(arguments)
+        app(arguments, prog_name="ranktable", standalone_mode=False)
 
 
 def at_start(env: dict[str, str]) -> dict[str, str]:

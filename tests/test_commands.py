@@ -171,3 +171,10 @@ def test_folder_goes_with_the_server() -> None:
 
     assert not started.folder.exists()
     assert started.server.returncode == 0
+
+
+def test_who_asks_for_nothing_is_shown_the_help(commands: Commands) -> None:
+    done = shell(commands, "ranktable", commands.folder)
+
+    assert (done.returncode, done.stderr) == (2, b"")
+    assert b"Usage: ranktable" in done.stdout

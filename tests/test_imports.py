@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import ranktable
+from ranktable.cli.app import COMMANDS
 
 PACKAGE = Path(ranktable.__file__).parent
 # From the bottom to the top; a folder may use what stands before it.
@@ -128,6 +129,30 @@ def test_layouts_need_neither_torch_nor_the_command_line() -> None:
 
     assert not modules & {"torch", "jsonschema", "yaml", "typer", "rich", "msgspec"}
     assert not {name for name in modules if name.startswith("ranktable.cli")}
+
+
+def test_a_command_loads_no_other() -> None:
+    modules = modules_after(
+        "from ranktable.cli.app import app_for; app_for(['digest', '-h'])"
+    )
+
+    loaded = {
+        name for name in COMMANDS if f"ranktable.cli.{module_of(name)}" in modules
+    }
+    assert loaded == {"digest"}
+
+
+@pytest.mark.parametrize("arguments", ["[]", "['--help']", "['shrin']"])
+def test_all_commands_are_there_where_none_is_named(arguments: str) -> None:
+    modules = modules_after(
+        f"from ranktable.cli.app import app_for; app_for({arguments})"
+    )
+
+    assert {f"ranktable.cli.{module_of(name)}" for name in COMMANDS} <= modules
+
+
+def module_of(name: str) -> str:
+    return name.replace("-", "_")
 
 
 def test_every_public_name_can_be_had() -> None:

@@ -11,8 +11,9 @@ import sys
 
 def main() -> None:
     """Run ``ranktable`` and leave the process with its exit status."""
-    from ranktable.cli.app import app  # noqa: PLC0415 - keeps the package light
+    from ranktable.cli.app import app_for  # noqa: PLC0415 - keeps the package light
     from ranktable.cli.failure import reported  # noqa: PLC0415
 
     with reported("ranktable"):
+        app = app_for(sys.argv[1:])
         sys.exit(app(prog_name="ranktable", standalone_mode=False) or 0)

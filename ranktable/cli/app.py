@@ -2,57 +2,67 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from ranktable import __version__
-from ranktable.cli.convert import convert
-from ranktable.cli.diff import diff
-from ranktable.cli.digest import digest
-from ranktable.cli.env import env
-from ranktable.cli.explain import explain
-from ranktable.cli.gen import gen
-from ranktable.cli.grow import grow
-from ranktable.cli.init import init
-from ranktable.cli.merge import merge
-from ranktable.cli.mesh import mesh
-from ranktable.cli.plan import plan
-from ranktable.cli.probe import probe
-from ranktable.cli.renumber import renumber
-from ranktable.cli.replace_node import replace_node
-from ranktable.cli.run import run
-from ranktable.cli.schema import schema
-from ranktable.cli.show import show
-from ranktable.cli.shrink import shrink
-from ranktable.cli.simulate import simulate
-from ranktable.cli.spares import spares
-from ranktable.cli.split import split
-from ranktable.cli.validate import validate
-from ranktable.cli.wait import wait
 
-COMMANDS = (
-    *(gen, validate, show, mesh, plan, convert, explain, schema, digest, env),
-    *(init, probe, merge, split, wait),
-    *(diff, replace_node, shrink, grow, spares, renumber),
-)
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-app = typer.Typer(
-    help="Make, check and use rank tables: which process of a job runs on which chip.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",  # paragraphs are wrapped as paragraphs
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Example: ranktable gen --device-id '[[0..7]]' && ranktable validate "
-    "sccl_rank_table.json",
+COMMANDS: Final = (
+    *("gen", "validate", "show", "mesh", "plan", "convert", "explain", "schema"),
+    *("digest", "env", "init", "probe", "merge", "split", "wait"),
+    *("diff", "replace-node", "shrink", "grow", "spares", "renumber"),
+    *("run", "simulate"),
 )
-for command in COMMANDS:
-    app.command()(command)
-# What follows the script is the script's own.
-app.command(
-    context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True}
-)(run)
-app.command(context_settings={"allow_interspersed_args": False})(simulate)
+"""Each is a function of its name, in a module of its name."""
+
+SETTINGS: Final[dict[str, dict[str, Any]]] = {
+    # What follows the script is the script's own.
+    "run": {"allow_interspersed_args": False, "ignore_unknown_options": True},
+    "simulate": {"allow_interspersed_args": False},
+}
+
+
+def app_for(arguments: Sequence[str]) -> typer.Typer:
+    """Return an application that knows what arguments name: one command, or all.
+
+    To import and build all of them takes longer than most of them run.
+
+    Args:
+        arguments: Those of the command line.
+    """
+    named = arguments[0] if arguments else ""
+    return make_app((named,) if named in COMMANDS else COMMANDS)
+
+
+@cache
+def make_app(names: tuple[str, ...]) -> typer.Typer:
+    """Return an application with some commands.
+
+    Args:
+        names: Those of ``COMMANDS`` that it has.
+    """
+    app = typer.Typer(
+        help="Make, check and use rank tables: which process of a job runs on which "
+        "chip.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",  # paragraphs are wrapped as paragraphs
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog="Example: ranktable gen --device-id '[[0..7]]' && ranktable validate "
+        "sccl_rank_table.json",
+    )
+    app.callback()(_options)
+    for name in names:
+        place = name.replace("-", "_")
+        function = getattr(import_module(f"ranktable.cli.{place}"), place)
+        app.command(name, context_settings=SETTINGS.get(name))(function)
+    return app
 
 
 def _print_version(*, wanted: bool) -> None:
@@ -61,7 +71,6 @@ def _print_version(*, wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _options(
     _version: Annotated[
         bool,

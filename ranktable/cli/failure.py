@@ -93,7 +93,9 @@ def _message(error: Exception) -> tuple[str, int]:
 
 
 def _say(program: str, message: str, status: int) -> int:
-    lines = [printable(line) for line in message.splitlines()] or ["failed"]
+    lines = [printable(line) for line in message.splitlines()]
+    if not lines:  # what there is to say was shown: the help, where nothing was given
+        return status
     with contextlib.suppress(OSError):
         sys.stderr.write("\n".join([f"{program}: {lines[0]}", *lines[1:]]) + "\n")
     return status
