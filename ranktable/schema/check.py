@@ -15,7 +15,7 @@ from ranktable.schema.files import (
     read_file,
 )
 from ranktable.schema.finding import Finding, Spot
-from ranktable.schema.formats.format import DocumentReader, Format
+from ranktable.schema.formats.document import DocumentReader
 from ranktable.schema.formats.recognise import by_name, recognise
 from ranktable.schema.locate import find_locations
 from ranktable.schema.quota import Quota
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Diagnostic
+    from ranktable.schema.formats.format import Format
     from ranktable.schema.model import RankTable
     from ranktable.schema.topology import Topology
 
