@@ -20,27 +20,6 @@ if TYPE_CHECKING:
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.schema.model import RankTable
 
-Output = Annotated[
-    str | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE",
-        help="Where to write; by default standard output.",
-    ),
-]
-InPlace = Annotated[
-    bool, typer.Option("--in-place", "-i", help="Replace FILE, as a whole or not.")
-]
-Force = Annotated[
-    bool, typer.Option("--force", help="Replace a file that holds a different table.")
-]
-SummaryForm = Annotated[
-    Form,
-    typer.Option(
-        "--format", help="Form of the summary; json is on standard output, text aside."
-    ),
-]
 Again = Annotated[
     bool,
     typer.Option("--again", help="Pass over nodes for which that is done already."),
@@ -58,10 +37,30 @@ class ChangeOutput:
         form: Form of the summary.
     """
 
-    output: str | None
-    in_place: bool
-    force: bool
-    form: Form
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Where to write; by default standard output.",
+        ),
+    ] = None
+    in_place: Annotated[
+        bool,
+        typer.Option("--in-place", "-i", help="Replace FILE, as a whole or not."),
+    ] = False
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Replace a file that holds a different table."),
+    ] = False
+    form: Annotated[
+        Form,
+        typer.Option(
+            "--format",
+            help="Form of the summary; json is on standard output, text aside.",
+        ),
+    ] = Form.TEXT
 
     def prepare(self) -> None:
         """Get ready for a large table; raise CommandError for options that clash."""

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import layout_options as options
 from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
 from ranktable.cli.files import STANDARD_INPUT, sound_table
+from ranktable.cli.layout_options import LayoutOptions
+from ranktable.cli.option_sets import with_options
 from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
 
 if TYPE_CHECKING:
@@ -22,21 +23,14 @@ _BYTES = re.compile(r"(\d+(?:\.\d+)?)(B|KiB|MiB|GiB|TiB)?")
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
+@with_options(wished=LayoutOptions)
 def diff(
+    *,
     first: Annotated[
         str, typer.Argument(metavar="A", help="Rank table, or - for standard input.")
     ],
     second: Annotated[str, typer.Argument(metavar="B", help="The other one.")],
-    tp: options.Tp = 1,
-    cp: options.Cp = 1,
-    pp: options.Pp = 1,
-    dp: options.Dp = None,
-    ep: options.Ep = None,
-    etp: options.Etp = None,
-    dp_replicate: options.DpReplicate = 1,
-    order: options.Order = None,
-    ep_style: options.Style = None,
-    preset: options.Preset = None,
+    wished: LayoutOptions,
     groups: Annotated[
         str | None,
         typer.Option(metavar="LIST", help="Groups to compare: tp,dp-cp; default each."),
@@ -68,18 +62,6 @@ def diff(
 
     if first == second == STANDARD_INPUT:
         raise CommandError("standard input can be read once")
-    wished = options.LayoutOptions(
-        tp=tp,
-        cp=cp,
-        pp=pp,
-        dp=dp,
-        ep=ep,
-        etp=etp,
-        dp_replicate=dp_replicate,
-        order=order,
-        ep_style=ep_style,
-        preset=preset,
-    )
     needs_layout = groups is not None or bytes_ is not None
     bytes_of = None if bytes_ is None else read_bytes(bytes_)
     (name, before), (other, after) = (_judgeable(file) for file in (first, second))
@@ -108,7 +90,7 @@ def _judgeable(file: str) -> tuple[str, RankTable]:
 
 
 def _layouts(
-    wished: options.LayoutOptions, tables: Iterable[tuple[str, RankTable]]
+    wished: LayoutOptions, tables: Iterable[tuple[str, RankTable]]
 ) -> tuple[ParallelLayout, ParallelLayout]:
     """Return the layout of both tables, or raise CommandError for the one it misses."""
     from ranktable.layout.errors import LayoutError  # noqa: PLC0415

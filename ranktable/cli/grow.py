@@ -6,19 +6,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import change_output as outputs
-from ranktable.cli import layout_options as options
+from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.failure import CommandError
 from ranktable.cli.files import sound_table
+from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.new_nodes import NODES_HELP, hosts_in, is_file, read_nodes
-from ranktable.cli.output import Form
+from ranktable.cli.option_sets import with_options
 from ranktable.cli.shrink import KEEP_HELP, RANKS_HELP, say_sizes
 
 if TYPE_CHECKING:
     from ranktable.schema.model import Node, RankTable
 
 
+@with_options(wished=LayoutOptions, result=ChangeOutput)
 def grow(
+    *,
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Rank table, or - for standard input.")
     ],
@@ -37,21 +39,9 @@ def grow(
     ranks: Annotated[
         int | None, typer.Option(min=1, metavar="N", help=RANKS_HELP)
     ] = None,
-    tp: options.Tp = 1,
-    cp: options.Cp = 1,
-    pp: options.Pp = 1,
-    dp: options.Dp = None,
-    ep: options.Ep = None,
-    etp: options.Etp = None,
-    dp_replicate: options.DpReplicate = 1,
-    order: options.Order = None,
-    ep_style: options.Style = None,
-    preset: options.Preset = None,
-    again: outputs.Again = False,
-    output: outputs.Output = None,
-    in_place: outputs.InPlace = False,
-    force: outputs.Force = False,
-    format: outputs.SummaryForm = Form.TEXT,  # noqa: A002 - the name of the option
+    wished: LayoutOptions,
+    again: Again = False,
+    result: ChangeOutput,
 ) -> None:
     """Add nodes to a table, and lay the model out over all of them.
 
@@ -66,24 +56,9 @@ def grow(
     from ranktable.layout.change.names import named  # noqa: PLC0415
     from ranktable.layout.change.resize import grow as change  # noqa: PLC0415
 
-    result = outputs.ChangeOutput(
-        output=output, in_place=in_place, force=force, form=format
-    )
     result.prepare()
     if not add and not spares:
         raise CommandError("nothing to add; give --add NODES or --spares")
-    wished = options.LayoutOptions(
-        tp=tp,
-        cp=cp,
-        pp=pp,
-        dp=dp,
-        ep=ep,
-        etp=etp,
-        dp_replicate=dp_replicate,
-        order=order,
-        ep_style=ep_style,
-        preset=preset,
-    )
     name, table = sound_table(file)
     nodes = _nodes(table, add or [], with_spares=spares, again=again)
     layout = wished.layout(table.world_size, with_dp=bool(nodes) or not again)

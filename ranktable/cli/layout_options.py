@@ -3,62 +3,82 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from ranktable.cli.failure import CommandError
-from ranktable.cli.mesh import ExpertStyle, Peer, make_layout
 
 if TYPE_CHECKING:
     from ranktable.layout.parallel import ParallelLayout
+
+DEFAULT_PRESET: Final = "megatron"
+
+
+class Peer(str, Enum):
+    """Libraries whose order and expert style can be had by name."""
+
+    MEGATRON = "megatron"
+    DEEPSPEED = "deepspeed"
+    TORCHTITAN = "torchtitan"
+    SCALETORCH = "scaletorch"
+    VLLM = "vllm"
+    JAX = "jax"
+
+
+class ExpertStyle(str, Enum):
+    """Whose meaning ep has."""
+
+    MEGATRON = "megatron"
+    TORCHTITAN = "torchtitan"
+    DEEPSPEED = "deepspeed"
+    SCALETORCH = "scaletorch"
+    VLLM = "vllm"
 
 
 def _size(text: str) -> object:
     return typer.Option(metavar="SIZE", help=text)
 
 
-Tp = Annotated[int, _size("Tensor parallel ranks.")]
-Cp = Annotated[int, _size("Context parallel ranks.")]
-Pp = Annotated[int, _size("Stages of the pipeline.")]
-Dp = Annotated[
-    int | None, _size("Data parallel ranks; by default, and with -1, the rest.")
-]
-Ep = Annotated[int | None, _size("Expert parallel ranks.")]
-Etp = Annotated[int | None, _size("Ranks that share one expert.")]
-DpReplicate = Annotated[int, _size("Copies within dp, each sharded.")]
-Order = Annotated[
-    str | None,
-    typer.Option(metavar="ORDER", help="The axes, fastest first: tp-cp-ep-dp-pp."),
-]
-Style = Annotated[ExpertStyle | None, typer.Option(help="Whose meaning --ep has.")]
-Preset = Annotated[
-    Peer | None, typer.Option(help="Order and expert style of a library.")
-]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutOptions:
-    """What was said of the layout; the fields are the options."""
+    """What was said of the layout."""
 
-    tp: int = 1
-    cp: int = 1
-    pp: int = 1
-    dp: int | None = None
-    ep: int | None = None
-    etp: int | None = None
-    dp_replicate: int = 1
-    order: str | None = None
-    ep_style: ExpertStyle | None = None
-    preset: Peer | None = None
+    tp: Annotated[int, _size("Tensor parallel ranks.")] = 1
+    cp: Annotated[int, _size("Context parallel ranks.")] = 1
+    pp: Annotated[int, _size("Stages of the pipeline.")] = 1
+    dp: Annotated[
+        int | None, _size("Data parallel ranks; by default, and with -1, the rest.")
+    ] = None
+    ep: Annotated[int | None, _size("Expert parallel ranks.")] = None
+    etp: Annotated[int | None, _size("Ranks that share one expert.")] = None
+    dp_replicate: Annotated[int, _size("Copies within dp, each sharded.")] = 1
+    order: Annotated[
+        str | None,
+        typer.Option(metavar="ORDER", help="The axes, fastest first: tp-cp-ep-dp-pp."),
+    ] = None
+    ep_style: Annotated[
+        ExpertStyle | None, typer.Option(help="Whose meaning --ep has.")
+    ] = None
+    preset: Annotated[
+        Peer | None, typer.Option(help="Order and expert style of a library.")
+    ] = None
 
     @property
     def are_given(self) -> bool:
         """Whether anything was said."""
         return self != LayoutOptions()
 
+    def refuse_clash(self) -> None:
+        """Raise CommandError if a preset is given beside what it stands for."""
+        if self.preset and (self.order is not None or self.ep_style is not None):
+            raise CommandError(
+                "--preset is an order and an --ep-style; give it or them"
+            )
+
     def layout(self, world_size: int, *, with_dp: bool = True) -> ParallelLayout:
-        """Return the layout of a table.
+        """Return the layout of a table; dp is what the other sizes leave.
 
         Args:
             world_size: Number of its ranks.
@@ -68,18 +88,25 @@ class LayoutOptions:
             CommandError: A preset is given beside what it stands for.
             LayoutError: There is no such layout.
         """
-        if self.preset and (self.order is not None or self.ep_style is not None):
-            raise CommandError(
-                "--preset is an order and an --ep-style; give it or them"
-            )
-        given = {
-            "tp": self.tp,
-            "cp": self.cp,
-            "pp": self.pp,
-            "dp": self.dp if with_dp else None,
-            "ep": self.ep,
-            "etp": self.etp,
-            "dp_replicate": self.dp_replicate,
-        }
-        sizes = {name: size for name, size in given.items() if size is not None}
-        return make_layout(sizes, self.order, self.ep_style, self.preset, world_size)
+        from ranktable.layout.experts import OWN_AXIS  # noqa: PLC0415 - not for --help
+        from ranktable.layout.parallel import ParallelLayout  # noqa: PLC0415
+        from ranktable.layout.presets import find_preset  # noqa: PLC0415
+        from ranktable.layout.sizes import INFERRED  # noqa: PLC0415
+
+        self.refuse_clash()
+        names = ("tp", "cp", "pp", "dp", "ep", "etp", "dp_replicate")
+        sizes = {name: getattr(self, name) for name in names}
+        if not with_dp:
+            del sizes["dp"]
+        sizes = {name: size for name, size in sizes.items() if size is not None}
+        default = find_preset(self.preset.value if self.preset else DEFAULT_PRESET)
+        style = default.ep_style if self.ep_style is None else self.ep_style.value
+        factors = ("tp", "cp", "pp", *(["ep"] if style == OWN_AXIS else []))
+        # dp is what is left, unless another size is that.
+        rest = 1 if any(sizes.get(name) == INFERRED for name in factors) else INFERRED
+        return ParallelLayout(
+            **{"dp": rest, **sizes},
+            order=default.order if self.order is None else self.order,
+            ep_style=style,
+            world_size=world_size,
+        )

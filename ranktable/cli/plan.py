@@ -11,7 +11,8 @@ import typer
 from ranktable.cli.failure import CommandError
 from ranktable.cli.files import FILE_HELP
 from ranktable.cli.laid_out import laid_out_table
-from ranktable.cli.mesh import ExpertStyle, Peer, make_layout
+from ranktable.cli.layout_options import LayoutOptions
+from ranktable.cli.option_sets import with_options
 from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
 
 if TYPE_CHECKING:
@@ -33,10 +34,6 @@ class Mode(str, Enum):
     FREE = "free"
 
 
-def _size(text: str) -> object:
-    return typer.Option(metavar="SIZE", help=text)
-
-
 def _number(text: str) -> object:
     return typer.Option(min=1, max=MAX_NUMBER, metavar="N", help=text)
 
@@ -45,27 +42,11 @@ def _file(text: str, *names: str) -> object:
     return typer.Option(*names, metavar="FILE", help=text)
 
 
+@with_options(wished=LayoutOptions)
 def plan(
+    *,
     file: Annotated[str | None, typer.Argument(metavar="FILE", help=FILE_HELP)] = None,
-    tp: Annotated[int, _size("Tensor parallel ranks.")] = 1,
-    cp: Annotated[int, _size("Context parallel ranks.")] = 1,
-    pp: Annotated[int, _size("Stages of the pipeline.")] = 1,
-    dp: Annotated[
-        int | None, _size("Data parallel ranks; by default, and with -1, the rest.")
-    ] = None,
-    ep: Annotated[int | None, _size("Expert parallel ranks.")] = None,
-    etp: Annotated[int | None, _size("Ranks that share one expert.")] = None,
-    dp_replicate: Annotated[int, _size("Copies within dp, each sharded.")] = 1,
-    order: Annotated[
-        str | None,
-        typer.Option(metavar="ORDER", help="The axes, fastest first: tp-cp-ep-dp-pp."),
-    ] = None,
-    ep_style: Annotated[
-        ExpertStyle | None, typer.Option(help="Whose meaning --ep has.")
-    ] = None,
-    preset: Annotated[
-        Peer | None, typer.Option(help="Order and expert style of a library.")
-    ] = None,
+    wished: LayoutOptions,
     topology: Annotated[
         str | None,
         typer.Option(
@@ -145,8 +126,7 @@ def plan(
     from ranktable.layout.planning import Mode as Placing  # noqa: PLC0415
     from ranktable.layout.planning import make_plan  # noqa: PLC0415
 
-    if preset is not None and (order is not None or ep_style is not None):
-        raise CommandError("--preset is an order and an --ep-style; give it or them")
+    wished.refuse_clash()
     outputs = {
         "": output,
         "openmpi-hostfile": hostfile,
@@ -173,10 +153,7 @@ def plan(
             "and --micro, or --bytes"
         )
     name, table = laid_out_table(file)
-    given = {"tp": tp, "cp": cp, "pp": pp, "dp": dp, "ep": ep, "etp": etp}
-    sizes = {axis: size for axis, size in given.items() if size is not None}
-    sizes["dp_replicate"] = dp_replicate
-    layout = make_layout(sizes, order, ep_style, preset, table.world_size)
+    layout = wished.layout(table.world_size)
     made = make_plan(
         table,
         layout,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import change_output as outputs
-from ranktable.cli import layout_options as options
+from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.failure import CommandError
 from ranktable.cli.files import check_file, sound_table
+from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.new_nodes import part_of
-from ranktable.cli.output import Form
+from ranktable.cli.option_sets import with_options
 from ranktable.cli.shrink import places_of
 from ranktable.layout.change.renumbering import Policy  # noqa: TC001 - typer reads it
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 _RANKS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 
+@with_options(wished=LayoutOptions, result=ChangeOutput)
 def renumber(
+    *,
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Rank table, or - for standard input.")
     ],
@@ -47,21 +49,9 @@ def renumber(
         str | None,
         typer.Option(metavar="LIST", help="More ranks that are lost: 1,4-5."),
     ] = None,
-    tp: options.Tp = 1,
-    cp: options.Cp = 1,
-    pp: options.Pp = 1,
-    dp: options.Dp = None,
-    ep: options.Ep = None,
-    etp: options.Etp = None,
-    dp_replicate: options.DpReplicate = 1,
-    order: options.Order = None,
-    ep_style: options.Style = None,
-    preset: options.Preset = None,
-    again: outputs.Again = False,
-    output: outputs.Output = None,
-    in_place: outputs.InPlace = False,
-    force: outputs.Force = False,
-    format: outputs.SummaryForm = Form.TEXT,  # noqa: A002 - the name of the option
+    wished: LayoutOptions,
+    again: Again = False,
+    result: ChangeOutput,
 ) -> None:
     """Give the ranks of a table numbers without gaps, after nodes or chips were lost.
 
@@ -73,22 +63,7 @@ def renumber(
     from ranktable.layout.change.names import named  # noqa: PLC0415
     from ranktable.layout.change.renumbering import renumber as change  # noqa: PLC0415
 
-    result = outputs.ChangeOutput(
-        output=output, in_place=in_place, force=force, form=format
-    )
     result.prepare()
-    wished = options.LayoutOptions(
-        tp=tp,
-        cp=cp,
-        pp=pp,
-        dp=dp,
-        ep=ep,
-        etp=etp,
-        dp_replicate=dp_replicate,
-        order=order,
-        ep_style=ep_style,
-        preset=preset,
-    )
     name, table = _table(file)
     lost = places_of(table, drop or [], again=again)
     ranks = [] if drop_ranks is None else _ranks(drop_ranks)

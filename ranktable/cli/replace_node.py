@@ -7,14 +7,16 @@ from typing import Annotated
 
 import typer
 
-from ranktable.cli import change_output as outputs
+from ranktable.cli.change_output import ChangeOutput
 from ranktable.cli.files import sound_table
 from ranktable.cli.new_nodes import NODES_HELP, is_file, one_host, read_node
-from ranktable.cli.output import Form
+from ranktable.cli.option_sets import with_options
 from ranktable.schema.wording import printable
 
 
+@with_options(result=ChangeOutput)
 def replace_node(
+    *,
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Rank table, or - for standard input.")
     ],
@@ -28,10 +30,7 @@ def replace_node(
     new: Annotated[
         str, typer.Argument(metavar="NEW", help=f"The node that comes: {NODES_HELP}")
     ],
-    output: outputs.Output = None,
-    in_place: outputs.InPlace = False,
-    force: outputs.Force = False,
-    format: outputs.SummaryForm = Form.TEXT,  # noqa: A002 - the name of the option
+    result: ChangeOutput,
 ) -> None:
     """Put another node in the place of one; no other rank moves.
 
@@ -44,9 +43,6 @@ def replace_node(
     from ranktable.layout.change.names import named, node_names  # noqa: PLC0415
     from ranktable.layout.change.replace import replace_node as change  # noqa: PLC0415
 
-    result = outputs.ChangeOutput(
-        output=output, in_place=in_place, force=force, form=format
-    )
     result.prepare()
     name, table = sound_table(file)
     node = read_node(new) if is_file(new) else one_host(new)

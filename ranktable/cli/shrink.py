@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import change_output as outputs
-from ranktable.cli import layout_options as options
+from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.files import sound_table
+from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.new_nodes import hosts_in
-from ranktable.cli.output import Form
+from ranktable.cli.option_sets import with_options
 
 if TYPE_CHECKING:
     from ranktable.layout.parallel import ParallelLayout
@@ -21,7 +21,9 @@ KEEP_HELP = "Sizes that stay as they are."
 RANKS_HELP = "Ranks that are wanted; by default as many as fit."
 
 
+@with_options(wished=LayoutOptions, result=ChangeOutput)
 def shrink(
+    *,
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Rank table, or - for standard input.")
     ],
@@ -38,21 +40,9 @@ def shrink(
     ranks: Annotated[
         int | None, typer.Option(min=1, metavar="N", help=RANKS_HELP)
     ] = None,
-    tp: options.Tp = 1,
-    cp: options.Cp = 1,
-    pp: options.Pp = 1,
-    dp: options.Dp = None,
-    ep: options.Ep = None,
-    etp: options.Etp = None,
-    dp_replicate: options.DpReplicate = 1,
-    order: options.Order = None,
-    ep_style: options.Style = None,
-    preset: options.Preset = None,
-    again: outputs.Again = False,
-    output: outputs.Output = None,
-    in_place: outputs.InPlace = False,
-    force: outputs.Force = False,
-    format: outputs.SummaryForm = Form.TEXT,  # noqa: A002 - the name of the option
+    wished: LayoutOptions,
+    again: Again = False,
+    result: ChangeOutput,
 ) -> None:
     """Take nodes out of a table, and lay out what is left with the same model.
 
@@ -67,22 +57,7 @@ def shrink(
     from ranktable.layout.change.names import named  # noqa: PLC0415
     from ranktable.layout.change.resize import shrink as change  # noqa: PLC0415
 
-    result = outputs.ChangeOutput(
-        output=output, in_place=in_place, force=force, form=format
-    )
     result.prepare()
-    wished = options.LayoutOptions(
-        tp=tp,
-        cp=cp,
-        pp=pp,
-        dp=dp,
-        ep=ep,
-        etp=etp,
-        dp_replicate=dp_replicate,
-        order=order,
-        ep_style=ep_style,
-        preset=preset,
-    )
     name, table = sound_table(file)
     # Done again, dp is what is left by now, whatever it was at first.
     lost = places_of(table, drop, again=again)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import change_output as outputs
+from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.failure import CommandError
 from ranktable.cli.files import FILE_HELP, sound_table
 from ranktable.cli.new_nodes import NODES_HELP, hosts_in, is_file, read_nodes
+from ranktable.cli.option_sets import with_options
 from ranktable.cli.output import Form, write
 from ranktable.schema.wording import counted, printable
 
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from ranktable.schema.model import Node, RankTable
 
 
+@with_options(result=ChangeOutput)
 def spares(
+    *,
     file: Annotated[str | None, typer.Argument(metavar="FILE", help=FILE_HELP)] = None,
     add: Annotated[
         list[str] | None,
@@ -34,11 +37,8 @@ def spares(
         list[str] | None,
         typer.Option("--remove", metavar="NODES", help="Spares to take out: hosts."),
     ] = None,
-    again: outputs.Again = False,
-    output: outputs.Output = None,
-    in_place: outputs.InPlace = False,
-    force: outputs.Force = False,
-    format: outputs.SummaryForm = Form.TEXT,  # noqa: A002 - the name of the option
+    again: Again = False,
+    result: ChangeOutput,
 ) -> None:
     """Show the spares of a table, or add and remove some; they have no rank.
 
@@ -47,14 +47,11 @@ def spares(
 
     Example: ranktable spares sccl_rank_table.json --add n7 -o with_spare.json
     """
-    result = outputs.ChangeOutput(
-        output=output, in_place=in_place, force=force, form=format
-    )
     name, table = sound_table(file)
     if not add and not remove:
-        if in_place or output is not None:
+        if result.in_place or result.output is not None:
             raise CommandError("nothing to write; give --add or --remove")
-        _show(name, table, format)
+        _show(name, table, result.form)
         return
     result.prepare()
     from ranktable.layout.change.names import named  # noqa: PLC0415
