@@ -124,6 +124,9 @@ def write(data: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """Write values to a tensor, unless they are there already, and return it."""
     if values.data_ptr() != data.data_ptr() or values.device != data.device:
         data.detach().copy_(values.view(data.shape))
+    elif data.requires_grad and not data.is_inference():
+        # The backend wrote to it unseen: a backward that has saved it must not use it.
+        torch.autograd.graph.increment_version(data)
     return data
 
 
