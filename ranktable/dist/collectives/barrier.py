@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ranktable.dist.action import Action
 from ranktable.dist.verdicts import post
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
     from ranktable.dist.communicator import Communicator
+
+_LONGEST_S: Final = timedelta.max.total_seconds()
 
 
 def barrier(
@@ -52,7 +53,7 @@ def barrier(
 
 
 def _is_time(timeout_s: object) -> bool:
-    return isinstance(timeout_s, (int, float)) and 0 < timeout_s < math.inf
+    return isinstance(timeout_s, (int, float)) and 0 < timeout_s < _LONGEST_S
 
 
 def _describe() -> Action:
