@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import torch
@@ -18,17 +18,10 @@ if TYPE_CHECKING:
 def wait_in_threads() -> object:
     sys.setswitchinterval(1e-6)
     found = set()
-    for _ in range(50):
+    for _ in range(20):
         work = dist.all_reduce(tensor([1.0] * 1000), "mean", async_op=True)
-        heard: list[float] = []
-        threads = [
-            threading.Thread(target=lambda: heard.append(float(work.wait()[0])))
-            for _ in range(4)
-        ]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        with ThreadPoolExecutor(4) as threads:
+            heard = threads.map(lambda each: float(each.wait()[0]), [work] * 4)
         found.add(tuple(heard))
     sys.setswitchinterval(0.005)
     return found

@@ -46,6 +46,7 @@ def is_plain(data: object) -> bool:
             or data.is_neg()
             or data.is_inference()
             or data.is_quantized
+            or data.is_nested
         )
     )
 
@@ -68,10 +69,8 @@ def problem_of(
         return None
     if not isinstance(data, torch.Tensor):
         return TypeError(f"data is {type(data).__name__}, not a tensor")
-    if data.layout is not torch.strided or data.is_quantized or data.is_meta:
-        kind = (
-            "meta" if data.is_meta else "quantized" if data.is_quantized else "sparse"
-        )
+    kind = _kind_without_memory(data)
+    if kind is not None:
         return UnsupportedError(f"a {kind} tensor has no plain memory to communicate")
     if is_told and data.dim() > MOST_DIMENSIONS:
         return UnsupportedError(
@@ -94,6 +93,16 @@ def problem_of(
             "written to it; pass data.clone()"
         )
     return None
+
+
+def _kind_without_memory(data: torch.Tensor) -> str | None:
+    if data.is_nested:
+        return "nested"
+    if data.is_meta:
+        return "meta"
+    if data.is_quantized:
+        return "quantized"
+    return None if data.layout is torch.strided else "sparse"
 
 
 def _overlaps(data: torch.Tensor) -> bool:

@@ -99,11 +99,12 @@ def _listed(
             return [], TypeError(
                 f"parameter {place} is {type(each).__name__}, not a tensor"
             )
-    tensors = _distinct(listed)
     if not isinstance(bucket_size_mb, (int, float)) or not bucket_size_mb:
-        return tensors, ValueError(
+        return [], ValueError(
             f"bucket_size_mb is {bucket_size_mb!r}, not a number of mebibytes; -1 means "
             "no limit"
         )
-    named = [(f"parameter {place}", each) for place, each in enumerate(tensors)]
-    return tensors, problem_of_tensors(named, op)
+    named = [(f"parameter {place}", each) for place, each in enumerate(listed)]
+    problem = problem_of_tensors(named, op)
+    # Only what has plain memory can be looked up by it.
+    return ([] if problem is not None else _distinct(listed)), problem
