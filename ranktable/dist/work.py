@@ -82,7 +82,7 @@ class Work(Generic[Result]):
                     for each in self._pending:
                         each.wait()
                     self._result = self._finish()
-                except BaseException as error:  # also Ctrl-C: it is not waited for again
+                except BaseException as error:  # also Ctrl-C, which ends it
                     self._error = error
                     raise
                 finally:
