@@ -22,7 +22,6 @@ from ranktable.dist.moving import (
     start_gather,
     start_scatter,
 )
-from ranktable.dist.native import Native
 from ranktable.dist.shapes import gather_numbers
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
     from ranktable.dist.communicator import Communicator
+    from ranktable.dist.native import Native
 
 _FAILED = -1
 """Length of what could not be pickled."""

@@ -55,7 +55,7 @@ MOST_DIMENSIONS: Final = 16
 """Of so many at most ranks can tell each other."""
 
 
-def problem_of(
+def problem_of(  # noqa: PLR0911 - one for each reason
     data: object, *, is_written: bool = False, is_told: bool = False
 ) -> Exception | None:
     """Return why something cannot be communicated, None if it can.

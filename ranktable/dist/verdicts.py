@@ -177,6 +177,7 @@ def table_of(communicator: Communicator, number: int, said: Iterable[str]) -> st
 
 
 def ranks_in_words(ranks: list[int]) -> str:
+    """Return ranks as a message names them."""
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {folded(ranks)}"
 
 

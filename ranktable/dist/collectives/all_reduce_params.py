@@ -101,8 +101,8 @@ def _listed(
             )
     if not isinstance(bucket_size_mb, (int, float)) or not bucket_size_mb:
         return [], ValueError(
-            f"bucket_size_mb is {bucket_size_mb!r}, not a number of mebibytes; -1 means "
-            "no limit"
+            f"bucket_size_mb is {bucket_size_mb!r}, not a number of mebibytes; -1 "
+            "means no limit"
         )
     named = [(f"parameter {place}", each) for place, each in enumerate(listed)]
     problem = problem_of_tensors(named, op)
