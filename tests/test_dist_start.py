@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -184,6 +184,28 @@ def test_another_launcher_than_the_one_named_is_refused(
 
     with pytest.raises(MissingVariableError, match=f"(?s){launcher}.*{found}"):
         dist.init_dist(launcher, "gloo")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"port": "x"},
+        {"port": 0},
+        {"port": 65536},
+        {"master_addr": 3},
+        {"master_addr": ""},
+        {"timeout": "x"},
+    ],
+    ids=str,
+)
+def test_a_place_to_meet_that_cannot_be_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any]
+) -> None:
+    for name, value in TORCHRUN.items():
+        monkeypatch.setenv(name, value)
+
+    with pytest.raises(ValueError, match=r"is .*, not "):
+        dist.init_dist("pytorch", "gloo", **arguments)
 
 
 def test_b11_a_list_of_nodes_is_no_shell_line(alone: Pool, tmp_path: Path) -> None:

@@ -61,9 +61,10 @@ class Action:
         return str(self), *self.details
 
     def posted(self) -> dict[str, object]:
-        """Return it as what JSON can hold."""
-        fields = ("operation", "reduction", "dtype", "shape", "root", "problem")
-        return {name: getattr(self, name) for name in fields}
+        """Return it as what JSON can hold, whatever was given as a reduction."""
+        fields = ("operation", "dtype", "shape", "root", "problem")
+        reduction = None if self.reduction is None else str(self.reduction)
+        return {"reduction": reduction} | {each: getattr(self, each) for each in fields}
 
 
 @dataclass(slots=True)  # one for each call: freezing it would cost more than the rest

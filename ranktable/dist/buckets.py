@@ -29,7 +29,7 @@ def problem_of_tensors(
         tensors: Tensors, and what to call each.
         op: How to reduce.
     """
-    if op not in reductions.REDUCTIONS:
+    if not reductions.is_reduction(op):
         return reductions.problem_of(op, "float32")
     for name, tensor in tensors:
         problem = problem_of(tensor, is_written=True)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
     from ranktable.dist.action import Turn
+    from ranktable.dist.work import Pending
 
 _DEVICES: Final = {table.backend: table.device for table in TABLES}
 _DEFAULT_TIMEOUT: Final = timedelta(minutes=30)  # torch's own
@@ -48,6 +49,8 @@ class Communicator:
             gloo, whose operations can be waited for a while.
         seen: What all ranks were found to do alike, see ``agree``.
         open_turns: What was begun without a comparison, and not ended yet, by number.
+        transfers: Transfers that nobody has waited for. Gloo gives one up that nobody
+            holds, and with it what the other rank sends.
         last_compared: Number of the last collective whose verdict this rank has given.
     """
 
@@ -68,6 +71,7 @@ class Communicator:
         self.is_watched = set(self.tables.values()) == {"gloo"}
         self.seen: set[object] = set()
         self.open_turns: dict[int, Turn] = {}
+        self.transfers: set[Pending] = set()
         self._failure: str | None = None
         self.last_compared = 0
 

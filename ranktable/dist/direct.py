@@ -1,8 +1,8 @@
 """The short way of an all_reduce that gloo can do on the caller's own memory.
 
-A rank that waits for gloo does nothing else, so what is done in Python comes on top, and
-for small tensors it is most of the time. Devices go on while Python runs: for them the
-long way costs nothing.
+A rank that waits for gloo does nothing else, so what is done in Python comes on top,
+and for small tensors it is most of the time. Devices go on while Python runs: for them
+the long way costs nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch._C._distributed_c10d import AllreduceOptions, ReduceOp
 from ranktable.dist.errors import UnsupportedError
 from ranktable.dist.native import OPS
 from ranktable.dist.planning import make_plan
-from ranktable.dist.tensors import dtype_name, is_plain
+from ranktable.dist.tensors import dtype_name, is_plain, mark_written
 from ranktable.dist.work import Pending
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def reduce_directly(
     """
     work = communicator.group.allreduce([data], _options(data.dtype, reduction))
     Pending(work, communicator, turn, "gloo").wait()
+    mark_written(data)
     if reduction == "mean":
         data.div_(communicator.size)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import TYPE_CHECKING
 
 import torch.distributed as dist
@@ -38,20 +39,28 @@ def new_group(
         this package refuses with NotMemberError.
 
     Raises:
+        TypeError: What was given is no ranks.
         ValueError: A rank is repeated or not in the job, or there is none.
     """
     if not dist.is_initialized():
         return None
+    members, size = _listed(ranks), dist.get_world_size()
     job = current_job()
     if job is not None:
-        return job.new_group(ranks, timeout_s=timeout_s)
-    members, size = list(ranks), dist.get_world_size()
+        return job.new_group(members, timeout_s=timeout_s)
     if not members or len(set(members)) < len(members):
         raise ValueError(f"a group needs distinct ranks, not {members}")
     if min(members) < 0 or max(members) >= size:
         raise ValueError(f"the ranks {members} are not all among the {size} ranks")
     made: ProcessGroup = dist.new_group(sorted(members), as_timeout(timeout_s))
     return made
+
+
+def _listed(ranks: Iterable[int]) -> list[int]:
+    try:
+        return [index(rank) for rank in ranks]
+    except TypeError:
+        raise TypeError(f"ranks is {ranks!r}, not several ranks") from None
 
 
 def local_group(group: ProcessGroup | None = None) -> ProcessGroup | None:

@@ -22,7 +22,6 @@ from ranktable.dist.moving import (
     start_gather,
     start_scatter,
 )
-from ranktable.dist.native import Native
 from ranktable.dist.shapes import gather_numbers
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
     from ranktable.dist.communicator import Communicator
+    from ranktable.dist.native import Native
 
 _FAILED = -1
 """Length of what could not be pickled."""
@@ -55,7 +55,18 @@ def all_gather_object(data: Any, group: ProcessGroup | None = None) -> list[Any]
     members = communicator(group)
     if members is None:
         return [data]
-    native = begin(members, lambda: Action(operation="all_gather_object"), None)
+    return gather_objects(members, data, Action(operation="all_gather_object"))
+
+
+def gather_objects(members: Communicator, data: object, action: Action) -> list[Any]:
+    """Return the objects of all ranks, as the first thing that a collective does.
+
+    Args:
+        members: The group.
+        data: What this rank has.
+        action: What the ranks compare.
+    """
+    native = begin(members, lambda: action, None)
     payload, error = _pickled(data, members.device)
     lengths = _tell_lengths(native, payload, error)
     parts = gather_uneven(native, payload, [(length,) for length in lengths]).wait()
@@ -210,7 +221,10 @@ def _broadcast(native: Native, objects: list[Any], root: int) -> list[Any]:
     _refuse_failed(native, [told[root][0]], [error], [root])
     counts = [count for _, count in told]
     if len(set(counts)) > 1:
-        listed = [f"{count} on rank {rank}" for rank, count in zip(members.ranks, counts, strict=True)]
+        listed = [
+            f"{count} on rank {rank}"
+            for rank, count in zip(members.ranks, counts, strict=True)
+        ]
         raise MismatchError(
             f"broadcast_object_list needs lists of one length, not {', '.join(listed)}"
         )

@@ -19,6 +19,11 @@ def is_floating(dtype: str) -> bool:
     return dtype.startswith(("float", "bfloat", "complex"))
 
 
+def is_reduction(given: object) -> bool:
+    """Whether something that a caller gave is the name of a reduction."""
+    return isinstance(given, str) and given in REDUCTIONS
+
+
 def problem_of(reduction: object, dtype: str) -> Exception | None:
     """Return why values of a type cannot be reduced so, None if they can.
 
@@ -26,7 +31,7 @@ def problem_of(reduction: object, dtype: str) -> Exception | None:
         reduction: What the caller gave.
         dtype: The type, as torch names it: ``float32``.
     """
-    if reduction not in REDUCTIONS:
+    if not is_reduction(reduction):
         return ValueError(
             f"there is no reduction {reduction!r}; there are {', '.join(REDUCTIONS)}"
         )

@@ -8,6 +8,7 @@ import torch
 
 from ranktable.dist.errors import MismatchError
 from ranktable.dist.tensors import DTYPES, MOST_DIMENSIONS, dtype_name
+from ranktable.dist.verdicts import table_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,11 +101,6 @@ def _shape(row: list[int]) -> Shape:
 def _refuse_types(native: Native, codes: Sequence[int]) -> None:
     if len(set(codes)) == 1:
         return
-    communicator = native.communicator
-    lines = [
-        f"  rank {rank}  {dtype_name(DTYPES[code])}"
-        for rank, code in zip(communicator.ranks, codes, strict=True)
-    ]
     number = native.turn.number if native.turn is not None else 0
-    title = f"the ranks differ in collective {number} of {communicator.name}:"
-    raise MismatchError("\n".join([title, *lines]))
+    said = [dtype_name(DTYPES[code]) for code in codes]
+    raise MismatchError(table_of(native.communicator, number, said))

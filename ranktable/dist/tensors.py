@@ -46,6 +46,7 @@ def is_plain(data: object) -> bool:
             or data.is_neg()
             or data.is_inference()
             or data.is_quantized
+            or data.is_nested
         )
     )
 
@@ -54,7 +55,7 @@ MOST_DIMENSIONS: Final = 16
 """Of so many at most ranks can tell each other."""
 
 
-def problem_of(
+def problem_of(  # noqa: PLR0911 - one for each reason
     data: object, *, is_written: bool = False, is_told: bool = False
 ) -> Exception | None:
     """Return why something cannot be communicated, None if it can.
@@ -68,10 +69,8 @@ def problem_of(
         return None
     if not isinstance(data, torch.Tensor):
         return TypeError(f"data is {type(data).__name__}, not a tensor")
-    if data.layout is not torch.strided or data.is_quantized or data.is_meta:
-        kind = (
-            "meta" if data.is_meta else "quantized" if data.is_quantized else "sparse"
-        )
+    kind = _kind_without_memory(data)
+    if kind is not None:
         return UnsupportedError(f"a {kind} tensor has no plain memory to communicate")
     if is_told and data.dim() > MOST_DIMENSIONS:
         return UnsupportedError(
@@ -94,6 +93,16 @@ def problem_of(
             "written to it; pass data.clone()"
         )
     return None
+
+
+def _kind_without_memory(data: torch.Tensor) -> str | None:
+    if data.is_nested:
+        return "nested"
+    if data.is_meta:
+        return "meta"
+    if data.is_quantized:
+        return "quantized"
+    return None if data.layout is torch.strided else "sparse"
 
 
 def _overlaps(data: torch.Tensor) -> bool:
@@ -124,7 +133,18 @@ def write(data: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """Write values to a tensor, unless they are there already, and return it."""
     if values.data_ptr() != data.data_ptr() or values.device != data.device:
         data.detach().copy_(values.view(data.shape))
+    else:
+        mark_written(data)
     return data
+
+
+def mark_written(data: torch.Tensor) -> None:
+    """Tell torch that a backend wrote to a tensor, which it cannot see itself.
+
+    A backward that has saved the tensor would use the new values otherwise.
+    """
+    if not data.is_inference():
+        torch.autograd.graph.increment_version(data)
 
 
 def as_bytes(data: torch.Tensor) -> torch.Tensor:

@@ -15,7 +15,7 @@ from ranktable.dist.errors import DistError, MismatchError
 from ranktable.schema.wording import folded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from torch._C._distributed_c10d import Store
 
@@ -150,27 +150,35 @@ def _table(communicator: Communicator, number: int, posts: list[list[str]]) -> s
     """
     read = [(*json.loads(said), json.loads(place)[0]) for said, place in posts]
     common = set.intersection(*(set(details) for _, details, _ in read))
-    groups: dict[tuple[str, str], list[int]] = {}
-    for rank, (fields, details, place) in zip(communicator.ranks, read, strict=True):
+    said = []
+    for fields, details, place in read:
         own = [detail for detail in details if detail not in common]
-        if not own and details != read[0][1]:
+        if not own and details and details != read[0][1]:
             own = ["the same in another order"]
         shown = own[:_MOST_DETAILS]
         if len(own) > len(shown):
             shown.append(f"and {len(own) - len(shown)} others")
-        action = Action(**fields).words(shown)
-        groups.setdefault((action, place), []).append(rank)
+        where = f"  at {place}" if place else ""
+        said.append(Action(**fields).words(shown) + where)
+    return table_of(communicator, number, said)
+
+
+def table_of(communicator: Communicator, number: int, said: Iterable[str]) -> str:
+    """Return what the ranks of a group say, with those together that say the same."""
+    groups: dict[str, list[int]] = {}
+    for rank, each in zip(communicator.ranks, said, strict=True):
+        groups.setdefault(each, []).append(rank)
     names = [ranks_in_words(ranks) for ranks in groups.values()]
     width = max(map(len, names))
     lines = [
-        f"  {name:<{width}}  {action}" + (f"  at {place}" if place else "")
-        for name, (action, place) in zip(names, groups, strict=True)
+        f"  {name:<{width}}  {each}" for name, each in zip(names, groups, strict=True)
     ]
     title = f"the ranks differ in collective {number} of {communicator.name}:"
     return "\n".join([title, *lines])
 
 
 def ranks_in_words(ranks: list[int]) -> str:
+    """Return ranks as a message names them."""
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {folded(ranks)}"
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from datetime import timedelta
+from threading import Lock
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from ranktable.dist.verdicts import find_verdict, withdraw
-from ranktable.dist.waiting import find_deadlock, name_missing, post_open
 from ranktable.dist.blocked import forget
 from ranktable.dist.errors import DistError
+from ranktable.dist.verdicts import find_verdict, withdraw
+from ranktable.dist.waiting import find_deadlock, name_missing, post_open
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     import torch.distributed as dist
 
     from ranktable.dist.action import Turn
-    from ranktable.dist.verdicts import Verdict
     from ranktable.dist.communicator import Communicator
+    from ranktable.dist.verdicts import Verdict
 
 Result = TypeVar("Result")
 Other = TypeVar("Other")
@@ -61,6 +62,7 @@ class Work(Generic[Result]):
         self._pending = pending
         self._error: BaseException | None = None
         self._result: Result
+        self._lock = Lock()
 
     def wait(self) -> Result:
         """Return the result, once it is there; a second call returns it again.
@@ -72,19 +74,20 @@ class Work(Generic[Result]):
             MismatchError: The ranks do not do the same.
             DistError: The collective failed.
         """
-        if self._error is not None:
-            raise self._error
-        if self._finish is not None:
-            try:
-                for each in self._pending:
-                    each.wait()
-                self._result = self._finish()
-            except BaseException as error:  # also Ctrl-C: it cannot be waited for again
-                self._error = error
-                raise
-            finally:
-                self._finish, self._pending = None, ()
-        return self._result
+        with self._lock:  # a mean that two threads divide would be divided twice
+            if self._error is not None:
+                raise self._error
+            if self._finish is not None:
+                try:
+                    for each in self._pending:
+                        each.wait()
+                    self._result = self._finish()
+                except BaseException as error:  # also Ctrl-C, which ends it
+                    self._error = error
+                    raise
+                finally:
+                    self._finish, self._pending = None, ()
+            return self._result
 
     def then(self, change: Callable[[Result], Other]) -> Work[Other]:
         """Return work whose result is made of the result of this.
@@ -153,6 +156,9 @@ class Pending:
             raise
         except RuntimeError as error:
             raise self._explained(error) from error
+        finally:
+            if self._turn is None:
+                self._communicator.transfers.discard(self)
 
     def _watch(self, work: dist.Work, turn: Turn) -> None:
         """Wait, and look from time to time what the others do."""

@@ -205,9 +205,10 @@ def as_timeout(timeout_s: float | None) -> timedelta | None:
     """
     if timeout_s is None:
         return None
-    if not _LEAST_S <= timeout_s <= _YEAR_S:  # NaN is not either
+    is_number = isinstance(timeout_s, (int, float))
+    if not is_number or not _LEAST_S <= timeout_s <= _YEAR_S:  # NaN is not either
         raise ValueError(
-            f"timeout_s is {timeout_s}, not a positive number of seconds from "
+            f"timeout_s is {timeout_s!r}, not a positive number of seconds from "
             f"{_LEAST_S} to {_YEAR_S:.0f} (a year)"
         )
     return timedelta(seconds=timeout_s)

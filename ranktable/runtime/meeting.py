@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import MissingVariableError
-from ranktable.runtime.values import read_address
+from ranktable.runtime.values import MAX_PORT, read_address
 
 if TYPE_CHECKING:
     from ranktable.runtime.environment import Environment
@@ -31,7 +31,10 @@ def with_master(
     Raises:
         InvalidVariableError: The argument is no host name and no address.
         MissingVariableError: Nothing gives the address.
+        ValueError: An argument is no name or no port: with it ranks would try until
+            the time-out to meet.
     """
+    _refuse_wrong(master_addr, master_port)
     sources = dict(environment.sources)
     found = environment
     if master_addr is not None:
@@ -55,3 +58,13 @@ def with_master(
         found = replace(found, master_port=master_port or DEFAULT_PORT)
         sources["master_port"] = "argument" if master_port else "default"
     return replace(found, sources=sources)
+
+
+def _refuse_wrong(master_addr: object, master_port: object) -> None:
+    if master_addr is not None and not (isinstance(master_addr, str) and master_addr):
+        raise ValueError(f"master_addr is {master_addr!r}, not the name of a host")
+    is_port = isinstance(master_port, int) and 0 < master_port <= MAX_PORT
+    if master_port is not None and not is_port:
+        raise ValueError(
+            f"master_port is {master_port!r}, not a port from 1 to {MAX_PORT}"
+        )

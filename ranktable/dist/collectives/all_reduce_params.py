@@ -54,8 +54,11 @@ def all_reduce_params(
         if problem is not None:
             raise problem
         return
-    limit = bucket_size_mb * _MEGABYTE if bucket_size_mb > 0 else None
-    limit = limit if coalesce else 0
+    limit = None
+    if not coalesce:
+        limit = 0
+    elif problem is None and bucket_size_mb > 0:
+        limit = bucket_size_mb * _MEGABYTE
     turn = agree(
         members,
         lambda: Action(
@@ -85,7 +88,7 @@ def _memory(tensor: torch.Tensor) -> object:
 
 
 def _listed(
-    params: object, op: str, bucket_size_mb: int
+    params: object, op: str, bucket_size_mb: object
 ) -> tuple[list[torch.Tensor], Exception | None]:
     """Return distinct tensors, and why they cannot be reduced."""
     if isinstance(params, torch.Tensor) or not isinstance(params, Iterable):
@@ -96,8 +99,12 @@ def _listed(
             return [], TypeError(
                 f"parameter {place} is {type(each).__name__}, not a tensor"
             )
-    tensors = _distinct(listed)
-    if bucket_size_mb == 0:
-        return tensors, ValueError("bucket_size_mb is 0; -1 means no limit")
-    named = [(f"parameter {place}", each) for place, each in enumerate(tensors)]
-    return tensors, problem_of_tensors(named, op)
+    if not isinstance(bucket_size_mb, (int, float)) or not bucket_size_mb:
+        return [], ValueError(
+            f"bucket_size_mb is {bucket_size_mb!r}, not a number of mebibytes; -1 "
+            "means no limit"
+        )
+    named = [(f"parameter {place}", each) for place, each in enumerate(listed)]
+    problem = problem_of_tensors(named, op)
+    # Only what has plain memory can be looked up by it.
+    return ([] if problem is not None else _distinct(listed)), problem

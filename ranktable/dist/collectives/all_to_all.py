@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from operator import index
 from typing import TYPE_CHECKING, Literal, overload
 
 import torch
@@ -23,7 +23,6 @@ from ranktable.dist.communicator import communicator
 from ranktable.dist.moving import exchange
 from ranktable.dist.shapes import tell_each
 from ranktable.dist.tensors import packed, problem_of
-from ranktable.dist.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
     from ranktable.dist.communicator import Communicator
+    from ranktable.dist.work import Work
 
 
 @overload
@@ -132,7 +132,10 @@ def split(
     problem = problem_of(data)
     if problem is not None:
         return [], problem
-    splits = list(input_splits)
+    try:
+        splits = [index(each) for each in input_splits]
+    except TypeError:  # on this rank only, maybe: the others have to be told
+        return [], TypeError(f"input_splits is {input_splits!r}, not several integers")
     length = data.shape[0] if data.dim() else 0
     is_possible = data.dim() and len(splits) == size and min(splits) >= 0
     if not is_possible or sum(splits) != length:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ranktable.dist.action import Action
-from ranktable.dist.verdicts import post
-from ranktable.dist.waiting import await_verdict, name_missing
 from ranktable.dist.collectives.calls import begin
 from ranktable.dist.communicator import communicator
+from ranktable.dist.verdicts import post
+from ranktable.dist.waiting import await_verdict, name_missing
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
     from ranktable.dist.communicator import Communicator
+
+_LONGEST_S: Final = timedelta.max.total_seconds()
 
 
 def barrier(
@@ -52,7 +53,7 @@ def barrier(
 
 
 def _is_time(timeout_s: object) -> bool:
-    return isinstance(timeout_s, (int, float)) and 0 < timeout_s < math.inf
+    return isinstance(timeout_s, (int, float)) and 0 < timeout_s < _LONGEST_S
 
 
 def _describe() -> Action:

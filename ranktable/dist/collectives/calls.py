@@ -28,8 +28,10 @@ def name_of(data: object) -> str | None:
 
 
 def shape_of(data: object) -> tuple[int, ...] | None:
-    """Return the shape of a tensor, None for what is no tensor."""
-    return tuple(data.shape) if isinstance(data, torch.Tensor) else None
+    """Return the shape of a tensor, None for what has none."""
+    if not isinstance(data, torch.Tensor) or data.is_nested:
+        return None
+    return tuple(data.shape)
 
 
 def problem_of_all(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import shutil
 import tempfile
@@ -10,14 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ranktable.dist.action import Action
-from ranktable.dist.agreement import agree
-from ranktable.dist.collectives.barrier import barrier
 from ranktable.dist.communicator import communicator
-from ranktable.dist.errors import DistError
-from ranktable.dist.objects import all_gather_object, gather_object
+from ranktable.dist.errors import DistError, MismatchError
+from ranktable.dist.objects import all_gather_object, gather_object, gather_objects
+from ranktable.dist.verdicts import table_of
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Sequence
 
     from torch.distributed import ProcessGroup
@@ -65,7 +64,7 @@ def collect_results(  # noqa: PLR0913 - what scripts pass on
         NotMemberError: This rank is not in the group.
     """
     members = communicator(group)
-    problem = _problem_of(results, size, device, order)
+    problem = _problem_of(results, size, device, tmpdir, order)
     if members is None:
         if problem is not None:
             raise problem
@@ -73,13 +72,8 @@ def collect_results(  # noqa: PLR0913 - what scripts pass on
         lengths = [len(results)]
     else:
         means = "messages" if tmpdir is None else "files"
-        details = [f"of size {size} by {means}, {order}"]
-        agree(
-            members,
-            lambda: Action(operation="collect_results", details=details),
-            problem,
-        )
-        lengths = all_gather_object(len(results), group)
+        wish = f"of size {size} by {means}, {order}"
+        lengths = _tell_lengths(members, results, wish, problem)
         if size is not None and size > sum(lengths):
             lists = None  # the same on every rank: nothing has to travel
         elif tmpdir is None:
@@ -96,16 +90,43 @@ def collect_results(  # noqa: PLR0913 - what scripts pass on
     return _ordered(lists, order)[: size if size is not None else None]
 
 
+def _tell_lengths(
+    members: Communicator, results: list[Any], wish: str, problem: Exception | None
+) -> list[int]:
+    """Return how many results each rank has.
+
+    The ranks hear what the others want at every call: with another way to send they do
+    not even make the same calls afterwards.
+
+    Raises:
+        Exception: The problem, if all ranks have it.
+        MismatchError: The ranks want different things.
+    """
+    wish = wish if problem is None else f"- refused: {problem}"
+    length = 0 if problem is not None else len(results)
+    action = Action(operation="collect_results")
+    told = gather_objects(members, (length, wish), action)
+    wishes = [each for _, each in told]
+    if len(set(wishes)) > 1:
+        said = [f"collect_results {each}" for each in wishes]
+        raise MismatchError(table_of(members, members.sequence, said))
+    if problem is not None:
+        raise problem
+    return [each for each, _ in told]
+
+
 def _problem_of(
-    results: object, size: int | None, device: str, order: str
+    results: object, size: object, device: object, tmpdir: object, order: object
 ) -> Exception | None:
     """Return why results cannot be collected, None if they can."""
     if not isinstance(results, list):
         return TypeError(f"results is {type(results).__name__}, not a list")
-    if size is not None and size < 0:
-        return ValueError(f"size is {size}, not a number of results")
+    if size is not None and (not isinstance(size, int) or size < 0):
+        return ValueError(f"size is {size!r}, not a number of results")
     if device not in _DEVICES:
         return ValueError(f"device is {device!r}, not one of {', '.join(_DEVICES)}")
+    if not isinstance(tmpdir, (str, os.PathLike, type(None))):
+        return TypeError(f"tmpdir is {tmpdir!r}, not the path of a folder")
     if order not in _ORDERS:
         return ValueError(f"order is {order!r}, not one of {', '.join(_ORDERS)}")
     return None
@@ -123,7 +144,9 @@ def _gather_by_messages(
 ) -> list[list[Any]] | None:
     """Return the results of all ranks on the first, which sends itself none."""
     is_first = members.member == 0
-    lists = gather_object(None if is_first else results, group=members.group, group_dst=0)
+    lists = gather_object(
+        None if is_first else results, group=members.group, group_dst=0
+    )
     return None if lists is None else [results, *lists[1:]]
 
 
@@ -137,18 +160,18 @@ def _gather_by_files(
         raise DistError(f"rank {members.ranks[0]} cannot make a folder: {reason}")
     own = _write(Path(name) / f"{members.member}.pickle", results)
     failures = all_gather_object(own, members.group)
-    lists = None
+    lists, reason = None, None
     failed = [each for each in zip(members.ranks, failures, strict=True) if each[1]]
     if members.member == 0:
-        try:
-            if not failed:
-                lists = [_read(Path(name), each) for each in range(members.size)]
-        finally:
-            shutil.rmtree(name, ignore_errors=True)
+        lists, reason = (None, None) if failed else _read_all(Path(name), members.size)
+        shutil.rmtree(name, ignore_errors=True)
     if failed:
         rank, reason = failed[0]
         raise DistError(f"rank {rank} cannot write its results: {reason}")
-    barrier(members.group)  # nobody looks for the folder while it is being removed
+    # This also keeps ranks from looking for the folder while it is being removed.
+    reason = all_gather_object(reason, members.group)[0]
+    if reason is not None:
+        raise DistError(f"rank {members.ranks[0]} cannot read the results: {reason}")
     return lists
 
 
@@ -156,7 +179,7 @@ def _make_folder(parent: Path) -> tuple[str | None, str | None]:
     try:
         parent.mkdir(parents=True, exist_ok=True)
         return tempfile.mkdtemp(prefix="ranktable-", dir=parent.resolve()), None
-    except OSError as error:
+    except (OSError, ValueError) as error:  # the latter of a path that cannot be
         return None, str(error)
 
 
@@ -169,6 +192,10 @@ def _write(file: Path, results: list[Any]) -> str | None:
     return None
 
 
-def _read(folder: Path, member: int) -> list[Any]:
-    found = pickle.loads((folder / f"{member}.pickle").read_bytes())  # noqa: S301 - of the ranks of the same job
-    return list(found)
+def _read_all(folder: Path, count: int) -> tuple[list[list[Any]] | None, str | None]:
+    """Read the results of all ranks; else return why that was not possible."""
+    files = [folder / f"{member}.pickle" for member in range(count)]
+    try:
+        return [pickle.loads(file.read_bytes()) for file in files], None  # noqa: S301 - of the ranks of the same job
+    except Exception as error:  # noqa: BLE001 - a result's own code raises anything
+        return None, str(error)
