@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 from ranktable._lazy import attach
 
 if TYPE_CHECKING:
-    from ranktable.dist.collectives.all_reduce_dict import all_reduce_dict
-    from ranktable.dist.collectives.all_reduce_params import all_reduce_params
-    from ranktable.dist.collectives.collect_results import collect_results
     from ranktable.dist.collectives.all_gather import all_gather
     from ranktable.dist.collectives.all_reduce import all_reduce
+    from ranktable.dist.collectives.all_reduce_dict import all_reduce_dict
+    from ranktable.dist.collectives.all_reduce_params import all_reduce_params
     from ranktable.dist.collectives.all_to_all import all_to_all
     from ranktable.dist.collectives.barrier import barrier
     from ranktable.dist.collectives.broadcast import broadcast
+    from ranktable.dist.collectives.collect_results import collect_results
     from ranktable.dist.collectives.gather import gather
     from ranktable.dist.collectives.point_to_point import (
         P2POp,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ranktable.dist.collectives.reduce_scatter import reduce_scatter
     from ranktable.dist.collectives.scatter import scatter
     from ranktable.dist.collectives.shift import shift
+    from ranktable.dist.collectives.sync_random_seed import sync_random_seed
     from ranktable.dist.errors import (
         DistError,
         MismatchError,
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
     )
     from ranktable.dist.reductions import Reduction
     from ranktable.dist.start import init_dist
-    from ranktable.dist.collectives.sync_random_seed import sync_random_seed
     from ranktable.dist.work import Work
 
 __all__ = [

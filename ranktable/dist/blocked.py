@@ -1,9 +1,9 @@
 """Ranks that wait for each other in different groups.
 
-Each group compares for itself. Where one rank is in a collective of one group and another
-in one of another group, and both are in both, neither comparison ever ends. So a rank
-that waits for long says in a place for the whole job where it waits, and looks whether
-one that it waits for waits for it.
+Each group compares for itself. Where one rank is in a collective of one group and
+another in one of another group, and both are in both, neither comparison ever ends. So
+a rank that waits for long says in a place for the whole job where it waits, and looks
+whether one that it waits for waits for it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The short way of an all_reduce that gloo can do on the caller's own memory.
 
-A rank that waits for gloo does nothing else, so what is done in Python comes on top, and
-for small tensors it is most of the time. Devices go on while Python runs: for them the
-long way costs nothing.
+A rank that waits for gloo does nothing else, so what is done in Python comes on top,
+and for small tensors it is most of the time. Devices go on while Python runs: for them
+the long way costs nothing.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ COALESCING: Final = frozenset({"nccl", "xccl", "hccl", "cncl", "mccl"})
 """Backends that do one transfer after the other on a stream: two ranks that both begin
 with a send would wait for each other, unless torch hands over all of them at once."""
 
+
 class Native:
     """The operations of a group's backend, for one collective.
 
@@ -170,9 +171,7 @@ class Native:
         return self.communicator.ranks[member]
 
     def _start(self, start: Callable[[], dist.Work | None]) -> Pending:
-        return Pending(
-            self._begun(start), self.communicator, self.turn, self.backend
-        )
+        return Pending(self._begun(start), self.communicator, self.turn, self.backend)
 
     def _transfer(self, start: Callable[[], dist.Work | None]) -> Pending:
         # Gloo closes all connections when a transfer has not ended in the time that it

@@ -22,7 +22,6 @@ from ranktable.dist.moving import (
     start_gather,
     start_scatter,
 )
-from ranktable.dist.native import Native
 from ranktable.dist.shapes import gather_numbers
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
     from ranktable.dist.communicator import Communicator
+    from ranktable.dist.native import Native
 
 _FAILED = -1
 """Length of what could not be pickled."""
@@ -210,7 +210,10 @@ def _broadcast(native: Native, objects: list[Any], root: int) -> list[Any]:
     _refuse_failed(native, [told[root][0]], [error], [root])
     counts = [count for _, count in told]
     if len(set(counts)) > 1:
-        listed = [f"{count} on rank {rank}" for rank, count in zip(members.ranks, counts, strict=True)]
+        listed = [
+            f"{count} on rank {rank}"
+            for rank, count in zip(members.ranks, counts, strict=True)
+        ]
         raise MismatchError(
             f"broadcast_object_list needs lists of one length, not {', '.join(listed)}"
         )

@@ -82,12 +82,17 @@ def problem_of(
         return UnsupportedError(
             f"a {type(data).__name__} is spread over ranks itself; pass its to_local()"
         )
-    if is_written and data.is_inference() and not torch.is_inference_mode_enabled():
+    return _problem_of_writing(data) if is_written else None
+
+
+def _problem_of_writing(data: torch.Tensor) -> Exception | None:
+    """Return why nothing can be written to a tensor, None if it can."""
+    if data.is_inference() and not torch.is_inference_mode_enabled():
         return UnsupportedError(
             "the tensor was made in inference mode, so nothing can be written to it "
             "outside; pass data.clone()"
         )
-    if is_written and _overlaps(data):
+    if _overlaps(data):
         return UnsupportedError(
             f"several elements of the tensor of shape {tuple(data.shape)} and strides "
             f"{data.stride()} may share memory, as expand makes them, so nothing is "

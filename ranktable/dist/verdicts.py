@@ -171,6 +171,7 @@ def _table(communicator: Communicator, number: int, posts: list[list[str]]) -> s
 
 
 def ranks_in_words(ranks: list[int]) -> str:
+    """Return ``rank 3``, or ``ranks 3-5``."""
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {folded(ranks)}"
 
 

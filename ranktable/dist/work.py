@@ -6,10 +6,10 @@ import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from ranktable.dist.verdicts import find_verdict, withdraw
-from ranktable.dist.waiting import find_deadlock, name_missing, post_open
 from ranktable.dist.blocked import forget
 from ranktable.dist.errors import DistError
+from ranktable.dist.verdicts import find_verdict, withdraw
+from ranktable.dist.waiting import find_deadlock, name_missing, post_open
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import torch.distributed as dist
 
     from ranktable.dist.action import Turn
-    from ranktable.dist.verdicts import Verdict
     from ranktable.dist.communicator import Communicator
+    from ranktable.dist.verdicts import Verdict
 
 Result = TypeVar("Result")
 Other = TypeVar("Other")

@@ -72,6 +72,7 @@ def all_reduce(
         MismatchError: The ranks differ.
         NotMemberError: This rank is not in the group.
     """
+
     def describe() -> Action:
         return Action(
             operation="all_reduce",
@@ -83,9 +84,7 @@ def all_reduce(
     members = communicator(group)
     if not async_op and members is not None and is_direct(members, data, op):
         request = ("all_reduce", dtype_name(data.dtype), op)
-        turn = agree(
-            members, lambda: on_backend(describe(), "gloo"), request=request
-        )
+        turn = agree(members, lambda: on_backend(describe(), "gloo"), request=request)
         reduce_directly(members, turn, data, op)
         return None
     problem = problem_of_reduction(data, op)

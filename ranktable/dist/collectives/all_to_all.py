@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Literal, overload
 
 import torch
@@ -23,7 +22,6 @@ from ranktable.dist.communicator import communicator
 from ranktable.dist.moving import exchange
 from ranktable.dist.shapes import tell_each
 from ranktable.dist.tensors import packed, problem_of
-from ranktable.dist.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
     from ranktable.dist.communicator import Communicator
+    from ranktable.dist.work import Work
 
 
 @overload

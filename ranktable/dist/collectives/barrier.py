@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ranktable.dist.action import Action
-from ranktable.dist.verdicts import post
-from ranktable.dist.waiting import await_verdict, name_missing
 from ranktable.dist.collectives.calls import begin
 from ranktable.dist.communicator import communicator
+from ranktable.dist.verdicts import post
+from ranktable.dist.waiting import await_verdict, name_missing
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup

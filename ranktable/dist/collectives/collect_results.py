@@ -123,7 +123,9 @@ def _gather_by_messages(
 ) -> list[list[Any]] | None:
     """Return the results of all ranks on the first, which sends itself none."""
     is_first = members.member == 0
-    lists = gather_object(None if is_first else results, group=members.group, group_dst=0)
+    lists = gather_object(
+        None if is_first else results, group=members.group, group_dst=0
+    )
     return None if lists is None else [results, *lists[1:]]
 
 

@@ -97,7 +97,9 @@ def shift(
     source = packed(data, members.device_for(data))
     known = [tuple(source.shape)] * members.size
     shapes = known if even else tell_all(native, source)
-    work = _start(native, source, places, shapes).then(lambda part: part.to(data.device))
+    work = _start(native, source, places, shapes).then(
+        lambda part: part.to(data.device)
+    )
     return work if async_op else work.wait()
 
 
