@@ -598,6 +598,24 @@ def test_chips_may_be_missing_from_the_file_of_a_node(
     assert ranktable.check(tmp_path / "s.json").ok
 
 
+def test_local_ranks_out_of_order_are_no_chips_that_are_missing(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    run("ranktable", "gen", "--device-id", "[[0..3]]", "-o", "t.json")
+    document = json.loads((tmp_path / "t.json").read_text())
+    devices = document["node_list"][0]["device_list"]
+    devices[0]["local_rank"], devices[1]["local_rank"] = "1", "0"
+    data = json.dumps(document).encode()
+
+    shown = run(
+        *("ranktable", "renumber", "-", "--policy", "shift", "-o", "s.json"), given=data
+    )
+
+    assert shown.status == 1
+    assert "RT206 local_rank is 1, but this is device 0 of node 0" in shown.err
+    assert not (tmp_path / "s.json").exists()
+
+
 def test_nodes_are_listed_in_the_order_of_their_ranks(
     run: Callable[..., Outcome], tmp_path: Path
 ) -> None:

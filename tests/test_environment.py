@@ -127,9 +127,10 @@ def test_contradiction_names_both_variables(
 
 def test_chip_map_is_a_list_of_distinct_chips() -> None:
     assert read_chip_map({"CHIP_MAP": "0,2,6,7"}) == [0, 2, 6, 7]
+    assert read_chip_map({"CHIP_MAP": "0, 2, 6 ,7"}) == [0, 2, 6, 7]
     assert read_chip_map({"CHIP_MAP": ""}) is None
     assert read_chip_map({}) is None
-    for value in ("0,,1", "a", "0,0", "1,01", "-1", "0;1", "[0,1]", "0, 1", " ", "0\n"):
+    for value in ("0,,1", "a", "0,0", "1,01", "-1", "0;1", "[0,1]", "0 1", " ", "0\n"):
         with pytest.raises(InvalidVariableError, match="CHIP_MAP is"):
             read_chip_map({"CHIP_MAP": value})
 

@@ -9,7 +9,7 @@ import typer
 
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.failure import CommandError
-from ranktable.cli.files import check_file, sound_table
+from ranktable.cli.files import check_file, table_in
 from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.new_nodes import part_of
 from ranktable.cli.option_sets import with_options
@@ -17,6 +17,7 @@ from ranktable.cli.shrink import places_of
 from ranktable.layout.change.renumbering import Policy  # noqa: TC001 - typer reads it
 
 if TYPE_CHECKING:
+    from ranktable.schema.columns import Columns
     from ranktable.schema.model import RankTable
 
 _RANKS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
@@ -80,8 +81,18 @@ def _table(file: str) -> tuple[str, RankTable]:
 
     report = check_file(file, Options(limit=5))
     # Where chips were taken out of a node, its local ranks have gaps too.
-    table = part_of(report, [WRONG_LOCAL_RANK.code])
-    return (report.file, table) if table is not None else sound_table(file)
+    also = [WRONG_LOCAL_RANK.code] if _count_up(report.columns) else []
+    table = part_of(report, also)
+    return report.file, table_in(report) if table is None else table
+
+
+def _count_up(columns: Columns | None) -> bool:
+    """Whether the local ranks of every node are in order, with gaps or without."""
+    if columns is None:
+        return False
+    nodes = [columns.local_ranks[start:end] for _, start, end in columns.nodes()]
+    written = [[rank for rank in node if rank is not None] for node in nodes]
+    return all(ranks == sorted(set(ranks)) for ranks in written)
 
 
 def _ranks(text: str) -> list[int]:

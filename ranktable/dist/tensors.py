@@ -55,7 +55,7 @@ MOST_DIMENSIONS: Final = 16
 """Of so many at most ranks can tell each other."""
 
 
-def problem_of(  # noqa: PLR0911 - one for each reason
+def problem_of(
     data: object, *, is_written: bool = False, is_told: bool = False
 ) -> Exception | None:
     """Return why something cannot be communicated, None if it can.
@@ -81,12 +81,17 @@ def problem_of(  # noqa: PLR0911 - one for each reason
         return UnsupportedError(
             f"a {type(data).__name__} is spread over ranks itself; pass its to_local()"
         )
-    if is_written and data.is_inference() and not torch.is_inference_mode_enabled():
+    return _problem_of_writing(data) if is_written else None
+
+
+def _problem_of_writing(data: torch.Tensor) -> Exception | None:
+    """Return why nothing can be written to a tensor, None if it can."""
+    if data.is_inference() and not torch.is_inference_mode_enabled():
         return UnsupportedError(
             "the tensor was made in inference mode, so nothing can be written to it "
             "outside; pass data.clone()"
         )
-    if is_written and _overlaps(data):
+    if _overlaps(data):
         return UnsupportedError(
             f"several elements of the tensor of shape {tuple(data.shape)} and strides "
             f"{data.stride()} may share memory, as expand makes them, so nothing is "

@@ -178,7 +178,7 @@ def table_of(communicator: Communicator, number: int, said: Iterable[str]) -> st
 
 
 def ranks_in_words(ranks: list[int]) -> str:
-    """Return ranks as a message names them."""
+    """Return ``rank 3``, or ``ranks 3-5``."""
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {folded(ranks)}"
 
 

@@ -23,7 +23,9 @@ def read_chip_map(env: Mapping[str, str]) -> list[int] | None:
     value = env.get(VARIABLE, "")
     if not value:
         return None
-    parts = value.split(",")
+    parts = [
+        part.strip(" ") for part in value.split(",")
+    ]  # torch_tpu takes blanks, too
     are_plain = all(is_plain(part) and len(part) <= _MAX_DIGITS for part in parts)
     if not are_plain or len(set(parts)) < len(parts):
         raise InvalidVariableError(

@@ -49,7 +49,8 @@ MPI: Final = Capability(
         "barrier": replace(_moving, source=_CODE),
     },
     refusals={
-        "reduce_scatter": f"always raises in {_CODE}; there since "
-        "pytorch/pytorch#150162",
+        "reduce_scatter": (
+            f"always raises in {_CODE}; there since pytorch/pytorch#150162"
+        ),
     },
 )
