@@ -272,7 +272,7 @@ BUDGETS = (
     *(
         Budget(
             key=f"dist {mode} 4 bytes",
-            what=f"all_reduce of 4 bytes, checks {name}: beyond torch",
+            what=f"all_reduce of 4 bytes, checks {name}: CPU beyond torch's",
             limit=20,
             unit=Unit.MICROSECONDS,
         )

@@ -34,8 +34,9 @@ merge with a few lines of Python, and checks nothing. "Index by index" makes the
 as training libraries make them; DeviceMesh has a fake process group; these and host
 lists are timed in one process. Peak memory is that of the whole process for a command,
 and what the first call adds to it for a read. The CPU time of a job is that of all its
-processes. An all_reduce is wall time, ours and gloo's in turn in one job; all ranks
-share the cores. Where jobs are compared, the ratio is the median of such pairs.
+processes. An all_reduce is wall time, ours and gloo's in turn in one job; without chips
+and of 4 bytes it is the CPU time of the thread that calls. All ranks share the cores.
+Where jobs are compared, the ratio is the median of such pairs.
 """
 
 

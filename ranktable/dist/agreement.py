@@ -82,8 +82,11 @@ def agree(
 
 
 def _caller() -> FrameType:
-    """Return the frame that has called this package."""
-    frame = sys._getframe(2)  # noqa: SLF001 - there is no other way to one frame
+    """Return the frame that has called this package.
+
+    It is called by ``agree``, and that by one of the package's own.
+    """
+    frame = sys._getframe(3)  # noqa: SLF001 - there is no other way to one frame
     while frame.f_globals.get("__name__", "").startswith(_HERE):
         if frame.f_back is None:
             break

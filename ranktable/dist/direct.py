@@ -16,7 +16,7 @@ from ranktable.dist.errors import UnsupportedError
 from ranktable.dist.native import OPS
 from ranktable.dist.planning import make_plan
 from ranktable.dist.tensors import dtype_name, is_plain, mark_written
-from ranktable.dist.work import Pending
+from ranktable.dist.work import LOOK, Pending, end
 
 if TYPE_CHECKING:
     import torch
@@ -57,10 +57,18 @@ def reduce_directly(
         DistError: It failed.
     """
     work = communicator.group.allreduce([data], _options(data.dtype, reduction))
-    Pending(work, communicator, turn, "gloo").wait()
-    mark_written(data)
+    try:
+        if turn.is_compared:
+            work.wait(LOOK)
+            end(communicator, turn)
+        else:
+            work.wait()
+    except RuntimeError:  # it failed, or others are late
+        Pending(work, communicator, turn, "gloo").wait()
     if reduction == "mean":
         data.div_(communicator.size)
+    else:
+        mark_written(data)
 
 
 @lru_cache(maxsize=256)  # anything may be given as a reduction

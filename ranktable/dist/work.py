@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 Other = TypeVar("Other")
 
-_LOOK: Final = timedelta(seconds=0.25)
+LOOK: Final = timedelta(seconds=0.25)
 """Time after which a rank that waits says what it waits in, and looks what the others
 say: long beside a collective, short for those who wait for its answer."""
 
@@ -104,6 +104,14 @@ class Work(Generic[Result]):
         return all(each.is_completed() for each in self._pending)
 
 
+def end(communicator: Communicator, turn: Turn) -> None:
+    """Answer nobody any more for a collective that has ended."""
+    communicator.open_turns.pop(turn.number, None)
+    if turn.is_posted and not turn.is_agreed:
+        turn.is_posted = False
+        withdraw(communicator, turn.number)
+
+
 class Pending:
     """One operation of torch, as part of a collective."""
 
@@ -151,7 +159,7 @@ class Pending:
             else:
                 if not _has_ended(self._work):
                     self._watch(self._work, self._turn)
-                self._end(self._turn)
+                end(self._communicator, self._turn)
         except DistError:
             raise
         except RuntimeError as error:
@@ -164,7 +172,7 @@ class Pending:
         """Wait, and look from time to time what the others do."""
         communicator = self._communicator
         begin = time.monotonic()
-        end = begin + communicator.timeout.total_seconds()
+        deadline = begin + communicator.timeout.total_seconds()
         look_s = _DEADLOCK_S
         while True:
             post_open(communicator)
@@ -174,7 +182,7 @@ class Pending:
                     look_s *= 2
                     verdict = find_deadlock(communicator, turn.number, turn.action)
                 self._refuse(verdict)
-                if time.monotonic() > end:
+                if time.monotonic() > deadline:
                     timeout = communicator.timeout
                     self._refuse(
                         name_missing(communicator, turn.number, turn.action, timeout)
@@ -183,14 +191,6 @@ class Pending:
                 break
         if look_s > _DEADLOCK_S:
             forget(communicator.rank)
-
-    def _end(self, turn: Turn) -> None:
-        """Answer nobody for it any more."""
-        communicator = self._communicator
-        communicator.open_turns.pop(turn.number, None)
-        if turn.is_posted and not turn.is_agreed:
-            turn.is_posted = False
-            withdraw(communicator, turn.number)
 
     def _refuse(self, verdict: Verdict | None) -> None:
         if verdict is not None and verdict.kind != "agreed":
@@ -201,9 +201,9 @@ class Pending:
     def _explained(self, error: RuntimeError) -> DistError:
         """Return the error for an operation that torch could not finish."""
         communicator, turn = self._communicator, self._turn
-        end = time.monotonic() + _AFTER_S
+        deadline = time.monotonic() + _AFTER_S
         is_watched = self._is_watched and turn is not None and not turn.is_agreed
-        while turn and is_watched and time.monotonic() < end:
+        while turn and is_watched and time.monotonic() < deadline:
             try:
                 self._refuse(find_verdict(communicator, turn.number))
             except DistError as found:
@@ -229,7 +229,7 @@ def _has_ended(work: dist.Work) -> bool:
         RuntimeError: It has failed.
     """
     try:
-        work.wait(_LOOK)
+        work.wait(LOOK)
     except RuntimeError:
         if work.is_completed():
             raise
