@@ -10,6 +10,7 @@ from ranktable.cluster import ArgumentError, expand_hosts, fold_hosts
 from tests.effort import law
 
 LISTS = {
+    "n[1-1]-[02-2]x,a[3-3][1-2]b[4-4],c": ["n1-02x", "a31b4", "a32b4", "c"],
     "": [],
     ",": [],
     "a": ["a"],

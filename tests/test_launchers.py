@@ -366,6 +366,11 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
          "device_id": 1, "rank_table_file": "/t.json"},
         "torchrun",
     ),
+    "a DEVICE_ID of something else beside SOPHGO's table": (
+        {"RANK": "1", "WORLD_SIZE": "2", "DEVICE_ID": "GPU-4711",
+         "RANK_TABLE_FILE": "/t.json"},
+        {"rank": 1, "world_size": 2, "rank_table_file": "/t.json"}, "environment",
+    ),
     "a DEVICE_ID of something else": (
         {"RANK": "1", "WORLD_SIZE": "2", "DEVICE_ID": "sensor-7"},
         {"rank": 1, "world_size": 2}, "environment",
@@ -705,6 +710,14 @@ def test_jobs_side_by_side_have_ports_of_their_own() -> None:
     }
 
     assert len(ports) == 400
+
+
+def test_job_of_a_federation_has_a_port() -> None:
+    env = {**SLURM, "SLURM_JOB_ID": "4227858433"}  # of the last cluster that can be
+
+    port = resolve_environment(env).master_port
+    assert port is not None
+    assert 20_000 <= port < 30_000
 
 
 def test_slice_without_an_index_is_not_the_first() -> None:

@@ -55,7 +55,7 @@ def _expand(text: str) -> list[str] | None:
     outside, *rest = text.replace("]", "[").split("[")
     hosts = outside.split(",")
     room = MAX_HOSTS + text.count(",")  # empty items take some, too
-    names = [hosts.pop()]
+    names, tail = [hosts.pop()], ""  # names have the tail in common
     last, numbers = "", [""]
     for inside, after in zip(rest[::2], rest[1::2], strict=True):
         if inside != last:  # racks repeat one bracket
@@ -63,16 +63,24 @@ def _expand(text: str) -> list[str] | None:
         suffix, comma, more = after.partition(",")
         if not numbers or len(names) * len(numbers) + len(hosts) > room:
             return None
-        if len(names[0]) + len(suffix) > MAX_NAME:
+        if len(names[0]) + len(tail) + len(suffix) > MAX_NAME:
             return None
-        names = [f"{name}{number}{suffix}" for name in names for number in numbers]
+        if len(numbers) == 1:
+            tail += numbers[0] + suffix
+        else:
+            names = [f"{name}{tail}{number}" for name in names for number in numbers]
+            tail = suffix
         if comma:
-            hosts += names
+            hosts += _with_tail(names, tail)
             whole, _, begun = more.rpartition(",")
             if whole:
                 hosts += whole.split(",")
-            names = [begun]
-    return _within_limits(hosts + names)
+            names, tail = [begun], ""
+    return _within_limits(hosts + _with_tail(names, tail))
+
+
+def _with_tail(names: list[str], tail: str) -> list[str]:
+    return [name + tail for name in names] if tail else names
 
 
 def _within_limits(hosts: list[str]) -> list[str] | None:

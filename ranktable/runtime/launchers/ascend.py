@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.runtime.launchers.launcher import Launcher, Tier
 from ranktable.runtime.table import VARIABLE as TABLE_VARIABLE
-from ranktable.runtime.values import read_again
+from ranktable.runtime.values import is_plain, read_again
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,6 +27,11 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
     yield from read_again(env, [("device_id", variable) for variable in _DEVICE])
 
 
+def _numbers(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
+    plain = [variable for variable in _DEVICE if is_plain(env.get(variable, ""))]
+    yield from read_again(env, [("device_id", variable) for variable in plain])
+
+
 ASCEND = Launcher(
     name="ascend",
     tier=Tier.BESIDE,
@@ -36,12 +41,13 @@ ASCEND = Launcher(
     more=_more,
     may_lack=("world_size",),
 )
-# Without a rank of Ascend's, DEVICE_ID may be anybody's; beside a rank table it is not.
+# Without a rank of Ascend's, DEVICE_ID may be anybody's, also beside a rank table,
+# which SOPHGO's libraries read too: what is no number is not Ascend's.
 ASCEND_DEVICE = Launcher(
     name="ascend",
     tier=Tier.BESIDE,
     markers=(TABLE_VARIABLE,),
     any_of=_DEVICE,
     absent=("RANK_ID", "RANK_SIZE"),
-    more=_more,
+    more=_numbers,
 )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _COUNT = re.compile(r"(0|[1-9][0-9]{0,8})(?:\(x([1-9][0-9]{0,8})\))?")
 _MAX_NODES = 1 << 20
+_FEDERATED_DIGITS = 10
 
 PORT_BASE = 20_000
 PORT_COUNT = 10_000
@@ -71,9 +72,16 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
 
 
 def _port(env: Mapping[str, str]) -> int:
-    job = read_number("job", "SLURM_JOB_ID", env["SLURM_JOB_ID"])
+    job = _job(env["SLURM_JOB_ID"])
     step = read_number("step", "SLURM_STEP_ID", env.get("SLURM_STEP_ID") or "0")
     return PORT_BASE + (job * STEPS_PER_JOB + step) % PORT_COUNT
+
+
+def _job(text: str) -> int:
+    """Return the number of a job: in a federation it has the cluster's in front."""
+    if len(text) == _FEDERATED_DIGITS and text.isascii() and text.isdigit():
+        return int(text)
+    return read_number("job", "SLURM_JOB_ID", text)
 
 
 def _read_hosts(env: Mapping[str, str], variable: str) -> list[str]:
