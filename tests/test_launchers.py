@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import MappingProxyType
 
 import pytest
@@ -632,7 +633,8 @@ def test_malformed_value_names_its_variable(variable: str, env: dict[str, str]) 
         resolve_environment(env)
 
     assert list(raised.value.variables) == [variable]
-    assert str(raised.value).startswith(f"RT302 {variable} is ")
+    said = str(raised.value)
+    assert re.match(rf"RT302 {variable}(, item [0-9]+,)? is ", said), said
 
 
 @pytest.mark.parametrize(
@@ -710,6 +712,14 @@ def test_jobs_side_by_side_have_ports_of_their_own() -> None:
     }
 
     assert len(ports) == 400
+
+
+def test_wrong_item_of_a_list_is_named_and_the_list_kept() -> None:
+    with pytest.raises(InvalidVariableError) as raised:
+        resolve_environment({**SLURM, "SLURM_GTIDS": "4,,5"})
+
+    assert raised.value.message.startswith("SLURM_GTIDS, item 2, is '', not a plain")
+    assert raised.value.variables == {"SLURM_GTIDS": "4,,5"}
 
 
 def test_job_of_a_federation_has_a_port() -> None:

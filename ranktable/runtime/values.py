@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ranktable.runtime.errors import InvalidVariableError
 from ranktable.schema.wording import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 Value = int | str | tuple[int, ...]
 """A number, an address, or the chips of a node by local rank."""
+
+Read = TypeVar("Read")
 
 MAX_PORT = 65535
 _MAX_DIGITS = 9
@@ -113,3 +115,25 @@ def read_host(field: str, variable: str, text: str) -> str:
     if bare.startswith("[") and bare.endswith("]") and ":" in bare:
         bare = bare[1:-1]
     return read_address(field, variable, bare)
+
+
+def read_list(
+    read: Callable[[str, str, str], Read], field: str, variable: str, text: str
+) -> list[Read]:
+    """Return what the items of a list in a variable are, joined by commas.
+
+    Args:
+        read: Reads one: ``read_number``, ``read_host``.
+        field: What each is for.
+        variable: Name of the variable.
+        text: Its value.
+
+    Raises:
+        InvalidVariableError: An item is wrong; the error names which.
+    """
+    items = enumerate(text.split(","), 1)
+    try:
+        return [read(field, f"{variable}, item {at},", item) for at, item in items]
+    except InvalidVariableError as error:
+        whole = {variable: text}
+        raise InvalidVariableError(error.code, error.message, whole) from None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import ConflictingVariablesError, MissingVariableError
 from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
-from ranktable.runtime.values import read_host, read_number, said
+from ranktable.runtime.values import read_host, read_list, read_number, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
     text = env.get(variable, "")
     if not text:
         return
-    hosts = [read_host("a host", variable, item) for item in text.split(",")]
+    hosts = read_list(read_host, "it", variable, text)
     slices = read_number("num_nodes", _SLICES, env.get(_SLICES) or "1")
     worker = _index(env, _ID, len(hosts), variable)
     has_slice = slices > 1 or env.get(_SLICE)

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import InvalidVariableError
 from ranktable.runtime.launchers.launcher import Launcher, Tier
-from ranktable.runtime.values import quoted, read_again, read_host, read_number
+from ranktable.runtime.values import (
+    quoted,
+    read_again,
+    read_host,
+    read_list,
+    read_number,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -52,7 +58,7 @@ def _endpoints(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
     if not env.get(_ALL):
         return
     endpoints = env[_ALL].split(",")
-    hosts = [read_host("a host", _ALL, endpoint) for endpoint in endpoints]
+    hosts = read_list(read_host, "it", _ALL, env[_ALL])
     yield "world_size", len(hosts), _ALL
     if env.get(_OWN) and endpoints.count(env[_OWN]) == 1:
         yield "rank", endpoints.index(env[_OWN]), _OWN

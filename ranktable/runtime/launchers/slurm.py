@@ -16,7 +16,14 @@ from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.hosts import expand_hosts
 from ranktable.runtime.errors import ConflictingVariablesError, InvalidVariableError
 from ranktable.runtime.launchers.launcher import Launcher, Tier
-from ranktable.runtime.values import is_plain, quoted, read_address, read_number, said
+from ranktable.runtime.values import (
+    is_plain,
+    quoted,
+    read_address,
+    read_list,
+    read_number,
+    said,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -147,9 +154,7 @@ def _local_world_size(env: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:
     tasks, node = env.get(_TASKS, ""), env.get("SLURM_NODEID", "")
     counted = _tasks_of(tasks, int(node)) if tasks and is_plain(node) else None
     if env.get(_TASK_IDS):
-        ids = [
-            read_number("rank", _TASK_IDS, item) for item in env[_TASK_IDS].split(",")
-        ]
+        ids = read_list(read_number, "rank", _TASK_IDS, env[_TASK_IDS])
         rank = env.get("SLURM_PROCID", "")
         if is_plain(rank) and int(rank) not in ids:
             raise _other_step(env, "SLURM_PROCID", _TASK_IDS)
