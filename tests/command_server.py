@@ -79,7 +79,7 @@ def import_all() -> None:
 def build_commands() -> None:
     """Build now what typer builds at each start from the functions of all commands."""
     typer.main.get_command = functools.cache(typer.main.get_command)
-    for names in (COMMANDS, *((name,) for name in COMMANDS)):
+    for names in (tuple(COMMANDS), (), *((name,) for name in COMMANDS)):
         typer.main.get_command(make_app(names))
     # A first call also imports what it needs to read arguments.
     with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), "utf-8")):

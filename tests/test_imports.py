@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
+import os
 import subprocess
 import sys
 from functools import cache
@@ -143,12 +146,37 @@ def test_a_command_loads_no_other() -> None:
 
 
 @pytest.mark.parametrize("arguments", ["[]", "['--help']", "['shrin']"])
-def test_all_commands_are_there_where_none_is_named(arguments: str) -> None:
+def test_no_command_is_loaded_where_none_is_named(arguments: str) -> None:
     modules = modules_after(
         f"from ranktable.cli.app import app_for; app_for({arguments})"
     )
 
-    assert {f"ranktable.cli.{module_of(name)}" for name in COMMANDS} <= modules
+    assert not {f"ranktable.cli.{module_of(name)}" for name in COMMANDS} & modules
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_does_what_the_list_says(name: str) -> None:
+    module = importlib.import_module(f"ranktable.cli.{module_of(name)}")
+    said = inspect.getdoc(getattr(module, module_of(name))) or ""
+
+    assert " ".join(said.split("\n\n")[0].split()) == COMMANDS[name]
+
+
+def test_a_shell_completes_the_options_of_a_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ranktable"],
+        env={
+            **os.environ,
+            "_RANKTABLE_COMPLETE": "complete_bash",
+            "COMP_WORDS": "ranktable shrink --ke",
+            "COMP_CWORD": "2",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout.split() == ["--keep"]
 
 
 def module_of(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -13,13 +14,55 @@ from ranktable import __version__
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-COMMANDS: Final = (
-    *("gen", "validate", "show", "mesh", "plan", "convert", "explain", "schema"),
-    *("digest", "env", "init", "probe", "merge", "split", "wait"),
-    *("diff", "replace-node", "shrink", "grow", "spares", "renumber"),
-    *("run", "simulate"),
-)
-"""Each is a function of its name, in a module of its name."""
+COMMANDS: Final = {
+    "gen": "Generate a rank table.",
+    "validate": "Check rank tables and show every defect with its line and column.",
+    "show": "Show which chip each rank has.",
+    "mesh": (
+        "Show the parallel groups of a job: their ranks, coordinates, nodes and chips."
+    ),
+    "plan": (
+        "Show which groups cross nodes and racks, with how many bytes, against the "
+        "least."
+    ),
+    "convert": "Convert between rank tables and what launchers and schedulers read.",
+    "explain": (
+        "Explain a diagnostic: why it matters, what the vendor does, what to do."
+    ),
+    "schema": "Print the JSON Schema (draft 2020-12) of a format.",
+    "digest": "Print the SHA-256 of what a table says, whatever its formatting.",
+    "env": "Show rank, size, node and master, and which variable gave each.",
+    "init": (
+        "List the templates, or copy one: cluster specs, jobs, checks, editor settings."
+    ),
+    "probe": "Print the chips of this node, and what could not be seen of them.",
+    "merge": "Merge the rank tables of nodes, or what ranktable probe printed on them.",
+    "split": (
+        "Split a rank table into one file a node, named after its host or its number."
+    ),
+    "wait": "Wait until a rank table is there, sound, and the same in two readings.",
+    "diff": (
+        "Show what differs between two tables: nodes, ranks, roles, groups and bytes."
+    ),
+    "replace-node": "Put another node in the place of one; no other rank moves.",
+    "shrink": (
+        "Take nodes out of a table, and lay out what is left with the same model."
+    ),
+    "grow": "Add nodes to a table, and lay the model out over all of them.",
+    "spares": "Show the spares of a table, or add and remove some; they have no rank.",
+    "renumber": (
+        "Give the ranks of a table numbers without gaps, after nodes or chips were "
+        "lost."
+    ),
+    "run": "Start this node's processes with torchrun, as the rank table has them.",
+    "simulate": (
+        "Run a script on simulated chips: SOPHGO's TPUs, on the CPUs of this machine."
+    ),
+}
+"""What each does; it is a function of its name, in a module of its name."""
+
+COMPLETION: Final = "_RANKTABLE_COMPLETE"
+"""Set by a shell that asks what may follow."""
 
 SETTINGS: Final[dict[str, dict[str, Any]]] = {
     # What follows the script is the script's own.
@@ -29,15 +72,20 @@ SETTINGS: Final[dict[str, dict[str, Any]]] = {
 
 
 def app_for(arguments: Sequence[str]) -> typer.Typer:
-    """Return an application that knows what arguments name: one command, or all.
+    """Return an application that knows what arguments name.
 
-    To import and build all of them takes longer than most of them run.
+    To import and build all commands takes longer than most of them run. So it has the
+    one that is named, or the names of all: for the help, and for what is no command.
 
     Args:
         arguments: Those of the command line.
     """
-    named = arguments[0] if arguments else ""
-    return make_app((named,) if named in COMMANDS else COMMANDS)
+    if arguments and arguments[0] in COMMANDS:
+        return make_app((arguments[0],))
+    # A shell completes the options of commands; "--" may stand before a name.
+    if COMPLETION in os.environ or not COMMANDS.keys().isdisjoint(arguments):
+        return make_app(tuple(COMMANDS))
+    return make_app(())
 
 
 @cache
@@ -45,7 +93,7 @@ def make_app(names: tuple[str, ...]) -> typer.Typer:
     """Return an application with some commands.
 
     Args:
-        names: Those of ``COMMANDS`` that it has.
+        names: Those of ``COMMANDS`` that it has; none for all, by name only.
     """
     app = typer.Typer(
         help="Make, check and use rank tables: which process of a job runs on which "
@@ -62,7 +110,14 @@ def make_app(names: tuple[str, ...]) -> typer.Typer:
         place = name.replace("-", "_")
         function = getattr(import_module(f"ranktable.cli.{place}"), place)
         app.command(name, context_settings=SETTINGS.get(name))(function)
+    if not names:
+        for name, does in COMMANDS.items():
+            app.command(name, help=does)(_only_a_name)
     return app
+
+
+def _only_a_name() -> None:
+    """Be listed."""
 
 
 def _print_version(*, wanted: bool) -> None:
