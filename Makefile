@@ -22,8 +22,10 @@ $(VENV)/torch: $(VENV)/base
 	$(BIN)/python -m pip install --quiet '$(TORCH)' numpy
 	touch $@
 
-# What benchmarks are held against, as far as it is no dependency of anything else.
-$(VENV)/rivals: $(VENV)/torch
+# What benchmarks and tests are held against, as far as nothing else needs it: libraries
+# with the same functions, and Kubernetes' own schemas, which are large.
+$(VENV)/rivals: $(VENV)/torch Makefile
+	$(BIN)/python -m pip install --quiet kubernetes-validate==1.37.0
 	$(BIN)/python -m pip install --quiet --no-deps \
 		mmengine==0.10.7 addict==2.4.0 yapf==0.43.0 termcolor
 	touch $@

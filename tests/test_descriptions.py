@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 
 import pytest
@@ -305,8 +306,9 @@ def test_names_may_be_cut_where_no_other_begins_alike() -> None:
 # Kubernetes
 
 
+@pytest.mark.slow
 def test_manifests_are_valid_against_the_published_schemas() -> None:
-    published = pytest.importorskip("kubernetes_validate")
+    published = importlib.import_module("kubernetes_validate")  # it has no types
 
     for document in yaml.safe_load_all(form_of("kubernetes-job").write(EVEN, POD)):
         published.validate(document, "1.28", strict=True)
