@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 import torch
 
 from ranktable import dist
 from ranktable.dist.blocked import Waiting, find_cycle, forget
+from ranktable.dist.work import LOOK
 from tests.dist_worker import group_of, tensor, told
 
 if TYPE_CHECKING:
@@ -170,6 +171,26 @@ def test_a_composition_has_not_ended_before_the_others_have_begun(
     found = gloo.returned(ask_early)
 
     assert found[0] == [False, 3.0, True]
+
+
+TURNS: Final = 24
+
+
+def come_when_others_look() -> list[float]:
+    """Come to a collective just when those who wait look around."""
+    found = []
+    data = tensor([0.0])
+    for turn in range(TURNS):
+        dist.barrier()
+        if dist.get_rank() > 0:
+            time.sleep(LOOK.total_seconds() + 0.0001 * (turn - TURNS))
+        data.fill_(1.0)
+        found.append(dist.all_reduce(data, async_op=True).wait().item())
+    return found
+
+
+def test_who_comes_when_others_look_is_not_late(gloo: Pool) -> None:
+    assert gloo.returned(come_when_others_look) == [[3.0] * TURNS] * 3
 
 
 def tie() -> list[object]:

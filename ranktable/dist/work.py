@@ -230,8 +230,8 @@ def _has_ended(work: dist.Work) -> bool:
     """
     try:
         work.wait(LOOK)
-    except RuntimeError:
-        if work.is_completed():
-            raise
-        return False
+    except RuntimeError:  # it has failed, or this was too short
+        if not work.is_completed():
+            return False
+        work.wait()  # it may have ended just after that
     return True
