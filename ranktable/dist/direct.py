@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from torch._C._distributed_c10d import AllreduceOptions, ReduceOp
 
 from ranktable.dist.errors import UnsupportedError
-from ranktable.dist.native import OPS
+from ranktable.dist.native import OPS, Native
 from ranktable.dist.planning import make_plan
 from ranktable.dist.tensors import dtype_name, is_plain, mark_written
 from ranktable.dist.work import LOOK, Pending, end
@@ -56,7 +56,10 @@ def reduce_directly(
         MismatchError: Another rank does something else.
         DistError: It failed.
     """
-    work = communicator.group.allreduce([data], _options(data.dtype, reduction))
+    group, options = communicator.group, _options(data.dtype, reduction)
+    native = Native(communicator, turn, "gloo")
+    work = native.begun(lambda: group.allreduce([data], options))
+    assert work is not None  # noqa: S101 - gloo's always is
     try:
         if turn.is_compared:
             work.wait(LOOK)

@@ -171,16 +171,24 @@ class Native:
         return self.communicator.ranks[member]
 
     def _start(self, start: Callable[[], dist.Work | None]) -> Pending:
-        return Pending(self._begun(start), self.communicator, self.turn, self.backend)
+        return Pending(self.begun(start), self.communicator, self.turn, self.backend)
 
     def _transfer(self, start: Callable[[], dist.Work | None]) -> Pending:
         # Gloo closes all connections when a transfer has not ended in the time that it
         # is waited for, so nobody looks up from it.
-        pending = Pending(self._begun(start), self.communicator, None, self.backend)
+        pending = Pending(self.begun(start), self.communicator, None, self.backend)
         self.communicator.transfers.add(pending)
         return pending
 
-    def _begun(self, start: Callable[[], dist.Work | None]) -> dist.Work | None:
+    def begun(self, start: Callable[[], dist.Work | None]) -> dist.Work | None:
+        """Return what torch has begun.
+
+        Args:
+            start: Begins it.
+
+        Raises:
+            DistError: Torch refuses.
+        """
         try:
             return start()
         except RuntimeError as error:
