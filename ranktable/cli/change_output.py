@@ -13,7 +13,7 @@ from ranktable.cli.failure import CommandError
 from ranktable.cli.files import STANDARD_INPUT_NAME
 from ranktable.cli.output import Form, style, write
 from ranktable.cli.table_file import STANDARD_OUTPUT, put_table
-from ranktable.schema.wording import counted, printable
+from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
     from ranktable.layout.change.differing import Difference

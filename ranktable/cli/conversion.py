@@ -28,9 +28,9 @@ from ranktable.schema.files import (
     read_file,
     read_stream,
 )
+from ranktable.schema.formats.detect import FORMATS
 from ranktable.schema.formats.format import Format
-from ranktable.schema.formats.recognise import FORMATS
-from ranktable.schema.wording import printable
+from ranktable.schema.messages import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

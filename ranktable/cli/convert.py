@@ -14,7 +14,7 @@ from ranktable.cli.findings import Form as Findings
 from ranktable.cli.output import write
 from ranktable.cli.output_file import output_file
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.wording import counted, printable
+from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.description import Description

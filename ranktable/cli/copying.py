@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ranktable.cli.failure import CommandError
-from ranktable.schema.wording import printable
+from ranktable.schema.messages import printable
 from ranktable.schema.writing import replace_file
 
 

@@ -9,7 +9,7 @@ import typer
 
 from ranktable.cli.files import FILE_HELP, sound_table
 from ranktable.cli.output import Form, write
-from ranktable.schema.wording import printable
+from ranktable.schema.messages import printable
 
 
 def digest(

@@ -12,7 +12,7 @@ import typer
 from ranktable.cli.failure import DEFECTS_FOUND, CommandError
 from ranktable.cli.files import sound_table
 from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
-from ranktable.schema.wording import printable
+from ranktable.schema.messages import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from ranktable.schema.wording import printable
+from ranktable.schema.messages import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

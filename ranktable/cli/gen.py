@@ -14,7 +14,7 @@ from ranktable.cli.output_file import DEFAULT_FILE
 from ranktable.cli.probe import ROOT, ROOT_HELP
 from ranktable.cli.table_file import put_table
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.wording import counted
+from ranktable.schema.messages import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

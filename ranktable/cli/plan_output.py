@@ -10,7 +10,7 @@ from ranktable.cli.failure import CommandError
 from ranktable.cli.output import write
 from ranktable.cli.output_file import output_file
 from ranktable.cli.table_file import STANDARD_OUTPUT
-from ranktable.schema.wording import counted, printable
+from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ import typer
 
 from ranktable.cli.failure import CommandError
 from ranktable.cli.output import COLOR_HELP, Color, style, write
-from ranktable.schema.wording import counted, printable
+from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

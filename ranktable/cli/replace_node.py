@@ -11,7 +11,7 @@ from ranktable.cli.change_output import ChangeOutput
 from ranktable.cli.files import sound_table
 from ranktable.cli.new_nodes import NODES_HELP, is_file, one_host, read_node
 from ranktable.cli.option_sets import with_options
-from ranktable.schema.wording import printable
+from ranktable.schema.messages import printable
 
 
 @with_options(result=ChangeOutput)

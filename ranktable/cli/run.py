@@ -15,7 +15,7 @@ from ranktable.cli.files import STANDARD_INPUT, sound_table
 from ranktable.cli.output import write
 from ranktable.cli.run_checks import address, launched_by, refuse_contradiction
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.wording import counted, printable
+from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -40,10 +40,10 @@ def schema_of(name: str) -> bytes:
     Raises:
         CommandError: There is no such format.
     """
-    from ranktable.cluster.specs.contract import spec_schema_text  # noqa: PLC0415
+    from ranktable.cluster.specs.json_schema import spec_schema_text  # noqa: PLC0415
     from ranktable.cluster.specs.reading import NAME as SPEC  # noqa: PLC0415
-    from ranktable.schema.contract import schema_text  # noqa: PLC0415 - not for --help
-    from ranktable.schema.formats.recognise import FORMATS  # noqa: PLC0415
+    from ranktable.schema.formats.detect import FORMATS  # noqa: PLC0415
+    from ranktable.schema.json_schema import schema_text  # noqa: PLC0415 - not for --help
 
     if name == SPEC:
         return spec_schema_text()

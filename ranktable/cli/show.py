@@ -10,7 +10,7 @@ import typer
 from ranktable.cli.failure import CommandError
 from ranktable.cli.files import FILE_HELP, sound_table
 from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
-from ranktable.schema.wording import counted, printable
+from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

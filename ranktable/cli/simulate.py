@@ -14,7 +14,7 @@ from ranktable.cli.failure import DEFECTS_FOUND, CommandError
 from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
 from ranktable.cli.simulated_cluster import Vendor, announcement, cluster_of
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.wording import printable
+from ranktable.schema.messages import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ranktable.cli.failure import CommandError
 from ranktable.cli.files import STANDARD_INPUT, sound_table
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.wording import counted
+from ranktable.schema.messages import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from ranktable.cli.files import FILE_HELP, sound_table
 from ranktable.cli.new_nodes import NODES_HELP, hosts_in, is_file, read_nodes
 from ranktable.cli.option_sets import with_options
 from ranktable.cli.output import Form, write
-from ranktable.schema.wording import counted, printable
+from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

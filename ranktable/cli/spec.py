@@ -14,7 +14,7 @@ from ranktable.cluster.specs.table import spare_hosts, table_of
 from ranktable.report.full import render_full
 from ranktable.report.style import Style
 from ranktable.schema.files import UnreadableError, read_file, read_stream
-from ranktable.schema.wording import printable
+from ranktable.schema.messages import printable
 
 if TYPE_CHECKING:
     from ranktable.cluster.specs.spec import Spec

@@ -12,7 +12,7 @@ import typer
 from ranktable.cli.failure import CommandError
 from ranktable.cli.files import FILE_HELP, STANDARD_INPUT_NAME, sound_table
 from ranktable.cli.progress import Progress, progress
-from ranktable.schema.wording import counted, printable
+from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ranktable.cli.failure import CommandError
 from ranktable.cli.output import write
 from ranktable.cli.output_file import output_file
-from ranktable.schema.wording import counted, printable
+from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
     from ranktable.schema.model import RankTable

@@ -14,7 +14,7 @@ from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
 from ranktable.cli.files import FILE_HELP, STANDARD_INPUT, check_file, named_file
 from ranktable.cli.findings import Form
 from ranktable.cli.output import COLOR_HELP, Color, style, write
-from ranktable.schema.wording import printable
+from ranktable.schema.messages import printable
 
 if TYPE_CHECKING:
     from ranktable.schema.check import Options, Report

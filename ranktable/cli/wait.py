@@ -16,7 +16,7 @@ from ranktable.cli.output import COLOR_HELP, Color
 from ranktable.cli.progress import Progress, progress
 from ranktable.cli.validate import MIB
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.wording import counted, printable
+from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
     from ranktable.cluster.waiting import Outcome, Reason

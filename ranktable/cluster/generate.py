@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.chip_order import compare_orders
+from ranktable.schema.messages import counted
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.rules.placement import suggest
-from ranktable.schema.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

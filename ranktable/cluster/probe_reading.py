@@ -14,12 +14,12 @@ import msgspec
 from ranktable.cluster.probe_line import NodeProbe
 from ranktable.cluster.probe_shape import check_line, is_usual
 from ranktable.schema.diagnostic import Severity
-from ranktable.schema.finding import Finding, Spot
+from ranktable.schema.finding import Finding, SourceSpan
 from ranktable.schema.locate import find_spans
+from ranktable.schema.messages import quoted
 from ranktable.schema.rules.probes import NOT_A_PROBE_LINE, UNHEALTHY_CHIP
 from ranktable.schema.rules.syntax import TRUNCATED
 from ranktable.schema.syntax import parse
-from ranktable.schema.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,9 +79,9 @@ class ProbedNode:
     line: _Line
 
     @property
-    def spot(self) -> Spot:
+    def spot(self) -> SourceSpan:
         """The host in the text, found when somebody asks."""
-        return self.line.at(Spot(("host",)))
+        return self.line.at(SourceSpan(("host",)))
 
 
 class _Line:
@@ -122,7 +122,7 @@ class _Line:
         for place, chip in enumerate(probe.chips):
             if not chip.is_healthy:
                 yield UNHEALTHY_CHIP.finding(
-                    self.at(Spot(("chips", place, "status"))),
+                    self.at(SourceSpan(("chips", place, "status"))),
                     f"chip {chip.device_id} of {probe.host} is "
                     f"{quoted(chip.status)}, not active",
                 )
@@ -134,17 +134,17 @@ class _Line:
             hint="a node is one line; jq prints it on one with -c",
         )
 
-    def span(self) -> Spot:
+    def span(self) -> SourceSpan:
         """Return the spot of the whole line."""
-        return Spot(span=(self.start, self.start + len(self.text)))
+        return SourceSpan(span=(self.start, self.start + len(self.text)))
 
-    def at(self, spot: Spot) -> Spot:
+    def at(self, spot: SourceSpan) -> SourceSpan:
         """Return a spot of the line as a spot of the text."""
         span = find_spans(self.text, [spot]).get(spot)
         if span is None:
             return replace(self.span(), label=spot.label)
         start, end = span
-        return Spot(span=(start + self.start, end + self.start), label=spot.label)
+        return SourceSpan(span=(start + self.start, end + self.start), label=spot.label)
 
     def placed(self, finding: Finding) -> Finding:
         """Return a finding about the line as one about the text."""

@@ -8,11 +8,11 @@ from ranktable.cluster.device_list import MAX_CHIP
 from ranktable.cluster.probe_line import VERSION
 from ranktable.schema.address import is_address
 from ranktable.schema.diagnostic import Severity
-from ranktable.schema.finding import Spot
+from ranktable.schema.finding import SourceSpan
+from ranktable.schema.messages import quoted
 from ranktable.schema.rules import probes as rules
 from ranktable.schema.rules.shape import UNKNOWN_KEY
 from ranktable.schema.syntax import MAX_DEPTH, BadNumber, is_too_deep, too_deep
-from ranktable.schema.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -73,7 +73,7 @@ def check_line(document: object) -> Iterator[Finding]:
     """Yield what is wrong with the data of one line; the spots are within it."""
     if not isinstance(document, dict) or "probe" not in document:
         yield rules.NOT_A_PROBE_LINE.finding(
-            Spot(()),
+            SourceSpan(()),
             "this is no line of ranktable probe: "
             + (
                 "it has no key probe"
@@ -85,7 +85,7 @@ def check_line(document: object) -> Iterator[Finding]:
     version = document["probe"]
     if type(version) is int and version != VERSION:
         yield rules.UNKNOWN_PROBE_VERSION.finding(
-            Spot(("probe",)),
+            SourceSpan(("probe",)),
             f"this line has version {version}; only {VERSION} is known",
             hint="install one version of ranktable on every node",
         )
@@ -112,9 +112,10 @@ def _members(
         wanted = keys.get(key)
         if wanted is None:
             if is_too_deep(value, MAX_DEPTH - len(path) - 1):
-                yield too_deep(Spot((*path, key), "key"))
+                yield too_deep(SourceSpan((*path, key), "key"))
             yield UNKNOWN_KEY.finding(
-                Spot((*path, key), "key"), f"no reader knows the key {quoted(key)}"
+                SourceSpan((*path, key), "key"),
+                f"no reader knows the key {quoted(key)}",
             )
         elif type(value) not in wanted and not isinstance(value, BadNumber):
             name = _NAMES[wanted]
@@ -164,7 +165,7 @@ def _no_chips(host: str, line: Mapping[str, object]) -> Finding:
         if isinstance(item, dict)
     ]
     return rules.NO_CHIPS.finding(
-        Spot(("chips",)),
+        SourceSpan(("chips",)),
         f"{host} saw no chips",
         hint=f"it looked for {'; '.join(reasons)}" if reasons else None,
     )
@@ -179,11 +180,11 @@ def _chip(
         if not 0 <= device_id <= MAX_CHIP:
             yield _bad(spot, f"device_id is {device_id}, not 0 to {MAX_CHIP}")
         elif first_use.setdefault(device_id, int(path[1])) != path[1]:
-            first = Spot(("chips", first_use[device_id], "device_id"))
+            first = SourceSpan(("chips", first_use[device_id], "device_id"))
             yield rules.BAD_PROBE_LINE.finding(
-                Spot(spot),
+                SourceSpan(spot),
                 f"chip {device_id} stands twice in the line",
-                related=(Spot(first.path, label="first use"),),
+                related=(SourceSpan(first.path, label="first use"),),
             )
     address = chip.get("address")
     if isinstance(address, str) and not is_address(address):
@@ -192,4 +193,4 @@ def _chip(
 
 
 def _bad(path: Path, message: str) -> Finding:
-    return rules.BAD_PROBE_LINE.finding(Spot(path), message)
+    return rules.BAD_PROBE_LINE.finding(SourceSpan(path), message)

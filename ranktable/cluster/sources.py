@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ranktable.schema.diagnostic import Diagnostic
-    from ranktable.schema.finding import Finding, Spot
+    from ranktable.schema.finding import Finding, SourceSpan
     from ranktable.schema.rules.rule import Rule
 
 
@@ -46,7 +46,7 @@ class Place:
     """
 
     source: int
-    spot: Spot | None = None
+    spot: SourceSpan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def reports_of(sources: Sequence[Source], remarks: Remarks) -> tuple[Report, ...
 def _locations(
     sources: Sequence[Source], remarks: Iterable[Remark]
 ) -> dict[Place, Location]:
-    spots: defaultdict[int, set[Spot]] = defaultdict(set)
+    spots: defaultdict[int, set[SourceSpan]] = defaultdict(set)
     wanted: set[Place] = set()
     for remark in remarks:
         wanted.update((remark.place, *remark.related))

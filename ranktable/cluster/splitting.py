@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ranktable.schema.formats.recognise import by_name
+from ranktable.schema.formats.detect import by_name
 from ranktable.schema.model import RankTable
 from ranktable.schema.writing import encode, to_document
 

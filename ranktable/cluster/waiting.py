@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from ranktable.schema.check import Options, check_bytes, report_unreadable
 from ranktable.schema.diagnostic import Severity
 from ranktable.schema.files import UnreadableError
-from ranktable.schema.wording import quoted
+from ranktable.schema.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

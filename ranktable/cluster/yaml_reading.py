@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.yaml_events import Event, NotYamlError, Span, yaml_events
-from ranktable.schema.finding import Finding, Path, Spot
+from ranktable.schema.finding import Finding, Path, SourceSpan
+from ranktable.schema.messages import quoted
 from ranktable.schema.quota import Quota
 from ranktable.schema.reading import decode
 from ranktable.schema.rules import descriptions as rules
 from ranktable.schema.rules.reading import TOO_LARGE
 from ranktable.schema.rules.syntax import DUPLICATE_KEY, NESTED_TOO_DEEPLY
-from ranktable.schema.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,13 +60,13 @@ class YamlDocument:
     values: dict[str, Span] = field(default_factory=dict, repr=False)
     keys: dict[str, Span] = field(default_factory=dict, repr=False)
 
-    def spot(self, *path: str | int, of_key: bool = False) -> Spot:
+    def spot(self, *path: str | int, of_key: bool = False) -> SourceSpan:
         """Return the place of a value or its key, or of what is around it."""
         while True:
-            pointer = Spot(path).pointer or ""
+            pointer = SourceSpan(path).pointer or ""
             spans = self.keys if of_key and pointer in self.keys else self.values
             if pointer in spans or not path:
-                return Spot(path, span=spans.get(pointer, (0, 0)))
+                return SourceSpan(path, span=spans.get(pointer, (0, 0)))
             path = path[:-1]
 
 
@@ -95,7 +95,7 @@ def parse_yaml(
     """
     odd = _UNPRINTABLE.search(text)
     if odd is not None:
-        spot = Spot(span=(odd.start(), odd.end()))
+        spot = SourceSpan(span=(odd.start(), odd.end()))
         message = f"the character {quoted(odd[0])} is not allowed in YAML"
         return [], [rules.NOT_YAML.finding(spot, message)]
     composer = _Composer(text, quota or Quota())
@@ -130,7 +130,7 @@ class _Composer:
         self, rule: Rule, span: Span | None, message: str, hint: str | None = None
     ) -> None:
         if not self.quota.is_spent(rule):
-            spot = None if span is None else Spot(span=span)
+            spot = None if span is None else SourceSpan(span=span)
             self.found.append(rule.finding(spot, message, hint=hint))
 
     def documents(self) -> Iterator[YamlDocument]:
@@ -161,7 +161,7 @@ class _Composer:
         else:
             data, end = self.collection(event, document, path)
             end = start + len(self.text[start:end].rstrip())
-        document.values[Spot(path).pointer or ""] = (start, end)
+        document.values[SourceSpan(path).pointer or ""] = (start, end)
         return data
 
     def collection(
@@ -212,13 +212,13 @@ class _Composer:
         if key in found:
             self.say_twice(event, document.spot(*path, key, of_key=True))
             return None
-        document.keys[Spot((*path, key)).pointer or ""] = event.span
+        document.keys[SourceSpan((*path, key)).pointer or ""] = event.span
         return key
 
-    def say_twice(self, event: Event, first: Spot) -> None:
+    def say_twice(self, event: Event, first: SourceSpan) -> None:
         if not self.quota.is_spent(DUPLICATE_KEY):
-            related = (Spot(first.path, span=first.span, label="first use"),)
-            spot = Spot(first.path, span=event.span)
+            related = (SourceSpan(first.path, span=first.span, label="first use"),)
+            spot = SourceSpan(first.path, span=event.span)
             message = f"the key {quoted(event.text)} stands twice here"
             self.found.append(DUPLICATE_KEY.finding(spot, message, related=related))
 

@@ -16,7 +16,7 @@ from torch.distributed.distributed_c10d import _get_default_store
 
 from ranktable.dist.capability import TABLES
 from ranktable.dist.errors import DistError, NotMemberError
-from ranktable.schema.wording import folded
+from ranktable.schema.messages import folded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

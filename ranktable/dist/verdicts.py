@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ranktable.dist.action import Action
 from ranktable.dist.errors import DistError, MismatchError
-from ranktable.schema.wording import folded
+from ranktable.schema.messages import folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

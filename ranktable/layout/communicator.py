@@ -14,7 +14,7 @@ from ranktable.layout.errors import LayoutError
 from ranktable.layout.grid import Groups
 from ranktable.layout.placed import Placed
 from ranktable.layout.sizes import factors
-from ranktable.schema.wording import counted
+from ranktable.schema.messages import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

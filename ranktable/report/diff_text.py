@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.host_folding import fold_hosts
 from ranktable.report.folding import fold_numbers
-from ranktable.schema.wording import counted, printable
+from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

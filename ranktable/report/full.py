@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.report.renderer import summary
 from ranktable.schema.locate import Lines
-from ranktable.schema.wording import printable
+from ranktable.schema.messages import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,7 +13,7 @@ from ranktable.report.progression import (
     spell_indices,
     spell_numbers,
 )
-from ranktable.schema.wording import counted, printable
+from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ranktable.layout.byte_sizes import GIB
 from ranktable.layout.lower_bound import is_reached
 from ranktable.report.mesh_text import describe_sizes
-from ranktable.schema.wording import counted, printable
+from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

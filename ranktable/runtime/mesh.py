@@ -11,7 +11,7 @@ from ranktable.layout.errors import LayoutError
 from ranktable.layout.sizes import factors
 from ranktable.runtime.job import as_timeout
 from ranktable.runtime.same_wish import WAIT_S, refuse_different
-from ranktable.schema.wording import counted
+from ranktable.schema.messages import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ranktable.runtime.deadline import GRACE_S, Deadline, LateError, in_time
 from ranktable.runtime.errors import BootstrapError
 from ranktable.runtime.rendezvous import first_line
-from ranktable.schema.wording import folded
+from ranktable.schema.messages import folded
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import BootstrapError
-from ranktable.schema.wording import folded
+from ranktable.schema.messages import folded
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store

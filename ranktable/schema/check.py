@@ -1,4 +1,4 @@
-"""The pipeline: read, parse, recognise, shape, meaning, locate -> Report."""
+"""The pipeline: read, parse, detect, shape, meaning, locate -> Report."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ranktable.schema.files import (
     UnreadableError,
     read_file,
 )
-from ranktable.schema.finding import Finding, Spot
+from ranktable.schema.finding import Finding, SourceSpan
+from ranktable.schema.formats.detect import by_name, detect
 from ranktable.schema.formats.document import DocumentReader
-from ranktable.schema.formats.recognise import by_name, recognise
 from ranktable.schema.locate import find_locations
 from ranktable.schema.quota import Quota
 from ranktable.schema.reading import decode, unreadable
@@ -100,7 +100,7 @@ class Options:
         chips_per_node: Number of chips of every host, None when unknown.
         topology: Links between the chips of every host, None when unknown.
         tp: Size of the tensor parallel groups, None when unknown.
-        format: Format the file must have, None to recognise it.
+        format: Format the file must have, None to detect it.
         max_size_bytes: Limit of the file.
         limit: Diagnostics of each code to place and show, None for all.
     """
@@ -269,9 +269,9 @@ def _check_bytes(data: bytes, options: Options, file: str) -> Report:
         return _report(file, text, [*found, parsed], options)
     document, syntax = parsed
     found.extend(syntax)
-    format_ = options.format or recognise(document)
+    format_ = options.format or detect(document)
     if isinstance(format_, Finding) or not isinstance(document, dict):
-        foreign = format_ if isinstance(format_, Finding) else recognise(document)
+        foreign = format_ if isinstance(format_, Finding) else detect(document)
         assert isinstance(foreign, Finding)  # noqa: S101 - only objects have a format
         return _report(file, text, [*found, foreign], options, quota=quota)
     columns, shape = DocumentReader(format_, document, quota).read()
@@ -344,7 +344,7 @@ def _placed(
 
 
 def _diagnostic(
-    finding: Finding, locations: Mapping[Spot, Location], file: str
+    finding: Finding, locations: Mapping[SourceSpan, Location], file: str
 ) -> Diagnostic:
     spot = finding.spot
     return finding.diagnostic(

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ranktable.schema.finding import Spot
+from ranktable.schema.finding import SourceSpan
 from ranktable.schema.quota import Quota
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Columns:
     device_ids: list[int | None] = field(default_factory=list)
     local_ranks: list[int | None] = field(default_factory=list)
     addresses: list[str | None] = field(default_factory=list)
-    more_addresses: list[tuple[Spot, str]] = field(default_factory=list)
+    more_addresses: list[tuple[SourceSpan, str]] = field(default_factory=list)
     hosts: list[str | None] = field(default_factory=list)
     conflicts: list[int] = field(default_factory=list)
     quota: Quota = field(default_factory=Quota)
@@ -70,9 +70,9 @@ class Columns:
         """Return the path of a node in the document."""
         return (self.format.nodes_key, node)
 
-    def devices_spot(self, node: int) -> Spot:
+    def devices_spot(self, node: int) -> SourceSpan:
         """Return the spot of a node's list of devices."""
-        return Spot((*self.node_path(node), self.format.devices_key))
+        return SourceSpan((*self.node_path(node), self.format.devices_key))
 
     def node_of(self, index: int) -> tuple[int, int]:
         """Return the node of a device and its place within that node."""
@@ -84,21 +84,23 @@ class Columns:
         node, place = self.node_of(index)
         return f"device {place} of node {node}"
 
-    def spot(self, index: int, keys: tuple[str, ...], label: str | None = None) -> Spot:
+    def spot(
+        self, index: int, keys: tuple[str, ...], label: str | None = None
+    ) -> SourceSpan:
         """Return the spot of the first of these keys that a device has."""
         node, place = self.node_of(index)
         path = (*self.devices_spot(node).path, place)
         device = self._device(node, place)
         for key in keys:
             if key in device:
-                return Spot((*path, key), label=label)
-        return Spot(path, label=label)
+                return SourceSpan((*path, key), label=label)
+        return SourceSpan(path, label=label)
 
-    def rank_spot(self, index: int, label: str | None = None) -> Spot:
+    def rank_spot(self, index: int, label: str | None = None) -> SourceSpan:
         """Return the spot of a device's rank."""
         return self.spot(index, self.format.rank_keys, label)
 
-    def device_id_spot(self, index: int, label: str | None = None) -> Spot:
+    def device_id_spot(self, index: int, label: str | None = None) -> SourceSpan:
         """Return the spot of a device's chip."""
         return self.spot(index, ("device_id",), label)
 

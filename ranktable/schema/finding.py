@@ -19,7 +19,7 @@ Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class SourceSpan:
     """A place in a document.
 
     Attributes:
@@ -73,10 +73,10 @@ class Finding:
     """
 
     rule: Rule
-    spot: Spot | None
+    spot: SourceSpan | None
     message: str
     hint: str | None = None
-    related: tuple[Spot, ...] = ()
+    related: tuple[SourceSpan, ...] = ()
     edit: Edit | None = None
 
     def diagnostic(

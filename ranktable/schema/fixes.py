@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.finding import Finding, Spot
+from ranktable.schema.finding import Finding, SourceSpan
 from ranktable.schema.locate import find_spans
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ def fixed_text(report: Report) -> str | None:
     return "".join([*parts, text[done:]])
 
 
-def _edited_spot(finding: Finding) -> Spot:
+def _edited_spot(finding: Finding) -> SourceSpan:
     """Return the spot of the text that the edit is about."""
     spot, edit = finding.spot, finding.edit
     assert spot is not None  # noqa: S101 - an edit has a place
     if edit is not None and edit.kind == "remove member":
-        return Spot(spot.path, "first member")
+        return SourceSpan(spot.path, "first member")
     return spot
 
 

@@ -21,7 +21,7 @@ from ranktable.schema.diagnostic import Location
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ranktable.schema.finding import Spot
+    from ranktable.schema.finding import SourceSpan
 
 Span = tuple[int, int]
 _BLANKS = re.compile(r"[ \t\r\n]*")
@@ -34,12 +34,12 @@ class _Branch:
 
     def __init__(self) -> None:
         self.children: dict[str | int, _Branch] = {}
-        self.spots: list[Spot] = []
+        self.spots: list[SourceSpan] = []
 
 
-def find_spans(text: str, spots: Iterable[Spot]) -> dict[Spot, Span]:
+def find_spans(text: str, spots: Iterable[SourceSpan]) -> dict[SourceSpan, Span]:
     """Return the offsets (start, end) of each spot that the text has."""
-    found: dict[Spot, Span] = {}
+    found: dict[SourceSpan, Span] = {}
     root = _Branch()
     for spot in spots:
         if spot.span is not None:
@@ -62,7 +62,7 @@ class _Locator:
     """One pass over a text."""
 
     def __init__(
-        self, text: str, found: dict[Spot, Span], decoder: json.JSONDecoder
+        self, text: str, found: dict[SourceSpan, Span], decoder: json.JSONDecoder
     ) -> None:
         self.text = text
         self.found = found
@@ -159,8 +159,8 @@ class Lines:
 
 
 def find_locations(
-    text: str, spots: Iterable[Spot], *, file: str
-) -> dict[Spot, Location]:
+    text: str, spots: Iterable[SourceSpan], *, file: str
+) -> dict[SourceSpan, Location]:
     """Return the location of every spot, without a position where there is none."""
     spots = list(spots)
     spans = find_spans(text, spots)

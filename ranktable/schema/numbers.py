@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from ranktable.schema.messages import quoted
 from ranktable.schema.syntax import BadNumber
-from ranktable.schema.wording import quoted
 
 MAX_NUMBER = 999_999_999
 """Largest rank, chip or count: nine digits, below the 32-bit int of SCCL's reader."""

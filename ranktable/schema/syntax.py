@@ -8,10 +8,10 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from ranktable.schema.finding import Edit, Finding, Path, Spot
+from ranktable.schema.finding import Edit, Finding, Path, SourceSpan
+from ranktable.schema.messages import counted, quoted, times
 from ranktable.schema.quota import Quota
 from ranktable.schema.rules import syntax as rules
-from ranktable.schema.wording import counted, quoted, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,11 +150,11 @@ def find_too_deep(text: str) -> Finding | None:
     for bracket, offset in _brackets(text):
         depth += 1 if bracket in "[{" else -1
         if depth > MAX_DEPTH:
-            return too_deep(Spot(span=(offset, offset + 1)))
+            return too_deep(SourceSpan(span=(offset, offset + 1)))
     return None
 
 
-def too_deep(spot: Spot) -> Finding:
+def too_deep(spot: SourceSpan) -> Finding:
     """Return the RT107 at a place."""
     return rules.NESTED_TOO_DEEPLY.finding(
         spot, f"the document is nested more than {MAX_DEPTH} levels deep"
@@ -184,10 +184,10 @@ def _repeated_keys(
             continue
         same = len(values) == 2 and _same(*values)  # noqa: PLR2004
         yield rules.DUPLICATE_KEY.finding(
-            Spot((*path, key), "repeated key"),
+            SourceSpan((*path, key), "repeated key"),
             f"the key {quoted(key)} stands {times(len(values))} in one object",
             hint="remove all but one; readers take the last",
-            related=(Spot((*path, key), "key", label="first use"),),
+            related=(SourceSpan((*path, key), "key", label="first use"),),
             # The last one stays: it is what readers take, and other edits are made
             # to it.
             edit=Edit("remove member") if same else None,
@@ -209,7 +209,7 @@ def _bad_numbers(document: object, count: int, quota: Quota) -> Iterator[Finding
         digits = len(value.text)
         name = value.text if digits <= MAX_DIGITS else f"of {digits} characters"
         what = "is no JSON" if name.isalpha() or "I" in name else "is out of range"
-        yield rules.NOT_A_NUMBER.finding(Spot(path), f"the number {name} {what}")
+        yield rules.NOT_A_NUMBER.finding(SourceSpan(path), f"the number {name} {what}")
     if quota.is_used_up(rules.NOT_A_NUMBER):
         for _ in range(count - seen - 1):  # one was counted by the search
             quota.is_spent(rules.NOT_A_NUMBER)
@@ -220,12 +220,12 @@ def _lone_surrogates(document: object) -> Iterator[Finding]:
         keys = value if isinstance(value, dict) else ()
         for key in keys:
             if not _is_unicode(key):
-                yield _surrogate(Spot((*path, key), "key"))
+                yield _surrogate(SourceSpan((*path, key), "key"))
         if isinstance(value, str) and not _is_unicode(value):
-            yield _surrogate(Spot(path))
+            yield _surrogate(SourceSpan(path))
 
 
-def _surrogate(spot: Spot) -> Finding:
+def _surrogate(spot: SourceSpan) -> Finding:
     return rules.LONE_SURROGATE.finding(
         spot, "half of a surrogate pair stands alone in this string"
     )
@@ -254,7 +254,7 @@ def explain_syntax(text: str, error: json.JSONDecodeError) -> Finding:
     if not error.msg.startswith("Invalid control character"):
         at = len(text) - len(rest)  # the first character that is not blank
     before = text[:at].rstrip(" \t\r\n")
-    here = Spot(span=(at, at + 1))
+    here = SourceSpan(span=(at, at + 1))
     if text[at] == "'" or _PYTHON_WORD.match(text, at):
         return rules.PYTHON_LITERAL.finding(
             here,
@@ -266,7 +266,7 @@ def explain_syntax(text: str, error: json.JSONDecodeError) -> Finding:
         comma = len(before) - 1
     if comma >= 0:
         return rules.NOT_JSON.finding(
-            Spot(span=(comma, comma + 1)),
+            SourceSpan(span=(comma, comma + 1)),
             "a comma stands after the last item",
             hint="remove the comma",
             edit=Edit("remove"),
@@ -305,12 +305,14 @@ def _truncated(text: str, string_at: int | None = None) -> Finding:
     for bracket, _ in _brackets(text):
         opened += 1 if bracket in "[{" else -1
     end = len(text.rstrip(" \t\r\n"))
-    related: tuple[Spot, ...] = ()
+    related: tuple[SourceSpan, ...] = ()
     if string_at is not None:
         span = (string_at, string_at + 1)
-        related = (Spot(span=span, label="a string begins here and does not end"),)
+        related = (
+            SourceSpan(span=span, label="a string begins here and does not end"),
+        )
     return rules.TRUNCATED.finding(
-        Spot(span=(max(end - 1, 0), end)),
+        SourceSpan(span=(max(end - 1, 0), end)),
         "the file ends in the middle of the table"
         + (f": {counted(opened, 'bracket')} not closed" if opened > 0 else ""),
         hint="it may be half written, or lack a quotation mark",

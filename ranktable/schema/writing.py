@@ -13,8 +13,8 @@ import msgspec
 
 from ranktable.schema.diagnostic import Location, RankTableError, Severity
 from ranktable.schema.finding import Finding
+from ranktable.schema.formats.detect import by_name
 from ranktable.schema.formats.document import DocumentReader
-from ranktable.schema.formats.recognise import by_name
 from ranktable.schema.plain import plain_columns
 from ranktable.schema.quota import Quota
 from ranktable.schema.rules import reading as rules

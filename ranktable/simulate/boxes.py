@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import make_table
+from ranktable.schema.messages import counted
 from ranktable.schema.topology import SOPHGO_8
-from ranktable.schema.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ranktable.cluster.generate import make_table
+from ranktable.schema.formats.detect import FORMATS
 from ranktable.schema.formats.document import DocumentReader
-from ranktable.schema.formats.recognise import FORMATS
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.plain import plain_columns
 from ranktable.schema.quota import Quota

@@ -30,9 +30,9 @@ from ranktable.cluster.descriptions.fields import documents_in
 from ranktable.cluster.descriptions.form import Form
 from ranktable.cluster.descriptions.source import is_host
 from ranktable.cluster.descriptions.yaml_writing import dump_yaml
+from ranktable.schema.messages import quoted
 from ranktable.schema.rules import clusters
 from ranktable.schema.rules import descriptions as rules
-from ranktable.schema.wording import quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.fields import Fields

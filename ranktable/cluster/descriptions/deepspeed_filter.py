@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.descriptions.description import Description, Host
 from ranktable.cluster.descriptions.source import Word
+from ranktable.schema.messages import printable, quoted
 from ranktable.schema.rules import clusters
 from ranktable.schema.rules import descriptions as rules
-from ranktable.schema.wording import printable, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.descriptions.source import is_host
-from ranktable.schema.wording import printable
+from ranktable.schema.messages import printable
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.description import Description, Host

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.yaml_reading import YamlDocument, parse_yaml
-from ranktable.schema.finding import Finding, Spot
+from ranktable.schema.finding import Finding, SourceSpan
+from ranktable.schema.messages import quoted
 from ranktable.schema.rules import descriptions as rules
 from ranktable.schema.syntax import find_too_deep, parse
-from ranktable.schema.wording import quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.source import Source
@@ -34,13 +34,13 @@ class Fields:
         document = self.document
         return document.data if isinstance(document, YamlDocument) else document
 
-    def spot(self, *path: str | int, of_key: bool = False) -> Spot:
+    def spot(self, *path: str | int, of_key: bool = False) -> SourceSpan:
         """Return the place of a value, or of its key."""
         if isinstance(self.document, YamlDocument):
             return self.document.spot(*path, of_key=of_key)
         while path and self.get(*path) is None:
             path = path[:-1]
-        return Spot(path, "key" if of_key and path else "value")
+        return SourceSpan(path, "key" if of_key and path else "value")
 
     def get(self, *path: str | int) -> object:
         """Return a value, None if there is none."""

@@ -20,7 +20,7 @@ from ranktable.cluster.descriptions.slurm_nodelist import SLURM_NODELIST
 from ranktable.cluster.descriptions.srun_hostfile import SRUN_HOSTFILE
 from ranktable.cluster.descriptions.torchrun import TORCHRUN
 from ranktable.cluster.descriptions.trainjob import TRAINJOB
-from ranktable.schema.wording import quoted
+from ranktable.schema.messages import quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.form import Form

@@ -23,8 +23,8 @@ from ranktable.cluster.descriptions.manifests import (
 )
 from ranktable.cluster.descriptions.torchrun import agent_arguments
 from ranktable.cluster.descriptions.yaml_writing import dump_yaml
+from ranktable.schema.messages import quoted
 from ranktable.schema.rules import clusters
-from ranktable.schema.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

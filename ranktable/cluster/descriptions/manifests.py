@@ -19,8 +19,8 @@ from ranktable.cluster.descriptions.expressing import (
     script_words,
 )
 from ranktable.cluster.descriptions.fields import documents_in
+from ranktable.schema.messages import quoted
 from ranktable.schema.rules import descriptions as rules
-from ranktable.schema.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,9 +23,9 @@ from ranktable.cluster.descriptions.openmpi_hosts import (
 from ranktable.cluster.descriptions.openmpi_keys import read_keys
 from ranktable.cluster.descriptions.openmpi_lines import EQUALS, read_lines
 from ranktable.cluster.descriptions.roster import Roster
+from ranktable.schema.messages import quoted
 from ranktable.schema.rules import clusters
 from ranktable.schema.rules import descriptions as rules
-from ranktable.schema.wording import quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.description import Description

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.address import is_address
+from ranktable.schema.messages import printable, quoted
 from ranktable.schema.rules import descriptions as rules
-from ranktable.schema.wording import printable, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -27,9 +27,9 @@ from ranktable.cluster.descriptions.expressing import (
     script_words,
 )
 from ranktable.cluster.descriptions.form import Form
+from ranktable.schema.messages import quoted
 from ranktable.schema.rules import clusters
 from ranktable.schema.rules import descriptions as rules
-from ranktable.schema.wording import quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.form import Settings

@@ -27,9 +27,9 @@ from ranktable.cluster.descriptions.expressing import (
 from ranktable.cluster.descriptions.form import Form
 from ranktable.cluster.descriptions.placing import Placing
 from ranktable.cluster.descriptions.source import Word
+from ranktable.schema.messages import quoted
 from ranktable.schema.rules import clusters
 from ranktable.schema.rules import descriptions as rules
-from ranktable.schema.wording import quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.description import Description

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.descriptions.description import Description, Host
+from ranktable.schema.messages import folded, quoted
 from ranktable.schema.rules import clusters as rules
-from ranktable.schema.wording import folded, quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.source import Source, Word

@@ -25,9 +25,9 @@ from ranktable.cluster.descriptions.source import Word, is_host, words_of
 from ranktable.cluster.host_folding import fold_hosts
 from ranktable.cluster.host_list_faults import MAX_HOSTS
 from ranktable.cluster.hosts import expand_hosts
+from ranktable.schema.messages import counted, quoted
 from ranktable.schema.rules import clusters
 from ranktable.schema.rules import descriptions as rules
-from ranktable.schema.wording import counted, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from ranktable.cluster.descriptions.description import MAX_SLOTS
 from ranktable.schema.address import is_address
 from ranktable.schema.diagnostic import Severity
-from ranktable.schema.finding import Spot
+from ranktable.schema.finding import SourceSpan
+from ranktable.schema.messages import quoted
 from ranktable.schema.quota import Quota
 from ranktable.schema.rules import descriptions as rules
-from ranktable.schema.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -74,7 +74,7 @@ class Source:
     def say(
         self,
         rule: Rule,
-        place: Word | Spot | None,
+        place: Word | SourceSpan | None,
         message: str,
         *,
         hint: str | None = None,
@@ -85,11 +85,15 @@ class Source:
             self.is_sound = False
         if self.quota.is_spent(rule):
             return
-        spot = Spot(span=(place.start, place.end)) if isinstance(place, Word) else place
-        related: tuple[Spot, ...] = ()
+        spot = (
+            SourceSpan(span=(place.start, place.end))
+            if isinstance(place, Word)
+            else place
+        )
+        related: tuple[SourceSpan, ...] = ()
         if first_use is not None:
             span = (first_use.start, first_use.end)
-            related = (Spot(span=span, label="first use"),)
+            related = (SourceSpan(span=span, label="first use"),)
         self.found.append(rule.finding(spot, message, hint=hint, related=related))
 
     def add(self, findings: Iterable[Finding]) -> None:

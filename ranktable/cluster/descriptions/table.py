@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.descriptions.description import Description, Host
 from ranktable.cluster.descriptions.expressing import called, chips_of, ranks_of
+from ranktable.schema.messages import counted, printable
 from ranktable.schema.model import Device, Node, RankTable
-from ranktable.schema.wording import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

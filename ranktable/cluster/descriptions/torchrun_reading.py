@@ -14,9 +14,9 @@ from ranktable.cluster.descriptions.command_line import (
 )
 from ranktable.cluster.descriptions.description import MAX_HOSTS, Description, Host
 from ranktable.cluster.descriptions.endpoint import endpoint_host
+from ranktable.schema.messages import quoted
 from ranktable.schema.rules import clusters
 from ranktable.schema.rules import descriptions as rules
-from ranktable.schema.wording import quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.source import Source, Word

@@ -18,7 +18,7 @@ from ranktable.cluster.discovery.source import Sighting, Source
 from ranktable.cluster.discovery.unseen import UnseenError
 from ranktable.cluster.probe_line import SeenChip
 from ranktable.schema.address import is_address
-from ranktable.schema.wording import counted, folded, quoted
+from ranktable.schema.messages import counted, folded, quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.discovery.machine import Machine

@@ -18,7 +18,7 @@ from ranktable.cluster.discovery.source import Sighting, Source, refuse_repetiti
 from ranktable.cluster.discovery.unseen import UnseenError
 from ranktable.cluster.probe_line import SeenChip
 from ranktable.cluster.probe_shape import MAX_CHIPS
-from ranktable.schema.wording import quoted
+from ranktable.schema.messages import quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.discovery.machine import Machine

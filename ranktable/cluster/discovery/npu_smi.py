@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ranktable.cluster.discovery.source import refuse_repetition
 from ranktable.cluster.discovery.unseen import UnseenError
-from ranktable.schema.wording import quoted
+from ranktable.schema.messages import quoted
 
 _PAIR = re.compile(r"\s*([A-Za-z ]+?)\s*:\s*([0-9]{1,6})\s*")
 _HEAD = re.compile(

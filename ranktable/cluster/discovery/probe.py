@@ -16,7 +16,7 @@ from ranktable.cluster.discovery import (
     sophgo_tpuv7,
 )
 from ranktable.cluster.probe_line import NodeProbe, SeenChip, Unseen
-from ranktable.schema.wording import counted
+from ranktable.schema.messages import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

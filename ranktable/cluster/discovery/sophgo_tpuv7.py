@@ -19,7 +19,7 @@ from ranktable.cluster.discovery.fields import bus_address_of, read_json
 from ranktable.cluster.discovery.source import Sighting, Source
 from ranktable.cluster.discovery.unseen import UnseenError
 from ranktable.cluster.probe_line import SeenChip
-from ranktable.schema.wording import counted, quoted
+from ranktable.schema.messages import counted, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

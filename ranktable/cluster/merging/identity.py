@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.sources import Place
+from ranktable.schema.messages import quoted
 from ranktable.schema.rules.merging import REPEATED_NODE
-from ranktable.schema.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

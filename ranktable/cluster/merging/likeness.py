@@ -6,10 +6,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.sources import Place
-from ranktable.schema.finding import Spot
+from ranktable.schema.finding import SourceSpan
+from ranktable.schema.messages import counted, printable, quoted
 from ranktable.schema.rules.merging import PARTS_DISAGREE, UNEQUAL_NODES
 from ranktable.schema.rules.probes import MIXED_CHIPS
-from ranktable.schema.wording import counted, printable, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,8 +69,10 @@ def check_formats(
     for source, format_ in formats:
         if format_ is not first:
             _disagree(
-                Place(source, Spot((format_.nodes_key,), "key")),
-                Place(first_source, Spot((first.nodes_key,), "key", label=_OTHER)),
+                Place(source, SourceSpan((format_.nodes_key,), "key")),
+                Place(
+                    first_source, SourceSpan((first.nodes_key,), "key", label=_OTHER)
+                ),
                 f"the format is {format_.name}, and {first.name} in "
                 f"{sources[first_source].file}",
                 remarks,
@@ -96,8 +98,8 @@ def check_tops(
             first, other = agreed.setdefault(key, (source, value))
             if other != value:
                 _disagree(
-                    Place(source, Spot((key,))),
-                    Place(first, Spot((key,), label=_OTHER)),
+                    Place(source, SourceSpan((key,))),
+                    Place(first, SourceSpan((key,), label=_OTHER)),
                     f"{key} is {quoted(value)}, and {quoted(other)} in "
                     f"{sources[first].file}",
                     remarks,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.sources import Place
-from ranktable.schema.finding import Spot
+from ranktable.schema.finding import SourceSpan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,9 @@ class Member:
     source: int
     file: str
     path: Path | None = None
-    line: Callable[[], Spot] | None = field(default=None, repr=False, compare=False)
+    line: Callable[[], SourceSpan] | None = field(
+        default=None, repr=False, compare=False
+    )
     identifiers: frozenset[str] = frozenset()
     vendor: str | None = None
     model: str | None = None
@@ -56,7 +58,7 @@ class Member:
     def at(self, *steps: str | int, label: str | None = None) -> Place:
         """Return the place of something below the node, or of a probe's host."""
         if self.path is not None:
-            return Place(self.source, Spot((*self.path, *steps), label=label))
+            return Place(self.source, SourceSpan((*self.path, *steps), label=label))
         assert self.line is not None  # noqa: S101 - a probe's
         return Place(self.source, replace(self.line(), label=label))
 

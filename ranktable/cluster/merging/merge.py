@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ranktable.cluster.merging.wishes import Wishes
     from ranktable.cluster.sources import Source
     from ranktable.schema.check import Report
-    from ranktable.schema.finding import Finding, Spot
+    from ranktable.schema.finding import Finding, SourceSpan
     from ranktable.schema.formats.format import Format
 
 
@@ -107,7 +107,7 @@ def _take(finding: Finding, draft: Draft, remarks: Remarks) -> None:
     remarks.take(replace(finding, spot=place.spot, related=()), place, related)
 
 
-def _home(spot: Spot, draft: Draft) -> Place:
+def _home(spot: SourceSpan, draft: Draft) -> Place:
     """Return the place of a spot of the merged document in the file it came from."""
     key, *steps = spot.path or ("",)
     if key != draft.format.nodes_key or not steps:

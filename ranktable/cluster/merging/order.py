@@ -10,8 +10,8 @@ from ranktable.cluster.host_folding import fold_hosts
 from ranktable.cluster.merging.member import host_key, short
 from ranktable.cluster.merging.wishes import Order
 from ranktable.cluster.sources import Place
+from ranktable.schema.messages import counted, quoted
 from ranktable.schema.rules.merging import NOT_AS_LISTED
-from ranktable.schema.wording import counted, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

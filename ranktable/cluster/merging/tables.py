@@ -12,7 +12,7 @@ from ranktable.cluster.merging.merge import Draft, Merged, finish
 from ranktable.cluster.sources import Remarks, Source
 from ranktable.schema.build import build_table
 from ranktable.schema.diagnostic import Severity
-from ranktable.schema.formats.recognise import by_name
+from ranktable.schema.formats.detect import by_name
 from ranktable.schema.model import RankTable
 from ranktable.schema.rules.ranks import NOT_FROM_ZERO, RANK_GAP
 

@@ -8,8 +8,8 @@ from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.specs.pattern import parse_pattern
 from ranktable.cluster.specs.shape import Place
 from ranktable.schema.address import is_address
+from ranktable.schema.messages import quoted
 from ranktable.schema.rules import spec_meaning, spec_shape
-from ranktable.schema.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.specs.groups import read_groups
 from ranktable.cluster.specs.shape import Place
 from ranktable.cluster.specs.spec import MAX_CHIP, MAX_CHIPS, MAX_RANKS
+from ranktable.schema.messages import quoted
 from ranktable.schema.rules import spec_meaning, spec_shape
 from ranktable.schema.rules.descriptions import TOO_MANY
-from ranktable.schema.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

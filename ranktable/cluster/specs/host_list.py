@@ -10,9 +10,9 @@ from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.descriptions.source import is_host
 from ranktable.cluster.host_folding import fold_hosts
 from ranktable.cluster.hosts import expand_hosts
+from ranktable.schema.messages import printable, quoted
 from ranktable.schema.rules import spec_meaning, spec_shape
 from ranktable.schema.rules.descriptions import BAD_HOST
-from ranktable.schema.wording import printable, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

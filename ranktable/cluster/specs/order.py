@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.specs.groups import read_groups, read_places
 from ranktable.cluster.specs.shape import Place
 from ranktable.cluster.specs.spec import MAX_NODES, ORDERS
+from ranktable.schema.messages import quoted
 from ranktable.schema.rules import spec_meaning, spec_shape
-from ranktable.schema.wording import quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.specs.nodes import Nodes

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.specs.spec import KEYS, REQUIRED_KEYS
 from ranktable.cluster.yaml_reading import parse_yaml
-from ranktable.schema.finding import Spot
+from ranktable.schema.finding import SourceSpan
+from ranktable.schema.messages import quoted
 from ranktable.schema.rules import spec_shape as rules
-from ranktable.schema.wording import quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.source import Source
@@ -56,7 +56,7 @@ class Shape:
         span: tuple[int, int] | None = None,
     ) -> None:
         """Add a finding; the span is a part of the value."""
-        spot = Spot(place.path, span=span or self.span(place))
+        spot = SourceSpan(place.path, span=span or self.span(place))
         self.source.say(rule, spot, message, hint=hint)
 
     def wrong_type(

@@ -11,7 +11,7 @@ from ranktable.layout.experts import OWN_AXIS
 from ranktable.layout.order import did_you_mean
 from ranktable.layout.parallel import ParallelLayout
 from ranktable.layout.sizes import divisors, either, factors
-from ranktable.schema.wording import counted
+from ranktable.schema.messages import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -13,7 +13,7 @@ from ranktable.layout.change.errors import ChangeError
 from ranktable.layout.change.rebuilt import chips_of, with_nodes, with_ranks
 from ranktable.layout.change.spares import spares_of, with_spares
 from ranktable.layout.placing import is_free
-from ranktable.schema.wording import counted, folded
+from ranktable.schema.messages import counted, folded
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -11,7 +11,7 @@ from ranktable.layout.change.names import find_nodes, node_names
 from ranktable.layout.change.rebuilt import with_nodes
 from ranktable.layout.change.spares import is_spare, refuse_present, take_spare
 from ranktable.layout.change.twin import twin_of
-from ranktable.schema.wording import counted
+from ranktable.schema.messages import counted
 
 if TYPE_CHECKING:
     from ranktable.schema.model import Node, RankTable

@@ -18,7 +18,7 @@ from ranktable.layout.change.spares import refuse_present, spares_of, with_spare
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.placing import is_free
 from ranktable.layout.sizes import factors
-from ranktable.schema.wording import counted
+from ranktable.schema.messages import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -12,8 +12,8 @@ from msgspec import structs
 
 from ranktable.layout.change.errors import ChangeError
 from ranktable.layout.change.names import node_names
+from ranktable.schema.formats.detect import by_name
 from ranktable.schema.formats.format import SPARES_KEY as KEY
-from ranktable.schema.formats.recognise import by_name
 from ranktable.schema.model import Device, Node
 from ranktable.schema.numbers import plain_number
 

@@ -15,9 +15,9 @@ from ranktable.cluster.descriptions.slurm_nodelist import expanded
 from ranktable.cluster.descriptions.source import words_of
 from ranktable.layout.topologies.hierarchy import Hierarchy, Level
 from ranktable.layout.topologies.host_tree import Names
+from ranktable.schema.messages import counted, quoted
 from ranktable.schema.rules import clusters
 from ranktable.schema.rules import descriptions as rules
-from ranktable.schema.wording import counted, quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.source import Source, Word

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.layout.boundaries import make_boundary
 from ranktable.layout.errors import LayoutError
-from ranktable.schema.wording import printable
+from ranktable.schema.messages import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.descriptions.description import MAX_HOSTS
 from ranktable.layout.topologies.hierarchy import Hierarchy, Level
+from ranktable.schema.messages import quoted
 from ranktable.schema.rules import clusters, descriptions
-from ranktable.schema.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ranktable.cluster.descriptions.source import Source, Word
-    from ranktable.schema.finding import Spot
+    from ranktable.schema.finding import SourceSpan
 
-    Place = Word | Spot
+    Place = Word | SourceSpan
 
 MAX_HEIGHT = 32
 """Levels of switches; the largest networks have four."""

@@ -14,8 +14,8 @@ from ranktable.cluster.descriptions.slurm_nodelist import expanded
 from ranktable.cluster.descriptions.source import words_of
 from ranktable.layout.topologies.blocks import block_hierarchy
 from ranktable.layout.topologies.host_tree import HostTree, Names, refuse_both
+from ranktable.schema.messages import quoted
 from ranktable.schema.rules import descriptions as rules
-from ranktable.schema.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

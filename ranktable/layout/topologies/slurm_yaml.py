@@ -16,8 +16,8 @@ from ranktable.cluster.yaml_reading import parse_yaml
 from ranktable.layout.topologies.blocks import block_hierarchy
 from ranktable.layout.topologies.hierarchy import Hierarchy
 from ranktable.layout.topologies.host_tree import HostTree, Names, refuse_both
+from ranktable.schema.messages import quoted
 from ranktable.schema.rules import descriptions as rules
-from ranktable.schema.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.runtime.backends.importing import why_no_torch
 from ranktable.runtime.errors import BootstrapError
-from ranktable.schema.wording import counted
+from ranktable.schema.messages import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,18 +6,18 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ranktable.schema.columns import Columns
-from ranktable.schema.finding import Edit, Finding, Path, Spot
+from ranktable.schema.finding import Edit, Finding, Path, SourceSpan
 from ranktable.schema.formats.format import (
     FREE,
     PLACEMENT_KEY,
     SPARES_KEY,
     SUPER_POD_KEY,
 )
+from ranktable.schema.messages import quoted
 from ranktable.schema.numbers import odd_number, plain_number
 from ranktable.schema.quota import Quota
 from ranktable.schema.rules import shape as rules
 from ranktable.schema.syntax import MAX_DEPTH, BadNumber, is_too_deep, too_deep
-from ranktable.schema.wording import quoted
 
 if TYPE_CHECKING:
     from ranktable.schema.formats.format import Format
@@ -51,7 +51,9 @@ class DocumentReader:
         document, format_ = self.columns.document, self.format
         for key in format_.required_top_keys:
             if key not in document:
-                self.found.append(_missing(Spot(()), key, "the table", _version(key)))
+                self.found.append(
+                    _missing(SourceSpan(()), key, "the table", _version(key))
+                )
         for key, type_ in format_.top_keys.items():
             if key in document and type(document[key]) is not type_:
                 self._wrong_type((key,), document[key], type_)
@@ -59,7 +61,7 @@ class DocumentReader:
         if isinstance(version, str) and version not in format_.versions:
             self.found.append(
                 rules.UNKNOWN_VERSION.finding(
-                    Spot(("version",)),
+                    SourceSpan(("version",)),
                     f"version is {quoted(version)}; only "
                     f"{', '.join(map(quoted, format_.versions))} exists",
                 )
@@ -68,7 +70,7 @@ class DocumentReader:
         if isinstance(placement, str) and placement != FREE:
             self.found.append(
                 rules.WRONG_TYPE.finding(
-                    Spot((PLACEMENT_KEY,)),
+                    SourceSpan((PLACEMENT_KEY,)),
                     f"{PLACEMENT_KEY} is {quoted(placement)}, not {quoted(FREE)}",
                 )
             )
@@ -86,7 +88,7 @@ class DocumentReader:
             edit = Edit("replace", '"1.0"')
         self.found.append(
             rules.WRONG_TYPE.finding(
-                Spot(path),
+                SourceSpan(path),
                 f"{path[-1]} is {quoted(value)}, not {wanted}",
                 hint=f"write {edit.text}" if edit else None,
                 edit=edit,
@@ -97,21 +99,21 @@ class DocumentReader:
         key = path[-1]
         if key not in holder:
             owner = f"node {path[1]}" if len(path) > 1 else "the table"
-            self.found.append(_missing(Spot(path[:-1]), str(key), owner))
+            self.found.append(_missing(SourceSpan(path[:-1]), str(key), owner))
             return []
         value = holder[str(key)]
         if not isinstance(value, list):
             if not isinstance(value, BadNumber):
                 self.found.append(
                     rules.WRONG_TYPE.finding(
-                        Spot(path), f"{key} is {quoted(value)}, not a list"
+                        SourceSpan(path), f"{key} is {quoted(value)}, not a list"
                     )
                 )
             return []
         if not value:
             self.found.append(
                 rules.EMPTY_LIST.finding(
-                    Spot(path), f"{key} is empty", hint=f"list the {what}"
+                    SourceSpan(path), f"{key} is empty", hint=f"list the {what}"
                 )
             )
         return value
@@ -129,7 +131,7 @@ class DocumentReader:
         elif not isinstance(members, BadNumber):
             self.found.append(
                 rules.WRONG_TYPE.finding(
-                    Spot(path), f"node {node} is {quoted(members)}, not an object"
+                    SourceSpan(path), f"node {node} is {quoted(members)}, not an object"
                 )
             )
         columns.hosts.append(host)
@@ -140,7 +142,7 @@ class DocumentReader:
         key = self.format.host_key
         if key not in members:
             if self.format.host_required:
-                self.found.append(_missing(Spot(path), key, f"node {path[1]}"))
+                self.found.append(_missing(SourceSpan(path), key, f"node {path[1]}"))
             return None
         host = members[key]
         if isinstance(host, str) and host.strip():
@@ -148,7 +150,8 @@ class DocumentReader:
         if not isinstance(host, BadNumber):
             self.found.append(
                 rules.WRONG_TYPE.finding(
-                    Spot((*path, key)), f"{key} is {quoted(host)}, not a host name"
+                    SourceSpan((*path, key)),
+                    f"{key} is {quoted(host)}, not a host name",
                 )
             )
         return None
@@ -192,7 +195,7 @@ class DocumentReader:
             self._noted.add(lacking)
             self.found.append(
                 rules.ONE_READER_ONLY.finding(
-                    Spot(path),
+                    SourceSpan(path),
                     f"device {path[-1]} of node {path[1]} has {plan.rank_keys[0]} but "
                     f"no {' and no '.join(lacking)}, which a reader of the vendor "
                     "needs",
@@ -220,12 +223,13 @@ class DocumentReader:
                 if not isinstance(value, BadNumber):
                     self.found.append(
                         rules.WRONG_TYPE.finding(
-                            Spot((*path, key)), f"{key} is {quoted(value)}, not text"
+                            SourceSpan((*path, key)),
+                            f"{key} is {quoted(value)}, not text",
                         )
                     )
             elif value or not self.format.blank_address:
                 if address is not None:  # the emulator's, which comes last, wins
-                    spot = Spot((*path, plan.address_keys[0]))
+                    spot = SourceSpan((*path, plan.address_keys[0]))
                     self.columns.more_addresses.append((spot, address))
                 address = value
         return address
@@ -237,7 +241,7 @@ class DocumentReader:
         ):
             self.found.append(
                 rules.WRONG_TYPE.finding(
-                    Spot(path),
+                    SourceSpan(path),
                     f"device {path[-1]} of node {path[1]} is {quoted(device)}, "
                     "not an object",
                 )
@@ -271,7 +275,7 @@ class DocumentReader:
 
     def _lacks(self, path: Path, key: str, owner: str) -> None:
         if not self.columns.quota.is_spent(rules.MISSING_KEY):
-            self.found.append(_missing(Spot(path), key, owner))
+            self.found.append(_missing(SourceSpan(path), key, owner))
 
     def _number(self, path: Path, device: dict[str, object]) -> int | None:
         value = device[str(path[-1])]
@@ -288,7 +292,7 @@ class DocumentReader:
             edit = Edit("replace", f'"{text}"' if isinstance(value, str) else text)
         self.found.append(
             rule.finding(
-                Spot(path),
+                SourceSpan(path),
                 f"{path[-1]} is {odd.reason}",
                 hint=f"write {edit.text}" if edit else None,
                 edit=edit,
@@ -306,7 +310,7 @@ class DocumentReader:
         for key in keys:
             if key in known:
                 continue
-            spot = Spot((*path, key), "key")
+            spot = SourceSpan((*path, key), "key")
             value = members[key]
             deep = isinstance(value, (dict, list)) and is_too_deep(
                 value, MAX_DEPTH - len(spot.path)
@@ -347,7 +351,9 @@ class _Plan:
         self.is_odd = not set(keys) <= set(format_.device_keys)
 
 
-def _missing(spot: Spot, key: str, owner: str, edit: Edit | None = None) -> Finding:
+def _missing(
+    spot: SourceSpan, key: str, owner: str, edit: Edit | None = None
+) -> Finding:
     return rules.MISSING_KEY.finding(
         spot,
         f"{owner} has no {key}",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.schema.diagnostic import Severity
+from ranktable.schema.messages import counted
 from ranktable.schema.rules.rule import PAIR, Rule, chips, device, one_node
-from ranktable.schema.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

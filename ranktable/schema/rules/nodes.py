@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.schema.address import is_address
-from ranktable.schema.finding import Spot
+from ranktable.schema.finding import SourceSpan
+from ranktable.schema.messages import counted, quoted
 from ranktable.schema.rules.rule import Rule, one_node
-from ranktable.schema.wording import counted, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +84,7 @@ def check_count(columns: Columns) -> Iterator[Finding]:
     written = columns.document.get(key) if key is not None else None
     if type(written) is int and written != columns.num_nodes:
         yield WRONG_COUNT.finding(
-            Spot((str(key),)),
+            SourceSpan((str(key),)),
             f"{key} is {written}, but {columns.format.nodes_key} has "
             f"{counted(columns.num_nodes, 'entry', 'entries')}",
             hint=f"write {columns.num_nodes}, or add what is missing",
@@ -109,7 +109,7 @@ def check_addresses(columns: Columns) -> Iterator[Finding]:
             yield _bad_address(spot, address)
 
 
-def _bad_address(spot: Spot, address: str | None) -> Finding:
+def _bad_address(spot: SourceSpan, address: str | None) -> Finding:
     return BAD_ADDRESS.finding(
         spot, f"{spot.path[-1]} {quoted(address)} is not an IP address"
     )
@@ -129,7 +129,7 @@ def check_hosts(columns: Columns) -> Iterator[Finding]:
             continue
         first = first_use[host]
         yield DUPLICATE_HOST.finding(
-            Spot((*columns.node_path(node), key)),
+            SourceSpan((*columns.node_path(node), key)),
             f"node {node} has the host {quoted(host)} of node {first}",
-            related=(Spot((*columns.node_path(first), key), label="first use"),),
+            related=(SourceSpan((*columns.node_path(first), key), label="first use"),),
         )

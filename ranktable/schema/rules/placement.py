@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ranktable.schema.diagnostic import Severity
-from ranktable.schema.finding import Spot
+from ranktable.schema.finding import SourceSpan
 from ranktable.schema.formats.format import FREE, PLACEMENT_KEY
 from ranktable.schema.rules.ranks import is_permutation
 from ranktable.schema.rules.rule import PAIR, Rule, chips, device, nodes, one_node
@@ -324,7 +324,7 @@ def check_order(columns: Columns) -> Iterator[Finding]:
         highest = max(highest, ranks[0] if is_free else max(ranks))
     if is_free and apart is not None:
         yield FREE_PLACEMENT.finding(
-            Spot((PLACEMENT_KEY,)),
+            SourceSpan((PLACEMENT_KEY,)),
             f"the ranks of node {apart} are not consecutive: RANK has to come from "
             "the table, and launchers such as torchrun number processes otherwise",
             hint="start the job with a rank file, or with srun and a host file",
@@ -357,7 +357,7 @@ def check_node_count(columns: Columns) -> Iterator[Finding]:
     """Yield RT505 when the table spans more nodes than SCCL connects."""
     if columns.num_nodes > 1:
         yield TOO_MANY_NODES.finding(
-            Spot(columns.node_path(1)),
+            SourceSpan(columns.node_path(1)),
             f"the table has {columns.num_nodes} nodes; SCCL connects the chips of one",
             hint="use another backend between nodes",
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ranktable.schema.messages import counted, folded
 from ranktable.schema.rules.rule import PAIR, Rule, device, nodes, one_node
-from ranktable.schema.wording import counted, folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

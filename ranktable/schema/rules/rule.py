@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ranktable.schema.diagnostic import Severity
-from ranktable.schema.finding import Edit, Finding, Spot
+from ranktable.schema.finding import Edit, Finding, SourceSpan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,11 +48,11 @@ class Rule:
 
     def finding(
         self,
-        spot: Spot | None,
+        spot: SourceSpan | None,
         message: str,
         *,
         hint: str | None = None,
-        related: tuple[Spot, ...] = (),
+        related: tuple[SourceSpan, ...] = (),
         edit: Edit | None = None,
     ) -> Finding:
         """Return a finding of this rule."""

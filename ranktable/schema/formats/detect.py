@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.finding import Finding, Spot
+from ranktable.schema.finding import Finding, SourceSpan
 from ranktable.schema.formats.sccl import SCCL
 from ranktable.schema.formats.sccl_2024 import SCCL_2024
+from ranktable.schema.messages import quoted
 from ranktable.schema.rules import shape as rules
-from ranktable.schema.wording import quoted
 
 if TYPE_CHECKING:
     from ranktable.schema.formats.format import Format
@@ -43,17 +43,17 @@ def by_name(name: str) -> Format:
     raise ValueError(f"there is no format {name!r}; there are: {known}")
 
 
-def recognise(document: object) -> Format | Finding:
+def detect(document: object) -> Format | Finding:
     """Return the format of a document, or RT110 or RT111."""
     if not isinstance(document, dict):
         return rules.NOT_A_RANK_TABLE.finding(
-            Spot(()), f"a rank table is an object; this is {quoted(document)}"
+            SourceSpan(()), f"a rank table is an object; this is {quoted(document)}"
         )
     foreign = _foreign_key(document)
     if foreign is not None:
         key, owner = foreign
         return rules.OTHER_VENDOR.finding(
-            Spot((key,), "key"),
+            SourceSpan((key,), "key"),
             f"this is a rank table of {owner}, not of SOPHGO's SCCL",
             hint="point RANK_TABLE_FILE at the SCCL table, or unset it",
         )
@@ -62,7 +62,7 @@ def recognise(document: object) -> Format | Finding:
             return format_
     near = ", ".join(map(quoted, list(document)[:5])) or "none"
     return rules.NOT_A_RANK_TABLE.finding(
-        Spot(()), f"a rank table has the key node_list; the keys here are: {near}"
+        SourceSpan(()), f"a rank table has the key node_list; the keys here are: {near}"
     )
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from ranktable.cluster.specs.contract import spec_schema_text
+from ranktable.cluster.specs.json_schema import spec_schema_text
 from ranktable.cluster.specs.reading import read_spec
 from ranktable.cluster.specs.spec import KEYS, ORDERS, REQUIRED_KEYS
 from ranktable.cluster.yaml_reading import parse_yaml

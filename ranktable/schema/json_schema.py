@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from ranktable.schema.formats.recognise import by_name
+from ranktable.schema.formats.detect import by_name
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, FormatChecker
 
 from ranktable.schema.check import Report, check
-from ranktable.schema.contract import schema_text, validator
-from ranktable.schema.formats.recognise import FORMATS, by_name
+from ranktable.schema.formats.detect import FORMATS, by_name
+from ranktable.schema.json_schema import schema_text, validator
 from ranktable.schema.rules import shape
 
 if TYPE_CHECKING:
