@@ -14,8 +14,8 @@ from jsonschema import Draft202012Validator
 from ranktable.cluster.specs.json_schema import spec_schema_text
 from ranktable.cluster.specs.reading import read_spec
 from ranktable.cluster.specs.spec import KEYS, ORDERS, REQUIRED_KEYS
-from ranktable.cluster.yaml_reading import parse_yaml
 from ranktable.schema.rules import spec_meaning, spec_shape
+from ranktable.schema.yaml_parser import parse_yaml
 from tests.test_specs import REFUSED
 
 if TYPE_CHECKING:

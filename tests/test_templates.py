@@ -15,8 +15,8 @@ import pytest
 import ranktable
 from ranktable.cli.copying import Copy, write_copies
 from ranktable.cli.templates import SCHEMA, TEMPLATES
-from ranktable.cluster.yaml_reading import parse_yaml
 from ranktable.schema.writing import replace_file
+from ranktable.schema.yaml_parser import parse_yaml
 from tests.commands import clean_environment
 from tests.slurm_cluster import PAUSE_S
 from tests.test_real_launchers import (

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ranktable.cluster.yaml_reading import MAX_YAML_BYTES, parse_yaml, read_yaml
 from ranktable.schema.locate import find_locations
+from ranktable.schema.yaml_parser import MAX_YAML_BYTES, parse_yaml, read_yaml
 
 if TYPE_CHECKING:
     from ranktable.schema.diagnostic import Location
@@ -57,7 +57,7 @@ def test_value_is_read(text: str) -> None:
 
 def place(text: str, *path: str | int, of_key: bool = False) -> Location:
     (document,), _ = parse_yaml(text)
-    spot = document.spot(*path, of_key=of_key)
+    spot = document.span_of(*path, of_key=of_key)
     return find_locations(text, [spot], file="x")[spot]
 
 
@@ -107,11 +107,11 @@ REFUSED = {
 @pytest.mark.parametrize("text", REFUSED)
 def test_text_is_refused_at_its_place(text: str) -> None:
     _, found = parse_yaml(text)
-    locations = find_locations(text, [f.spot for f in found if f.spot], file="x")
+    locations = find_locations(text, [f.span for f in found if f.span], file="x")
     said = [
-        f"{locations[f.spot].line}:{locations[f.spot].column} {f.rule.code}"
+        f"{locations[f.span].line}:{locations[f.span].column} {f.rule.code}"
         for f in found
-        if f.spot is not None
+        if f.span is not None
     ]
 
     assert said == REFUSED[text]
@@ -129,9 +129,9 @@ def test_billion_laughs_stay_small() -> None:
 def test_first_use_of_a_key_is_related() -> None:
     _, (finding,) = parse_yaml("a: 1\nb: 2\na: 3\n")
 
-    assert finding.spot is not None
-    assert (finding.spot.path, finding.spot.span) == (("a",), (10, 11))
-    assert [(spot.span, spot.label) for spot in finding.related] == [
+    assert finding.span is not None
+    assert (finding.span.path, finding.span.offsets) == (("a",), (10, 11))
+    assert [(spot.offsets, spot.label) for spot in finding.related] == [
         ((0, 1), "first use")
     ]
 

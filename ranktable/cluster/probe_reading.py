@@ -14,7 +14,8 @@ import msgspec
 from ranktable.cluster.probe_line import NodeProbe
 from ranktable.cluster.probe_shape import check_line, is_usual
 from ranktable.schema.diagnostic import Severity
-from ranktable.schema.finding import Finding, SourceSpan
+from ranktable.schema.document import SourceSpan
+from ranktable.schema.finding import Finding
 from ranktable.schema.locate import find_spans
 from ranktable.schema.messages import quoted
 from ranktable.schema.rules.probes import NOT_A_PROBE_LINE, UNHEALTHY_CHIP
@@ -136,7 +137,7 @@ class _Line:
 
     def span(self) -> SourceSpan:
         """Return the spot of the whole line."""
-        return SourceSpan(span=(self.start, self.start + len(self.text)))
+        return SourceSpan(offsets=(self.start, self.start + len(self.text)))
 
     def at(self, spot: SourceSpan) -> SourceSpan:
         """Return a spot of the line as a spot of the text."""
@@ -144,13 +145,15 @@ class _Line:
         if span is None:
             return replace(self.span(), label=spot.label)
         start, end = span
-        return SourceSpan(span=(start + self.start, end + self.start), label=spot.label)
+        return SourceSpan(
+            offsets=(start + self.start, end + self.start), label=spot.label
+        )
 
     def placed(self, finding: Finding) -> Finding:
         """Return a finding about the line as one about the text."""
         return replace(
             finding,
-            spot=self.span() if finding.spot is None else self.at(finding.spot),
+            span=self.span() if finding.span is None else self.at(finding.span),
             related=tuple(map(self.at, finding.related)),
             edit=None,  # no command repairs a stream
         )

@@ -8,7 +8,7 @@ from ranktable.cluster.device_list import MAX_CHIP
 from ranktable.cluster.probe_line import VERSION
 from ranktable.schema.address import is_address
 from ranktable.schema.diagnostic import Severity
-from ranktable.schema.finding import SourceSpan
+from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import quoted
 from ranktable.schema.rules import probes as rules
 from ranktable.schema.rules.shape import UNKNOWN_KEY
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from ranktable.cluster.probe_line import NodeProbe
-    from ranktable.schema.finding import Finding, Path
+    from ranktable.schema.document import Path
+    from ranktable.schema.finding import Finding
 
 MAX_CHIPS = 1024
 """Chips of one host; hosts have tens of them."""

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ranktable.schema.diagnostic import Diagnostic
-    from ranktable.schema.finding import Finding, SourceSpan
+    from ranktable.schema.document import SourceSpan
+    from ranktable.schema.finding import Finding
     from ranktable.schema.rules.rule import Rule
 
 

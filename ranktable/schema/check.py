@@ -14,7 +14,7 @@ from ranktable.schema.files import (
     UnreadableError,
     read_file,
 )
-from ranktable.schema.finding import Finding, SourceSpan
+from ranktable.schema.finding import Finding
 from ranktable.schema.formats.detect import by_name, detect
 from ranktable.schema.formats.document import DocumentReader
 from ranktable.schema.locate import find_locations
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Diagnostic
+    from ranktable.schema.document import SourceSpan
     from ranktable.schema.formats.format import Format
     from ranktable.schema.model import RankTable
     from ranktable.schema.topology import Topology
@@ -260,7 +261,7 @@ def _check_bytes(data: bytes, options: Options, file: str) -> Report:
         return _report(file, None, [finding], options)
     decoded = decode(data)
     if isinstance(decoded, Finding):
-        text = data.decode("utf-8", "replace") if decoded.spot else None
+        text = data.decode("utf-8", "replace") if decoded.span else None
         return _report(file, text, [decoded], options)
     text, found = decoded
     quota = Quota(options.limit)
@@ -336,7 +337,7 @@ def _placed(
     found: list[Finding], text: str | None, file: str
 ) -> list[tuple[Finding, Diagnostic]]:
     """Return the findings as diagnostics, by place and code."""
-    spots = {spot for f in found for spot in (f.spot, *f.related) if spot is not None}
+    spots = {spot for f in found for spot in (f.span, *f.related) if spot is not None}
     locations = find_locations(text or "", spots, file=file)
     pairs = [(finding, _diagnostic(finding, locations, file)) for finding in found]
     pairs.sort(key=lambda pair: _order(pair[1]))
@@ -346,7 +347,7 @@ def _placed(
 def _diagnostic(
     finding: Finding, locations: Mapping[SourceSpan, Location], file: str
 ) -> Diagnostic:
-    spot = finding.spot
+    spot = finding.span
     return finding.diagnostic(
         Location(file=file) if spot is None else locations[spot],
         tuple(locations[other] for other in finding.related),

@@ -12,13 +12,13 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ranktable.schema.finding import SourceSpan
+from ranktable.schema.document import SourceSpan
 from ranktable.schema.quota import Quota
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.schema.finding import Path
+    from ranktable.schema.document import Path
     from ranktable.schema.formats.format import Format
 
 
@@ -84,7 +84,7 @@ class Columns:
         node, place = self.node_of(index)
         return f"device {place} of node {node}"
 
-    def spot(
+    def span(
         self, index: int, keys: tuple[str, ...], label: str | None = None
     ) -> SourceSpan:
         """Return the spot of the first of these keys that a device has."""
@@ -98,11 +98,11 @@ class Columns:
 
     def rank_spot(self, index: int, label: str | None = None) -> SourceSpan:
         """Return the spot of a device's rank."""
-        return self.spot(index, self.format.rank_keys, label)
+        return self.span(index, self.format.rank_keys, label)
 
     def device_id_spot(self, index: int, label: str | None = None) -> SourceSpan:
         """Return the spot of a device's chip."""
-        return self.spot(index, ("device_id",), label)
+        return self.span(index, ("device_id",), label)
 
     def _device(self, node: int, place: int) -> dict[str, object]:
         nodes = self.document[self.format.nodes_key]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.finding import Finding, SourceSpan
+from ranktable.schema.document import SourceSpan
 from ranktable.schema.locate import find_spans
 
 if TYPE_CHECKING:
     from ranktable.schema.check import Report
+    from ranktable.schema.finding import Finding
 
 
 def fixed_text(report: Report) -> str | None:
@@ -37,7 +38,7 @@ def fixed_text(report: Report) -> str | None:
 
 def _edited_spot(finding: Finding) -> SourceSpan:
     """Return the spot of the text that the edit is about."""
-    spot, edit = finding.spot, finding.edit
+    spot, edit = finding.span, finding.edit
     assert spot is not None  # noqa: S101 - an edit has a place
     if edit is not None and edit.kind == "remove member":
         return SourceSpan(spot.path, "first member")

@@ -21,7 +21,7 @@ from ranktable.schema.diagnostic import Location
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ranktable.schema.finding import SourceSpan
+    from ranktable.schema.document import SourceSpan
 
 Span = tuple[int, int]
 _BLANKS = re.compile(r"[ \t\r\n]*")
@@ -42,8 +42,8 @@ def find_spans(text: str, spots: Iterable[SourceSpan]) -> dict[SourceSpan, Span]
     found: dict[SourceSpan, Span] = {}
     root = _Branch()
     for spot in spots:
-        if spot.span is not None:
-            found[spot] = spot.span
+        if spot.offsets is not None:
+            found[spot] = spot.offsets
             continue
         branch = root
         for step in spot.path:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import codecs
 from typing import TYPE_CHECKING
 
-from ranktable.schema.finding import Edit, Finding, SourceSpan
+from ranktable.schema.document import SourceSpan
+from ranktable.schema.finding import Edit, Finding
 from ranktable.schema.rules import reading as rules
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def decode(data: bytes) -> tuple[str, list[Finding]] | Finding:
         data = data[len(codecs.BOM_UTF8) :]
         found.append(
             rules.BYTE_ORDER_MARK.finding(
-                SourceSpan(span=(0, 0)),
+                SourceSpan(offsets=(0, 0)),
                 "the file begins with a byte order mark, which some readers refuse",
                 edit=Edit("remove"),
             )
@@ -58,7 +59,7 @@ def decode(data: bytes) -> tuple[str, list[Finding]] | Finding:
 def _not_utf8(data: bytes, error: UnicodeDecodeError) -> Finding:
     offset = len(data[: error.start].decode("utf-8"))
     return rules.NOT_UTF8.finding(
-        SourceSpan(span=(offset, offset + 1)),
+        SourceSpan(offsets=(offset, offset + 1)),
         f"byte 0x{data[error.start]:02x} is not UTF-8",
     )
 

@@ -8,7 +8,8 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from ranktable.schema.finding import Edit, Finding, Path, SourceSpan
+from ranktable.schema.document import Path, SourceSpan
+from ranktable.schema.finding import Edit, Finding
 from ranktable.schema.messages import counted, quoted, times
 from ranktable.schema.quota import Quota
 from ranktable.schema.rules import syntax as rules
@@ -150,7 +151,7 @@ def find_too_deep(text: str) -> Finding | None:
     for bracket, offset in _brackets(text):
         depth += 1 if bracket in "[{" else -1
         if depth > MAX_DEPTH:
-            return too_deep(SourceSpan(span=(offset, offset + 1)))
+            return too_deep(SourceSpan(offsets=(offset, offset + 1)))
     return None
 
 
@@ -254,7 +255,7 @@ def explain_syntax(text: str, error: json.JSONDecodeError) -> Finding:
     if not error.msg.startswith("Invalid control character"):
         at = len(text) - len(rest)  # the first character that is not blank
     before = text[:at].rstrip(" \t\r\n")
-    here = SourceSpan(span=(at, at + 1))
+    here = SourceSpan(offsets=(at, at + 1))
     if text[at] == "'" or _PYTHON_WORD.match(text, at):
         return rules.PYTHON_LITERAL.finding(
             here,
@@ -266,7 +267,7 @@ def explain_syntax(text: str, error: json.JSONDecodeError) -> Finding:
         comma = len(before) - 1
     if comma >= 0:
         return rules.NOT_JSON.finding(
-            SourceSpan(span=(comma, comma + 1)),
+            SourceSpan(offsets=(comma, comma + 1)),
             "a comma stands after the last item",
             hint="remove the comma",
             edit=Edit("remove"),
@@ -309,10 +310,10 @@ def _truncated(text: str, string_at: int | None = None) -> Finding:
     if string_at is not None:
         span = (string_at, string_at + 1)
         related = (
-            SourceSpan(span=span, label="a string begins here and does not end"),
+            SourceSpan(offsets=span, label="a string begins here and does not end"),
         )
     return rules.TRUNCATED.finding(
-        SourceSpan(span=(max(end - 1, 0), end)),
+        SourceSpan(offsets=(max(end - 1, 0), end)),
         "the file ends in the middle of the table"
         + (f": {counted(opened, 'bracket')} not closed" if opened > 0 else ""),
         hint="it may be half written, or lack a quotation mark",

@@ -145,7 +145,7 @@ def _refuse_errors(found: Iterable[Finding]) -> None:
     errors = [
         finding.diagnostic(
             Location(
-                file=IN_MEMORY, pointer=finding.spot.pointer if finding.spot else None
+                file=IN_MEMORY, pointer=finding.span.pointer if finding.span else None
             )
         )
         for finding in found

@@ -67,15 +67,15 @@ def read(source: Source) -> Description | None:
         return None
     if max(total, machines) > MAX_SLOTS:
         message = f"this is more than {MAX_SLOTS} processes"
-        source.say(rules.TOO_MANY, fields.spot("num_processes"), message)
+        source.say(rules.TOO_MANY, fields.span_of("num_processes"), message)
         return None
     if rank >= machines:
         message = f"machine {rank} is not among the {machines} machines"
-        source.say(clusters.COUNTS_DISAGREE, fields.spot("machine_rank"), message)
+        source.say(clusters.COUNTS_DISAGREE, fields.span_of("machine_rank"), message)
     if total % machines:
         source.say(
             clusters.UNEVEN,
-            fields.spot("num_processes"),
+            fields.span_of("num_processes"),
             f"{total} processes cannot be shared out evenly to {machines} machines",
             hint="num_processes is the total of all machines",
         )
@@ -102,7 +102,7 @@ def _check_keys(fields: Fields) -> None:
             close = get_close_matches(key, KEYS, 1)
             fields.source.say(
                 rules.WRONG_FIELD,
-                fields.spot(key, of_key=True),
+                fields.span_of(key, of_key=True),
                 f"accelerate stops at the unknown key {quoted(key)}",
                 hint=f"did you mean {close[0]}?" if close else None,
             )
@@ -119,7 +119,7 @@ def _main_host(fields: Fields, machines: int | None) -> str | None:
     name = fields.text("main_process_ip", default=None if several else "")
     if name and not is_host(name):
         message = f"{quoted(name)} is not the name of a host"
-        fields.source.say(rules.BAD_HOST, fields.spot("main_process_ip"), message)
+        fields.source.say(rules.BAD_HOST, fields.span_of("main_process_ip"), message)
     fields.integer("main_process_port", default=DEFAULT_PORT)
     return name or None
 
@@ -140,7 +140,7 @@ def _chips(fields: Fields, slots: int) -> tuple[int, ...] | None:
     elif len(chips) != slots:
         fields.source.say(
             clusters.COUNTS_DISAGREE,
-            fields.spot("gpu_ids"),
+            fields.span_of("gpu_ids"),
             f"gpu_ids names {len(chips)} devices, a machine has {slots} processes",
         )
     return chips

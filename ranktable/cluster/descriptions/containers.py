@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.cluster.descriptions.fields import Fields
-    from ranktable.schema.finding import Path
+    from ranktable.schema.document import Path
 
 _OPTIONS = ("--nproc-per-node", "--nproc_per_node")
 _VARIABLES = ("PET_NPROC_PER_NODE", "NPROC_PER_NODE")
@@ -77,10 +77,10 @@ def size_at(fields: Fields, path: Path, value: object) -> int | None:
         return None
     if isinstance(value, bool) or not (text.isascii() and text.isdigit()):
         message = f"{quoted(value)} is not a number of processes"
-        fields.source.say(rules.BAD_COUNT, fields.spot(*path), message)
+        fields.source.say(rules.BAD_COUNT, fields.span_of(*path), message)
         return None
     if len(text) > len(str(MAX_SLOTS)) or not 0 < int(text) <= MAX_SLOTS:
         message = f"a pod has 1 to {MAX_SLOTS} processes, not {text[:12]}"
-        fields.source.say(rules.BAD_COUNT, fields.spot(*path), message)
+        fields.source.say(rules.BAD_COUNT, fields.span_of(*path), message)
         return None
     return int(text)

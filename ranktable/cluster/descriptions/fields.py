@@ -6,15 +6,16 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ranktable.cluster.yaml_reading import YamlDocument, parse_yaml
-from ranktable.schema.finding import Finding, SourceSpan
+from ranktable.schema.document import Document
+from ranktable.schema.finding import Finding
 from ranktable.schema.messages import quoted
 from ranktable.schema.rules import descriptions as rules
 from ranktable.schema.syntax import find_too_deep, parse
+from ranktable.schema.yaml_parser import parse_yaml
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.source import Source
-    from ranktable.schema.finding import Path
+    from ranktable.schema.document import Path, SourceSpan
 
 # YAML's flow style begins with a brace too; its keys have no quotation marks.
 _JSON = re.compile(r"\s*\{\s*(?:\"|\}\s*\Z)")
@@ -26,37 +27,24 @@ class Fields:
     """One document and the source that it is from."""
 
     source: Source
-    document: YamlDocument | object
+    document: Document
 
     @property
     def data(self) -> object:
         """The plain data."""
-        document = self.document
-        return document.data if isinstance(document, YamlDocument) else document
+        return self.document.data
 
-    def spot(self, *path: str | int, of_key: bool = False) -> SourceSpan:
+    def span_of(self, *path: str | int, of_key: bool = False) -> SourceSpan:
         """Return the place of a value, or of its key."""
-        if isinstance(self.document, YamlDocument):
-            return self.document.spot(*path, of_key=of_key)
-        while path and self.get(*path) is None:
-            path = path[:-1]
-        return SourceSpan(path, "key" if of_key and path else "value")
+        return self.document.span_of(*path, of_key=of_key)
 
     def get(self, *path: str | int) -> object:
         """Return a value, None if there is none."""
-        value = self.data
-        for step in path:
-            if isinstance(value, dict) and isinstance(step, str):
-                value = value.get(step)
-            elif isinstance(value, list) and isinstance(step, int):
-                value = value[step] if step < len(value) else None
-            else:
-                return None
-        return value
+        return self.document.get(*path)
 
     def say(self, message: str, *path: str | int, hint: str | None = None) -> None:
         """Say that a field is missing or wrong."""
-        self.source.say(rules.WRONG_FIELD, self.spot(*path), message, hint=hint)
+        self.source.say(rules.WRONG_FIELD, self.span_of(*path), message, hint=hint)
 
     def integer(
         self, *path: str | int, least: int = 0, default: int | None = None
@@ -112,7 +100,7 @@ def documents_in(source: Source) -> list[Fields]:
             source.add((parsed,))
             return []
         source.add(parsed[1])
-        found = [Fields(source, parsed[0])]
+        found = [Fields(source, Document(text=source.text, data=parsed[0]))]
     else:
         documents, findings = parse_yaml(source.text, source.quota)
         source.add(findings)

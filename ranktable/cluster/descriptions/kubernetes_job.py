@@ -66,7 +66,7 @@ def pod_count(fields: Fields, *spec: str | int) -> int | None:
         hint = "all pods of a job that communicates have to run at once"
         fields.source.say(
             clusters.COUNTS_DISAGREE,
-            fields.spot(*spec, "parallelism"),
+            fields.span_of(*spec, "parallelism"),
             message,
             hint=hint,
         )
@@ -86,7 +86,9 @@ def _check_service(
     ]
     if services and not named:
         message = f"subdomain {quoted(subdomain)} is the name of no Service here"
-        job.source.say(clusters.COUNTS_DISAGREE, job.spot(*POD, "subdomain"), message)
+        job.source.say(
+            clusters.COUNTS_DISAGREE, job.span_of(*POD, "subdomain"), message
+        )
     for service in named:
         service.fixed(
             "None", "spec", "clusterIP", why="a Service that names pods is headless"
@@ -99,7 +101,7 @@ def _check_service(
             message = f"the Service selects no pods of the Job {quoted(name)}"
             job.source.say(
                 clusters.COUNTS_DISAGREE,
-                service.spot(*path),
+                service.span_of(*path),
                 message,
                 hint=f"write job-name: {name}",
             )

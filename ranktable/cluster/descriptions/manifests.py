@@ -84,7 +84,7 @@ def pods(
         len(names) > MAX_HOSTS or len(names) * (slots or 0) > MAX_SLOTS
     ):
         message = f"this is more than {MAX_SLOTS} processes"
-        source.say(rules.TOO_MANY, fields.spot("spec"), message)
+        source.say(rules.TOO_MANY, fields.span_of("spec"), message)
     source.refuse_nothing(names)
     if not source.is_sound:
         return None

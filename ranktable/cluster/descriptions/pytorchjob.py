@@ -84,7 +84,7 @@ def _check_policy(job: Fields, count: int) -> None:
     if is_sound and (low, high) != (count, count):
         job.source.say(
             clusters.NOT_FIXED,
-            job.spot(*_POLICY, "minReplicas" if low != count else "maxReplicas"),
+            job.span_of(*_POLICY, "minReplicas" if low != count else "maxReplicas"),
             f"the job has {low} to {high} workers, as many as come",
             hint=f"a rank table is for a fixed number: write {count} for both",
         )

@@ -46,7 +46,7 @@ def read_description(
     """Read a description of a kind."""
     decoded = _decoded(data)
     if isinstance(decoded, Finding):
-        text = data.decode("utf-8", "replace") if decoded.spot else None
+        text = data.decode("utf-8", "replace") if decoded.span else None
         return Reading(_report([decoded], text, file, form.name, Quota(limit)), None)
     text, found = decoded
     return read_text(

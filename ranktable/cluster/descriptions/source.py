@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ranktable.cluster.descriptions.description import MAX_SLOTS
 from ranktable.schema.address import is_address
 from ranktable.schema.diagnostic import Severity
-from ranktable.schema.finding import SourceSpan
+from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import quoted
 from ranktable.schema.quota import Quota
 from ranktable.schema.rules import descriptions as rules
@@ -86,14 +86,14 @@ class Source:
         if self.quota.is_spent(rule):
             return
         spot = (
-            SourceSpan(span=(place.start, place.end))
+            SourceSpan(offsets=(place.start, place.end))
             if isinstance(place, Word)
             else place
         )
         related: tuple[SourceSpan, ...] = ()
         if first_use is not None:
             span = (first_use.start, first_use.end)
-            related = (SourceSpan(span=span, label="first use"),)
+            related = (SourceSpan(offsets=span, label="first use"),)
         self.found.append(rule.finding(spot, message, hint=hint, related=related))
 
     def add(self, findings: Iterable[Finding]) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.sources import Place
-from ranktable.schema.finding import SourceSpan
+from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import counted, printable, quoted
 from ranktable.schema.rules.merging import PARTS_DISAGREE, UNEQUAL_NODES
 from ranktable.schema.rules.probes import MIXED_CHIPS

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.sources import Place
-from ranktable.schema.finding import SourceSpan
+from ranktable.schema.document import SourceSpan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ranktable.schema.finding import Path
+    from ranktable.schema.document import Path
     from ranktable.schema.model import Node
 
 _NUMBER = re.compile(r"([0-9]+)")

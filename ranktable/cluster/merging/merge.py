@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from ranktable.cluster.merging.wishes import Wishes
     from ranktable.cluster.sources import Source
     from ranktable.schema.check import Report
-    from ranktable.schema.finding import Finding, SourceSpan
+    from ranktable.schema.document import SourceSpan
+    from ranktable.schema.finding import Finding
     from ranktable.schema.formats.format import Format
 
 
@@ -102,9 +103,9 @@ def _judged(draft: Draft, wishes: Wishes, remarks: Remarks) -> Merged:
 
 def _take(finding: Finding, draft: Draft, remarks: Remarks) -> None:
     """Keep a finding about the merged table where its node was read."""
-    place = Place(0) if finding.spot is None else _home(finding.spot, draft)
+    place = Place(0) if finding.span is None else _home(finding.span, draft)
     related = tuple(_home(spot, draft) for spot in finding.related)
-    remarks.take(replace(finding, spot=place.spot, related=()), place, related)
+    remarks.take(replace(finding, span=place.spot, related=()), place, related)
 
 
 def _home(spot: SourceSpan, draft: Draft) -> Place:
@@ -114,6 +115,6 @@ def _home(spot: SourceSpan, draft: Draft) -> Place:
         return Place(0)
     member = draft.members[int(steps[0])]
     place = member.at(*steps[1:], label=spot.label)
-    if place.spot is not None and place.spot.span is None:
+    if place.spot is not None and place.spot.offsets is None:
         return replace(place, spot=replace(place.spot, part=spot.part))
     return place

@@ -88,7 +88,7 @@ def _source(
     decoded = decode(data)
     text, found = ("", [decoded]) if isinstance(decoded, Finding) else decoded
     for finding in found:
-        remarks.take(finding, Place(index, finding.spot))
+        remarks.take(finding, Place(index, finding.span))
     if isinstance(decoded, Finding):
         text = data.decode("utf-8", "replace")
     return Source(file=file, text=text, path=path)
@@ -106,7 +106,7 @@ def _members(
                 continue
             related = tuple(Place(index, spot) for spot in item.related)
             finding = replace(item, related=())
-            remarks.take(finding, Place(index, item.spot), related)
+            remarks.take(finding, Place(index, item.span), related)
     return members
 
 

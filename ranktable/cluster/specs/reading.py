@@ -63,7 +63,7 @@ def read_spec(
         )
     decoded = decode(data)
     if isinstance(decoded, Finding):
-        text = data.decode("utf-8", "replace") if decoded.spot else None
+        text = data.decode("utf-8", "replace") if decoded.span else None
         return SpecReading(_report([decoded], text, file), None)
     text, found = decoded
     source = Source(text, quota)

@@ -7,14 +7,13 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.specs.spec import KEYS, REQUIRED_KEYS
-from ranktable.cluster.yaml_reading import parse_yaml
-from ranktable.schema.finding import SourceSpan
+from ranktable.schema.document import Document, SourceSpan
 from ranktable.schema.messages import quoted
 from ranktable.schema.rules import spec_shape as rules
+from ranktable.schema.yaml_parser import parse_yaml
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.source import Source
-    from ranktable.cluster.yaml_reading import YamlDocument
     from ranktable.schema.rules.rule import Rule
 
 
@@ -39,12 +38,12 @@ class Shape:
     """The members of a spec, and where to say what is wrong with them."""
 
     source: Source
-    document: YamlDocument
+    document: Document
     members: dict[str, object]
 
     def span(self, place: Place) -> tuple[int, int]:
         """Return the offsets of a value or a key in the text."""
-        return self.document.spot(*place.path, of_key=place.is_key).span or (0, 0)
+        return self.document.span_of(*place.path, of_key=place.is_key).offsets or (0, 0)
 
     def say(
         self,
@@ -56,7 +55,7 @@ class Shape:
         span: tuple[int, int] | None = None,
     ) -> None:
         """Add a finding; the span is a part of the value."""
-        spot = SourceSpan(place.path, span=span or self.span(place))
+        spot = SourceSpan(place.path, offsets=span or self.span(place))
         self.source.say(rule, spot, message, hint=hint)
 
     def wrong_type(
@@ -99,10 +98,10 @@ def read_shape(source: Source) -> Shape | None:
     first, *others = documents
     for document in others:
         message = "there is a second document; a spec is one"
-        source.say(rules.WRONG_TYPE, document.spot(), message)
+        source.say(rules.WRONG_TYPE, document.span_of(), message)
     if not isinstance(first.data, dict):
         message = f"the spec is {quoted(first.data)}, not a mapping of names to values"
-        source.say(rules.WRONG_TYPE, first.spot(), message)
+        source.say(rules.WRONG_TYPE, first.span_of(), message)
         return None
     shape = Shape(source, first, first.data)
     _refuse_keys(shape)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ranktable.cluster.descriptions.source import Source, Word
-    from ranktable.schema.finding import SourceSpan
+    from ranktable.schema.document import SourceSpan
 
     Place = Word | SourceSpan
 

@@ -59,7 +59,7 @@ def read_topology(
         else TOO_LARGE.finding(None, f"the file is larger than {MAX_SIZE_BYTES} bytes")
     )
     if isinstance(decoded, Finding):
-        shown = data.decode("utf-8", "replace") if decoded.spot else None
+        shown = data.decode("utf-8", "replace") if decoded.span else None
         name = KINDS[-1].name
         report = report_findings(
             [decoded], shown, file=file, format_name=name, quota=quota

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.descriptions.fields import Fields, dotted
 from ranktable.cluster.hosts import expand_hosts
-from ranktable.cluster.yaml_reading import parse_yaml
 from ranktable.layout.topologies.blocks import block_hierarchy
 from ranktable.layout.topologies.hierarchy import Hierarchy
 from ranktable.layout.topologies.host_tree import HostTree, Names, refuse_both
 from ranktable.schema.messages import quoted
 from ranktable.schema.rules import descriptions as rules
+from ranktable.schema.yaml_parser import parse_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ranktable.cluster.descriptions.source import Source
-    from ranktable.schema.finding import Path
+    from ranktable.schema.document import Path
 
 _LOOKS = re.compile(r"^[ \t]*(?:-[ \t]+topology[ \t]*:|---[ \t]*$)", re.MULTILINE)
 _KINDS = ("tree", "block", "flat")
@@ -42,7 +42,7 @@ def read_slurm_yaml(source: Source) -> Hierarchy | None:
     if not source.is_sound:
         return None
     if len(documents) != 1 or not isinstance(documents[0].data, list):
-        spot = documents[-1].spot() if documents else None
+        spot = documents[-1].span_of() if documents else None
         source.say(rules.WRONG_FIELD, spot, "a topology.yaml is one list of topologies")
         return None
     fields = Fields(source, documents[0])
@@ -88,7 +88,7 @@ def _refuse_unknown(fields: Fields, path: Path, known: tuple[str, ...]) -> None:
         if key not in known:
             fields.source.say(
                 rules.WRONG_FIELD,
-                fields.spot(*path, key, of_key=True),
+                fields.span_of(*path, key, of_key=True),
                 f"{quoted(key)} is not known here; there are {', '.join(known)}",
             )
 
@@ -114,12 +114,14 @@ def _tree(fields: Fields, path: Path) -> Hierarchy | None:
         _refuse_unknown(fields, item, ("switch", "children", "nodes"))
         name = fields.text(*item, "switch")
         given = [k for k in ("children", "nodes") if fields.get(*item, k) is not None]
-        refuse_both(fields.source, fields.spot(*item), "switch", given=len(given))
+        refuse_both(fields.source, fields.span_of(*item), "switch", given=len(given))
         if name is not None:
-            tree.add_group(name, fields.spot(*item, "switch"))
+            tree.add_group(name, fields.span_of(*item, "switch"))
             for key in given:
                 add = tree.add_hosts if key == "nodes" else tree.add_children
-                add(name, _names(fields, (*item, key), left), fields.spot(*item, key))
+                add(
+                    name, _names(fields, (*item, key), left), fields.span_of(*item, key)
+                )
     return tree.hierarchy()
 
 
@@ -132,8 +134,8 @@ def _blocks(fields: Fields, path: Path) -> Hierarchy | None:
         name = fields.text(*item, "block")
         hosts = _names(fields, (*item, "nodes"), left)
         if name is not None:
-            tree.add_group(name, fields.spot(*item, "block"))
-            tree.add_hosts(name, hosts, fields.spot(*item, "nodes"))
+            tree.add_group(name, fields.span_of(*item, "block"))
+            tree.add_hosts(name, hosts, fields.span_of(*item, "nodes"))
     place = (*path, "block_sizes")
     sizes = fields.get(*place)
     if sizes is None:
@@ -143,7 +145,7 @@ def _blocks(fields: Fields, path: Path) -> Hierarchy | None:
         return None
     found = [fields.integer(*place, at, least=1) for at in range(len(sizes))]
     whole = [size for size in found if size is not None]
-    return block_hierarchy(tree, whole, fields.spot(*place))
+    return block_hierarchy(tree, whole, fields.span_of(*place))
 
 
 def _names(fields: Fields, path: Path, left: Names) -> list[str]:
@@ -152,9 +154,9 @@ def _names(fields: Fields, path: Path, left: Names) -> list[str]:
     if left.is_used_up:
         return []
     try:
-        return left.take(expand_hosts(text or ""), fields.spot(*path))
+        return left.take(expand_hosts(text or ""), fields.span_of(*path))
     except ArgumentError as error:
         fields.source.say(
-            rules.BAD_HOST, fields.spot(*path), error.reason, hint=error.hint
+            rules.BAD_HOST, fields.span_of(*path), error.reason, hint=error.hint
         )
         return []

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.finding import Finding, SourceSpan
+from ranktable.schema.document import SourceSpan
 from ranktable.schema.formats.sccl import SCCL
 from ranktable.schema.formats.sccl_2024 import SCCL_2024
 from ranktable.schema.messages import quoted
 from ranktable.schema.rules import shape as rules
 
 if TYPE_CHECKING:
+    from ranktable.schema.finding import Finding
     from ranktable.schema.formats.format import Format
 
 FORMATS: tuple[Format, ...] = (SCCL, SCCL_2024)

@@ -6,7 +6,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ranktable.schema.columns import Columns
-from ranktable.schema.finding import Edit, Finding, Path, SourceSpan
+from ranktable.schema.document import Path, SourceSpan
+from ranktable.schema.finding import Edit, Finding
 from ranktable.schema.formats.format import (
     FREE,
     PLACEMENT_KEY,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.schema.address import is_address
-from ranktable.schema.finding import SourceSpan
+from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import counted, quoted
 from ranktable.schema.rules.rule import Rule, one_node
 
@@ -103,7 +103,7 @@ def check_addresses(columns: Columns) -> Iterator[Finding]:
         keys = columns.format.address_keys[::-1]
         for index, address in enumerate(columns.addresses):
             if address in bad and not columns.quota.is_spent(BAD_ADDRESS):
-                yield _bad_address(columns.spot(index, keys), address)
+                yield _bad_address(columns.span(index, keys), address)
     for spot, address in columns.more_addresses:
         if not is_address(address) and not columns.quota.is_spent(BAD_ADDRESS):
             yield _bad_address(spot, address)

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ranktable.schema.diagnostic import Severity
-from ranktable.schema.finding import SourceSpan
+from ranktable.schema.document import SourceSpan
 from ranktable.schema.formats.format import FREE, PLACEMENT_KEY
 from ranktable.schema.rules.ranks import is_permutation
 from ranktable.schema.rules.rule import PAIR, Rule, chips, device, nodes, one_node

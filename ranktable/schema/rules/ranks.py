@@ -255,7 +255,7 @@ def _conflicts(columns: Columns) -> Iterator[Finding]:
         spots = [
             spot
             for key in columns.format.rank_keys
-            if (spot := columns.spot(index, (key,))).path[-1] == key
+            if (spot := columns.span(index, (key,))).path[-1] == key
         ]
         yield CONFLICTING_RANKS.finding(
             spots[1],
@@ -279,7 +279,7 @@ def check_local_ranks(columns: Columns) -> Iterator[Finding]:
             if local_rank in (None, place) or columns.quota.is_spent(WRONG_LOCAL_RANK):
                 continue
             yield WRONG_LOCAL_RANK.finding(
-                columns.spot(start + place, ("local_rank",)),
+                columns.span(start + place, ("local_rank",)),
                 f"local_rank is {local_rank}, but this is device {place} of node "
                 f"{node}",
                 hint=f"write {place}, or leave local_rank out",

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ranktable.schema.diagnostic import Severity
-from ranktable.schema.finding import Edit, Finding, SourceSpan
+from ranktable.schema.finding import Edit, Finding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from ranktable.schema.document import SourceSpan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,11 +9,10 @@ boolean there can say so. Aliases, merge keys and tags are refused.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.cluster.yaml_events import Event, NotYamlError, Span, yaml_events
-from ranktable.schema.finding import Finding, Path, SourceSpan
+from ranktable.schema.document import Document, SourceSpan
+from ranktable.schema.finding import Finding
 from ranktable.schema.messages import quoted
 from ranktable.schema.quota import Quota
 from ranktable.schema.reading import decode
@@ -24,6 +23,7 @@ from ranktable.schema.rules.syntax import DUPLICATE_KEY, NESTED_TOO_DEEPLY
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ranktable.schema.document import Offsets, Path
     from ranktable.schema.rules.rule import Rule
 
 MAX_YAML_BYTES = 8 * 1024 * 1024
@@ -46,33 +46,9 @@ _WORDS: dict[str, object] = {
 _MERGE = "<<"
 
 
-@dataclass(frozen=True, slots=True)
-class YamlDocument:
-    """One document of a YAML text.
-
-    Attributes:
-        data: Plain data.
-        values: Offsets of every value in the text, by its JSON Pointer.
-        keys: Offsets of every key, by the JSON Pointer of its value.
-    """
-
-    data: object
-    values: dict[str, Span] = field(default_factory=dict, repr=False)
-    keys: dict[str, Span] = field(default_factory=dict, repr=False)
-
-    def spot(self, *path: str | int, of_key: bool = False) -> SourceSpan:
-        """Return the place of a value or its key, or of what is around it."""
-        while True:
-            pointer = SourceSpan(path).pointer or ""
-            spans = self.keys if of_key and pointer in self.keys else self.values
-            if pointer in spans or not path:
-                return SourceSpan(path, span=spans.get(pointer, (0, 0)))
-            path = path[:-1]
-
-
 def read_yaml(
     data: bytes, *, quota: Quota | None = None, max_size_bytes: int = MAX_YAML_BYTES
-) -> tuple[str, list[YamlDocument], list[Finding]]:
+) -> tuple[str, list[Document], list[Finding]]:
     """Return the text of a file, its documents and what is wrong with it."""
     if len(data) > max_size_bytes:
         message = f"the file is larger than {max_size_bytes} bytes"
@@ -87,7 +63,7 @@ def read_yaml(
 
 def parse_yaml(
     text: str, quota: Quota | None = None
-) -> tuple[list[YamlDocument], list[Finding]]:
+) -> tuple[list[Document], list[Finding]]:
     """Return the documents of a text and what is wrong with it.
 
     What is repeated or refused is left out of the data; where the text is not YAML,
@@ -95,7 +71,7 @@ def parse_yaml(
     """
     odd = _UNPRINTABLE.search(text)
     if odd is not None:
-        spot = SourceSpan(span=(odd.start(), odd.end()))
+        spot = SourceSpan(offsets=(odd.start(), odd.end()))
         message = f"the character {quoted(odd[0])} is not allowed in YAML"
         return [], [rules.NOT_YAML.finding(spot, message)]
     composer = _Composer(text, quota or Quota())
@@ -103,7 +79,7 @@ def parse_yaml(
         documents = list(composer.documents())
     except NotYamlError as error:
         documents = composer.done
-        composer.say(
+        composer.report(
             rules.NOT_YAML, error.span, f"the text is not YAML: {error.reason}"
         )
     except _StopError:
@@ -115,6 +91,13 @@ class _StopError(Exception):
     """What follows is not read; the reason has been said."""
 
 
+class _Draft(NamedTuple):
+    """Where values and keys of a document stand, while it is read."""
+
+    values: dict[Path, Offsets]
+    keys: dict[Path, Offsets]
+
+
 class _Composer:
     """Builds plain data from events, so that nothing is ever expanded."""
 
@@ -122,111 +105,109 @@ class _Composer:
         self.text = text
         self.quota = quota
         self.found: list[Finding] = []
-        self.done: list[YamlDocument] = []
+        self.done: list[Document] = []
         self.events = yaml_events(text)
         self.depth = 0  # a key may be a mapping too, so a path does not tell
 
-    def say(
-        self, rule: Rule, span: Span | None, message: str, hint: str | None = None
+    def report(
+        self, rule: Rule, span: Offsets | None, message: str, hint: str | None = None
     ) -> None:
         if not self.quota.is_spent(rule):
-            spot = None if span is None else SourceSpan(span=span)
+            spot = None if span is None else SourceSpan(offsets=span)
             self.found.append(rule.finding(spot, message, hint=hint))
 
-    def documents(self) -> Iterator[YamlDocument]:
+    def documents(self) -> Iterator[Document]:
         """Yield the documents of the text."""
         for event in self.events:
             if event.kind != "DocumentStart":
                 continue
             if len(self.done) == MAX_DOCUMENTS:
                 message = f"the file has more than {MAX_DOCUMENTS} documents"
-                self.say(rules.TOO_MANY, event.span, message)
+                self.report(rules.TOO_MANY, event.span, message)
                 raise _StopError
-            document = YamlDocument(None)
-            data = self.value(next(self.events), document, ())
-            document = YamlDocument(data, document.values, document.keys)
+            draft = _Draft({}, {})
+            data = self.value(next(self.events), draft, ())
+            document = Document(
+                text=self.text, data=data, values=draft.values, keys=draft.keys
+            )
             self.done.append(document)
             yield document
 
-    def value(self, event: Event, document: YamlDocument, path: Path) -> object:
+    def value(self, event: Event, draft: _Draft, path: Path) -> object:
         """Return the value that begins with an event, and note its place."""
         start, end = event.span
         data: object = None
         self.refuse_tag(event)
         if event.kind == "Alias":
             hint = "write the value out"
-            self.say(rules.REFUSED_YAML, event.span, "aliases are not read", hint)
+            self.report(rules.REFUSED_YAML, event.span, "aliases are not read", hint)
         elif event.kind == "Scalar":
             data = plain_value(event.text) if event.is_plain else event.text
         else:
-            data, end = self.collection(event, document, path)
+            data, end = self.collection(event, draft, path)
             end = start + len(self.text[start:end].rstrip())
-        document.values[SourceSpan(path).pointer or ""] = (start, end)
+        draft.values[path] = (start, end)
         return data
 
-    def collection(
-        self, event: Event, document: YamlDocument, path: Path
-    ) -> tuple[object, int]:
+    def collection(self, event: Event, draft: _Draft, path: Path) -> tuple[object, int]:
         if self.depth >= MAX_DEPTH:
             message = f"this is nested more than {MAX_DEPTH} levels deep"
-            self.say(NESTED_TOO_DEEPLY, (event.span[0], event.span[0] + 1), message)
+            self.report(NESTED_TOO_DEEPLY, (event.span[0], event.span[0] + 1), message)
             raise _StopError
         self.depth += 1
         read = self.items if event.kind == "SequenceStart" else self.members
-        found, end = read(document, path)
+        found, end = read(draft, path)
         self.depth -= 1
         return found, end
 
-    def items(self, document: YamlDocument, path: Path) -> tuple[list[object], int]:
+    def items(self, draft: _Draft, path: Path) -> tuple[list[object], int]:
         found: list[object] = []
         while (event := next(self.events)).kind != "SequenceEnd":
-            found.append(self.value(event, document, (*path, len(found))))
+            found.append(self.value(event, draft, (*path, len(found))))
         return found, event.span[1]
 
-    def members(
-        self, document: YamlDocument, path: Path
-    ) -> tuple[dict[str, object], int]:
+    def members(self, draft: _Draft, path: Path) -> tuple[dict[str, object], int]:
         found: dict[str, object] = {}
         while (event := next(self.events)).kind != "MappingEnd":
-            key = self.key(event, document, path, found)
+            key = self.key(event, draft, path, found)
             if key is None:  # read over its value
-                self.value(next(self.events), YamlDocument(None), path)
+                self.value(next(self.events), _Draft({}, {}), path)
             else:
-                found[key] = self.value(next(self.events), document, (*path, key))
+                found[key] = self.value(next(self.events), draft, (*path, key))
         return found, event.span[1]
 
     def key(
-        self, event: Event, document: YamlDocument, path: Path, found: dict[str, object]
+        self, event: Event, draft: _Draft, path: Path, found: dict[str, object]
     ) -> str | None:
         """Return a key, None after saying why it is left out."""
         key = event.text
         if event.kind != "Scalar":
-            self.say(rules.REFUSED_YAML, event.span, "a key has to be text")
-            self.value(event, YamlDocument(None), path)
+            self.report(rules.REFUSED_YAML, event.span, "a key has to be text")
+            self.value(event, _Draft({}, {}), path)
             return None
         self.refuse_tag(event)
         if key == _MERGE and event.is_plain:
             hint = "write the members out"
-            self.say(rules.REFUSED_YAML, event.span, "merge keys are not read", hint)
+            self.report(rules.REFUSED_YAML, event.span, "merge keys are not read", hint)
             return None
         if key in found:
-            self.say_twice(event, document.spot(*path, key, of_key=True))
+            self.report_repeated(event, (*path, key), draft.keys[(*path, key)])
             return None
-        document.keys[SourceSpan((*path, key)).pointer or ""] = event.span
+        draft.keys[(*path, key)] = event.span
         return key
 
-    def say_twice(self, event: Event, first: SourceSpan) -> None:
+    def report_repeated(self, event: Event, path: Path, first: Offsets) -> None:
         if not self.quota.is_spent(DUPLICATE_KEY):
-            related = (SourceSpan(first.path, span=first.span, label="first use"),)
-            spot = SourceSpan(first.path, span=event.span)
+            related = (SourceSpan(path, offsets=first, label="first use"),)
+            span = SourceSpan(path, offsets=event.span)
             message = f"the key {quoted(event.text)} stands twice here"
-            self.found.append(DUPLICATE_KEY.finding(spot, message, related=related))
+            self.found.append(DUPLICATE_KEY.finding(span, message, related=related))
 
     def refuse_tag(self, event: Event) -> None:
         if event.tag is not None and event.tag != "!":
             span = (event.span[0], event.span[0] + 1)
             message = f"tags are not read, and here is {quoted(event.tag)}"
-            self.say(rules.REFUSED_YAML, span, message)
+            self.report(rules.REFUSED_YAML, span, message)
 
 
 def plain_value(text: str) -> object:
@@ -236,3 +217,64 @@ def plain_value(text: str) -> object:
     if _INTEGER.fullmatch(text):
         return int(text)
     return float(text) if _FLOAT.fullmatch(text) else text
+
+
+class Event(NamedTuple):
+    """A piece of a YAML text.
+
+    Attributes:
+        kind: ``Scalar``, ``Alias``, ``DocumentStart``, ``MappingEnd`` and so on.
+        span: Offsets of its first character and its end.
+        text: Text of a scalar.
+        is_plain: Whether a scalar stands without quotation marks and tag.
+        tag: Its tag, None if it has none.
+    """
+
+    kind: str
+    span: Offsets
+    text: str = ""
+    is_plain: bool = False
+    tag: str | None = None
+
+
+class NotYamlError(Exception):
+    """A text that is not YAML.
+
+    Attributes:
+        span: Offsets of the place, None if it is not known.
+        reason: What is wrong.
+    """
+
+    def __init__(self, span: Offsets | None, reason: str) -> None:
+        """Keep the parts."""
+        self.span = span
+        self.reason = reason
+        super().__init__(reason)
+
+
+def yaml_events(text: str) -> Iterator[Event]:
+    """Yield the pieces of a text; nothing is expanded and nothing is built.
+
+    Raises:
+        NotYamlError: The text is not YAML from some place on.
+    """
+    import yaml  # noqa: PLC0415 - imported where a YAML file is read
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        for event in yaml.parse(text, Loader=loader):
+            kind = type(event).__name__.removesuffix("Event")
+            start, end = event.start_mark, event.end_mark
+            span = (start.index if start else 0, end.index if end else 0)
+            tag = getattr(event, "tag", None)
+            if isinstance(event, yaml.ScalarEvent):
+                yield Event(kind, span, str(event.value), event.implicit[0], tag)
+            else:
+                yield Event(kind, span, tag=tag)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        at = min(mark.index if mark else 0, max(len(text) - 1, 0))
+        reason = error.problem or error.context or "it cannot be read"
+        raise NotYamlError((at, at + 1), reason) from None
+    except yaml.YAMLError as error:
+        raise NotYamlError(None, str(error).splitlines()[0]) from None
