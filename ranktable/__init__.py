@@ -16,7 +16,8 @@ from ranktable._lazy import attach
 
 if TYPE_CHECKING:
     from ranktable.runtime.table import is_rank_table_valid, read_rank_table
-    from ranktable.schema.check import Report, check, load, loads
+    from ranktable.schema.check import check, load, loads
+    from ranktable.schema.check_report import Report
     from ranktable.schema.diagnostic import (
         Diagnostic,
         Location,
@@ -57,7 +58,7 @@ if not TYPE_CHECKING:
             "Node": "ranktable.schema.model",
             "RankTable": "ranktable.schema.model",
             "RankTableError": "ranktable.schema.diagnostic",
-            "Report": "ranktable.schema.check",
+            "Report": "ranktable.schema.check_report",
             "Severity": "ranktable.schema.diagnostic",
             "check": "ranktable.schema.check",
             "dump": "ranktable.schema.writing",

@@ -283,5 +283,5 @@ def test_groups_that_leave_a_node_are_warned_of(
 
 
 def test_size_of_groups_that_is_none_is_a_mistake_of_the_caller() -> None:
-    with pytest.raises(ValueError, match="tp 0 is no size"):
+    with pytest.raises(ValueError, match="tp must be at least 1"):
         check(b"{}", tp=0)

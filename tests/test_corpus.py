@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import ranktable
 from ranktable.runtime.table import is_rank_table_valid, read_rank_table
 from ranktable.schema.check import check
 from ranktable.schema.diagnostic import RankTableError
@@ -38,7 +39,37 @@ BROKEN: dict[str, dict[str, tuple[int | None, int | None]]] = {
     "trailing_comma.json": {"RT101": (1, 75)},
 }
 NO_RING = ("device_list_not_ring_4.json", "device_list_not_ring_8.json")
-FOREIGN = sorted((CORPUS / "hccl").glob("*/*.json"))
+HCCL_SOUND = [
+    path
+    for path in sorted((CORPUS / "hccl" / "valid").iterdir())
+    if path.name.startswith(("hccl10_", "hccl12_"))
+]
+HCCL_BROKEN = {
+    "device_ip_invalid.json": {"RT211": "/server_list/0/device/1/device_ip"},
+    "json_duplicate_key.json": {"RT105": "/server_list/0/device/0/rank_id"},
+    "key_devices_instead_of_device.json": {
+        "RT112": "/server_list/0",
+        "RT117": "/server_list/0/devices",
+    },
+    "rank_duplicate.json": {"RT202": "/server_list/0/device/3/rank_id"},
+    "rank_hex.json": {"RT114": "/server_list/0/device/3/rank_id"},
+    "rank_id_int.json": {"RT113": "/server_list/0/device/7/rank_id"},
+    "rank_negative.json": {"RT203": "/server_list/0/device/3/rank_id"},
+    "rank_starts_at_1.json": {"RT204": "/server_list/0/device/0/rank_id"},
+    "rank_trailing_text.json": {"RT114": "/server_list/0/device/3/rank_id"},
+    "server_count_int.json": {"RT113": "/server_count"},
+    "server_count_mismatch.json": {"RT210": "/server_count"},
+    "server_id_duplicate.json": {"RT212": "/server_list/1/server_id"},
+    "server_id_empty.json": {"RT113": "/server_list/0/server_id"},
+    "server_list_empty.json": {"RT116": "/server_list"},
+    "status_missing.json": {"RT112": ""},
+    "v12_content_marked_1_0.json": {"RT115": "/version"},
+}
+FOREIGN = [
+    path
+    for path in sorted((CORPUS / "hccl").glob("*/*.json"))
+    if not (check(path).format or "").startswith("hccl")
+]
 SCCL_AMONG_THEM = "sccl_device_twice.json"
 
 
@@ -92,6 +123,23 @@ def test_table_of_another_vendor_is_refused_as_such(path: Path) -> None:
     else:
         assert "RT111" in report.totals or "RT105" in report.totals
     assert not report.ok
+
+
+@pytest.mark.parametrize("path", HCCL_SOUND, ids=lambda path: path.name)
+def test_sound_hccl_table_has_no_defect(path: Path) -> None:
+    report = check(path)
+
+    assert report.totals == {}
+    assert report.format in {"hccl-1.0", "hccl-1.2"}
+    assert report.table is not None
+    assert check(ranktable.dumps(report.table)).totals == {}
+
+
+@pytest.mark.parametrize("name", HCCL_BROKEN)
+def test_broken_hccl_table_has_its_defect(name: str) -> None:
+    report = check(CORPUS / "hccl" / "broken" / name)
+
+    assert {d.code: d.location.pointer for d in report.diagnostics} == HCCL_BROKEN[name]
 
 
 def test_configuration_of_another_vendor_is_no_table() -> None:

@@ -20,7 +20,7 @@ from tests.conftest import HERE
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ranktable.schema.check import Report
+    from ranktable.schema.check_report import Report
     from ranktable.schema.rules.rule import Rule
 
 GOLDEN = HERE / "golden"

@@ -20,7 +20,7 @@ from ranktable.cluster.descriptions.table import (
     with_chips,
     with_hosts,
 )
-from ranktable.schema.check import Options, check_bytes, sound_table
+from ranktable.schema.check import check_bytes
 from ranktable.schema.diagnostic import RankTableError
 from ranktable.schema.files import (
     DEFAULT_MAX_SIZE_BYTES,
@@ -28,9 +28,10 @@ from ranktable.schema.files import (
     read_file,
     read_stream,
 )
-from ranktable.schema.formats.detect import FORMATS
-from ranktable.schema.formats.format import Format
+from ranktable.schema.format import Format
+from ranktable.schema.formats import FORMATS
 from ranktable.schema.messages import printable
+from ranktable.schema.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from ranktable.cluster.descriptions.form import Form as Kind
     from ranktable.cluster.descriptions.reading import Reading
     from ranktable.cluster.descriptions.source import Source
-    from ranktable.schema.check import Report
+    from ranktable.schema.check_report import Report
     from ranktable.schema.model import RankTable
 
 TABLE = "sccl"
@@ -115,7 +116,7 @@ def _bytes(file: str) -> tuple[str, bytes]:
 
 def _table(report: Report) -> RankTable:
     try:
-        return sound_table(report)
+        return report.sound_table()
     except RankTableError as error:
         message = f"the table is not sound\n{error}"
         raise CommandError(message, DEFECTS_FOUND) from None

@@ -19,7 +19,7 @@ from ranktable.schema.messages import counted, printable
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.description import Description
     from ranktable.cluster.descriptions.form import Form, Settings
-    from ranktable.schema.formats.format import Format
+    from ranktable.schema.format import Format
 
 KINDS = (
     "sccl-1.0, openmpi-hostfile, openmpi-rankfile, mpich-machinefile, "
@@ -155,7 +155,7 @@ def convert(
 
 
 def _is_table(target: Form | Format) -> bool:
-    from ranktable.schema.formats.format import Format  # noqa: PLC0415
+    from ranktable.schema.format import Format  # noqa: PLC0415
 
     return isinstance(target, Format)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ranktable.schema.check import Report
+    from ranktable.schema.check_report import Report
     from ranktable.schema.rules.rule import Rule
 
 BESIDE = "beside.json"

@@ -16,7 +16,7 @@ from ranktable.report.style import Style
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.schema.check import Report
+    from ranktable.schema.check_report import Report
     from ranktable.schema.rules.rule import Rule
 
 _WIDTH = 79

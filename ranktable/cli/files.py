@@ -15,8 +15,9 @@ from ranktable.schema.files import (
 )
 
 if TYPE_CHECKING:
-    from ranktable.schema.check import Options, Report
+    from ranktable.schema.check_report import Report
     from ranktable.schema.model import RankTable
+    from ranktable.schema.options import Options
 
 STANDARD_INPUT = "-"
 STANDARD_INPUT_NAME = "<stdin>"
@@ -40,11 +41,7 @@ def named_file(file: str | None) -> str:
 
 def check_file(file: str, options: Options) -> Report:
     """Judge a file or standard input."""
-    from ranktable.schema.check import (  # noqa: PLC0415 - not for --help
-        check_bytes,
-        check_path,
-        report_unreadable,
-    )
+    from ranktable.schema.check import check_bytes, check_path, report_unreadable  # noqa: PLC0415 - not for --help
 
     if file != STANDARD_INPUT:
         return check_path(file, options)
@@ -61,7 +58,7 @@ def sound_table(file: str | None) -> tuple[str, RankTable]:
     Raises:
         CommandError: The table has errors; the message is their concise form.
     """
-    from ranktable.schema.check import Options  # noqa: PLC0415 - not for --help
+    from ranktable.schema.options import Options  # noqa: PLC0415 - not for --help
 
     report = check_file(
         named_file(file), Options(limit=5, max_size_bytes=DEFAULT_MAX_SIZE_BYTES)
@@ -75,11 +72,10 @@ def table_in(report: Report) -> RankTable:
     Raises:
         CommandError: It has errors; the message is their concise form.
     """
-    from ranktable.schema.check import sound_table as table_of  # noqa: PLC0415
     from ranktable.schema.diagnostic import RankTableError  # noqa: PLC0415
 
     try:
-        return table_of(report)
+        return report.sound_table()
     except RankTableError as error:
         status = 2 if report.is_unreadable else DEFECTS_FOUND
         raise CommandError(f"the table is not sound\n{error}", status) from None

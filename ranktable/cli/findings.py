@@ -11,7 +11,7 @@ from ranktable.cli.output import Color, style, write
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.schema.check import Report
+    from ranktable.schema.check_report import Report
 
 FORM_HELP = "Form of the findings."
 

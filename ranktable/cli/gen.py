@@ -97,7 +97,7 @@ def gen(
 
     Example: ranktable gen --device-id '[[0..7]]' --ring sophgo-8
     """
-    from ranktable.schema.check import make_options  # noqa: PLC0415 - not for --help
+    from ranktable.schema.options import make_options  # noqa: PLC0415 - not for --help
     from ranktable.schema.writing import dumps_judged  # noqa: PLC0415
 
     gc.disable()  # this makes no cycles, and collecting is a quarter of the time

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ranktable.cluster.merging.wishes import Wishes
-    from ranktable.schema.check import Report
+    from ranktable.schema.check_report import Report
 
 
 def merge(

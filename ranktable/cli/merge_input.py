@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.merging.merge import Merged
     from ranktable.cluster.merging.wishes import Wishes
-    from ranktable.schema.check import Report
+    from ranktable.schema.check_report import Report
 
 
 class MergeInput:
@@ -91,7 +91,8 @@ class MergeInput:
             is_part,
             merge_tables,
         )
-        from ranktable.schema.check import Options, check_bytes  # noqa: PLC0415
+        from ranktable.schema.check import check_bytes  # noqa: PLC0415
+        from ranktable.schema.options import Options  # noqa: PLC0415
 
         if wishes.topology is not None:
             raise CommandError(

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from ranktable.cli.failure import CommandError
-from ranktable.cli.files import FILE_HELP
-from ranktable.cli.laid_out import laid_out_table
+from ranktable.cli.files import FILE_HELP, sound_table
 from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.option_sets import with_options
 from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
@@ -43,7 +42,7 @@ def mesh(
 
     wished.refuse_clash()
     gc.disable()  # nothing here makes cycles, and collecting is a third of the time
-    name, table = laid_out_table(file)
+    name, table = sound_table(file)
     if rank is not None and not 0 <= rank < table.world_size:
         raise CommandError(f"rank {rank} is not among the {table.world_size} ranks")
     layout = wished.layout(table.world_size)

@@ -12,7 +12,7 @@ from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ranktable.schema.check import Report
+    from ranktable.schema.check_report import Report
     from ranktable.schema.model import Node, RankTable
 
 NODES_HELP = (
@@ -64,7 +64,8 @@ def read_nodes(file: str) -> tuple[Node, ...]:
     from ranktable.cluster.merging.probes import merge_probes  # noqa: PLC0415
     from ranktable.cluster.merging.wishes import Wishes  # noqa: PLC0415
     from ranktable.cluster.probe_reading import is_probe_text  # noqa: PLC0415
-    from ranktable.schema.check import Options, check_bytes  # noqa: PLC0415
+    from ranktable.schema.check import check_bytes  # noqa: PLC0415
+    from ranktable.schema.options import Options  # noqa: PLC0415
 
     name, data = _read(file)
     if is_probe_text(data):
@@ -102,13 +103,13 @@ def part_of(report: Report, also: Sequence[str] = ()) -> RankTable | None:
         also: Codes of other errors that do not matter.
     """
     from ranktable.cluster.merging.tables import is_part  # noqa: PLC0415
-    from ranktable.schema.build import build_table  # noqa: PLC0415
+    from ranktable.schema.model import RankTable  # noqa: PLC0415
 
     if report.table is not None:
         return report.table
     if report.is_unreadable or report.columns is None or not is_part(report, also):
         return None
-    return build_table(report.columns)
+    return RankTable.from_columns(report.columns)
 
 
 def _read(file: str) -> tuple[str, bytes]:

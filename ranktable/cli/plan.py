@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli.failure import CommandError
-from ranktable.cli.files import FILE_HELP
-from ranktable.cli.laid_out import laid_out_table
+from ranktable.cli.files import FILE_HELP, sound_table
 from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.option_sets import with_options
 from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
@@ -152,7 +151,7 @@ def plan(
             "nothing says what is sent, so nothing is better; give --model with --seq "
             "and --micro, or --bytes"
         )
-    name, table = laid_out_table(file)
+    name, table = sound_table(file)
     layout = wished.layout(table.world_size)
     made = make_plan(
         table,
@@ -203,14 +202,8 @@ def _texts(placed: RankTable, wanted: dict[str, str]) -> Sequence[tuple[str, byt
     from ranktable.cluster.descriptions.form import Settings  # noqa: PLC0415
     from ranktable.cluster.descriptions.forms import form_of  # noqa: PLC0415
     from ranktable.cluster.descriptions.table import describe_table  # noqa: PLC0415
-    from ranktable.schema.formats.hccl import HCCL  # noqa: PLC0415
     from ranktable.schema.writing import dumps  # noqa: PLC0415
 
-    if "" in wanted and placed.format == HCCL.name:
-        raise CommandError(
-            "tables of HCCL are read and not written; --hostfile, --rankfile and "
-            "--slurm-hostfile have the better placement"
-        )
     found = []
     for kind, path in wanted.items():
         if kind:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.report.style import Style
-    from ranktable.schema.check import Report
+    from ranktable.schema.check_report import Report
 
 MAX_RANKS = 8
 """Ranks shown; the readers go wrong for the first as for the last."""

@@ -76,7 +76,7 @@ def renumber(
 
 def _table(file: str) -> tuple[str, RankTable]:
     """Return a table whose ranks may have gaps."""
-    from ranktable.schema.check import Options  # noqa: PLC0415 - not for --help
+    from ranktable.schema.options import Options  # noqa: PLC0415 - not for --help
     from ranktable.schema.rules.ranks import WRONG_LOCAL_RANK  # noqa: PLC0415
 
     report = check_file(file, Options(limit=5))

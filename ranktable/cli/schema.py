@@ -42,7 +42,7 @@ def schema_of(name: str) -> bytes:
     """
     from ranktable.cluster.specs.json_schema import spec_schema_text  # noqa: PLC0415
     from ranktable.cluster.specs.reading import NAME as SPEC  # noqa: PLC0415
-    from ranktable.schema.formats.detect import FORMATS  # noqa: PLC0415
+    from ranktable.schema.formats import FORMATS  # noqa: PLC0415
     from ranktable.schema.json_schema import schema_text  # noqa: PLC0415 - not for --help
 
     if name == SPEC:

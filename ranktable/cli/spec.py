@@ -18,7 +18,7 @@ from ranktable.schema.messages import printable
 
 if TYPE_CHECKING:
     from ranktable.cluster.specs.spec import Spec
-    from ranktable.schema.check import Report
+    from ranktable.schema.check_report import Report
     from ranktable.schema.model import RankTable
 
 

@@ -17,7 +17,8 @@ from ranktable.cli.output import COLOR_HELP, Color, style, write
 from ranktable.schema.messages import printable
 
 if TYPE_CHECKING:
-    from ranktable.schema.check import Options, Report
+    from ranktable.schema.check_report import Report
+    from ranktable.schema.options import Options
 
 DEFAULT_MAX_ERRORS = 20
 MAX_ROUNDS = 100
@@ -123,7 +124,6 @@ def _with_environment(report: Report) -> Report:
     from ranktable.runtime import chip_map  # noqa: PLC0415 - not for --help
     from ranktable.runtime.errors import LaunchEnvironmentError  # noqa: PLC0415
     from ranktable.runtime.rules import RULES  # noqa: PLC0415
-    from ranktable.schema.check import with_finding  # noqa: PLC0415
 
     table = report.table
     if table is None:
@@ -135,7 +135,7 @@ def _with_environment(report: Report) -> Report:
         )
     except LaunchEnvironmentError as error:
         rule = next(rule for rule in RULES if rule.code == error.code)
-        return with_finding(report, rule.finding(None, error.message))
+        return report.with_finding(rule.finding(None, error.message))
     return report
 
 
@@ -146,8 +146,8 @@ def _options(
     max_errors: int,
     max_size: int,
 ) -> Options:
-    from ranktable.schema.check import make_options  # noqa: PLC0415 - not for --help
     from ranktable.schema.diagnostic import RankTableError  # noqa: PLC0415
+    from ranktable.schema.options import make_options  # noqa: PLC0415 - not for --help
 
     try:
         return make_options(

@@ -16,11 +16,11 @@ from ranktable.cluster.probe_shape import check_line, is_usual
 from ranktable.schema.diagnostic import Severity
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Finding
+from ranktable.schema.json_parser import parse
 from ranktable.schema.locate import find_spans
 from ranktable.schema.messages import quoted
 from ranktable.schema.rules.probes import NOT_A_PROBE_LINE, UNHEALTHY_CHIP
 from ranktable.schema.rules.syntax import TRUNCATED
-from ranktable.schema.syntax import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,10 +9,10 @@ from ranktable.cluster.probe_line import VERSION
 from ranktable.schema.address import is_address
 from ranktable.schema.diagnostic import Severity
 from ranktable.schema.document import SourceSpan
+from ranktable.schema.json_parser import MAX_DEPTH, BadNumber, is_too_deep, too_deep
 from ranktable.schema.messages import quoted
 from ranktable.schema.rules import probes as rules
 from ranktable.schema.rules.shape import UNKNOWN_KEY
-from ranktable.schema.syntax import MAX_DEPTH, BadNumber, is_too_deep, too_deep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ranktable.schema.check import Report
+from ranktable.schema.check_report import Report
 from ranktable.schema.diagnostic import Location, Severity
 from ranktable.schema.locate import find_locations
 from ranktable.schema.quota import Quota

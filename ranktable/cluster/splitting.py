@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ranktable.schema.formats.detect import by_name
+from ranktable.schema.document_writer import to_document
+from ranktable.schema.formats import by_name
 from ranktable.schema.model import RankTable
-from ranktable.schema.writing import encode, to_document
+from ranktable.schema.writing import encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,15 +14,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ranktable.schema.check import Options, check_bytes, report_unreadable
+from ranktable.schema.check import check_bytes, report_unreadable
 from ranktable.schema.diagnostic import Severity
 from ranktable.schema.files import UnreadableError
 from ranktable.schema.messages import quoted
+from ranktable.schema.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ranktable.schema.check import Report
+    from ranktable.schema.check_report import Report
 
 COMPLETED = "completed"
 """The status of a table that its controller has filled in."""
@@ -141,7 +142,7 @@ def _defect(report: Report) -> Reason | None:
         if diagnostic.severity is Severity.ERROR:
             code, message = diagnostic.code, diagnostic.message
             return Reason(code, f"{message} ({code})")
-    status = report.columns.document.get("status") if report.columns else None
+    status = report.columns.top.get("status") if report.columns else None
     if isinstance(status, str) and status != COMPLETED:
         return Reason("status", f"its status is {quoted(status)}, not {COMPLETED}")
     return None

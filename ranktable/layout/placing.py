@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ranktable.schema.formats.format import FREE, PLACEMENT_KEY
+from ranktable.schema.format import FREE, PLACEMENT_KEY
 
 if TYPE_CHECKING:
     from ranktable.layout.crossings import Owners

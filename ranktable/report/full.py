@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ranktable.report.style import Style
-    from ranktable.schema.check import Report
+    from ranktable.schema.check_report import Report
     from ranktable.schema.diagnostic import Diagnostic, Location
 
 _NO_LINES = Lines("")

@@ -1,7 +1,7 @@
 """The rank table inside a training process: its chip_map, or why there is none.
 
-The usual table takes the fast path; only when that does not know the answer is the
-whole pipeline loaded, so that the exception says what is wrong and where.
+A table that is certainly sound takes the fast path; only when that does not know the
+answer is the whole pipeline loaded, so that the exception says what is wrong and where.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from ranktable.schema.fast_decode import read_sound
 from ranktable.schema.files import UnreadableError, read_file
-from ranktable.schema.regular import read_regular
-from ranktable.schema.repetitive import read_repetitive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,21 +41,19 @@ def read_rank_table(
         data = read_file(name)
     except UnreadableError:
         return _read_any(name)
-    chip_map = read_repetitive(data)
-    if chip_map is None:
-        chip_map = read_regular(data)
-    return _read_any(name, data) if chip_map is None else chip_map
+    columns = read_sound(data)
+    return _read_any(name, data) if columns is None else columns.chip_map()
 
 
 def _read_any(name: str, data: bytes | None = None) -> list[int]:
     """Return the chip_map by way of the full pipeline, or raise what that found."""
-    from ranktable.schema.check import check, sound_table  # noqa: PLC0415 - slow path
+    from ranktable.schema.check import check  # noqa: PLC0415 - slow path
     from ranktable.schema.diagnostic import RankTableError  # noqa: PLC0415
 
     source = name if data is None else data
     # A broken table is broken for every process: none of them lists it all.
     report = check(source, file=name, limit=RankTableError.SHOWN)
-    return sound_table(report).chip_map
+    return report.sound_table().chip_map
 
 
 def is_rank_table_valid(

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}")
+_IPV4_LINES = re.compile(rf"(?:{_OCTET}\.{_OCTET}\.{_OCTET}\.{_OCTET}\n)*")
 
 
 def is_address(text: str) -> bool:
@@ -21,3 +26,11 @@ def is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def are_addresses(texts: Iterable[str]) -> bool:
+    """Whether all texts are numeric IP addresses; several are judged at once."""
+    texts = set(texts)
+    if _IPV4_LINES.fullmatch("\n".join([*texts, ""])):
+        return True
+    return all(map(is_address, texts))

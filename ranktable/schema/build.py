@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ranktable.schema.model import Device, Layout, Node, RankTable
+from ranktable.schema.format import Role
+from ranktable.schema.model import Device, Layout, Node, Parts
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -14,9 +15,9 @@ if TYPE_CHECKING:
 _NO_EXTRA: dict[str, object] = {}
 
 
-def build_table(columns: Columns) -> RankTable:
-    """Return the table of a document that was found sound."""
-    return _Builder(columns).table()
+def build_parts(columns: Columns) -> Parts:
+    """Return what a table is made of, from a document that was found sound."""
+    return _Builder(columns).parts()
 
 
 class _Builder:
@@ -27,27 +28,37 @@ class _Builder:
         self.format = columns.format
         self.layouts: dict[Layout, Layout] = {}
         self.known: dict[Layout, set[str]] = {}
+        self.known_keys = self.format.device_keys_of(
+            Role.DEVICE_ID, Role.RANK, Role.LOCAL_RANK, Role.ADDRESS
+        )
 
-    def table(self) -> RankTable:
-        document, format_ = self.columns.document, self.format
-        known = {"version", format_.nodes_key, format_.count_key}
-        return RankTable(
-            nodes=tuple(self.node(node) for node in range(self.columns.num_nodes)),
-            version=str(document["version"]),
-            format=format_.name,
-            extra=_without(document, known),
-            layout=self.layout(document),
+    def parts(self) -> Parts:
+        columns = self.columns
+        document = columns.document.data
+        assert isinstance(document, dict)  # noqa: S101 - the table is sound
+        nodes = [self.node(node) for node in range(columns.num_nodes)]
+        if not columns.format.keeps_file_order:
+            nodes.sort(key=lambda node: node.devices[0].rank)
+        return Parts(
+            tuple(nodes),
+            str(document["version"]),
+            self.format.name,
+            columns.extra(),
+            self.layout(document),
         )
 
     def node(self, node: int) -> Node:
         format_ = self.format
         start = self.columns.starts[node]
-        nodes = self.columns.document[format_.nodes_key]
-        members: dict[str, object] = nodes[node]  # type: ignore[index]
-        devices: list[dict[str, object]] = members[format_.devices_key]  # type: ignore[assignment]
+        members: dict[str, Any] = self.columns.document.get(  # type: ignore[assignment]
+            *self.columns.node_path(node)
+        )
+        devices: list[dict[str, object]] = members[format_.devices_key]
         built = [
             self.device(start + place, device) for place, device in enumerate(devices)
         ]
+        if not format_.keeps_file_order:
+            built.sort(key=lambda device: device.rank)
         return Node(
             devices=tuple(built),
             host=self.columns.hosts[node],
@@ -76,7 +87,7 @@ class _Builder:
 
     def _known(self, members: Collection[str]) -> set[str]:
         """Return the keys of what the model holds; none if there are no others."""
-        known = set(self.format.device_keys)
+        known = set(self.known_keys)
         if "device_ip_emulator" in members:
             known.discard("device_ip")  # the emulator's address is the device's
         return set() if known.issuperset(members) else known

@@ -12,44 +12,68 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ranktable.schema.document import SourceSpan
+from ranktable.schema.document import Document, SourceSpan
 from ranktable.schema.quota import Quota
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.schema.document import Path
-    from ranktable.schema.formats.format import Format
+    from ranktable.schema.format import Format
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Columns:
     """The values of a table.
 
     Attributes:
         format: Format of the document.
-        document: The plain data, from which spots are made.
+        source: The document; its bytes where nobody has needed more of it yet.
         starts: Index of the first device of each node, and the number of devices.
         ranks: Global rank of each device.
         device_ids: Chip of each device, within its node.
         local_ranks: Written local rank of each device, None where absent.
         addresses: Written address of each device, None where absent.
-        more_addresses: Addresses of devices that have another one as well.
         hosts: Written host of each node, None where absent.
-        conflicts: Indices of devices with two different ranks.
+        top: Readable values of the keys at the top.
+        optional: Further columns, by key: one entry a node or a device.
+        is_emulated: Whether a device has an address of the format's last key for it.
+        more_addresses: Device, key and address of devices that have another one.
+        conflicts: Devices with two different ranks.
+        lacking: The first device of the format's ``reader_keys`` that lacks each.
+        node_paths: Path of each node, where nodes are not just a list.
+        device_paths: Path of each device, where devices are not just a node's list.
+        quota: How many findings are worth building.
+        worked_out: What a rule has worked out and others use too.
     """
 
     format: Format
-    document: dict[str, object]
+    source: Document | bytes
     starts: list[int] = field(default_factory=lambda: [0])
     ranks: list[int | None] = field(default_factory=list)
     device_ids: list[int | None] = field(default_factory=list)
     local_ranks: list[int | None] = field(default_factory=list)
     addresses: list[str | None] = field(default_factory=list)
-    more_addresses: list[tuple[SourceSpan, str]] = field(default_factory=list)
     hosts: list[str | None] = field(default_factory=list)
+    top: dict[str, object] = field(default_factory=dict)
+    optional: dict[str, list[object]] = field(default_factory=dict)
+    is_emulated: bool = False
+    more_addresses: list[tuple[int, str, str]] = field(default_factory=list)
     conflicts: list[int] = field(default_factory=list)
-    quota: Quota = field(default_factory=Quota)
+    lacking: dict[tuple[str, ...], int] = field(default_factory=dict)
+    node_paths: list[Path] | None = None
+    device_paths: list[Path] | None = None
+    quota: Quota = field(default_factory=Quota, compare=False)
+    worked_out: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def document(self) -> Document:
+        """The document, parsed when it is first needed."""
+        if isinstance(self.source, bytes):
+            from ranktable.schema.json_parser import parse_sound  # noqa: PLC0415
+
+            self.source = parse_sound(self.source)
+        return self.source
 
     @property
     def num_nodes(self) -> int:
@@ -68,11 +92,20 @@ class Columns:
 
     def node_path(self, node: int) -> Path:
         """Return the path of a node in the document."""
+        if self.node_paths is not None:
+            return self.node_paths[node]
         return (self.format.nodes_key, node)
 
-    def devices_spot(self, node: int) -> SourceSpan:
-        """Return the spot of a node's list of devices."""
-        return SourceSpan((*self.node_path(node), self.format.devices_key))
+    def devices_path(self, node: int) -> Path:
+        """Return the path of a node's list of devices."""
+        return (*self.node_path(node), self.format.devices_key)
+
+    def device_path(self, index: int) -> Path:
+        """Return the path of a device in the document."""
+        if self.device_paths is not None:
+            return self.device_paths[index]
+        node, place = self.node_of(index)
+        return (*self.devices_path(node), place)
 
     def node_of(self, index: int) -> tuple[int, int]:
         """Return the node of a device and its place within that node."""
@@ -84,26 +117,55 @@ class Columns:
         node, place = self.node_of(index)
         return f"device {place} of node {node}"
 
+    def devices_span(self, node: int) -> SourceSpan:
+        """Return the place of a node's list of devices."""
+        return SourceSpan(self.devices_path(node))
+
     def span(
         self, index: int, keys: tuple[str, ...], label: str | None = None
     ) -> SourceSpan:
-        """Return the spot of the first of these keys that a device has."""
-        node, place = self.node_of(index)
-        path = (*self.devices_spot(node).path, place)
-        device = self._device(node, place)
+        """Return the place of the first of these keys that a device has."""
+        path = self.device_path(index)
         for key in keys:
-            if key in device:
+            if self.document.has(*path, key):
                 return SourceSpan((*path, key), label=label)
         return SourceSpan(path, label=label)
 
-    def rank_spot(self, index: int, label: str | None = None) -> SourceSpan:
-        """Return the spot of a device's rank."""
+    def rank_span(self, index: int, label: str | None = None) -> SourceSpan:
+        """Return the place of a device's rank."""
         return self.span(index, self.format.rank_keys, label)
 
-    def device_id_spot(self, index: int, label: str | None = None) -> SourceSpan:
-        """Return the spot of a device's chip."""
+    def device_id_span(self, index: int, label: str | None = None) -> SourceSpan:
+        """Return the place of a device's chip."""
         return self.span(index, ("device_id",), label)
 
-    def _device(self, node: int, place: int) -> dict[str, object]:
-        nodes = self.document[self.format.nodes_key]
-        return nodes[node][self.format.devices_key][place]  # type: ignore[index, no-any-return]
+    def are_ranks_in_file_order(self) -> bool:
+        """Whether the ranks are 0, 1, 2 ... in the order of the file."""
+        return self.ranks == list(range(self.num_devices))
+
+    def chip_map(self) -> list[int]:
+        """Return the chip of every rank of a sound table; length world_size."""
+        chips: list[int] = self.device_ids  # type: ignore[assignment]
+        if self.are_ranks_in_file_order():
+            return list(chips)
+        found = [0] * len(chips)
+        for rank, chip in zip(self.ranks, chips, strict=True):
+            found[rank] = chip  # type: ignore[index]
+        return found
+
+    def extra(self) -> dict[str, object]:
+        """Return the values at the top that the model has no place for."""
+        format_ = self.format
+        known = {"version", format_.nodes_key, format_.count_key}
+        members = self.top
+        if not isinstance(self.source, bytes):  # there may be keys that nobody knows
+            data = self.source.data
+            members = data if isinstance(data, dict) else {}
+        return {key: value for key, value in members.items() if key not in known}
+
+    def is_plain(self) -> bool:
+        """Whether nodes and devices have nothing but hosts, ranks, chips, addresses."""
+        is_decoded = isinstance(self.source, bytes)  # no unknown keys, then
+        return is_decoded and not (
+            self.optional or self.more_addresses or self.is_emulated
+        )

@@ -8,7 +8,7 @@ from ranktable.schema.document import SourceSpan
 from ranktable.schema.locate import find_spans
 
 if TYPE_CHECKING:
-    from ranktable.schema.check import Report
+    from ranktable.schema.check_report import Report
     from ranktable.schema.finding import Finding
 
 
@@ -22,9 +22,9 @@ def fixed_text(report: Report) -> str | None:
     if report.text is None or not repairs:
         return None
     text = report.text
-    spans = find_spans(text, [_edited_spot(finding) for finding in repairs])
+    spans = find_spans(text, [_edited_span(finding) for finding in repairs])
     replacements = sorted(
-        (_replacement(text, finding, spans[_edited_spot(finding)]))
+        (_replacement(text, finding, spans[_edited_span(finding)]))
         for finding in repairs
     )
     parts, done = [], 0
@@ -36,13 +36,13 @@ def fixed_text(report: Report) -> str | None:
     return "".join([*parts, text[done:]])
 
 
-def _edited_spot(finding: Finding) -> SourceSpan:
-    """Return the spot of the text that the edit is about."""
-    spot, edit = finding.span, finding.edit
-    assert spot is not None  # noqa: S101 - an edit has a place
+def _edited_span(finding: Finding) -> SourceSpan:
+    """Return the span of the text that the edit is about."""
+    span, edit = finding.span, finding.edit
+    assert span is not None  # noqa: S101 - an edit has a place
     if edit is not None and edit.kind == "remove member":
-        return SourceSpan(spot.path, "first member")
-    return spot
+        return SourceSpan(span.path, "first member")
+    return span
 
 
 def _replacement(

@@ -4,13 +4,53 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ranktable.schema.formats.detect import by_name
+from ranktable.schema.format import Field, Format, Kind, Role
+from ranktable.schema.formats import by_name
+from ranktable.schema.numbers import MAX_NUMBER
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jsonschema import Draft202012Validator
+
+Schema = dict[str, Any]
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_DIGITS: Schema = {
+    "title": "Decimal string",
+    "description": "Digits without sign, blanks or leading zeros.",
+    "type": "string",
+    "pattern": "^(0|[1-9][0-9]{0,8})$",
+    "$comment": "In some dialects of regular expressions $ also matches before a final "
+    "line break; the second pattern closes that gap.",
+    "not": {"pattern": "[^0-9]"},
+}
+_INTEGER: Schema = {
+    "title": "Integer",
+    "description": "A JSON integer.",
+    "type": "integer",
+    "minimum": 0,
+    "maximum": MAX_NUMBER,
+}
+_NUMBERS: dict[Kind, Schema] = {
+    Kind.NUMBER: {
+        "title": "Number",
+        "description": f"A number from 0 to {MAX_NUMBER}, as a string of plain decimal "
+        "digits or as an integer. Signs, blanks, leading zeros and fractions are read "
+        "differently by different libraries.",
+        "examples": ["0", "7", 0, 7],
+        "anyOf": [_DIGITS, _INTEGER],
+    },
+    Kind.NUMERAL: {
+        **_DIGITS,
+        "title": "Number",
+        "description": f"A number from 0 to {MAX_NUMBER}, as a string of plain decimal "
+        "digits.",
+        "examples": ["0", "7"],
+    },
+}
 
 
 def schema_text(format_name: str) -> bytes:
@@ -22,8 +62,8 @@ def schema_text(format_name: str) -> bytes:
     Raises:
         ValueError: There is no such format.
     """
-    name = by_name(format_name).schema_file
-    return (files("ranktable.schema") / "data" / name).read_bytes()
+    schema = by_name(format_name).json_schema()
+    return (json.dumps(schema, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 @cache
@@ -42,4 +82,126 @@ def validator(format_name: str) -> Draft202012Validator:
     """
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - 100 ms, rarely used
 
-    return Draft202012Validator(json.loads(schema_text(format_name)))
+    return Draft202012Validator(by_name(format_name).json_schema())
+
+
+def node_list_schema(format_: Format) -> Schema:
+    """Return the JSON Schema of a format of nodes that list devices."""
+    nodes = format_.example[format_.nodes_key]
+    devices = nodes[0][format_.devices_key]
+    node_name = format_.node_title.lower()
+    ranks = [field for field in format_.device_fields if field.role is Role.RANK]
+    one_of_ranks: Schema = {}
+    if not any(field.is_required for field in ranks):
+        one_of_ranks["anyOf"] = [
+            {"title": f"With {field.key}", "required": [field.key]} for field in ranks
+        ]
+    return {
+        "$schema": DRAFT,
+        "$id": f"urn:ranktable:schema:{format_.name}",
+        "title": format_.title.partition(" (")[0],
+        "description": f"{format_.description} This schema judges the shape; "
+        "ranktable validate judges the meaning too.",
+        "examples": [format_.example],
+        **_object(
+            format_.table_fields,
+            _list(format_.nodes, nodes, node_name),
+        ),
+        "$defs": {
+            node_name: {
+                "title": format_.node_title,
+                "description": format_.node_description,
+                "examples": nodes[:1],
+                **_object(
+                    format_.node_fields,
+                    _list(format_.devices, devices, "device"),
+                ),
+            },
+            "device": {
+                "title": "Device",
+                "description": format_.device_description,
+                "examples": devices[:1],
+                **_object(format_.device_fields),
+                **one_of_ranks,
+            },
+            **_definitions(format_),
+        },
+    }
+
+
+def _object(
+    fields: Sequence[Field], list_: tuple[Field, Schema] | None = None
+) -> Schema:
+    required = [field.key for field in fields if field.is_required]
+    properties = {field.key: _value(field) for field in fields}
+    if list_ is not None:
+        properties[list_[0].key] = list_[1]
+        required.append(list_[0].key)
+    return {"type": "object", "required": required, "properties": properties}
+
+
+def _list(field: Field, example: Sequence[Any], item: str) -> tuple[Field, Schema]:
+    return field, {
+        "title": field.title,
+        "description": field.description,
+        "examples": [list(example)],
+        "type": "array",
+        "minItems": 1,
+        "items": {"$ref": f"#/$defs/{item}"},
+    }
+
+
+def _value(field: Field) -> Schema:
+    schema: Schema = {
+        "title": field.title,
+        "description": field.description,
+        "examples": list(field.examples or field.values),
+    }
+    if field.values:
+        one = len(field.values) == 1
+        schema |= {"const": field.values[0]} if one else {"enum": list(field.values)}
+    elif field.kind in _NUMBERS:
+        schema["$ref"] = f"#/$defs/{field.kind.name.lower()}"
+    elif field.kind is Kind.ADDRESS:
+        schema["$ref"] = "#/$defs/address"
+    elif field.kind is Kind.INTEGER:
+        schema["type"] = "integer"
+    elif field.kind is Kind.LIST:
+        schema["type"] = "array"
+    elif field.kind is not Kind.ANY:
+        schema["type"] = "string"
+    if field.kind is Kind.HOST:
+        schema["pattern"] = "\\S"
+    return schema
+
+
+def _definitions(format_: Format) -> Schema:
+    """Return the definitions that fields of the format refer to."""
+    fields = (*format_.table_fields, *format_.node_fields, *format_.device_fields)
+    kinds = {field.kind for field in fields}
+    found = {
+        kind.name.lower(): schema for kind, schema in _NUMBERS.items() if kind in kinds
+    }
+    if Kind.ADDRESS in kinds:
+        found["address"] = _address(has_blank=format_.has_blank_addresses)
+    return found
+
+
+def _address(*, has_blank: bool) -> Schema:
+    schema: Schema = {
+        "title": "IP address",
+        "description": "A numeric IPv4 or IPv6 address.",
+        "examples": ["10.20.0.5", "2001:db8::5"],
+        "type": "string",
+        "anyOf": [
+            {"title": "IPv4 address", "format": "ipv4"},
+            {"title": "IPv6 address", "format": "ipv6"},
+        ],
+    }
+    if has_blank:
+        schema["description"] = (
+            "A numeric IPv4 or IPv6 address, or an empty string for none."
+        )
+        schema["examples"].append("")
+        schema["anyOf"].append({"title": "No address", "const": ""})
+    return schema

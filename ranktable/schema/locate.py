@@ -2,7 +2,7 @@
 
 A parser that keeps positions costs several times a plain parse, and a sound table
 needs none. This scans the text again, only when there is something to show, and skips
-over what is not asked for with the scanner of the standard library, which is C: one
+over what is not asked for with the decoder of the standard library, which is C: one
 pass of 0.03 s over 10 MB for one path or for a hundred.
 
 It runs on text that has been parsed, so it meets no syntax error.
@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import TYPE_CHECKING
 
 from ranktable.schema.diagnostic import Location
@@ -21,35 +20,34 @@ from ranktable.schema.diagnostic import Location
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ranktable.schema.document import SourceSpan
+    from ranktable.schema.document import Offsets, SourceSpan
 
-Span = tuple[int, int]
 _BLANKS = re.compile(r"[ \t\r\n]*")
 
 
 class _Branch:
-    """The spots that are wanted at one value, and the branches below it."""
+    """The spans that are wanted at one value, and the branches below it."""
 
-    __slots__ = ("children", "spots")
+    __slots__ = ("children", "spans")
 
     def __init__(self) -> None:
         self.children: dict[str | int, _Branch] = {}
-        self.spots: list[SourceSpan] = []
+        self.spans: list[SourceSpan] = []
 
 
-def find_spans(text: str, spots: Iterable[SourceSpan]) -> dict[SourceSpan, Span]:
-    """Return the offsets (start, end) of each spot that the text has."""
-    found: dict[SourceSpan, Span] = {}
+def find_spans(text: str, spans: Iterable[SourceSpan]) -> dict[SourceSpan, Offsets]:
+    """Return the offsets (start, end) of each span that the text has."""
+    found: dict[SourceSpan, Offsets] = {}
     root = _Branch()
-    for spot in spots:
-        if spot.offsets is not None:
-            found[spot] = spot.offsets
+    for span in spans:
+        if span.offsets is not None:
+            found[span] = span.offsets
             continue
         branch = root
-        for step in spot.path:
+        for step in span.path:
             branch = branch.children.setdefault(step, _Branch())
-        branch.spots.append(spot)
-    if root.spots or root.children:
+        branch.spans.append(span)
+    if root.spans or root.children:
         try:
             _Locator(text, found, json.JSONDecoder()).value(_skip(text, 0), root)
         except ValueError:  # an integer with more digits than Python converts
@@ -62,14 +60,14 @@ class _Locator:
     """One pass over a text."""
 
     def __init__(
-        self, text: str, found: dict[SourceSpan, Span], decoder: json.JSONDecoder
+        self, text: str, found: dict[SourceSpan, Offsets], decoder: json.JSONDecoder
     ) -> None:
         self.text = text
         self.found = found
-        self.scan = decoder.scan_once  # type: ignore[attr-defined]
+        self.scan = decoder.raw_decode
 
     def value(self, start: int, branch: _Branch) -> int:
-        """Find the spots at and below the value that starts here; return its end."""
+        """Find the spans at and below the value that starts here; return its end."""
         opening = self.text[start]
         if branch.children and opening == "{":
             end = self.members(start, branch)
@@ -77,9 +75,9 @@ class _Locator:
             end = self.items(start, branch)
         else:
             end = self.scan(self.text, start)[1]
-        for spot in branch.spots:
-            if spot.part == "value":
-                self.found[spot] = (start, end)
+        for span in branch.spans:
+            if span.part == "value":
+                self.found[span] = (start, end)
         return end
 
     def items(self, at: int, branch: _Branch) -> int:
@@ -100,7 +98,7 @@ class _Locator:
         entered: set[str] = set()
         at = _skip(text, at + 1)
         while text[at] != "}":
-            key, key_end = scanstring(text, at + 1, False)  # noqa: FBT003 - positional
+            key, key_end = scan(text, at)
             value_start = _skip(text, _skip(text, key_end) + 1)
             child = children.get(key)
             if child is None:
@@ -119,18 +117,18 @@ class _Locator:
     def forget(self, branch: _Branch) -> None:
         """Drop what was found below a value that is repeated further on."""
         for child in branch.children.values():
-            for spot in child.spots:
-                self.found.pop(spot, None)
+            for span in child.spans:
+                self.found.pop(span, None)
             self.forget(child)
 
-    def key(self, branch: _Branch, span: Span, value_end: int) -> None:
-        for spot in branch.spots:
-            if spot.part == "key":
-                self.found.setdefault(spot, span)
-            elif spot.part == "repeated key":
-                self.found[spot] = span
-            elif spot.part == "first member":
-                self.found.setdefault(spot, (span[0], value_end))
+    def key(self, branch: _Branch, offsets: Offsets, value_end: int) -> None:
+        for span in branch.spans:
+            if span.part == "key":
+                self.found.setdefault(span, offsets)
+            elif span.part == "repeated key":
+                self.found[span] = offsets
+            elif span.part == "first member":
+                self.found.setdefault(span, (offsets[0], value_end))
 
 
 def _skip(text: str, at: int) -> int:
@@ -159,27 +157,27 @@ class Lines:
 
 
 def find_locations(
-    text: str, spots: Iterable[SourceSpan], *, file: str
+    text: str, spans: Iterable[SourceSpan], *, file: str
 ) -> dict[SourceSpan, Location]:
-    """Return the location of every spot, without a position where there is none."""
-    spots = list(spots)
-    spans = find_spans(text, spots)
+    """Return the location of every span, without a position where there is none."""
+    spans = list(spans)
+    spans = find_spans(text, spans)
     lines = Lines(text) if spans else None
     found = {}
-    for spot in spots:
-        if lines is None or spot not in spans:
-            found[spot] = Location(file=file, pointer=spot.pointer, label=spot.label)
+    for span in spans:
+        if lines is None or span not in spans:
+            found[span] = Location(file=file, pointer=span.pointer, label=span.label)
             continue
-        start, end = spans[spot]
+        start, end = spans[span]
         line, column = lines.place(start)
         end_line, end_column = lines.place(end)
-        found[spot] = Location(
+        found[span] = Location(
             file=file,
-            pointer=spot.pointer,
+            pointer=span.pointer,
             line=line,
             column=column,
             end_line=end_line,
             end_column=end_column,
-            label=spot.label,
+            label=span.label,
         )
     return found

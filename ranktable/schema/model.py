@@ -5,8 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ranktable.schema.columns import Columns
 
 Layout = tuple[tuple[str, type], ...]
 """Keys of one object of a file in their order, with the type each value was written as.
@@ -60,8 +66,18 @@ class Node(Struct, frozen=True, kw_only=True):
         return f"Node(host={self.host!r}, devices={self.devices!r})"
 
 
-class RankTable(Struct, frozen=True, kw_only=True, dict=True):
-    """Which chip each rank of a job runs on.
+class Parts(NamedTuple):
+    """What a table is made of."""
+
+    nodes: tuple[Node, ...]
+    version: str
+    format: str
+    extra: dict[str, object]
+    layout: Layout | None
+
+
+class RankTable:
+    """Which chip each rank of a job runs on; a value that does not change.
 
     Attributes:
         nodes: The nodes, in the order of the file; the place of one is its node_rank.
@@ -71,28 +87,138 @@ class RankTable(Struct, frozen=True, kw_only=True, dict=True):
         layout: How the top of the file was spelt, None when it came from no file.
     """
 
-    nodes: tuple[Node, ...]
-    version: str = "1.0"
-    format: str = "sccl-1.0"
-    extra: dict[str, object] = {}
-    layout: Layout | None = None
+    def __init__(
+        self,
+        *,
+        nodes: Iterable[Node],
+        version: str = "1.0",
+        format: str = "sccl-1.0",  # noqa: A002 - a fixed name
+        extra: Mapping[str, object] | None = None,
+        layout: Layout | None = None,
+    ) -> None:
+        """Make a table of nodes."""
+        self._columns: Columns | None = None
+        self.__dict__["_parts"] = Parts(
+            tuple(nodes), version, format, dict(extra or {}), layout
+        )
+
+    @classmethod
+    def from_columns(cls, columns: Columns) -> RankTable:
+        """Return the table of a document that was found sound.
+
+        Nodes and devices are made when they are asked for: a training process wants
+        the chips only.
+        """
+        table = cls.__new__(cls)
+        table._columns = columns  # noqa: SLF001 - this class's own
+        return table
+
+    @cached_property
+    def _parts(self) -> Parts:
+        from ranktable.schema.build import build_parts  # noqa: PLC0415 - not for chips
+
+        assert self._columns is not None  # noqa: S101 - made by from_columns
+        return build_parts(self._columns)
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes; the place of one is its node_rank."""
+        return self._parts.nodes
+
+    @property
+    def version(self) -> str:
+        """Version of the table."""
+        if self._columns is not None:
+            return str(self._columns.top["version"])
+        return self._parts.version
+
+    @property
+    def format(self) -> str:
+        """Name of the format it was read from, and is written in by default."""
+        return self._columns.format.name if self._columns else self._parts.format
+
+    @property
+    def extra(self) -> Mapping[str, object]:
+        """Keys that the format does not define, as they were read."""
+        if self._columns is not None:
+            return self._columns.extra()
+        return self._parts.extra
+
+    @property
+    def layout(self) -> Layout | None:
+        """How the top of the file was spelt, None when it came from no file."""
+        return self._parts.layout
+
+    def with_changes(
+        self,
+        *,
+        nodes: Iterable[Node] | None = None,
+        extra: Mapping[str, object] | None = None,
+    ) -> RankTable:
+        """Return a table with other nodes or other extra keys."""
+        return RankTable(
+            nodes=self.nodes if nodes is None else nodes,
+            version=self.version,
+            format=self.format,
+            extra=self.extra if extra is None else extra,
+            layout=self.layout,
+        )
+
+    def __eq__(self, other: object) -> bool:
+        """Whether another table says and spells the same."""
+        if not isinstance(other, RankTable):
+            return NotImplemented
+        return self._parts == other._parts
+
+    __hash__ = None  # type: ignore[assignment]  # extra keys are not hashable
 
     def __repr__(self) -> str:
         """Return the size; ``ranktable show`` prints what is in it."""
         return (
-            f"RankTable(format={self.format!r}, num_nodes={len(self.nodes)}, "
+            f"RankTable(format={self.format!r}, num_nodes={self.num_nodes}, "
             f"world_size={self.world_size})"
         )
 
     @property
     def world_size(self) -> int:
         """Number of processes."""
-        return len(self._by_rank)
+        return len(self._chips)
 
     @property
     def chip_map(self) -> list[int]:
         """``device_id`` of every rank; length world_size."""
+        return list(self._chips)
+
+    @cached_property
+    def _chips(self) -> list[int]:
+        if self._columns is not None:
+            return self._columns.chip_map()
         return [device.device_id for _, device in self._by_rank]
+
+    @cached_property
+    def _in_file_order(self) -> Columns | None:
+        """The columns, if the index of a device in them is its rank."""
+        columns = self._columns
+        return columns if columns and columns.are_ranks_in_file_order() else None
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes."""
+        return self._columns.num_nodes if self._columns else len(self.nodes)
+
+    @cached_property
+    def hosts(self) -> tuple[str | None, ...]:
+        """Host of every node, None where the table has none."""
+        if self._in_file_order is not None:
+            return tuple(self._in_file_order.hosts)
+        return tuple(node.host for node in self.nodes)
+
+    @cached_property
+    def first_ranks(self) -> tuple[int, ...]:
+        """Lowest rank of every node."""
+        if self._in_file_order is not None:
+            return tuple(self._in_file_order.starts[:-1])
+        return tuple(node.devices[0].rank for node in self.nodes)
 
     @cached_property
     def _by_rank(self) -> list[tuple[int, Device]]:
@@ -104,10 +230,9 @@ class RankTable(Struct, frozen=True, kw_only=True, dict=True):
         ]
         return sorted(pairs, key=lambda pair: pair[1].rank)
 
-    def _find(self, rank: int) -> tuple[int, Device]:
+    def _refuse_unknown(self, rank: int) -> None:
         if not 0 <= rank < self.world_size:
             raise IndexError(f"rank {rank} is not among the {self.world_size} ranks")
-        return self._by_rank[rank]
 
     def device_of(self, rank: int) -> Device:
         """Return the device of a rank.
@@ -115,7 +240,8 @@ class RankTable(Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             IndexError: The table has no such rank.
         """
-        return self._find(rank)[1]
+        self._refuse_unknown(rank)
+        return self._by_rank[rank][1]
 
     def node_rank_of(self, rank: int) -> int:
         """Return the index of the node of a rank.
@@ -123,7 +249,10 @@ class RankTable(Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             IndexError: The table has no such rank.
         """
-        return self._find(rank)[0]
+        self._refuse_unknown(rank)
+        if self._in_file_order is not None:
+            return self._in_file_order.node_of(rank)[0]
+        return self._by_rank[rank][0]
 
     def node_of(self, rank: int) -> Node:
         """Return the node of a rank.
@@ -131,7 +260,7 @@ class RankTable(Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             IndexError: The table has no such rank.
         """
-        return self.nodes[self._find(rank)[0]]
+        return self.nodes[self.node_rank_of(rank)]
 
     def local_rank_of(self, rank: int) -> int:
         """Return the index of a rank within its node.
@@ -139,6 +268,9 @@ class RankTable(Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             IndexError: The table has no such rank.
         """
+        self._refuse_unknown(rank)
+        if self._in_file_order is not None:
+            return self._in_file_order.node_of(rank)[1]
         return self.node_of(rank).devices.index(self.device_of(rank))
 
     def local_chip_map(self, node_rank: int) -> list[int]:
@@ -147,8 +279,11 @@ class RankTable(Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             IndexError: The table has no such node.
         """
-        if not 0 <= node_rank < len(self.nodes):
-            raise IndexError(f"node {node_rank} is not among {len(self.nodes)} nodes")
+        if not 0 <= node_rank < self.num_nodes:
+            raise IndexError(f"node {node_rank} is not among {self.num_nodes} nodes")
+        if self._in_file_order is not None:
+            start, end = self._in_file_order.starts[node_rank : node_rank + 2]
+            return self._chips[start:end]
         return [device.device_id for device in self.nodes[node_rank].devices]
 
     def digest(self) -> str:
@@ -159,13 +294,31 @@ class RankTable(Struct, frozen=True, kw_only=True, dict=True):
         and keys that nobody knows do.
         """
         lines = [_canonical({"version": self.version, "extra": self.extra})]
-        for node in self.nodes:
-            lines.append(_canonical({"host": node.host, "extra": node.extra}))
-            lines.extend(
-                _canonical([d.rank, d.device_id, d.address, d.is_emulated, d.extra])
-                for d in node.devices
-            )
+        plain = self._in_file_order
+        if plain is not None and plain.is_plain():
+            lines += _plain_lines(plain)
+        else:
+            for node in self.nodes:
+                lines.append(_canonical({"host": node.host, "extra": node.extra}))
+                lines.extend(
+                    _canonical([d.rank, d.device_id, d.address, d.is_emulated, d.extra])
+                    for d in node.devices
+                )
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _plain_lines(columns: Columns) -> Iterator[str]:
+    """Yield what ``digest`` takes of columns that have nothing unusual."""
+    addresses = [f'"{a}"' if a else "null" for a in columns.addresses]
+    devices = [
+        f"[{rank},{chip},{address},false,{{}}]"
+        for rank, chip, address in zip(
+            columns.ranks, columns.device_ids, addresses, strict=True
+        )
+    ]
+    for node, start, end in columns.nodes():
+        yield _canonical({"host": columns.hosts[node], "extra": {}})
+        yield from devices[start:end]
 
 
 def _canonical(value: object) -> str:

@@ -5,15 +5,31 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from ranktable.schema.messages import quoted
-from ranktable.schema.syntax import BadNumber
+
+if TYPE_CHECKING:
+    from typing import Any
 
 MAX_NUMBER = 999_999_999
 """Largest rank, chip or count: nine digits, below the 32-bit int of SCCL's reader."""
 
 _PLAIN = re.compile(r"0|-?[1-9][0-9]{0,8}")
 _SMALL = {str(number): number for number in range(4096)}
+_EITHER: dict[object, int] = {**_SMALL, **{number: number for number in range(4096)}}
+
+
+class BadNumber:
+    """Stands in the data for a number that JSON lacks or nothing can hold."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        """Keep the text."""
+        self.text = text
 
 
 def plain_number(value: object) -> int | None:
@@ -31,6 +47,26 @@ def plain_number(value: object) -> int | None:
     if type(value) is int and -MAX_NUMBER <= value <= MAX_NUMBER:
         return value
     return None
+
+
+def plain_numbers(values: list[Any], first: int | None = None) -> list[int] | None:
+    """Return ``plain_number`` of every value, None if one of them is not plain.
+
+    Args:
+        values: Strings and integers.
+        first: Where they may well count up from; that is tried before anything.
+    """
+    if first is not None and set(map(type, values)) == {str}:
+        # Joined texts are compared, which is faster than len(values) conversions. No
+        # text with a comma can pass: there would be more texts than numbers.
+        numbers = list(range(first, first + len(values)))
+        if ",".join(values).encode() == msgspec.json.encode(numbers)[1:-1]:
+            return numbers
+    try:
+        return list(map(_EITHER.__getitem__, values))
+    except KeyError:
+        found = list(map(plain_number, values))
+    return None if None in found else found  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)

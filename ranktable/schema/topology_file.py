@@ -6,12 +6,12 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from ranktable.schema.decoding import decode, unreadable
 from ranktable.schema.diagnostic import Location, RankTableError
 from ranktable.schema.files import UnreadableError, read_file
 from ranktable.schema.finding import Finding
-from ranktable.schema.reading import decode, unreadable
+from ranktable.schema.json_parser import parse
 from ranktable.schema.rules.topology import BAD_TOPOLOGY
-from ranktable.schema.syntax import parse
 from ranktable.schema.topology import BUILT_IN, Topology, linked
 
 if TYPE_CHECKING:

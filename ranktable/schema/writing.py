@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ranktable.schema.check import judge
 from ranktable.schema.diagnostic import Location, RankTableError, Severity
+from ranktable.schema.document import Document
 from ranktable.schema.finding import Finding
-from ranktable.schema.formats.detect import by_name
-from ranktable.schema.formats.document import DocumentReader
-from ranktable.schema.plain import plain_columns
+from ranktable.schema.formats import by_name
+from ranktable.schema.json_parser import parse
+from ranktable.schema.options import Options
 from ranktable.schema.quota import Quota
 from ranktable.schema.rules import reading as rules
-from ranktable.schema.syntax import parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ranktable.schema.check import Options
-    from ranktable.schema.formats.format import Format
-    from ranktable.schema.model import Device, Layout, Node, RankTable
+    from ranktable.schema.format import Format
+    from ranktable.schema.model import RankTable
 
 # A key stands at the beginning of its line; a value may well begin with ": ".
 _KEY = re.compile(rb'^ *"[^"\\]*(?:\\.[^"\\]*)*": ', re.MULTILINE)
@@ -72,13 +72,10 @@ def dumps_judged(
         RankTableError: The table is not sound.
         ValueError: There is no such format.
     """
-    from ranktable.schema.check import Options  # noqa: PLC0415 - a cycle
-
     target = by_name(format if format is not None else table.format)
-    document = to_document(table, target)
+    document = target.write(table)
     options = options or Options()
-    quota = Quota(options.limit)
-    found = judge_document(table, target, document, options, quota)
+    found = judge_document(target, document, options, Quota(options.limit))
     _refuse_errors(found)
     data = encode(document)
     if _has_extra(table):
@@ -115,29 +112,18 @@ def _without_blank(key: re.Match[bytes]) -> bytes:
 
 
 def judge_document(
-    table: RankTable,
-    format_: Format,
-    document: dict[str, object],
-    options: Options,
-    quota: Quota,
+    format_: Format, document: dict[str, object], options: Options, quota: Quota
 ) -> list[Finding]:
-    """Return what is wrong with a table that is to be written as a document."""
-    from ranktable.schema.check import judge  # noqa: PLC0415 - a cycle
-
-    columns = plain_columns(table, format_, document, quota)
-    found: list[Finding] = []
-    if columns is None:
-        columns, found = DocumentReader(format_, document, quota).read()
+    """Return what is wrong with the plain data of a table that is to be written."""
+    columns, found = format_.read(Document(text="", data=document), quota)
     return [*found, *judge(columns, options)]
 
 
 def refuse_unsound(table: RankTable) -> None:
     """Raise RankTableError if a table, which may be made by hand, has an error."""
-    from ranktable.schema.check import Options  # noqa: PLC0415 - a cycle
-
     format_ = by_name(table.format)
-    document = to_document(table, format_)
-    _refuse_errors(judge_document(table, format_, document, Options(), Quota()))
+    document = format_.write(table)
+    _refuse_errors(judge_document(format_, document, Options(), Quota()))
 
 
 def _refuse_errors(found: Iterable[Finding]) -> None:
@@ -153,81 +139,6 @@ def _refuse_errors(found: Iterable[Finding]) -> None:
     ]
     if errors:
         raise RankTableError(errors)
-
-
-def to_document(table: RankTable, format_: Format) -> dict[str, object]:
-    """Return a table as the plain data of a file in a format."""
-    is_own = table.format == format_.name
-    nodes = [_node(node, format_, is_own=is_own) for node in table.nodes]
-    values: dict[str, object] = {"version": table.version}
-    if format_.count_key is not None:
-        values[format_.count_key] = len(nodes)
-    values[format_.nodes_key] = nodes
-    return _spelt(values, table.extra, table.layout if is_own else None)
-
-
-def _node(node: Node, format_: Format, *, is_own: bool) -> dict[str, object]:
-    values: dict[str, object] = {}
-    if node.host is not None:
-        values[format_.host_key] = node.host
-    values[format_.devices_key] = [
-        _device(device, local_rank, format_, device.layout)
-        if is_own and device.layout
-        else _new_device(device, local_rank, format_)
-        for local_rank, device in enumerate(node.devices)
-    ]
-    return _spelt(values, node.extra, node.layout if is_own else None)
-
-
-def _device(
-    device: Device, local_rank: int, format_: Format, layout: Layout
-) -> dict[str, object]:
-    address_key = _address_key(device)
-    numbers = {
-        "device_id": device.device_id,
-        "local_rank": local_rank,
-        **dict.fromkeys(format_.rank_keys, device.rank),
-    }
-    members: dict[str, object] = {}
-    for key, type_ in layout:
-        if key in numbers:
-            number = numbers[key]
-            members[key] = number if type_ is int else str(number)
-        elif key in ("address", address_key):
-            if device.address is not None or format_.blank_address:
-                members[address_key] = device.address or ""
-        elif key in device.extra:
-            members[key] = device.extra[key]
-    return _with_extra(members, device.extra)
-
-
-def _new_device(device: Device, local_rank: int, format_: Format) -> dict[str, object]:
-    """Return a device that was spelt nowhere, or in another format."""
-    members: dict[str, object] = {"device_id": str(device.device_id)}
-    if device.address is not None or format_.blank_address:
-        members[_address_key(device)] = device.address or ""
-    for key in format_.written_keys:
-        members[key] = str(local_rank if key == "local_rank" else device.rank)
-    return _with_extra(members, device.extra) if device.extra else members
-
-
-def _with_extra(
-    members: dict[str, object], extra: dict[str, object]
-) -> dict[str, object]:
-    return {**members, **{k: v for k, v in extra.items() if k not in members}}
-
-
-def _address_key(device: Device) -> str:
-    return "device_ip_emulator" if device.is_emulated else "device_ip"
-
-
-def _spelt(
-    values: dict[str, object], extra: dict[str, object], layout: Layout | None
-) -> dict[str, object]:
-    """Return values and unknown keys in the order of a layout, new ones last."""
-    everything = {**extra, **values}
-    order = [key for key, _ in layout or () if key in everything]
-    return {key: everything[key] for key in (*order, *everything)}
 
 
 def dump(

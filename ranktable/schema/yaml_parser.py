@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ranktable.schema.decoding import decode
 from ranktable.schema.document import Document, SourceSpan
 from ranktable.schema.finding import Finding
 from ranktable.schema.messages import quoted
 from ranktable.schema.quota import Quota
-from ranktable.schema.reading import decode
 from ranktable.schema.rules import descriptions as rules
 from ranktable.schema.rules.reading import TOO_LARGE
 from ranktable.schema.rules.syntax import DUPLICATE_KEY, NESTED_TOO_DEEPLY

@@ -176,3 +176,53 @@ def repetitive_texts(draw: st.DrawFn) -> bytes:
         )
         data = data[:start] + piece + data[end:]
     return data
+
+
+@st.composite
+def hccl_texts(draw: st.DrawFn) -> bytes:
+    """Draw the bytes of a table of Ascend's, perhaps with a little damage."""
+    servers = []
+    rank = 0
+    for place, chips in enumerate(draw(st.lists(chip_lists, min_size=1, max_size=4))):
+        devices = []
+        for chip in chips:
+            device: dict[str, object] = {"device_id": str(chip)}
+            if draw(st.booleans()):
+                device["device_ip"] = draw(
+                    st.sampled_from(["10.0.0.1", "", "10.0.0.1,10.0.0.2", "fd00::1"])
+                )
+            device["rank_id"] = str(rank)
+            if draw(st.integers(0, 3)) == 0:
+                device["device_port"] = "16666"
+            rank += 1
+            devices.append(device)
+        server: dict[str, object] = {"server_id": f"n{place}", "device": devices}
+        if draw(st.integers(0, 3)) == 0:
+            server["host_ip"] = "10.0.0.9"
+        servers.append(server)
+    document: dict[str, object] = {
+        "status": "completed",
+        "version": draw(st.sampled_from(["1.0", "1.2"])),
+        "server_count": str(len(servers)),
+        "server_list": servers,
+    }
+    if draw(st.booleans()):
+        document["super_pod_list"] = [
+            {"super_pod_id": "0", "server_list": [{"server_id": "n0"}]}
+        ]
+    data = json.dumps(document, indent=draw(st.sampled_from([None, 2]))).encode()
+    if draw(st.booleans()):
+        old, new = draw(
+            st.sampled_from(
+                [
+                    (b'"1"', b"1"),
+                    (b'"rank_id"', b'"rank"'),
+                    (b'"0"', b'"00"'),
+                    (b'"device_id": "0"', b'"device_id": "0", "device_id": "0"'),
+                    (b"n0", b"n1"),
+                    (b"]", b""),
+                ]
+            )
+        )
+        data = data.replace(old, new, 1)
+    return data

@@ -32,7 +32,7 @@ from ranktable.layout.change.roles import roles
 from ranktable.layout.change.steady import steady_order
 from ranktable.layout.placing import place_ranks
 from ranktable.schema.check import check
-from ranktable.schema.formats.format import FREE, PLACEMENT_KEY
+from ranktable.schema.format import FREE, PLACEMENT_KEY
 from ranktable.schema.model import Node, RankTable
 from ranktable.schema.writing import dumps
 

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 import ranktable
 from ranktable.cluster.generate import make_table
-from ranktable.schema.check import check
+from ranktable.schema.check import check, decode_any
+from ranktable.schema.document import Document
+from ranktable.schema.fast_decode import read_sound
 from ranktable.schema.fixes import fixed_text
+from ranktable.schema.formats import FORMATS, detect
+from ranktable.schema.json_parser import parse
 from ranktable.schema.model import RankTable
-from ranktable.schema.regular import read_regular
-from ranktable.schema.repetitive import read_repetitive
+from ranktable.schema.quota import Quota
 from tests.property.strategies import (
-    chip_lists,
     documents,
+    hccl_texts,
     repetitive_texts,
     tables,
     texts,
@@ -66,55 +70,64 @@ def test_any_bytes_end_in_a_table_or_in_diagnostics(data: bytes) -> None:
         assert line is None or line <= data.count(b"\n") + 1
 
 
-@given(texts())
-def test_fast_path_never_contradicts_the_full_pipeline(data: bytes) -> None:
-    chip_map = read_regular(data)
+@given(texts() | repetitive_texts() | hccl_texts())
+@example(b'{"version":"1.0","node_list":[{"device_list":[{"rank":"0"}]}]}')
+@example(
+    b'{"version":"1.0","node_list":[{"device_list":[{"device_id":"0","rank":"0"}]}]}'
+)
+def test_fast_decode_reads_what_the_reader_of_documents_reads(data: bytes) -> None:
+    columns = decode_any(data)
+    if columns is None:
+        return
+    parsed = parse(data.decode())
+
+    assert isinstance(parsed, tuple)
+    assert parsed[1] == []
+    assert detect(parsed[0]) is columns.format
+    document = Document(text=data.decode(), data=parsed[0])
+    closely, found = columns.format.read(document, Quota())
+    assert found == []
+    assert replace(columns, source=document) == closely
+
+
+@given(texts() | repetitive_texts() | hccl_texts())
+def test_surely_sound_tables_are_sound(data: bytes) -> None:
+    columns = read_sound(data)
     report = check(data)
 
-    if chip_map is not None:
+    if columns is not None:
+        assert report.ok, report.diagnostics
         assert report.table is not None
-        assert report.table.chip_map == chip_map
+        assert report.table.chip_map == columns.chip_map()
+        assert ranktable.loads(data).digest() == _built(report.table).digest()
 
 
-@given(tables())
-def test_fast_path_knows_every_table_that_gen_writes(table: RankTable) -> None:
-    plain = ranktable.loads(
-        json.dumps(
-            {
-                "version": "1.0",
-                "node_list": [
-                    {
-                        "device_list": [
-                            {"device_id": str(d.device_id), "rank": str(d.rank)}
-                            for d in node.devices
-                        ]
-                    }
-                    for node in table.nodes
-                ],
-            }
-        )
+def _built(table: RankTable) -> RankTable:
+    """Return the same table without the columns it was read into."""
+    return RankTable(
+        nodes=table.nodes,
+        version=table.version,
+        format=table.format,
+        extra=table.extra,
+        layout=table.layout,
     )
 
-    assert read_regular(ranktable.dumps(plain)) == table.chip_map
 
-
-@given(repetitive_texts())
-def test_predicted_text_never_contradicts_the_full_pipeline(data: bytes) -> None:
-    chip_map = read_repetitive(data)
-    report = check(data)
-
-    if chip_map is not None:
-        assert report.table is not None
-        assert report.table.chip_map == chip_map
-
-
-@given(st.integers(2, 40), chip_lists)
-def test_prediction_knows_every_table_of_equal_nodes(
-    num_nodes: int, chips: list[int]
+@given(tables(), st.sampled_from([f.name for f in FORMATS]))
+def test_fast_decode_knows_every_table_that_is_written(
+    table: RankTable, name: str
 ) -> None:
-    data = ranktable.dumps(make_table([chips] * num_nodes))
+    named = make_table(
+        [[device.device_id for device in node.devices] for node in table.nodes],
+        hosts=[f"n{place}" for place in range(len(table.nodes))],
+    )
+    data = ranktable.dumps(named, format=name)
 
-    assert read_repetitive(data) == chips * num_nodes
+    columns = read_sound(data)
+
+    assert columns is not None
+    assert columns.format.name == name
+    assert columns.chip_map() == named.chip_map
 
 
 @given(texts())

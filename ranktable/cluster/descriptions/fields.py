@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from ranktable.schema.document import Document
 from ranktable.schema.finding import Finding
+from ranktable.schema.json_parser import find_too_deep, parse
 from ranktable.schema.messages import quoted
 from ranktable.schema.rules import descriptions as rules
-from ranktable.schema.syntax import find_too_deep, parse
 from ranktable.schema.yaml_parser import parse_yaml
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.descriptions.source import Source
-from ranktable.schema.check import Report, report_findings
+from ranktable.schema.check_report import Report, make_report
+from ranktable.schema.decoding import decode
 from ranktable.schema.finding import Finding
 from ranktable.schema.quota import Quota
-from ranktable.schema.reading import decode
 from ranktable.schema.rules.reading import TOO_LARGE
 
 if TYPE_CHECKING:
@@ -92,4 +92,4 @@ def _decoded(data: bytes) -> tuple[str, list[Finding]] | Finding:
 def _report(
     found: list[Finding], text: str | None, file: str, name: str, quota: Quota
 ) -> Report:
-    return report_findings(found, text, file=file, format_name=name, quota=quota)
+    return make_report(found, file=file, text=text, format_name=name, quota=quota)

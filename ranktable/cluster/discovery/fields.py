@@ -9,8 +9,8 @@ from ranktable.cluster.discovery.unseen import UnseenError
 from ranktable.cluster.probe_shape import MAX_CHIPS
 from ranktable.schema.diagnostic import Severity
 from ranktable.schema.finding import Finding
+from ranktable.schema.json_parser import parse
 from ranktable.schema.messages import quoted
-from ranktable.schema.syntax import parse
 
 _BUS_ADDRESS = re.compile(
     r"([0-9a-f]{1,8}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.IGNORECASE

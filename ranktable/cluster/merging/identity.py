@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.merging.member import Member
     from ranktable.cluster.sources import Remarks, Source
-    from ranktable.schema.formats.format import Format
+    from ranktable.schema.format import Format
 
 _LEAVE_OUT = "leave one of the two out"
 _ONCE_A_NODE = "run probe once a node: srun --ntasks-per-node=1 ranktable probe"

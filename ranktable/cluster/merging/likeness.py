@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.merging.member import Member
     from ranktable.cluster.sources import Remarks, Source
-    from ranktable.schema.formats.format import Format
+    from ranktable.schema.format import Format
 
 
 def check_sizes(members: Sequence[Member], remarks: Remarks) -> None:

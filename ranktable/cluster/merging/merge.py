@@ -9,10 +9,11 @@ from ranktable.cluster.merging.order import in_order, in_order_of_hosts
 from ranktable.cluster.merging.ranks import check_ranks, numbered
 from ranktable.cluster.merging.wishes import Order
 from ranktable.cluster.sources import Place, Remarks, reports_of
-from ranktable.schema.check import Options
+from ranktable.schema.document_writer import to_document
 from ranktable.schema.model import RankTable
+from ranktable.schema.options import Options
 from ranktable.schema.quota import Quota
-from ranktable.schema.writing import encode, judge_document, to_document
+from ranktable.schema.writing import encode, judge_document
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from ranktable.cluster.merging.member import Member
     from ranktable.cluster.merging.wishes import Wishes
     from ranktable.cluster.sources import Source
-    from ranktable.schema.check import Report
+    from ranktable.schema.check_report import Report
     from ranktable.schema.document import SourceSpan
     from ranktable.schema.finding import Finding
-    from ranktable.schema.formats.format import Format
+    from ranktable.schema.format import Format
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +93,7 @@ def _judged(draft: Draft, wishes: Wishes, remarks: Remarks) -> Merged:
     document = to_document(table, draft.format)
     quota = Quota(wishes.limit)
     options = Options(topology=wishes.topology)
-    for finding in judge_document(table, draft.format, document, options, quota):
+    for finding in judge_document(draft.format, document, options, quota):
         _take(finding, draft, remarks)
     remarks.take_omitted(quota)
     reports = reports_of(draft.sources, remarks)

@@ -15,10 +15,10 @@ from ranktable.cluster.merging.merge import Draft, Merged, finish
 from ranktable.cluster.merging.wishes import Order
 from ranktable.cluster.probe_reading import read_probes
 from ranktable.cluster.sources import Place, Remarks, Source, reports_of
+from ranktable.schema.decoding import decode
 from ranktable.schema.finding import Finding
-from ranktable.schema.formats.detect import FORMATS
+from ranktable.schema.formats import FORMATS
 from ranktable.schema.model import Device, Node, RankTable
-from ranktable.schema.reading import decode
 from ranktable.schema.rules.syntax import EMPTY_FILE
 
 if TYPE_CHECKING:

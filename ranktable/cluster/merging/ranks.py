@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.merging.member import Member
     from ranktable.cluster.sources import Place, Remarks
-    from ranktable.schema.formats.format import Format
+    from ranktable.schema.format import Format
 
 Owners = dict[int, tuple["Member", int]]
 """Who has a rank: the node and the place of the device in it."""

@@ -10,9 +10,8 @@ from ranktable.cluster.merging.likeness import check_formats, check_sizes, check
 from ranktable.cluster.merging.member import Member
 from ranktable.cluster.merging.merge import Draft, Merged, finish
 from ranktable.cluster.sources import Remarks, Source
-from ranktable.schema.build import build_table
 from ranktable.schema.diagnostic import Severity
-from ranktable.schema.formats.detect import by_name
+from ranktable.schema.formats import by_name
 from ranktable.schema.model import RankTable
 from ranktable.schema.rules.ranks import NOT_FROM_ZERO, RANK_GAP
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ranktable.cluster.merging.wishes import Wishes
-    from ranktable.schema.check import Report
+    from ranktable.schema.check_report import Report
     from ranktable.schema.columns import Columns
 
 OF_A_PART = (RANK_GAP.code, NOT_FROM_ZERO.code)
@@ -60,7 +59,7 @@ def merge_tables(
         for report, path in zip(reports, paths, strict=True)
     ]
     columns = [_columns(report) for report in reports]
-    tables = [build_table(item) for item in columns]
+    tables = [RankTable.from_columns(item) for item in columns]
     remarks = Remarks(wishes.limit)
     check_files(sources, remarks)
     format_ = check_formats(

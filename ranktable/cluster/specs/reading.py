@@ -13,10 +13,10 @@ from ranktable.cluster.specs.order import read_order, read_racks, read_spares
 from ranktable.cluster.specs.ring import in_ring, read_ring
 from ranktable.cluster.specs.shape import read_shape
 from ranktable.cluster.specs.spec import Spec
-from ranktable.schema.check import Report, report_findings
+from ranktable.schema.check_report import Report, make_report
+from ranktable.schema.decoding import decode
 from ranktable.schema.finding import Finding
 from ranktable.schema.quota import Quota
-from ranktable.schema.reading import decode
 from ranktable.schema.rules.reading import TOO_LARGE
 
 if TYPE_CHECKING:
@@ -105,4 +105,4 @@ def _report(
     found: list[Finding], text: str | None, file: str, quota: Quota | None = None
 ) -> Report:
     quota = quota or Quota()
-    return report_findings(found, text, file=file, format_name=NAME, quota=quota)
+    return make_report(found, file=file, text=text, format_name=NAME, quota=quota)

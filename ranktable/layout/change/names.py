@@ -71,7 +71,7 @@ def named(table: RankTable) -> RankTable:
         structs.replace(node, host=name)
         for name, node in zip(node_names(table.nodes), table.nodes, strict=True)
     ]
-    return structs.replace(table, nodes=tuple(nodes))
+    return table.with_changes(nodes=nodes)
 
 
 def unnamed(nodes: Iterable[Node], before: RankTable) -> list[Node]:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import structs
-
 from ranktable.layout.change.errors import ChangeError
 from ranktable.layout.change.names import node_names
-from ranktable.schema.formats.detect import by_name
-from ranktable.schema.formats.format import SPARES_KEY as KEY
+from ranktable.schema.format import SPARES_KEY as KEY
+from ranktable.schema.formats import by_name
 from ranktable.schema.model import Device, Node
 from ranktable.schema.numbers import plain_number
 
@@ -49,7 +47,7 @@ def with_spares(table: RankTable, spares: Iterable[Node]) -> RankTable:
         host = {} if node.host is None else {format_.host_key: node.host}
         entries.append({**host, format_.devices_key: chips, **node.extra})
     extra = {key: value for key, value in table.extra.items() if key != KEY}
-    return structs.replace(table, extra={**extra, KEY: entries} if entries else extra)
+    return table.with_changes(extra={**extra, KEY: entries} if entries else extra)
 
 
 def add_spares(table: RankTable, nodes: Iterable[Node]) -> RankTable:

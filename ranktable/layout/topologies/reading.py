@@ -8,10 +8,10 @@ from ranktable.cluster.descriptions.source import Source
 from ranktable.layout.topologies.columns import read_columns
 from ranktable.layout.topologies.slurm_conf import is_slurm_conf, read_slurm_conf
 from ranktable.layout.topologies.slurm_yaml import is_slurm_yaml, read_slurm_yaml
-from ranktable.schema.check import Report, report_findings
+from ranktable.schema.check_report import Report, make_report
+from ranktable.schema.decoding import decode
 from ranktable.schema.finding import Finding
 from ranktable.schema.quota import Quota
-from ranktable.schema.reading import decode
 from ranktable.schema.rules.reading import TOO_LARGE
 
 if TYPE_CHECKING:
@@ -61,15 +61,19 @@ def read_topology(
     if isinstance(decoded, Finding):
         shown = data.decode("utf-8", "replace") if decoded.span else None
         name = KINDS[-1].name
-        report = report_findings(
-            [decoded], shown, file=file, format_name=name, quota=quota
+        report = make_report(
+            [decoded], file=file, text=shown, format_name=name, quota=quota
         )
         return report, None
     text, found = decoded
     kind = next(kind for kind in KINDS if kind.is_known_by(text))
     source = Source(text, quota)
     hierarchy = None if source.refuse_long() else kind.read(source)
-    report = report_findings(
-        [*found, *source.found], text, file=file, format_name=kind.name, quota=quota
+    report = make_report(
+        [*found, *source.found],
+        file=file,
+        text=text,
+        format_name=kind.name,
+        quota=quota,
     )
     return report, hierarchy if report.ok else None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.layout.boundaries import Boundary, make_boundary
 from ranktable.layout.errors import LayoutError
-from ranktable.schema.formats.format import SUPER_POD_KEY as _ID
+from ranktable.schema.format import SUPER_POD_KEY as _ID
 from ranktable.schema.messages import printable
 
 if TYPE_CHECKING:

@@ -8,22 +8,157 @@ ignores.
 
 from __future__ import annotations
 
-from ranktable.schema.formats.format import Format
+from ranktable.schema.format import FREE, PLACEMENT_KEY, Field, Format, Kind, Role
+from ranktable.schema.rules import chips, groups, nodes, placement, ranks, shape
 
-SCCL = Format(
+VERSION = Field(
+    key="version",
+    kind=Kind.TEXT,
+    role=Role.VERSION,
+    is_required=True,
+    values=("1.0",),
+    title="Version",
+    description="Version of the format; there is only one.",
+)
+PLACEMENT = Field(
+    key=PLACEMENT_KEY,
+    kind=Kind.TEXT,
+    values=(FREE,),
+    title="Placement",
+    description="That the ranks of a node need not be consecutive: RANK is taken from "
+    "the table. Our own addition; readers of the vendor ignore it.",
+)
+DEVICE_ID = Field(
+    key="device_id",
+    kind=Kind.NUMBER,
+    role=Role.DEVICE_ID,
+    is_required=True,
+    title="Chip",
+    description="Index of the chip on its host, from 0, as tpu-smi shows it. It counts "
+    "chips, not cards; each chip of a host serves one rank.",
+    examples=("0", "7"),
+)
+RANK = Field(
+    key="rank",
+    kind=Kind.NUMBER,
+    role=Role.RANK,
+    is_written=True,
+    title="Global rank",
+    description="Global rank of the process on this chip, 0 to world_size - 1, each "
+    "once in the table. SCCL's C++ library reads this key.",
+    examples=("0", "7"),
+)
+WORLD_RANK = Field(
+    key="world_rank",
+    kind=Kind.NUMBER,
+    role=Role.RANK,
+    is_written=True,
+    title="Global rank, as torch_tpu reads it",
+    description="The same number as rank. torch_tpu.tpu.read_rank_table() since August "
+    "2024 reads this key and fails without it.",
+    examples=("0", "7"),
+)
+RANK_ID = Field(
+    key="rank_id",
+    kind=Kind.NUMBER,
+    role=Role.RANK,
+    title="Global rank, as spelt in 2024",
+    description="The same number as rank. The first generator wrote this key; no "
+    "released library reads it.",
+    examples=("0", "7"),
+)
+LOCAL_RANK = Field(
+    key="local_rank",
+    kind=Kind.NUMBER,
+    role=Role.LOCAL_RANK,
+    is_written=True,
+    title="Local rank",
+    description="Place of the device within its node, from 0. The generator writes it "
+    "and no library reads it.",
+    examples=("0", "7"),
+)
+DEVICE_IP = Field(
+    key="device_ip",
+    kind=Kind.ADDRESS,
+    role=Role.ADDRESS,
+    title="Address of the device",
+    description="IP address of the host's network card. No library reads it.",
+    examples=("10.20.0.5",),
+)
+DEVICE_IP_EMULATOR = Field(
+    key="device_ip_emulator",
+    kind=Kind.ADDRESS,
+    role=Role.ADDRESS,
+    title="Address of the emulated device",
+    description="IP address of the network card of the host that emulates the device. "
+    "SCCL reads it for emulation only.",
+    examples=("127.0.0.1",),
+)
+RULES = (
+    *ranks.RULES,
+    *chips.RULES,
+    nodes.BAD_ADDRESS,
+    nodes.DUPLICATE_HOST,
+    *placement.RULES,
+    *groups.RULES,
+)
+
+FORMAT = Format(
     name="sccl-1.0",
     title="SCCL rank table 1.0 (node_list)",
-    schema_file="sccl-1.0.schema.json",
-    versions=("1.0",),
-    nodes_key="node_list",
-    devices_key="device_list",
-    host_key="host",
-    host_required=False,
-    top_keys={"version": str, "placement": str},
-    required_top_keys=("version",),
-    node_keys=(),
-    count_key=None,
-    blank_address=False,
-    written_keys=("local_rank", "rank", "world_rank"),
+    description="Which chip each rank of a SOPHGO SCCL job runs on, in the layout of "
+    "node_list and device_list (since August 2024).",
+    nodes=Field(
+        key="node_list",
+        kind=Kind.LIST,
+        is_required=True,
+        title="Nodes",
+        description="The hosts of the job. SCCL drives one host only.",
+    ),
+    devices=Field(
+        key="device_list",
+        kind=Kind.LIST,
+        is_required=True,
+        title="Devices",
+        description="The devices of the host that the job uses, in the order of their "
+        "local ranks. SCCL sends around a ring, so neighbours in this order need a "
+        "direct link.",
+    ),
+    table_fields=(VERSION, PLACEMENT),
+    node_fields=(
+        Field(
+            key="host",
+            kind=Kind.HOST,
+            role=Role.HOST,
+            title="Host",
+            description="Name or address of the host. An addition of ranktable, which "
+            "the vendor's libraries ignore.",
+            examples=("node-a", "10.20.0.5"),
+        ),
+    ),
+    device_fields=(
+        DEVICE_ID,
+        RANK,
+        WORLD_RANK,
+        RANK_ID,
+        LOCAL_RANK,
+        DEVICE_IP,
+        DEVICE_IP_EMULATOR,
+    ),
+    device_description="One chip and the process that runs on it. At least one of the "
+    "keys rank, world_rank and rank_id gives the rank; where several do, they agree.",
+    matches=lambda document: "node_list" in document,
+    rules=(shape.ONE_READER_ONLY, *RULES),
     reader_keys=("rank", "world_rank"),
+    example={
+        "version": "1.0",
+        "node_list": [
+            {
+                "device_list": [
+                    {"device_id": "4", "rank": "0", "world_rank": "0"},
+                    {"device_id": "5", "rank": "1", "world_rank": "1"},
+                ]
+            }
+        ],
+    },
 )

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from ranktable.schema.check import check
 from ranktable.schema.diagnostic import Severity
 from ranktable.schema.readers.reader import raised
-from ranktable.schema.regular import read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.schema.check import Report
+    from ranktable.schema.check_report import Report
 
 
 class Ranktable:
@@ -23,12 +22,10 @@ class Ranktable:
 
     def outcomes(self, data: bytes, ranks: Sequence[int]) -> list[str]:
         """Return the chip of each rank, or the code of the first error for all."""
-        chip_map = read_regular(data)
-        if chip_map is None:
-            report = check(data, limit=1)
-            if report.table is None:
-                return [_first_error(report)] * len(ranks)
-            chip_map = report.table.chip_map
+        report = check(data, limit=1)
+        if report.table is None:
+            return [_first_error(report)] * len(ranks)
+        chip_map = report.table.chip_map
         return [_chip(chip_map, rank) for rank in ranks]
 
 

@@ -15,46 +15,17 @@ if TYPE_CHECKING:
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.finding import Finding
+    from ranktable.schema.options import Options
     from ranktable.schema.topology import Topology
 
-OPEN_GROUP = Rule(
-    code="RT507",
-    name="open-tp-group",
-    severity=Severity.WARNING,
-    summary="a tensor parallel group is no closed ring of links, and could be one",
-    why=(
-        "SCCL sends around a ring in every communicator. Where the ring of a node "
-        "begins decides which chips share a group of consecutive ranks: on the "
-        "published box 0,2,6,7,3,1,5,4 leaves both groups of four open, 12 hops round "
-        "them; 2,6,7,3,1,5,4,0, the same ring begun one chip later, closes both, 8 "
-        "hops. A group that leaves its node can be no ring of the node's links at all."
-    ),
-    fix="List the chips in the order that is suggested: gen --ring sophgo-8 --tp 4.",
-    readers={
-        "torch_tpu": "recommends 0,2,6,7,3,1,5,4 for 8 chips, whatever the groups are",
-        "SCCL": "takes the chips of each communicator for a ring in their order",
-    },
-    bad=chips(0, 2, 6, 7, 3, 1, 5, 4),
-    good=chips(2, 6, 7, 3, 1, 5, 4, 0),
-    options={"topology": "sophgo-8", "tp": "4"},
-)
 
-RULES = (OPEN_GROUP,)
-
-
-def check_groups(
-    columns: Columns, topology: Topology | None, tp: int | None
-) -> Iterator[Finding]:
+def _open_groups(columns: Columns, options: Options) -> Iterator[Finding]:
     """Yield RT507 for nodes whose tensor parallel groups could be rings.
 
     A node whose chips are no ring, or whose ranks are not consecutive, is passed over:
     other rules report that.
-
-    Args:
-        columns: The table.
-        topology: Links of every host; when None, those of the published box.
-        tp: Size of the groups of consecutive ranks, None when unknown.
     """
+    tp, topology = options.tp, options.topology
     if tp is None or tp == 1:
         return
     judged: set[tuple[int, ...]] = set()
@@ -92,11 +63,11 @@ def _judge(
     if topology is None:
         hint += "; if the host is linked like this, check with --topology"
     yield OPEN_GROUP.finding(
-        columns.device_id_spot(order[place + tp - 1]),
+        columns.device_id_span(order[place + tp - 1]),
         f"the chips {listed(chips)} of node {node} take {here.hops} hops round their "
         f"tensor parallel groups of {tp}{where}, where another order takes {best.hops}",
         hint=hint,
-        related=(columns.device_id_spot(order[place], label="first of the group"),),
+        related=(columns.device_id_span(order[place], label="first of the group"),),
     )
 
 
@@ -112,8 +83,34 @@ def _first_open(box: Topology, chips: tuple[int, ...], tp: int) -> int:
 def _leaving(columns: Columns, node: int, first: int, size: int, tp: int) -> Finding:
     fitting = [str(d) for d in range(1, size + 1) if size % d == 0 and first % d == 0]
     return OPEN_GROUP.finding(
-        columns.devices_spot(node),
+        columns.devices_span(node),
         f"the tensor parallel groups of {tp} leave node {node}, whose {size} chips "
         f"have the ranks {first} to {first + size - 1}",
         hint=f"groups that stay within it have {', '.join(fitting)} ranks",
     )
+
+
+OPEN_GROUP = Rule(
+    code="RT507",
+    name="open-tp-group",
+    severity=Severity.WARNING,
+    summary="a tensor parallel group is no closed ring of links, and could be one",
+    why=(
+        "SCCL sends around a ring in every communicator. Where the ring of a node "
+        "begins decides which chips share a group of consecutive ranks: on the "
+        "published box 0,2,6,7,3,1,5,4 leaves both groups of four open, 12 hops round "
+        "them; 2,6,7,3,1,5,4,0, the same ring begun one chip later, closes both, 8 "
+        "hops. A group that leaves its node can be no ring of the node's links at all."
+    ),
+    fix="List the chips in the order that is suggested: gen --ring sophgo-8 --tp 4.",
+    readers={
+        "torch_tpu": "recommends 0,2,6,7,3,1,5,4 for 8 chips, whatever the groups are",
+        "SCCL": "takes the chips of each communicator for a ring in their order",
+    },
+    bad=chips(0, 2, 6, 7, 3, 1, 5, 4),
+    good=chips(2, 6, 7, 3, 1, 5, 4, 0),
+    options={"topology": "sophgo-8", "tp": "4"},
+    check=_open_groups,
+)
+
+RULES = (OPEN_GROUP,)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.address import is_address
+from ranktable.schema.address import are_addresses, is_address
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import counted, quoted
+from ranktable.schema.numbers import plain_number
 from ranktable.schema.rules.rule import Rule, one_node
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.finding import Finding
+    from ranktable.schema.options import Options
 
 
 def _of_2024(count: int) -> bytes:
@@ -34,6 +36,60 @@ def _hosts(second: str) -> bytes:
     ).encode()
 
 
+def _wrong_count(columns: Columns, _: Options) -> Iterator[Finding]:
+    key = columns.format.count_key
+    value = columns.top.get(key) if key is not None else None
+    written = value if isinstance(value, int) else plain_number(value)
+    if written is not None and written != columns.num_nodes:
+        yield WRONG_COUNT.finding(
+            SourceSpan((str(key),)),
+            f"{key} is {written}, but {columns.format.nodes_key} has "
+            f"{counted(columns.num_nodes, 'entry', 'entries')}",
+            hint=f"write {columns.num_nodes}, or add what is missing",
+        )
+
+
+def _bad_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
+    written = {address for address in columns.addresses if address is not None}
+    if not are_addresses(written):
+        # With both keys the emulator's, which SCCL reads, is the device's address.
+        keys = columns.format.address_keys[::-1]
+        bad = {address for address in written if not _is_address(columns, address)}
+        for index, address in enumerate(columns.addresses):
+            if address in bad and not columns.quota.is_spent(BAD_ADDRESS):
+                yield _bad_address(columns.span(index, keys), address)
+    for index, key, address in columns.more_addresses:
+        if not is_address(address) and not columns.quota.is_spent(BAD_ADDRESS):
+            yield _bad_address(columns.span(index, (key,)), address)
+
+
+def _is_address(columns: Columns, text: str) -> bool:
+    parts = text.split(",") if columns.format.joins_addresses else [text]
+    return all(map(is_address, parts))
+
+
+def _bad_address(span: SourceSpan, address: str | None) -> Finding:
+    return BAD_ADDRESS.finding(
+        span, f"{span.path[-1]} {quoted(address)} is not an IP address"
+    )
+
+
+def _duplicate_hosts(columns: Columns, _: Options) -> Iterator[Finding]:
+    first_use: dict[str, int] = {}
+    key = columns.format.host_key
+    for node, host in enumerate(columns.hosts):
+        if host is None or first_use.setdefault(host, node) == node:
+            continue
+        if columns.quota.is_spent(DUPLICATE_HOST):
+            continue
+        first = first_use[host]
+        yield DUPLICATE_HOST.finding(
+            SourceSpan((*columns.node_path(node), key)),
+            f"node {node} has the host {quoted(host)} of node {first}",
+            related=(SourceSpan((*columns.node_path(first), key), label="first use"),),
+        )
+
+
 WRONG_COUNT = Rule(
     code="RT210",
     name="wrong-count",
@@ -47,6 +103,7 @@ WRONG_COUNT = Rule(
     seen_as=("EI0014", "server_count"),
     bad=_of_2024(2),
     good=_of_2024(1),
+    check=_wrong_count,
 )
 BAD_ADDRESS = Rule(
     code="RT211",
@@ -60,6 +117,7 @@ BAD_ADDRESS = Rule(
     },
     bad=one_node('{"device_id":"0","device_ip":"10.20.0.555","rank":"0"}'),
     good=one_node('{"device_id":"0","device_ip":"10.20.0.55","rank":"0"}'),
+    check=_bad_addresses,
 )
 DUPLICATE_HOST = Rule(
     code="RT212",
@@ -73,63 +131,7 @@ DUPLICATE_HOST = Rule(
     readers={"torch_tpu": "does not look at it", "SCCL": "does not look at it"},
     bad=_hosts("n1"),
     good=_hosts("n2"),
+    check=_duplicate_hosts,
 )
 
 RULES = (WRONG_COUNT, BAD_ADDRESS, DUPLICATE_HOST)
-
-
-def check_count(columns: Columns) -> Iterator[Finding]:
-    """Yield RT210 when the written number of nodes is wrong."""
-    key = columns.format.count_key
-    written = columns.document.get(key) if key is not None else None
-    if type(written) is int and written != columns.num_nodes:
-        yield WRONG_COUNT.finding(
-            SourceSpan((str(key),)),
-            f"{key} is {written}, but {columns.format.nodes_key} has "
-            f"{counted(columns.num_nodes, 'entry', 'entries')}",
-            hint=f"write {columns.num_nodes}, or add what is missing",
-        )
-
-
-def check_addresses(columns: Columns) -> Iterator[Finding]:
-    """Yield RT211 for each address that is none."""
-    bad = {
-        address
-        for address in set(columns.addresses)
-        if address is not None and not is_address(address)
-    }
-    if bad:
-        # With both keys the emulator's, which SCCL reads, is the device's address.
-        keys = columns.format.address_keys[::-1]
-        for index, address in enumerate(columns.addresses):
-            if address in bad and not columns.quota.is_spent(BAD_ADDRESS):
-                yield _bad_address(columns.span(index, keys), address)
-    for spot, address in columns.more_addresses:
-        if not is_address(address) and not columns.quota.is_spent(BAD_ADDRESS):
-            yield _bad_address(spot, address)
-
-
-def _bad_address(spot: SourceSpan, address: str | None) -> Finding:
-    return BAD_ADDRESS.finding(
-        spot, f"{spot.path[-1]} {quoted(address)} is not an IP address"
-    )
-
-
-def check_hosts(columns: Columns) -> Iterator[Finding]:
-    """Yield RT212 for each host that is named by an earlier node too."""
-    first_use: dict[str, int] = {}
-    key = columns.format.host_key
-    for node, host in enumerate(columns.hosts):
-        if host is None:
-            continue
-        if host not in first_use:
-            first_use[host] = node
-            continue
-        if columns.quota.is_spent(DUPLICATE_HOST):
-            continue
-        first = first_use[host]
-        yield DUPLICATE_HOST.finding(
-            SourceSpan((*columns.node_path(node), key)),
-            f"node {node} has the host {quoted(host)} of node {first}",
-            related=(SourceSpan((*columns.node_path(first), key), label="first use"),),
-        )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.schema.diagnostic import Severity
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.formats.format import FREE, PLACEMENT_KEY
+from ranktable.schema.format import FREE, PLACEMENT_KEY
 from ranktable.schema.rules.ranks import is_permutation
 from ranktable.schema.rules.rule import PAIR, Rule, chips, device, nodes, one_node
 from ranktable.schema.topology import SOPHGO_8, Budget
@@ -17,203 +17,62 @@ if TYPE_CHECKING:
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.finding import Finding
+    from ranktable.schema.options import Options
     from ranktable.schema.topology import Topology
 
-NOT_A_RING = Rule(
-    code="RT501",
-    name="not-a-ring",
-    summary="the chips of a node, in rank order, form no closed ring of links",
-    why=(
-        "SCCL sends around a ring of direct links between chips. On the published box "
-        "of eight chips the order 0..7 is no ring; 0,2,6,7,3,1,5,4 is the only one, "
-        "up to where it begins and which way it runs."
-    ),
-    fix="Use an order that is suggested, or let gen choose: --ring sophgo-8.",
-    readers={
-        "torch_tpu": "4 or 8 chips: silently replaced by the recommended order since "
-        "March 2025, so chips differ from the table; before, RuntimeError on local "
-        "rank 0 only while the others wait",
-        "SCCL": "sccl comm init rank failed, at the first collective",
-    },
-    seen_as=(
-        "The input chip_map is wrong, use the recommended chip_map",
-        "sccl comm init rank failed",
-    ),
-    bad=chips(0, 1, 2, 3),
-    good=chips(0, 1, 3, 2),
-    options={"topology": "sophgo-8"},
-)
-RING_NOT_KNOWN = Rule(
-    code="RT502",
-    name="ring-not-on-published-box",
-    severity=Severity.NOTE,
-    summary="the order of the chips is no ring on the published box of eight chips",
-    why=(
-        "Only a note, because the links of your host are not known: with --topology "
-        "the same finding is the error RT501, or goes away. Without a ring SCCL fails "
-        "at the first collective, or torch_tpu replaces the order silently."
-    ),
-    fix="Say how the host is linked: --topology sophgo-8, or a file of links.",
-    readers={
-        "torch_tpu": "4 or 8 chips: silently replaced by the recommended order",
-        "SCCL": "depends on the links of the host",
-    },
-    bad=chips(0, 1, 2, 3),
-    good=chips(0, 1, 3, 2),
-)
-RANKS_OUT_OF_ORDER = Rule(
-    code="RT503",
-    name="ranks-out-of-order",
-    summary="the ranks of a node are not consecutive in file order",
-    why=(
-        "torch_tpu returns the chips of a node in file order and lets the rank index "
-        "that list; SCCL goes by the rank that is written. In any other order the two "
-        "give one process two different chips, and no message."
-    ),
-    fix=(
-        "List the devices of every node in the order of their ranks. Where RANK comes "
-        'from the table, "placement": "free" allows gaps between them.'
-    ),
-    readers={
-        "torch_tpu": "chip by place in the file",
-        "SCCL": "chip by rank; another one",
-    },
-    bad=one_node(device(0, 1), device(1, 0)),
-    good=one_node(device(1, 0), device(0, 1)),
-)
-NODES_OUT_OF_ORDER = Rule(
-    code="RT504",
-    name="nodes-out-of-order",
-    severity=Severity.WARNING,
-    summary="a later node holds lower ranks",
-    why=(
-        "Every reader gives each rank the right chip, but launchers number nodes in "
-        "the order of their host list, which is usually the order of the file."
-    ),
-    fix="List the nodes in the order of their ranks.",
-    readers={"torch_tpu": "no difference", "SCCL": "no difference"},
-    bad=nodes((device(0, 1),), (device(0, 0),)),
-    good=nodes((device(0, 0),), (device(0, 1),)),
-)
-TOO_MANY_NODES = Rule(
-    code="RT505",
-    name="too-many-nodes",
-    severity=Severity.WARNING,
-    summary="more nodes than SCCL connects",
-    why=(
-        "The manual describes SCCL as communication between the cards of one machine, "
-        "and torch_tpu's reader returns the chips of one node only."
-    ),
-    fix=(
-        "Use one node with SCCL, or another backend between nodes; "
-        "ranktable's own reader returns the chips of the whole table."
-    ),
-    readers={
-        "torch_tpu": "IndexError at chip_map[rank] on every node but the first",
-        "SCCL": "one machine only, as the manual says",
-    },
-    seen_as=("IndexError: list index out of range",),
-    bad=nodes((device(0, 0),), (device(0, 1),)),
-    good=PAIR,
-)
 
-ODD_RING = Rule(
-    code="RT506",
-    name="odd-ring",
-    severity=Severity.WARNING,
-    summary="a node has an odd number of chips, more than one",
-    why=(
-        "The links of the published box are bipartite: rings have 2, 4, 6 or 8 chips, "
-        "never 3, 5 or 7. With --topology this is judged exactly, as RT501."
-    ),
-    fix="Use an even number of chips, or say how the host is linked with --topology.",
-    readers={
-        "torch_tpu": "3 chips: RuntimeError TPUGetC2CRing failed! Error Code",
-        "SCCL": "sccl comm init rank failed, unless the host has such a ring",
-    },
-    seen_as=("TPUGetC2CRing failed! Error Code",),
-    bad=chips(0, 1, 2),
-    good=PAIR,
-)
-
-FREE_PLACEMENT = Rule(
-    code="RT510",
-    name="free-placement",
-    severity=Severity.NOTE,
-    summary="the table places ranks freely: RANK has to come from it",
-    why=(
-        'With "placement": "free" the ranks of a node increase and need not be '
-        "consecutive, as ranktable plan --mode free writes them. torchrun and other "
-        "launchers number the processes of a node one after the other and would give "
-        "them other ranks than the table."
-    ),
-    fix=(
-        "Start the job with a launcher that takes ranks as they are given: convert "
-        "--to openmpi-rankfile, or srun-hostfile with srun --distribution=arbitrary."
-    ),
-    readers={
-        "torch_tpu": "chip by place in its node's list: IndexError, or another chip",
-        "SCCL": "chip by rank, as meant",
-    },
-    bad=nodes(
-        (device(0, 0), device(1, 2)),
-        (device(0, 1), device(1, 3)),
-        head='"version":"1.0","placement":"free",',
-    ),
-    good=nodes(
-        (device(0, 0), device(1, 1)),
-        (device(0, 2), device(1, 3)),
-        head='"version":"1.0","placement":"free",',
-    ),
-)
-
-RULES = (
-    NOT_A_RING,
-    RING_NOT_KNOWN,
-    RANKS_OUT_OF_ORDER,
-    NODES_OUT_OF_ORDER,
-    TOO_MANY_NODES,
-    ODD_RING,
-    FREE_PLACEMENT,
-)
+def _broken_rings(columns: Columns, options: Options) -> Iterator[Finding]:
+    if options.topology is not None:
+        yield from _open_orders(columns, options.topology, is_known=True)
 
 
-def check_rings(columns: Columns, topology: Topology | None) -> Iterator[Finding]:
-    """Yield what keeps the chips of a node from being a ring in rank order.
-
-    Args:
-        columns: The table.
-        topology: Links of every host. When None, orders that the published box lacks
-            are noted (RT502) and odd numbers of chips are warned of (RT506).
-    """
-    in_file_order = is_file_order(columns)
-    judged: set[tuple[int | None, ...]] = set()
-    for node, start, end in columns.nodes():
-        device_ids = tuple(columns.device_ids[start:end])
-        if in_file_order and device_ids in judged:
-            continue  # most nodes of a cluster use the same chips
-        judged.add(device_ids)
-        order = rank_order(columns, start, end)
-        if len({columns.device_ids[index] for index in order}) == end - start:
-            yield from _judge(columns, node, order, topology)
+def _unknown_rings(columns: Columns, options: Options) -> Iterator[Finding]:
+    if options.topology is None:
+        yield from _open_orders(columns, SOPHGO_8, is_known=False)
 
 
-def _judge(
-    columns: Columns, node: int, order: list[int], topology: Topology | None
+def _odd_rings(columns: Columns, options: Options) -> Iterator[Finding]:
+    for node, order in _orders(columns) if options.topology is None else ():
+        if _is_odd(order):
+            yield ODD_RING.finding(
+                columns.devices_span(node),
+                f"node {node} has {len(order)} chips; no ring of that many is "
+                "published",
+                hint="use an even number of chips, or check with --topology",
+            )
+
+
+def _is_odd(order: Sequence[int]) -> bool:
+    return len(order) > 1 and len(order) % 2 == 1
+
+
+def _open_orders(
+    columns: Columns, box: Topology, *, is_known: bool
 ) -> Iterator[Finding]:
-    """Judge one node, whose devices are given in rank order."""
-    box = topology or SOPHGO_8
-    chips = [chip for index in order if (chip := columns.device_ids[index]) is not None]
-    if topology is None and len(chips) > 1 and len(chips) % 2:
-        yield ODD_RING.finding(
-            columns.devices_spot(node),
-            f"node {node} has {len(chips)} chips; no ring of that many is published",
-            hint="use an even number of chips, or check with --topology",
-        )
-    elif all(0 <= chip < box.num_chips for chip in chips):
+    """Yield the nodes whose chips, in rank order, are not a ring of a box."""
+    for node, order in _orders(columns):
+        chips = [columns.device_ids[index] or 0 for index in order]
+        if not all(0 <= chip < box.num_chips for chip in chips):
+            continue
+        if not is_known and _is_odd(order):
+            continue
         broken = box.broken_links(chips)
         if broken:
-            yield _no_ring(columns, node, order, broken, box, known=bool(topology))
+            yield _no_ring(columns, node, order, broken, box, known=is_known)
+
+
+def _orders(columns: Columns) -> Iterator[tuple[int, list[int]]]:
+    """Yield each node whose chips are all there, and its devices by rank."""
+    in_file_order = columns.are_ranks_in_file_order()
+    seen: set[tuple[int | None, ...]] = set()
+    for node, start, end in columns.nodes():
+        device_ids = tuple(columns.device_ids[start:end])
+        if in_file_order and device_ids in seen:
+            continue  # most nodes of a cluster use the same chips
+        seen.add(device_ids)
+        order = rank_order(columns, start, end)
+        if len({columns.device_ids[index] for index in order}) == end - start:
+            yield node, order
 
 
 def rank_order(columns: Columns, start: int, end: int) -> list[int]:
@@ -251,10 +110,10 @@ def _no_ring(  # noqa: PLR0913 - one sentence needs them all
     # The chip after the first missing link, and the one before it.
     first, second = (order[chips.index(chip)] for chip in broken[0])
     return rule.finding(
-        columns.device_id_spot(second),
+        columns.device_id_span(second),
         message,
         hint=hint,
-        related=(columns.device_id_spot(first, label="not linked with"),),
+        related=(columns.device_id_span(first, label="not linked with"),),
     )
 
 
@@ -289,43 +148,62 @@ def listed(order: Sequence[int]) -> str:
     return ",".join(map(str, order))
 
 
-def is_file_order(columns: Columns) -> bool:
-    """Whether the ranks are 0, 1, 2 ... in the order of the file."""
-    return columns.ranks == list(range(columns.num_devices))
+def _is_free(columns: Columns) -> bool:
+    return columns.top.get(PLACEMENT_KEY) == FREE
 
 
-def check_order(columns: Columns) -> Iterator[Finding]:
-    """Yield RT503 and RT504 for ranks that do not follow the file, or RT510.
+def _disordered(columns: Columns) -> Iterator[tuple[int, int, list[int]]]:
+    """Yield (node, first device, ranks) if ranks do not follow the file.
 
-    In a table of free placement the ranks of a node have to increase only: then the
-    place of a device is its local rank still.
+    Missing and repeated ranks are reported as such.
     """
-    if is_file_order(columns) or not is_permutation(columns.ranks):
-        return  # missing and repeated ranks are reported as such
-    is_free = columns.document.get(PLACEMENT_KEY) == FREE
-    highest = -1
-    apart: int | None = None
+    ranks = columns.ranks
+    if columns.are_ranks_in_file_order() or not is_permutation(ranks):
+        return
     for node, start, end in columns.nodes():
-        ranks = [rank for rank in columns.ranks[start:end] if rank is not None]
-        if not ranks:
-            continue
-        is_consecutive = ranks == list(range(ranks[0], ranks[0] + len(ranks)))
-        if not is_consecutive and not (is_free and ranks == sorted(ranks)):
-            yield _out_of_order(columns, node, start, ranks, is_free=is_free)
-        elif ranks[0] < highest:
+        found = [rank for rank in ranks[start:end] if rank is not None]
+        if found:
+            yield node, start, found
+
+
+def _are_consecutive(ranks: list[int]) -> bool:
+    return ranks == list(range(ranks[0], ranks[0] + len(ranks)))
+
+
+def _keep_order(columns: Columns, ranks: list[int]) -> bool:
+    """Whether the place of a device is its local rank."""
+    return _are_consecutive(ranks) or (_is_free(columns) and ranks == sorted(ranks))
+
+
+def _ranks_out_of_order(columns: Columns, _: Options) -> Iterator[Finding]:
+    for node, start, ranks in _disordered(columns):
+        if not _keep_order(columns, ranks):
+            yield _out_of_order(columns, node, start, ranks, is_free=_is_free(columns))
+
+
+def _nodes_out_of_order(columns: Columns, _: Options) -> Iterator[Finding]:
+    highest = -1
+    for node, start, ranks in _disordered(columns):
+        if ranks[0] < highest and _keep_order(columns, ranks):
             yield NODES_OUT_OF_ORDER.finding(
-                columns.rank_spot(start),
+                columns.rank_span(start),
                 f"node {node} holds rank {ranks[0]}, below the ranks of an earlier "
                 "node",
                 hint="list the nodes in the order of their ranks",
             )
-        if apart is None and not is_consecutive:
-            apart = node
-        highest = max(highest, ranks[0] if is_free else max(ranks))
-    if is_free and apart is not None:
+        highest = max(highest, ranks[0] if _is_free(columns) else max(ranks))
+
+
+def _free_placement(columns: Columns, _: Options) -> Iterator[Finding]:
+    """Note that RANK has to come from a table of free placement."""
+    if not _is_free(columns):
+        return
+    apart = (node for node, _, r in _disordered(columns) if not _are_consecutive(r))
+    node = next(apart, None)
+    if node is not None:
         yield FREE_PLACEMENT.finding(
             SourceSpan((PLACEMENT_KEY,)),
-            f"the ranks of node {apart} are not consecutive: RANK has to come from "
+            f"the ranks of node {node} are not consecutive: RANK has to come from "
             "the table, and launchers such as torchrun number processes otherwise",
             hint="start the job with a rank file, or with srun and a host file",
         )
@@ -345,15 +223,15 @@ def _out_of_order(
     if not is_free and ranks == sorted(ranks):
         hint += '; or write "placement": "free", if RANK comes from the table'
     return RANKS_OUT_OF_ORDER.finding(
-        columns.rank_spot(start + place),
+        columns.rank_span(start + place),
         f"rank {ranks[place]} follows rank {ranks[place - 1]} in node {node}, so that "
         "readers give a process different chips",
         hint=hint,
-        related=(columns.rank_spot(start + place - 1, label="the device before"),),
+        related=(columns.rank_span(start + place - 1, label="the device before"),),
     )
 
 
-def check_node_count(columns: Columns) -> Iterator[Finding]:
+def _too_many_nodes(columns: Columns, _: Options) -> Iterator[Finding]:
     """Yield RT505 when the table spans more nodes than SCCL connects."""
     if columns.num_nodes > 1:
         yield TOO_MANY_NODES.finding(
@@ -361,3 +239,169 @@ def check_node_count(columns: Columns) -> Iterator[Finding]:
             f"the table has {columns.num_nodes} nodes; SCCL connects the chips of one",
             hint="use another backend between nodes",
         )
+
+
+NOT_A_RING = Rule(
+    code="RT501",
+    name="not-a-ring",
+    summary="the chips of a node, in rank order, form no closed ring of links",
+    why=(
+        "SCCL sends around a ring of direct links between chips. On the published box "
+        "of eight chips the order 0..7 is no ring; 0,2,6,7,3,1,5,4 is the only one, "
+        "up to where it begins and which way it runs."
+    ),
+    fix="Use an order that is suggested, or let gen choose: --ring sophgo-8.",
+    readers={
+        "torch_tpu": "4 or 8 chips: silently replaced by the recommended order since "
+        "March 2025, so chips differ from the table; before, RuntimeError on local "
+        "rank 0 only while the others wait",
+        "SCCL": "sccl comm init rank failed, at the first collective",
+    },
+    seen_as=(
+        "The input chip_map is wrong, use the recommended chip_map",
+        "sccl comm init rank failed",
+    ),
+    bad=chips(0, 1, 2, 3),
+    good=chips(0, 1, 3, 2),
+    options={"topology": "sophgo-8"},
+    check=_broken_rings,
+)
+RING_NOT_KNOWN = Rule(
+    code="RT502",
+    name="ring-not-on-published-box",
+    severity=Severity.NOTE,
+    summary="the order of the chips is no ring on the published box of eight chips",
+    why=(
+        "Only a note, because the links of your host are not known: with --topology "
+        "the same finding is the error RT501, or goes away. Without a ring SCCL fails "
+        "at the first collective, or torch_tpu replaces the order silently."
+    ),
+    fix="Say how the host is linked: --topology sophgo-8, or a file of links.",
+    readers={
+        "torch_tpu": "4 or 8 chips: silently replaced by the recommended order",
+        "SCCL": "depends on the links of the host",
+    },
+    bad=chips(0, 1, 2, 3),
+    good=chips(0, 1, 3, 2),
+    check=_unknown_rings,
+)
+RANKS_OUT_OF_ORDER = Rule(
+    code="RT503",
+    name="ranks-out-of-order",
+    summary="the ranks of a node are not consecutive in file order",
+    why=(
+        "torch_tpu returns the chips of a node in file order and lets the rank index "
+        "that list; SCCL goes by the rank that is written. In any other order the two "
+        "give one process two different chips, and no message."
+    ),
+    fix=(
+        "List the devices of every node in the order of their ranks. Where RANK comes "
+        'from the table, "placement": "free" allows gaps between them.'
+    ),
+    readers={
+        "torch_tpu": "chip by place in the file",
+        "SCCL": "chip by rank; another one",
+    },
+    bad=one_node(device(0, 1), device(1, 0)),
+    good=one_node(device(1, 0), device(0, 1)),
+    check=_ranks_out_of_order,
+)
+NODES_OUT_OF_ORDER = Rule(
+    code="RT504",
+    name="nodes-out-of-order",
+    severity=Severity.WARNING,
+    summary="a later node holds lower ranks",
+    why=(
+        "Every reader gives each rank the right chip, but launchers number nodes in "
+        "the order of their host list, which is usually the order of the file."
+    ),
+    fix="List the nodes in the order of their ranks.",
+    readers={"torch_tpu": "no difference", "SCCL": "no difference"},
+    bad=nodes((device(0, 1),), (device(0, 0),)),
+    good=nodes((device(0, 0),), (device(0, 1),)),
+    check=_nodes_out_of_order,
+)
+TOO_MANY_NODES = Rule(
+    code="RT505",
+    name="too-many-nodes",
+    severity=Severity.WARNING,
+    summary="more nodes than SCCL connects",
+    why=(
+        "The manual describes SCCL as communication between the cards of one machine, "
+        "and torch_tpu's reader returns the chips of one node only."
+    ),
+    fix=(
+        "Use one node with SCCL, or another backend between nodes; "
+        "ranktable's own reader returns the chips of the whole table."
+    ),
+    readers={
+        "torch_tpu": "IndexError at chip_map[rank] on every node but the first",
+        "SCCL": "one machine only, as the manual says",
+    },
+    seen_as=("IndexError: list index out of range",),
+    bad=nodes((device(0, 0),), (device(0, 1),)),
+    good=PAIR,
+    check=_too_many_nodes,
+)
+
+ODD_RING = Rule(
+    code="RT506",
+    name="odd-ring",
+    severity=Severity.WARNING,
+    summary="a node has an odd number of chips, more than one",
+    why=(
+        "The links of the published box are bipartite: rings have 2, 4, 6 or 8 chips, "
+        "never 3, 5 or 7. With --topology this is judged exactly, as RT501."
+    ),
+    fix="Use an even number of chips, or say how the host is linked with --topology.",
+    readers={
+        "torch_tpu": "3 chips: RuntimeError TPUGetC2CRing failed! Error Code",
+        "SCCL": "sccl comm init rank failed, unless the host has such a ring",
+    },
+    seen_as=("TPUGetC2CRing failed! Error Code",),
+    bad=chips(0, 1, 2),
+    good=PAIR,
+    check=_odd_rings,
+)
+
+FREE_PLACEMENT = Rule(
+    code="RT510",
+    name="free-placement",
+    severity=Severity.NOTE,
+    summary="the table places ranks freely: RANK has to come from it",
+    why=(
+        'With "placement": "free" the ranks of a node increase and need not be '
+        "consecutive, as ranktable plan --mode free writes them. torchrun and other "
+        "launchers number the processes of a node one after the other and would give "
+        "them other ranks than the table."
+    ),
+    fix=(
+        "Start the job with a launcher that takes ranks as they are given: convert "
+        "--to openmpi-rankfile, or srun-hostfile with srun --distribution=arbitrary."
+    ),
+    readers={
+        "torch_tpu": "chip by place in its node's list: IndexError, or another chip",
+        "SCCL": "chip by rank, as meant",
+    },
+    bad=nodes(
+        (device(0, 0), device(1, 2)),
+        (device(0, 1), device(1, 3)),
+        head='"version":"1.0","placement":"free",',
+    ),
+    good=nodes(
+        (device(0, 0), device(1, 1)),
+        (device(0, 2), device(1, 3)),
+        head='"version":"1.0","placement":"free",',
+    ),
+    check=_free_placement,
+)
+
+RULES = (
+    NOT_A_RING,
+    RING_NOT_KNOWN,
+    RANKS_OUT_OF_ORDER,
+    NODES_OUT_OF_ORDER,
+    TOO_MANY_NODES,
+    ODD_RING,
+    FREE_PLACEMENT,
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ranktable.schema.messages import counted, folded
@@ -12,6 +13,191 @@ if TYPE_CHECKING:
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.finding import Finding
+    from ranktable.schema.options import Options
+
+
+@dataclass(frozen=True, slots=True)
+class _Census:
+    """Which ranks the devices of a table have.
+
+    Attributes:
+        first_use: The first device of every rank that is not negative.
+        repeated: Devices whose rank an earlier device has.
+        negative: Devices with a negative rank.
+        free: Ranks below the number of devices that no device has.
+        offered: A free rank for each of those devices, as far as there are any.
+        lowest: The lowest rank if the ranks are dense from another than 0.
+    """
+
+    first_use: dict[int, int]
+    repeated: list[int]
+    negative: list[int]
+    free: list[int]
+    offered: dict[int, int]
+    lowest: int | None
+
+
+def _census(columns: Columns) -> _Census | None:
+    """Return the census of a table, None if every rank is there once."""
+    if "ranks" not in columns.worked_out:
+        columns.worked_out["ranks"] = _count(columns)
+    found = columns.worked_out["ranks"]
+    return found if isinstance(found, _Census) else None
+
+
+def _count(columns: Columns) -> _Census | None:
+    world_size = columns.num_devices
+    if is_permutation(columns.ranks):
+        return None
+    first_use: dict[int, int] = {}
+    repeated: list[int] = []
+    negative: list[int] = []
+    for index, rank in enumerate(columns.ranks):
+        if rank is None:
+            continue
+        if rank < 0:
+            negative.append(index)
+        elif rank in first_use:
+            repeated.append(index)
+        else:
+            first_use[rank] = index
+    free = [rank for rank in range(world_size) if rank not in first_use]
+    lowest = min(first_use, default=0)
+    is_dense = (
+        lowest > 0
+        and len(first_use) == world_size
+        and max(first_use) == lowest + world_size - 1
+    )
+    return _Census(
+        first_use,
+        repeated,
+        negative,
+        free,
+        dict(zip(sorted(repeated + negative), free, strict=False)),
+        lowest if is_dense else None,
+    )
+
+
+def is_permutation(ranks: list[int | None]) -> bool:
+    """Whether these are the ranks 0 .. world_size - 1, each once, in any order."""
+    expected = list(range(len(ranks)))
+    return ranks == expected or (None not in ranks and sorted(ranks) == expected)  # type: ignore[type-var]
+
+
+def _hint(columns: Columns, census: _Census, index: int) -> str | None:
+    if index not in census.offered:
+        return None
+    return f"give {columns.name(index)} rank {census.offered[index]}, which is free"
+
+
+def _duplicates(columns: Columns, _: Options) -> Iterator[Finding]:
+    census = _census(columns)
+    for index in census.repeated if census else ():
+        if columns.quota.is_spent(DUPLICATE_RANK):
+            continue
+        rank = columns.ranks[index]
+        assert census is not None  # noqa: S101 - for the type checker
+        assert rank is not None  # noqa: S101 - only readable ranks are counted
+        first = census.first_use[rank]
+        yield DUPLICATE_RANK.finding(
+            columns.rank_span(index),
+            f'rank "{rank}" is assigned to {columns.name(first)} and to '
+            f"{columns.name(index)}",
+            hint=_hint(columns, census, index),
+            related=(columns.rank_span(first, label="first use"),),
+        )
+
+
+def _negatives(columns: Columns, _: Options) -> Iterator[Finding]:
+    census = _census(columns)
+    for index in census.negative if census else ():
+        if columns.quota.is_spent(NEGATIVE_RANK):
+            continue
+        assert census is not None  # noqa: S101 - for the type checker
+        yield NEGATIVE_RANK.finding(
+            columns.rank_span(index),
+            f"rank {columns.ranks[index]} of {columns.name(index)} is negative",
+            hint=_hint(columns, census, index),
+        )
+
+
+def _shifted(columns: Columns, _: Options) -> Iterator[Finding]:
+    census = _census(columns)
+    if census is not None and census.lowest is not None:
+        lowest = census.lowest
+        yield NOT_FROM_ZERO.finding(
+            columns.rank_span(census.first_use[lowest]),
+            f"the ranks run from {lowest} to {lowest + columns.num_devices - 1}, not "
+            "from 0",
+            hint=f"subtract {lowest} from every rank",
+        )
+
+
+def _gaps(columns: Columns, _: Options) -> Iterator[Finding]:
+    """Yield RT201 for each missing rank that no other defect accounts for.
+
+    Source: the rank table description in SOPHGO's manual, field ``rank``, range
+    [0, devices - 1].
+    """
+    census, world_size = _census(columns), columns.num_devices
+    if census is None or census.lowest is not None:
+        return
+    unreadable = columns.ranks.count(None)
+    if len(census.free) <= len(census.repeated) + len(census.negative) + unreadable:
+        return
+    beyond = sorted(rank for rank in census.first_use if rank >= world_size)
+    places = sorted((rank, index) for rank, index in census.first_use.items())
+    hint = f"beyond the end are: {folded(beyond)}" if beyond else None
+    at = 0
+    for rank in census.free:
+        if columns.quota.is_spent(RANK_GAP):
+            continue
+        while at < len(places) - 1 and places[at][0] < rank:
+            at += 1
+        yield RANK_GAP.finding(
+            columns.rank_span(places[at][1]) if places else columns.devices_span(0),
+            f"rank {rank} is missing: {counted(world_size, 'device')} need the ranks "
+            f"0 to {world_size - 1}",
+            hint=hint,
+        )
+
+
+def _conflicts(columns: Columns, _: Options) -> Iterator[Finding]:
+    for index in columns.conflicts:
+        if columns.quota.is_spent(CONFLICTING_RANKS):
+            continue
+        spans = [
+            span
+            for key in columns.format.rank_keys
+            if (span := columns.span(index, (key,))).path[-1] == key
+        ]
+        yield CONFLICTING_RANKS.finding(
+            spans[1],
+            f"{columns.name(index)} has different values of "
+            + " and ".join(str(span.path[-1]) for span in spans),
+            hint="give them the same value",
+            related=tuple(spans[:1]),
+        )
+
+
+def _wrong_local_ranks(columns: Columns, _: Options) -> Iterator[Finding]:
+    local_ranks = columns.local_ranks
+    if local_ranks.count(None) == len(local_ranks):
+        return
+    for node, start, end in columns.nodes():
+        found = local_ranks[start:end]
+        if found == list(range(end - start)):
+            continue
+        for place, local_rank in enumerate(found):
+            if local_rank in (None, place) or columns.quota.is_spent(WRONG_LOCAL_RANK):
+                continue
+            yield WRONG_LOCAL_RANK.finding(
+                columns.span(start + place, ("local_rank",)),
+                f"local_rank is {local_rank}, but this is device {place} of node "
+                f"{node}",
+                hint=f"write {place}, or leave local_rank out",
+            )
+
 
 RANK_GAP = Rule(
     code="RT201",
@@ -30,6 +216,7 @@ RANK_GAP = Rule(
     seen_as=("EI0014",),
     bad=one_node(device(0, 0), device(1, 2)),
     good=PAIR,
+    check=_gaps,
 )
 DUPLICATE_RANK = Rule(
     code="RT202",
@@ -49,6 +236,7 @@ DUPLICATE_RANK = Rule(
     seen_as=("EI0014", "EI0004", "rank_id is repeat", "wait timeout"),
     bad=one_node(device(0, 0), device(1, 0)),
     good=PAIR,
+    check=_duplicates,
 )
 NEGATIVE_RANK = Rule(
     code="RT203",
@@ -62,6 +250,7 @@ NEGATIVE_RANK = Rule(
     },
     bad=one_node(device(0, 0), device(1, -1)),
     good=PAIR,
+    check=_negatives,
 )
 NOT_FROM_ZERO = Rule(
     code="RT204",
@@ -76,6 +265,7 @@ NOT_FROM_ZERO = Rule(
     seen_as=("EI0014",),
     bad=one_node(device(0, 1), device(1, 2)),
     good=PAIR,
+    check=_shifted,
 )
 CONFLICTING_RANKS = Rule(
     code="RT205",
@@ -95,6 +285,7 @@ CONFLICTING_RANKS = Rule(
         '{"device_id":"0","rank":"0","world_rank":"0"}',
         '{"device_id":"1","rank":"1","world_rank":"1"}',
     ),
+    check=_conflicts,
 )
 WRONG_LOCAL_RANK = Rule(
     code="RT206",
@@ -119,6 +310,7 @@ WRONG_LOCAL_RANK = Rule(
             '{"device_id":"1","local_rank":"1","rank":"1"}',
         )
     ),
+    check=_wrong_local_ranks,
 )
 
 RULES = (
@@ -129,158 +321,3 @@ RULES = (
     CONFLICTING_RANKS,
     WRONG_LOCAL_RANK,
 )
-
-
-def check_ranks(columns: Columns) -> Iterator[Finding]:
-    """Yield what keeps the ranks from being 0 .. world_size - 1, each once.
-
-    Source: the rank table description in SOPHGO's manual, field ``rank``, range
-    [0, devices - 1].
-    """
-    ranks, world_size = columns.ranks, columns.num_devices
-    if ranks != list(range(world_size)) and not is_permutation(ranks):
-        yield from _unsound_ranks(columns)
-    yield from _conflicts(columns)
-
-
-def is_permutation(ranks: list[int | None]) -> bool:
-    """Whether these are the ranks 0 .. world_size - 1, each once, in any order."""
-    return None not in ranks and sorted(ranks) == list(range(len(ranks)))  # type: ignore[type-var]
-
-
-def _unsound_ranks(columns: Columns) -> Iterator[Finding]:
-    world_size = columns.num_devices
-    first_use: dict[int, int] = {}
-    repeated: list[int] = []
-    negative: list[int] = []
-    for index, rank in enumerate(columns.ranks):
-        if rank is None:
-            continue
-        if rank < 0:
-            negative.append(index)
-        elif rank in first_use:
-            repeated.append(index)
-        else:
-            first_use[rank] = index
-    free = [rank for rank in range(world_size) if rank not in first_use]
-    lowest = min(first_use, default=0)
-    if not (repeated or negative) and _is_dense(first_use, world_size, lowest):
-        yield NOT_FROM_ZERO.finding(
-            columns.rank_spot(first_use[lowest]),
-            f"the ranks run from {lowest} to {lowest + world_size - 1}, not from 0",
-            hint=f"subtract {lowest} from every rank",
-        )
-        return
-    yield from _misused(columns, sorted(repeated + negative), first_use, free)
-    unreadable = columns.ranks.count(None)
-    if len(free) > len(repeated) + len(negative) + unreadable:
-        yield from _gaps(columns, free, first_use)
-
-
-def _misused(
-    columns: Columns, indices: list[int], first_use: dict[int, int], free: list[int]
-) -> Iterator[Finding]:
-    """Yield the devices whose rank is taken or negative."""
-    spare = iter(free)
-    for index in indices:
-        take = next(spare, None)
-        is_repeated = columns.ranks[index] in first_use
-        if columns.quota.is_spent(DUPLICATE_RANK if is_repeated else NEGATIVE_RANK):
-            continue
-        hint = None
-        if take is not None:
-            hint = f"give {columns.name(index)} rank {take}, which is free"
-        if is_repeated:
-            yield _duplicate(columns, index, first_use, hint)
-        else:
-            yield _negative(columns, index, hint)
-
-
-def _is_dense(first_use: dict[int, int], world_size: int, lowest: int) -> bool:
-    return (
-        lowest > 0
-        and len(first_use) == world_size
-        and max(first_use) == lowest + world_size - 1
-    )
-
-
-def _duplicate(
-    columns: Columns, index: int, first_use: dict[int, int], hint: str | None
-) -> Finding:
-    rank = columns.ranks[index]
-    assert rank is not None  # noqa: S101 - only readable ranks are compared
-    first = first_use[rank]
-    return DUPLICATE_RANK.finding(
-        columns.rank_spot(index),
-        f'rank "{rank}" is assigned to {columns.name(first)} and to '
-        f"{columns.name(index)}",
-        hint=hint,
-        related=(columns.rank_spot(first, label="first use"),),
-    )
-
-
-def _negative(columns: Columns, index: int, hint: str | None) -> Finding:
-    return NEGATIVE_RANK.finding(
-        columns.rank_spot(index),
-        f"rank {columns.ranks[index]} of {columns.name(index)} is negative",
-        hint=hint,
-    )
-
-
-def _gaps(
-    columns: Columns, free: list[int], first_use: dict[int, int]
-) -> Iterator[Finding]:
-    world_size = columns.num_devices
-    beyond = sorted(rank for rank in first_use if rank >= world_size)
-    places = sorted((rank, index) for rank, index in first_use.items())
-    hint = f"beyond the end are: {folded(beyond)}" if beyond else None
-    at = 0
-    for rank in free:
-        if columns.quota.is_spent(RANK_GAP):
-            continue
-        while at < len(places) - 1 and places[at][0] < rank:
-            at += 1
-        yield RANK_GAP.finding(
-            columns.rank_spot(places[at][1]) if places else columns.devices_spot(0),
-            f"rank {rank} is missing: {counted(world_size, 'device')} need the ranks "
-            f"0 to {world_size - 1}",
-            hint=hint,
-        )
-
-
-def _conflicts(columns: Columns) -> Iterator[Finding]:
-    for index in columns.conflicts:
-        if columns.quota.is_spent(CONFLICTING_RANKS):
-            continue
-        spots = [
-            spot
-            for key in columns.format.rank_keys
-            if (spot := columns.span(index, (key,))).path[-1] == key
-        ]
-        yield CONFLICTING_RANKS.finding(
-            spots[1],
-            f"{columns.name(index)} has different values of "
-            + " and ".join(str(spot.path[-1]) for spot in spots),
-            hint="give them the same value",
-            related=tuple(spots[:1]),
-        )
-
-
-def check_local_ranks(columns: Columns) -> Iterator[Finding]:
-    """Yield RT206 for each local_rank that is not its place within the node."""
-    local_ranks = columns.local_ranks
-    if local_ranks.count(None) == len(local_ranks):
-        return
-    for node, start, end in columns.nodes():
-        found = local_ranks[start:end]
-        if found == list(range(end - start)):
-            continue
-        for place, local_rank in enumerate(found):
-            if local_rank in (None, place) or columns.quota.is_spent(WRONG_LOCAL_RANK):
-                continue
-            yield WRONG_LOCAL_RANK.finding(
-                columns.span(start + place, ("local_rank",)),
-                f"local_rank is {local_rank}, but this is device {place} of node "
-                f"{node}",
-                hint=f"write {place}, or leave local_rank out",
-            )

@@ -9,9 +9,13 @@ from ranktable.schema.diagnostic import Severity
 from ranktable.schema.finding import Edit, Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from ranktable.schema.columns import Columns
     from ranktable.schema.document import SourceSpan
+    from ranktable.schema.options import Options
+
+    Check = Callable[[Columns, Options], Iterator[Finding]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,7 @@ class Rule:
         options: Options of ``command`` that the two files need.
         command: The command that finds it: ``validate``, ``convert`` or ``merge``.
         beside: A file that goes before either, where the defect is between two files.
+        check: Yields what breaks the rule in a table; None where a reader finds it.
     """
 
     code: str
@@ -47,10 +52,11 @@ class Rule:
     options: Mapping[str, str] = field(default_factory=dict)
     command: str = "validate"
     beside: bytes | None = None
+    check: Check | None = None
 
     def finding(
         self,
-        spot: SourceSpan | None,
+        span: SourceSpan | None,
         message: str,
         *,
         hint: str | None = None,
@@ -58,7 +64,7 @@ class Rule:
         edit: Edit | None = None,
     ) -> Finding:
         """Return a finding of this rule."""
-        return Finding(self, spot, message, hint, related, edit)
+        return Finding(self, span, message, hint, related, edit)
 
 
 def one_node(*devices: str, head: str = '"version":"1.0",') -> bytes:

@@ -2,8 +2,32 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ranktable.schema.diagnostic import Severity
+from ranktable.schema.document import SourceSpan
 from ranktable.schema.rules.rule import PAIR, Rule, device, one_node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.schema.columns import Columns
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.options import Options
+
+
+def _one_reader_only(columns: Columns, _: Options) -> Iterator[Finding]:
+    """Note, once in a table for each key, that a reader would miss it."""
+    for lacking, index in columns.lacking.items():
+        span = columns.rank_span(index)
+        present = str(span.path[-1])
+        yield ONE_READER_ONLY.finding(
+            SourceSpan(columns.device_path(index)),
+            f"{columns.name(index)} has {present} but no {' and no '.join(lacking)}, "
+            "which a reader of the vendor needs",
+            hint="ranktable gen writes both",
+        )
+
 
 NOT_A_RANK_TABLE = Rule(
     code="RT110",
@@ -27,8 +51,8 @@ OTHER_VENDOR = Rule(
     fix="Unset RANK_TABLE_FILE for this job, or point it at the table of this cluster.",
     readers={"torch_tpu": "KeyError: 'node_list'", "SCCL": "answers -1 for every rank"},
     seen_as=("EI0014", "EI0017"),
-    bad=b'{"status":"completed","version":"1.0","server_count":"1","server_list":[\n'
-    b'  {"server_id":"node-a","device":[{"device_id":"0","rank_id":"0"}]}]}\n',
+    bad=b'{"version":"1.2","server_count":"1","prefill_device_list":[\n'
+    b'  {"server_id":"node-a","device_id":"0","cluster_id":"1"}]}\n',
     good=PAIR,
 )
 MISSING_KEY = Rule(
@@ -136,6 +160,7 @@ ONE_READER_ONLY = Rule(
     seen_as=("KeyError: 'world_rank'",),
     bad=one_node('{"device_id":"0","rank":"0"}', '{"device_id":"1","rank":"1"}'),
     good=PAIR,
+    check=_one_reader_only,
 )
 
 RULES = (

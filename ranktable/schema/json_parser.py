@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import math
 import re
 from typing import TYPE_CHECKING
 
-from ranktable.schema.document import Path, SourceSpan
+from ranktable.schema.document import Document, Path, SourceSpan
 from ranktable.schema.finding import Edit, Finding
 from ranktable.schema.messages import counted, quoted, times
+from ranktable.schema.numbers import BadNumber
 from ranktable.schema.quota import Quota
 from ranktable.schema.rules import syntax as rules
 
@@ -26,16 +26,6 @@ MAX_DIGITS = 19
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _MARK = re.compile(r'\\.|["\[\]{}]', re.DOTALL)
 _PYTHON_WORD = re.compile(r"(?:True|False|None)\b")
-
-
-class BadNumber:
-    """Stands in the data for a number that JSON lacks or nothing can hold."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        """Keep the text."""
-        self.text = text
 
 
 class _Repetition:
@@ -94,8 +84,6 @@ def parse(
         parse_float=parser.real,
         parse_constant=parser.constant,
     )
-    collecting = gc.isenabled()
-    gc.disable()  # a parse makes no cycles, and collecting doubles its time
     try:
         document = decoder.decode(text)
     except json.JSONDecodeError as error:
@@ -105,9 +93,6 @@ def parse(
         if found_deep is None:
             raise  # it is the caller who is deep
         return found_deep
-    finally:
-        if collecting:
-            gc.enable()
     found: list[Finding] = []
     if parser.repeated:
         found.extend(_duplicate_keys(document, parser.repeated, quota))
@@ -116,6 +101,12 @@ def parse(
     if _SURROGATE.search(text):
         found.extend(_lone_surrogates(document))
     return document, found
+
+
+def parse_sound(data: bytes) -> Document:
+    """Return the document of bytes in which no defect of the syntax was found."""
+    text = data.decode()
+    return Document(text=text, data=json.loads(text))
 
 
 def walk(document: object) -> Iterator[tuple[Path, object]]:
@@ -155,10 +146,10 @@ def find_too_deep(text: str) -> Finding | None:
     return None
 
 
-def too_deep(spot: SourceSpan) -> Finding:
+def too_deep(span: SourceSpan) -> Finding:
     """Return the RT107 at a place."""
     return rules.NESTED_TOO_DEEPLY.finding(
-        spot, f"the document is nested more than {MAX_DEPTH} levels deep"
+        span, f"the document is nested more than {MAX_DEPTH} levels deep"
     )
 
 
@@ -226,9 +217,9 @@ def _lone_surrogates(document: object) -> Iterator[Finding]:
             yield _surrogate(SourceSpan(path))
 
 
-def _surrogate(spot: SourceSpan) -> Finding:
+def _surrogate(span: SourceSpan) -> Finding:
     return rules.LONE_SURROGATE.finding(
-        spot, "half of a surrogate pair stands alone in this string"
+        span, "half of a surrogate pair stands alone in this string"
     )
 
 

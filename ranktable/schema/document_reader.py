@@ -1,0 +1,369 @@
+"""From a document of a format to columns, with every defect of its shape explained."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from ranktable.schema.columns import Columns
+from ranktable.schema.document import SourceSpan
+from ranktable.schema.finding import Edit
+from ranktable.schema.format import SPARES_KEY, SUPER_POD_KEY, Kind, Role
+from ranktable.schema.json_parser import MAX_DEPTH, is_too_deep, too_deep
+from ranktable.schema.messages import quoted
+from ranktable.schema.numbers import BadNumber, odd_number, plain_number
+from ranktable.schema.rules import shape as rules
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ranktable.schema.document import Document, Path
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.format import Field, Format
+    from ranktable.schema.quota import Quota
+    from ranktable.schema.rules.rule import Rule
+
+_READ_KEYS = {0: SPARES_KEY, 2: SUPER_POD_KEY}
+"""Keys of no format that commands read all the same, by the length of their path."""
+
+
+class DocumentReader:
+    """Reads one document into columns; every defect of its shape is a finding."""
+
+    def __init__(self, format_: Format, document: Document, quota: Quota) -> None:
+        """Prepare to read; ``read`` does it."""
+        self.format = format_
+        self.columns = Columns(format=format_, source=document, quota=quota)
+        self.found: list[Finding] = []
+        self.emulator_keys = format_.address_keys[1:]
+        self._plans: dict[tuple[str, ...], _Plan] = {}
+
+    def read(self) -> tuple[Columns, list[Finding]]:
+        """Return the columns and the defects of shape, in document order."""
+        document = self.columns.document.data
+        assert isinstance(document, dict)  # noqa: S101 - only objects have a format
+        format_ = self.format
+        self._members((), document, (*format_.table_fields, format_.nodes), "the table")
+        for field in format_.table_fields:
+            if field.key in document:
+                value = self._value((), field, document)
+                if value is not None:
+                    self.columns.top[field.key] = value
+        nodes = self._list((format_.nodes_key,), document, "nodes")
+        for node, members in enumerate(nodes):
+            self._node(node, members)
+        return self.columns, self.found
+
+    def _add(  # noqa: PLR0913 - the parts of a finding, by name
+        self,
+        rule: Rule,
+        path: Path,
+        message: str,
+        *,
+        hint: str | None = None,
+        edit: Edit | None = None,
+        of_key: bool = False,
+    ) -> None:
+        span = SourceSpan(path, "key" if of_key else "value")
+        if edit is not None and hint is None:
+            hint = f"write {edit.text}"
+        self.found.append(rule.finding(span, message, hint=hint, edit=edit))
+
+    def _members(
+        self,
+        path: Path,
+        members: dict[str, object],
+        fields: Sequence[Field],
+        owner: str,
+    ) -> None:
+        """Report the keys that are missing or that no reader knows."""
+        for field in fields:
+            if field.is_required and field.key not in members:
+                self._missing(path, field, owner)
+        known = tuple(field.key for field in fields)
+        self._unknown(path, tuple(members), known, members)
+
+    def _missing(self, path: Path, field: Field, owner: str) -> None:
+        if self.columns.quota.is_spent(rules.MISSING_KEY):
+            return
+        edit = hint = None
+        if field.role is Role.VERSION:  # only one exists
+            edit = Edit("insert", f'"version":"{field.values[0]}",')
+            hint = f"add {edit.text.rstrip(',')}"
+        self._add(
+            rules.MISSING_KEY, path, f"{owner} has no {field.key}", hint=hint, edit=edit
+        )
+
+    def _value(self, path: Path, field: Field, members: dict[str, object]) -> object:
+        """Return the value of a field at the top or of a node, None if it is wrong."""
+        value = members[field.key]
+        path = (*path, field.key)
+        if isinstance(value, BadNumber):  # reported while parsing
+            return None
+        self._refuse_deep(path, value)
+        if not _is_of(field.kind, value):
+            self._wrong_type(path, field, value)
+            return None
+        if field.values and value not in field.values:
+            listed = ", ".join(map(quoted, field.values))
+            if field.role is Role.VERSION:
+                verb = "exists" if len(field.values) == 1 else "exist"
+                message = f"version is {quoted(value)}; only {listed} {verb}"
+                self._add(rules.UNKNOWN_VERSION, path, message)
+            else:
+                message = f"{field.key} is {quoted(value)}, not {listed}"
+                self._add(rules.WRONG_TYPE, path, message)
+            return None
+        return value
+
+    def _wrong_type(self, path: Path, field: Field, value: object) -> None:
+        edit = None
+        number = plain_number(value)
+        if number is not None and field.kind in (Kind.INTEGER, Kind.NUMERAL):
+            edit = Edit("replace", _spelt(field.kind, number))
+        elif field.role is Role.VERSION and type(value) in (int, float) and value == 1:
+            edit = Edit("replace", '"1.0"')
+        wanted = _WANTED[field.kind]
+        message = f"{path[-1]} is {quoted(value)}, not {wanted}"
+        self._add(rules.WRONG_TYPE, path, message, edit=edit)
+
+    def _list(self, path: Path, holder: dict[str, object], what: str) -> list[object]:
+        key = str(path[-1])
+        value = holder.get(key)
+        if key not in holder or isinstance(value, BadNumber):
+            return []
+        if not isinstance(value, list):
+            message = f"{key} is {quoted(value)}, not a list"
+            self._add(rules.WRONG_TYPE, path, message)
+            return []
+        if not value:
+            hint = f"list the {what}"
+            self._add(rules.EMPTY_LIST, path, f"{key} is empty", hint=hint)
+        return value
+
+    def _node(self, node: int, members: object) -> None:
+        columns, format_ = self.columns, self.format
+        path = (format_.nodes_key, node)
+        devices: list[object] = []
+        values: dict[str, object] = {}
+        if isinstance(members, dict):
+            fields = (*format_.node_fields, format_.devices)
+            self._members(path, members, fields, f"node {node}")
+            values = {
+                field.key: self._value(path, field, members)
+                for field in format_.node_fields
+                if field.key in members
+            }
+            devices = self._list((*path, format_.devices_key), members, "devices")
+        elif not isinstance(members, BadNumber):
+            message = f"node {node} is {quoted(members)}, not an object"
+            self._add(rules.WRONG_TYPE, path, message)
+        host = values.pop(format_.host_key, None)
+        columns.hosts.append(host if isinstance(host, str) else None)
+        for key, value in values.items():
+            self._keep(key, value, node)
+        self._devices((*path, format_.devices_key), devices)
+        columns.starts.append(len(columns.ranks))
+
+    def _keep(self, key: str, value: object, index: int) -> None:
+        """Put a value into a column that not every table has."""
+        column = self.columns.optional.setdefault(key, [])
+        column.extend([None] * (index - len(column)))
+        column.append(value)
+
+    def _devices(self, path: Path, devices: list[object]) -> None:
+        columns, plans = self.columns, self._plans
+        add_rank, add_chip = columns.ranks.append, columns.device_ids.append
+        add_local, add_address = columns.local_ranks.append, columns.addresses.append
+        for place, device in enumerate(devices):
+            if type(device) is not dict:
+                self._no_device((*path, place), device)
+                continue
+            keys = tuple(device)
+            plan = plans.get(keys)
+            if plan is None:
+                plan = plans[keys] = _Plan(self.format, keys)
+                if plan.lacking and plan.ranks_at:
+                    columns.lacking.setdefault(plan.lacking, len(columns.ranks))
+            numbers = [plain_number(device[key]) for key in plan.number_keys]
+            if plan.is_odd or None in numbers or not plan.are_typed(device):
+                numbers = self._odd_device((*path, place), device, plan)
+            numbers.append(None)  # at -1, for a number that the device lacks
+            add_chip(numbers[plan.device_id_at])
+            add_local(numbers[plan.local_rank_at])
+            add_address(self._address((*path, place), device, plan))
+            for key in plan.kept_keys:
+                self._keep(key, device[key], len(columns.ranks))
+            add_rank(self._rank([numbers[at] for at in plan.ranks_at]))
+
+    def _rank(self, ranks: list[int | None]) -> int | None:
+        """Return the first readable rank, and note whether others contradict it."""
+        readable = [rank for rank in ranks if rank is not None]
+        if len(set(readable)) > 1:
+            self.columns.conflicts.append(len(self.columns.ranks))
+        return readable[0] if readable else None
+
+    def _address(
+        self, path: Path, device: dict[str, object], plan: _Plan
+    ) -> str | None:
+        address = None
+        for key in plan.address_keys:
+            value = device[key]
+            if type(value) is not str:
+                if not isinstance(value, BadNumber):
+                    message = f"{key} is {quoted(value)}, not text"
+                    self._add(rules.WRONG_TYPE, (*path, key), message)
+            elif value or not self.format.has_blank_addresses:
+                if address is not None:  # the emulator's, which comes last, wins
+                    index = len(self.columns.ranks)
+                    self.columns.more_addresses.append(
+                        (index, plan.address_keys[0], address)
+                    )
+                address = value
+        if len(plan.address_keys) and plan.address_keys[-1] in self.emulator_keys:
+            self.columns.is_emulated = True
+        return address
+
+    def _no_device(self, path: Path, device: object) -> None:
+        is_said = isinstance(device, BadNumber)
+        if not is_said and not self.columns.quota.is_spent(rules.WRONG_TYPE):
+            node = len(self.columns.starts) - 1
+            message = f"device {path[-1]} of node {node} is {quoted(device)}"
+            self._add(rules.WRONG_TYPE, path, f"{message}, not an object")
+        columns = self.columns
+        columns.ranks.append(None)
+        columns.device_ids.append(None)
+        columns.local_ranks.append(None)
+        columns.addresses.append(None)
+
+    def _odd_device(
+        self, path: Path, device: dict[str, object], plan: _Plan
+    ) -> list[int | None]:
+        """Report everything unusual about one device; return its numbers."""
+        owner = f"device {path[-1]} of node {len(self.columns.starts) - 1}"
+        self._unknown(path, plan.keys, plan.known, device)
+        for field in plan.missing:
+            self._missing(path, field, owner)
+        if not plan.ranks_at:
+            self._missing(path, plan.rank_field, owner)
+        return [self._number((*path, f.key), f.kind, device) for f in plan.numbers]
+
+    def _number(self, path: Path, kind: Kind, device: dict[str, object]) -> int | None:
+        value = device[str(path[-1])]
+        number = plain_number(value)
+        if isinstance(value, BadNumber) or (number is not None and _is_of(kind, value)):
+            return number
+        if number is not None:
+            if not self.columns.quota.is_spent(rules.WRONG_TYPE):
+                message = f"{path[-1]} is {quoted(value)}, not {_WANTED[kind]}"
+                repair = Edit("replace", _spelt(kind, number))
+                self._add(rules.WRONG_TYPE, path, message, edit=repair)
+            return number
+        odd = odd_number(value)
+        rule = rules.ODD_NUMBER if odd.is_number else rules.WRONG_TYPE
+        if self.columns.quota.is_spent(rule):
+            return odd.reading
+        edit: Edit | None = None
+        if odd.reading is not None:
+            is_text = isinstance(value, str) or kind is Kind.NUMERAL
+            text = str(odd.reading)
+            edit = Edit("replace", f'"{text}"' if is_text else text)
+        self._add(rule, path, f"{path[-1]} is {odd.reason}", edit=edit)
+        return odd.reading
+
+    def _unknown(
+        self,
+        path: Path,
+        keys: tuple[str, ...],
+        known: tuple[str, ...],
+        members: dict[str, object],
+    ) -> None:
+        for key in keys:
+            if key in known:
+                continue
+            self._refuse_deep((*path, key), members[key])
+            is_read = key == _READ_KEYS.get(len(path))
+            if is_read or self.columns.quota.is_spent(rules.UNKNOWN_KEY):
+                continue
+            near = _nearest(key, known)
+            hint = f"did you mean {quoted(near)}?" if near else None
+            message = f"no reader knows the key {quoted(key)}"
+            self._add(rules.UNKNOWN_KEY, (*path, key), message, hint=hint, of_key=True)
+
+    def _refuse_deep(self, path: Path, value: object) -> None:
+        is_nested = isinstance(value, (dict, list))
+        if is_nested and is_too_deep(value, MAX_DEPTH - len(path)):
+            self.found.append(too_deep(SourceSpan(path, "key")))
+
+
+class _Plan:
+    """What the keys of a device say before its values are looked at."""
+
+    def __init__(self, format_: Format, keys: tuple[str, ...]) -> None:
+        fields = [field for field in format_.device_fields if field.key in keys]
+        self.keys = keys
+        self.known = tuple(field.key for field in format_.device_fields)
+        roles = (Role.DEVICE_ID, Role.LOCAL_RANK, Role.RANK)
+        self.numbers = [field for field in fields if field.role in roles]
+        self.number_keys = tuple(field.key for field in self.numbers)
+        self.typed = tuple(
+            (f.key, str if f.kind is Kind.NUMERAL else int)
+            for f in self.numbers
+            if f.kind is not Kind.NUMBER
+        )
+        held = [field.role for field in self.numbers]
+        self.ranks_at = [at for at, role in enumerate(held) if role is Role.RANK]
+        self.device_id_at, self.local_rank_at = (
+            held.index(role) if role in held else -1 for role in roles[:2]
+        )
+        self.address_keys = tuple(f.key for f in fields if f.role is Role.ADDRESS)
+        self.kept_keys = tuple(f.key for f in fields if f.role is Role.OTHER)
+        self.missing = [
+            field
+            for field in format_.device_fields
+            if field.is_required and field.key not in keys
+        ]
+        self.rank_field = next(f for f in format_.device_fields if f.role is Role.RANK)
+        self.lacking = tuple(key for key in format_.reader_keys if key not in keys)
+        self.is_odd = bool(
+            self.missing or not self.ranks_at or not set(keys) <= set(self.known)
+        )
+
+    def are_typed(self, device: dict[str, object]) -> bool:
+        """Whether the numbers are spelt as the format has them."""
+        return all(type(device[key]) is type_ for key, type_ in self.typed)
+
+
+_WANTED = {
+    Kind.NUMBER: "a number",
+    Kind.NUMERAL: "a string",
+    Kind.INTEGER: "an integer",
+    Kind.TEXT: "a string",
+    Kind.HOST: "a host name",
+    Kind.ADDRESS: "text",
+    Kind.ADDRESSES: "text",
+    Kind.LIST: "a list",
+}
+
+
+def _is_of(kind: Kind, value: object) -> bool:
+    """Whether a value is of a kind; whether an address is one is for a rule."""
+    if kind in (Kind.LIST, Kind.ANY):
+        return kind is Kind.ANY or isinstance(value, list)
+    if kind is Kind.INTEGER:
+        return type(value) is int
+    if kind in (Kind.NUMBER, Kind.NUMERAL):
+        is_text = isinstance(value, str)
+        return (is_text or kind is Kind.NUMBER) and plain_number(value) is not None
+    return isinstance(value, str) and (kind is not Kind.HOST or bool(value.strip()))
+
+
+def _spelt(kind: Kind, number: int) -> str:
+    return f'"{number}"' if kind is Kind.NUMERAL else str(number)
+
+
+@lru_cache(maxsize=256)  # a misspelt key is misspelt in every device
+def _nearest(key: str, known: tuple[str, ...]) -> str | None:
+    import difflib  # noqa: PLC0415 - only a misspelt key needs it
+
+    return next(iter(difflib.get_close_matches(key, known, n=1, cutoff=0.75)), None)

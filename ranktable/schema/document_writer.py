@@ -1,0 +1,93 @@
+"""From a table to the plain data of a file in a format of nodes that list devices."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranktable.schema.format import Kind, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ranktable.schema.format import Format
+    from ranktable.schema.model import Device, Layout, Node, RankTable
+
+
+def to_document(table: RankTable, format_: Format) -> dict[str, object]:
+    """Return a table as the plain data of a file in a format."""
+    is_own = table.format == format_.name
+    nodes = [_node(node, format_, is_own=is_own) for node in table.nodes]
+    version = table.version if is_own else format_.versions[0]
+    values: dict[str, object] = {"version": version}
+    for field in format_.table_fields:
+        if field.role is Role.COUNT:
+            spell = str if field.kind is Kind.NUMERAL else int
+            values[field.key] = spell(len(nodes))
+        elif field.is_required and field.examples and field.key not in table.extra:
+            values[field.key] = field.examples[0]
+    values[format_.nodes_key] = nodes
+    return _spelt(values, table.extra, table.layout if is_own else None)
+
+
+def _node(node: Node, format_: Format, *, is_own: bool) -> dict[str, object]:
+    values: dict[str, object] = {}
+    if node.host is not None:
+        values[format_.host_key] = node.host
+    values[format_.devices_key] = [
+        _device(device, local_rank, format_, device.layout)
+        if is_own and device.layout
+        else _new_device(device, local_rank, format_)
+        for local_rank, device in enumerate(node.devices)
+    ]
+    return _spelt(values, node.extra, node.layout if is_own else None)
+
+
+def _device(
+    device: Device, local_rank: int, format_: Format, layout: Layout
+) -> dict[str, object]:
+    address_key = _address_key(device)
+    numbers = {
+        "device_id": device.device_id,
+        "local_rank": local_rank,
+        **dict.fromkeys(format_.rank_keys, device.rank),
+    }
+    members: dict[str, object] = {}
+    for key, type_ in layout:
+        if key in numbers:
+            number = numbers[key]
+            members[key] = number if type_ is int else str(number)
+        elif key in ("address", address_key):
+            if device.address is not None or format_.has_blank_addresses:
+                members[address_key] = device.address or ""
+        elif key in device.extra:
+            members[key] = device.extra[key]
+    return _with_extra(members, device.extra)
+
+
+def _new_device(device: Device, local_rank: int, format_: Format) -> dict[str, object]:
+    """Return a device that was spelt nowhere, or in another format."""
+    members: dict[str, object] = {"device_id": str(device.device_id)}
+    if device.address is not None or format_.has_blank_addresses:
+        members[_address_key(device)] = device.address or ""
+    for key in format_.written_keys:
+        members[key] = str(local_rank if key == "local_rank" else device.rank)
+    return _with_extra(members, device.extra) if device.extra else members
+
+
+def _with_extra(
+    members: dict[str, object], extra: Mapping[str, object]
+) -> dict[str, object]:
+    return {**members, **{k: v for k, v in extra.items() if k not in members}}
+
+
+def _address_key(device: Device) -> str:
+    return "device_ip_emulator" if device.is_emulated else "device_ip"
+
+
+def _spelt(
+    values: dict[str, object], extra: Mapping[str, object], layout: Layout | None
+) -> dict[str, object]:
+    """Return values and unknown keys in the order of a layout, new ones last."""
+    everything = {**extra, **values}
+    order = [key for key, _ in layout or () if key in everything]
+    return {key: everything[key] for key in (*order, *everything)}

@@ -1,0 +1,363 @@
+"""The fast path: a table decoded into columns by a typed decoder of its format.
+
+Every process of a job reads the table, so a sound one has to cost little: each piece of
+some kilobytes is decoded straight into typed values, which stay in the cache of the
+processor, and whole lists are compared.
+
+The answer is "these are the columns, and nothing is wrong with the shape" or "I do not
+know"; the reader that explains everything is asked then. The two never disagree; a
+property test holds that.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+import re
+from functools import lru_cache
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ranktable.schema.address import are_addresses
+from ranktable.schema.columns import Columns
+from ranktable.schema.format import Kind, Role
+from ranktable.schema.formats import FORMATS
+from ranktable.schema.numbers import plain_number, plain_numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from ranktable.schema.format import Field, Format
+
+PIECE_BYTES = 64 * 1024
+"""Size of a piece: its values fit into a second-level cache, and it is below 128 KiB,
+from where on the C library's allocator maps fresh pages for every request."""
+
+_COLON = b":"
+_NUMBERS = (Kind.NUMBER, Kind.NUMERAL, Kind.INTEGER)
+_TYPES: dict[Kind, Any] = {
+    Kind.NUMBER: str | int,
+    Kind.NUMERAL: str,
+    Kind.INTEGER: int,
+    Kind.TEXT: str,
+    Kind.HOST: str,
+    Kind.ADDRESS: str,
+    Kind.ADDRESSES: str,
+    Kind.LIST: msgspec.Raw,
+    Kind.ANY: str,
+}
+
+
+def decode_columns(data: bytes, format_: Format) -> Columns | None:
+    """Return the columns of a document of a format, None for what is not plain.
+
+    Args:
+        data: Bytes of a file.
+        format_: The format it is thought to have.
+    """
+    # Escapes could hide a repeated key from the count of colons.
+    if b"\\" in data or not data.isascii():
+        return None
+    if data.find(format_.nodes_key.encode(), 0, PIECE_BYTES) < 0:
+        return None
+    first = re.search(
+        rb'"%b"\s*:\s*\[\s*(\{[^{}\[\]]*\})' % _key(format_.devices), data
+    )
+    if first is None:
+        return None
+    every_key = tuple(field.key for field in format_.device_fields)
+    required = {field.key for field in format_.device_fields if field.is_required}
+    try:
+        keys = tuple(msgspec.json.decode(first[1], type=dict[str, object]))
+        if required <= set(keys) <= set(every_key):
+            try:  # most tables spell every device alike
+                return _Reading(data, format_, keys).columns()
+            except msgspec.ValidationError:
+                return _Reading(data, format_, every_key, are_optional=True).columns()
+    except (msgspec.DecodeError, _NotPlainError, RecursionError):
+        pass
+    return None
+
+
+def read_sound(data: bytes) -> Columns | None:
+    """Return the columns of a table that is certainly sound, None for any other."""
+    for format_ in FORMATS:
+        columns = format_.decode(data)
+        if columns is not None:
+            return columns if is_surely_sound(columns) else None
+    return None
+
+
+def is_surely_sound(columns: Columns) -> bool:
+    """Whether no rule of any format finds an error, seen by comparing whole lists.
+
+    Ranks and local ranks count up in the order of the file, chips and hosts are there
+    once, addresses are addresses and the count is right. Other tables may be sound too.
+    """
+    hosts = [host for host in columns.hosts if host is not None]
+    count = plain_number(columns.top.get(columns.format.count_key or ""))
+    return (
+        columns.are_ranks_in_file_order()
+        and _are_local_ranks_right(columns)
+        and _are_chips_distinct(columns)
+        and len(set(hosts)) == len(hosts)
+        and not columns.more_addresses
+        and are_addresses(a for a in columns.addresses if a is not None)
+        and count in (None, columns.num_nodes)
+    )
+
+
+def _are_local_ranks_right(columns: Columns) -> bool:
+    found = columns.local_ranks
+    if found.count(None) == len(found):
+        return True
+    sizes = map(operator.sub, columns.starts[1:], columns.starts)
+    places = chain.from_iterable(map(range, sizes))
+    return found == list(places)
+
+
+def _are_chips_distinct(columns: Columns) -> bool:
+    found, starts = columns.device_ids, columns.starts
+    size = starts[1]
+    if starts == [*range(0, len(found) + 1, size)] and found == (
+        found[:size] * columns.num_nodes
+    ):
+        nodes = {tuple(found[:size])}  # every node uses the same chips
+    else:
+        nodes = {tuple(found[a:b]) for a, b in itertools.pairwise(starts)}
+    return all(len(set(chips)) == len(chips) for chips in nodes) and min(found) >= 0  # type: ignore[type-var, operator]
+
+
+def _key(field: Field) -> bytes:
+    return re.escape(field.key.encode())
+
+
+class _NotPlainError(Exception):
+    """The reader that explains everything has to look."""
+
+
+def _refuse_unless(condition: bool) -> None:  # noqa: FBT001 - reads like assert
+    if not condition:
+        raise _NotPlainError
+
+
+@lru_cache(maxsize=16)
+def _types(
+    format_: Format, keys: tuple[str, ...], *, are_optional: bool
+) -> tuple[msgspec.json.Decoder[Any], msgspec.json.Decoder[Any]]:
+    """Return the decoder of a document, and of a list of its nodes."""
+    fields = {field.key: field for field in format_.device_fields}
+    device = _struct([fields[key] for key in keys], are_optional=are_optional)
+    lists = [(format_.devices_key, list[device])]  # type: ignore[valid-type]
+    node = _struct(format_.node_fields, lists)
+    lists = [(format_.nodes_key, list[node])]  # type: ignore[valid-type]
+    table = _struct(format_.table_fields, lists)
+    return msgspec.json.Decoder(table), msgspec.json.Decoder(list[node])  # type: ignore[valid-type]
+
+
+def _struct(
+    fields: Sequence[Field],
+    lists: Sequence[tuple[str, Any]] = (),
+    *,
+    are_optional: bool = True,
+) -> type[msgspec.Struct]:
+    members: list[Any] = list(lists)
+    for field in fields:
+        type_ = _TYPES[field.kind]
+        if are_optional and not field.is_required:
+            members.append((field.key, type_ | msgspec.UnsetType, msgspec.UNSET))
+        else:
+            members.append((field.key, type_))
+    return msgspec.defstruct(
+        "record", members, kw_only=True, gc=False, forbid_unknown_fields=True
+    )
+
+
+class _Reading:
+    """One reading of one document."""
+
+    def __init__(
+        self,
+        data: bytes,
+        format_: Format,
+        keys: tuple[str, ...],
+        *,
+        are_optional: bool = False,
+    ) -> None:
+        self.data = data
+        self.format = format_
+        self.document, self.nodes = _types(format_, keys, are_optional=are_optional)
+        self.device_fields = [f for f in format_.device_fields if f.key in keys]
+        self.read = Columns(format=format_, source=data)
+        self.colons = 0
+
+    def columns(self) -> Columns:
+        """Return the columns.
+
+        Raises:
+            _NotPlainError: Something is unusual.
+            msgspec.DecodeError: Something is unusual.
+        """
+        opening = re.search(rb'"%b"\s*:\s*\[' % _key(self.format.nodes), self.data)
+        closing = self.data.rfind(b"]")
+        _refuse_unless(opening is not None)
+        assert opening is not None  # noqa: S101 - for the type checker
+        # The document with an empty list of nodes must be sound by itself; then the
+        # nodes are read piece by piece. A list of JSON values is the concatenation
+        # of lists of them, so nothing can hide between the pieces.
+        head = self.data[: opening.end()] + self.data[closing:]
+        try:
+            self.add_top(self.document.decode(head))
+        except msgspec.DecodeError:  # something stands behind the nodes
+            top = self.document.decode(self.data)
+            self.add_top(top)
+            self.add_nodes(getattr(top, self.format.nodes_key))
+        else:
+            view = memoryview(self.data)
+            for start, end in self.pieces(opening.end(), closing):
+                self.add_nodes(
+                    self.nodes.decode(b"".join((b"[", view[start:end], b"]")))
+                )
+        # Every key brings one colon, and so do some addresses; there are more where a
+        # key is repeated.
+        _refuse_unless(self.data.count(_COLON) == self.colons)
+        return self.read
+
+    def pieces(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield offsets that cut the text of the nodes between two of them."""
+        data, key = self.data, b'"%b"' % self.format.devices_key.encode()
+        while end - start > PIECE_BYTES:
+            cut = data.rfind(key, start, start + PIECE_BYTES)
+            comma = data.rfind(b",", start, max(data.rfind(b"{", start, cut), start))
+            if cut < 0 or comma <= start:
+                break  # one node is larger than a piece
+            yield start, comma
+            start = comma + 1
+        yield start, end
+
+    def add_top(self, top: Any) -> None:  # noqa: ANN401 - a struct made for the format
+        self.colons += 1
+        for field in self.format.table_fields:
+            value = getattr(top, field.key)
+            if value is msgspec.UNSET:
+                continue
+            self.colons += 1
+            if isinstance(value, msgspec.Raw):
+                value = self.sound_list(bytes(value))
+            else:
+                self.plain(field, [value])
+            self.read.top[field.key] = value
+
+    def sound_list(self, raw: bytes) -> object:
+        """Return a list that the strict parser has nothing against."""
+        from ranktable.schema.json_parser import parse  # noqa: PLC0415 - rare
+
+        parsed = parse(raw.decode())
+        _refuse_unless(isinstance(parsed, tuple) and not parsed[1])
+        self.colons += raw.count(_COLON)
+        return parsed[0] if isinstance(parsed, tuple) else None
+
+    def add_nodes(self, nodes: list[Any]) -> None:
+        """Add the nodes of a piece to the columns."""
+        read, count = self.read, self.read.num_nodes
+        lists = [getattr(node, self.format.devices_key) for node in nodes]
+        sizes = list(map(len, lists))
+        _refuse_unless(bool(sizes) and 0 not in sizes)
+        self.colons += len(nodes)
+        for field in self.format.node_fields:
+            values = self.values(nodes, field)
+            if field.role is Role.HOST:
+                read.hosts += values
+            else:
+                self.keep(field, values, count)
+        read.starts += list(accumulate(sizes, initial=read.starts[-1]))[1:]
+        self.add_devices([device for devices in lists for device in devices])
+
+    def add_devices(self, devices: list[Any]) -> None:
+        """Add the devices of a piece to the columns."""
+        read, first = self.read, self.read.num_devices
+        ranks: list[Any] = []
+        local_ranks: list[Any] = [None] * len(devices)
+        addresses: list[Any] = [None] * len(devices)
+        lacking = list(self.format.reader_keys)
+        for field in self.device_fields:
+            values = self.values(devices, field, first)
+            if field.role is Role.RANK:
+                if values.count(None) == len(values):
+                    continue
+                # Keys that give the rank have to agree, in every device.
+                _refuse_unless(None not in values and ranks in ([], values))
+                ranks = values
+                if field.key in lacking:
+                    lacking.remove(field.key)
+            elif field.role is Role.DEVICE_ID:
+                read.device_ids += values
+            elif field.role is Role.LOCAL_RANK:
+                local_ranks = values
+            elif field.role is Role.ADDRESS:
+                addresses = self.joined(field, addresses, values, first)
+            else:
+                self.keep(field, values, first)
+        _refuse_unless(bool(ranks))
+        if lacking:
+            read.lacking.setdefault(tuple(lacking), first)
+        read.ranks += ranks
+        read.local_ranks += local_ranks
+        read.addresses += addresses
+
+    def joined(
+        self, field: Field, earlier: list[Any], values: list[Any], first: int
+    ) -> list[Any]:
+        """Return the addresses of devices; a later key wins over an earlier one."""
+        key = self.format.address_keys[0]
+        if field.key == key:
+            return values
+        pairs = list(zip(earlier, values, strict=True))
+        self.read.is_emulated |= values.count(None) != len(values)
+        self.read.more_addresses += [
+            (index, key, before)
+            for index, (before, address) in enumerate(pairs, first)
+            if before is not None and address is not None
+        ]
+        return [before if address is None else address for before, address in pairs]
+
+    def keep(self, field: Field, values: list[Any], count: int) -> None:
+        """Add the values of a column that not every table has."""
+        optional = self.read.optional
+        if field.key in optional or values.count(None) != len(values):
+            optional.setdefault(field.key, [None] * count).extend(values)
+
+    def values(self, records: list[Any], field: Field, first: int = 0) -> list[Any]:
+        """Return the values of a field, None where it is absent."""
+        key = field.key
+        values = [getattr(record, key) for record in records]
+        absent = values.count(msgspec.UNSET)
+        self.colons += len(values) - absent
+        if absent == len(values):
+            return [None] * absent
+        if not absent:
+            return self.plain(field, values, first)
+        there = iter(self.plain(field, [v for v in values if v is not msgspec.UNSET]))
+        return [None if value is msgspec.UNSET else next(there) for value in values]
+
+    def plain(self, field: Field, values: list[Any], first: int = 0) -> list[Any]:
+        """Return values as they are meant.
+
+        Raises:
+            _NotPlainError: One of them is not what its field allows.
+        """
+        if field.kind in _NUMBERS:
+            numbers = plain_numbers(values, first if field.role is Role.RANK else None)
+            _refuse_unless(numbers is not None)
+            return numbers or []
+        self.colons += "".join(values).count(":")
+        if field.values:
+            _refuse_unless(set(values) <= set(field.values))
+        if field.kind is Kind.HOST:
+            _refuse_unless(all(map(str.strip, values)))
+        if field.role is Role.ADDRESS and self.format.has_blank_addresses:
+            return [value or None for value in values]
+        return values

@@ -1,0 +1,214 @@
+"""A file format: its keys, declared once, and what is done with them.
+
+The fields give the typed decoder of the fast path, the reader that explains every
+defect, the writer and the JSON Schema. A format of nodes that list devices needs no
+more; one of another shape overrides the methods.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ranktable.schema.columns import Columns
+    from ranktable.schema.document import Document
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.model import RankTable
+    from ranktable.schema.quota import Quota
+    from ranktable.schema.rules.rule import Rule
+
+PLACEMENT_KEY = "placement"
+FREE = "free"
+"""With ``"placement": "free"`` a table says that RANK is taken from it."""
+
+SPARES_KEY = "spare_list"
+"""The key of nodes that carry no rank; it is this project's own, as ``host`` is."""
+
+SUPER_POD_KEY = "super_pod_id"
+"""The key by which a node says in which super pod it is, as Ascend's tables have it."""
+
+
+class Kind(Enum):
+    """What a value of a file may be."""
+
+    NUMBER = "a plain decimal integer, as a string or as an integer"
+    NUMERAL = "a string of decimal digits"
+    INTEGER = "an integer"
+    TEXT = "a string"
+    HOST = "a string that is not blank"
+    ADDRESS = "an IP address"
+    ADDRESSES = "IP addresses, with commas between them"
+    LIST = "a list"
+    ANY = "anything"
+
+
+class Role(Enum):
+    """What a value means to the model."""
+
+    RANK = "rank"
+    DEVICE_ID = "device_id"
+    LOCAL_RANK = "local_rank"
+    ADDRESS = "address"
+    HOST = "host"
+    VERSION = "version"
+    COUNT = "count"
+    OTHER = "kept as it is"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """One key of a table, a node or a device.
+
+    Attributes:
+        key: The key.
+        kind: What its value may be.
+        role: What it means.
+        is_required: Whether it has to be there.
+        is_written: Whether it is written for what came from no file.
+        values: The texts that it may be, all if empty.
+        title: What it is, for people.
+        description: What it means and who reads it.
+        examples: Values.
+    """
+
+    key: str
+    kind: Kind
+    role: Role = Role.OTHER
+    is_required: bool = False
+    is_written: bool = False
+    values: tuple[str, ...] = ()
+    title: str = ""
+    description: str = ""
+    examples: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Format:
+    """A format of nodes that list devices.
+
+    Attributes:
+        name: Name on the command line.
+        title: What it is, for people.
+        description: Where it is used, for its JSON Schema.
+        nodes: The key of the list of nodes; its kind is ``Kind.LIST``.
+        devices: The key of a node's list of devices.
+        table_fields: Other keys at the top.
+        node_fields: Other keys of a node.
+        device_fields: Keys of a device.
+        matches: Whether a document is of this format, sound or not.
+        rules: What a sound table keeps to.
+        reader_keys: Keys of the rank that a reader needs each; a device should have
+            all of them.
+        keeps_file_order: Whether the place of a device in its node is its local rank.
+        has_blank_addresses: Whether an empty string means "no address".
+        node_title: What a node is, for people.
+        node_description: The same in a sentence.
+        device_description: What a device is.
+        example: A small sound table, as plain data.
+    """
+
+    name: str
+    title: str
+    description: str
+    nodes: Field
+    devices: Field
+    table_fields: tuple[Field, ...]
+    node_fields: tuple[Field, ...]
+    device_fields: tuple[Field, ...]
+    matches: Callable[[dict[str, object]], bool]
+    rules: tuple[Rule, ...]
+    example: dict[str, Any]
+    reader_keys: tuple[str, ...] = ()
+    keeps_file_order: bool = True
+    has_blank_addresses: bool = False
+    node_title: str = "Node"
+    node_description: str = "One host and its devices."
+    device_description: str = "One chip and the process that runs on it."
+
+    def read(self, document: Document, quota: Quota) -> tuple[Columns, list[Finding]]:
+        """Return the columns of a document and the defects of its shape."""
+        from ranktable.schema.document_reader import DocumentReader  # noqa: PLC0415
+
+        return DocumentReader(self, document, quota).read()
+
+    def decode(self, data: bytes) -> Columns | None:
+        """Return the columns of a document without a defect of its shape, fast.
+
+        Returns:
+            None where ``read`` has to look closer.
+        """
+        from ranktable.schema.fast_decode import decode_columns  # noqa: PLC0415
+
+        return decode_columns(data, self)
+
+    def write(self, table: RankTable) -> dict[str, object]:
+        """Return a table as the plain data of a file."""
+        from ranktable.schema.document_writer import to_document  # noqa: PLC0415
+
+        return to_document(table, self)
+
+    def json_schema(self) -> dict[str, object]:
+        """Return the JSON Schema of the shape."""
+        from ranktable.schema.json_schema import node_list_schema  # noqa: PLC0415
+
+        return node_list_schema(self)
+
+    @property
+    def nodes_key(self) -> str:
+        """Key of the list of nodes."""
+        return self.nodes.key
+
+    @property
+    def devices_key(self) -> str:
+        """Key of a node's list of devices."""
+        return self.devices.key
+
+    @cached_property
+    def host_key(self) -> str:
+        """Key of a node's host."""
+        return next(field.key for field in self.node_fields if field.role is Role.HOST)
+
+    @cached_property
+    def count_key(self) -> str | None:
+        """Key that repeats the number of nodes, None if there is none."""
+        fields = [field for field in self.table_fields if field.role is Role.COUNT]
+        return fields[0].key if fields else None
+
+    @cached_property
+    def versions(self) -> tuple[str, ...]:
+        """Values of ``version``."""
+        return next(f.values for f in self.table_fields if f.role is Role.VERSION)
+
+    @cached_property
+    def rank_keys(self) -> tuple[str, ...]:
+        """Keys of a device that give its rank."""
+        return self.device_keys_of(Role.RANK)
+
+    @cached_property
+    def address_keys(self) -> tuple[str, ...]:
+        """Keys of a device that give its address; the last one wins."""
+        return self.device_keys_of(Role.ADDRESS)
+
+    @cached_property
+    def joins_addresses(self) -> bool:
+        """Whether one device may have several addresses in one text."""
+        return any(field.kind is Kind.ADDRESSES for field in self.device_fields)
+
+    @cached_property
+    def written_keys(self) -> tuple[str, ...]:
+        """Keys of the ranks of a device that came from no file."""
+        return tuple(
+            field.key
+            for field in self.device_fields
+            if field.is_written and field.role in (Role.RANK, Role.LOCAL_RANK)
+        )
+
+    def device_keys_of(self, *roles: Role) -> tuple[str, ...]:
+        """Return the keys of a device that have these roles."""
+        return tuple(field.key for field in self.device_fields if field.role in roles)
