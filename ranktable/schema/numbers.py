@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -56,12 +57,15 @@ def plain_numbers(values: list[Any], first: int | None = None) -> list[int] | No
         values: Strings and integers.
         first: Where they may well count up from; that is tried before anything.
     """
-    if first is not None and set(map(type, values)) == {str}:
+    if first is not None:
         # Joined texts are compared, which is faster than len(values) conversions. No
         # text with a comma can pass: there would be more texts than numbers.
         numbers = list(range(first, first + len(values)))
-        if ",".join(values).encode() == msgspec.json.encode(numbers)[1:-1]:
+        if values == numbers:
             return numbers
+        with contextlib.suppress(TypeError):  # an integer among them
+            if ",".join(values).encode() == msgspec.json.encode(numbers)[1:-1]:
+                return numbers
     try:
         return list(map(_EITHER.__getitem__, values))
     except KeyError:
