@@ -149,8 +149,11 @@ def _text(
             shown = "unknown" if value is None else printable(_shown(value))
             source = found.sources.get(name)
             yield f"{name:<16} {shown}{f'  ({source})' if source else ''}\n"
-        if found.rank is None and (how := advice(os.environ)) is not None:
-            yield f"no rank is given here: {how}\n"
+        is_enough = found.world_size or found.rank_table_file
+        if found.rank is None or not is_enough:
+            lacking = "rank" if found.rank is None else "size"
+            if (how := advice(os.environ)) is not None:
+                yield f"no {lacking} is given here: {how}\n"
     if claims:
         yield "\n" if found is not None else ""
         yield from _table(claims, look)

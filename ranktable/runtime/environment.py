@@ -24,7 +24,7 @@ from ranktable.runtime.values import said
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ranktable.runtime.launchers.launcher import Claim
+    from ranktable.runtime.launchers.launcher import Claim, Launcher
 
 
 _TABLE = "RANK_TABLE_FILE"
@@ -105,34 +105,39 @@ def resolve_environment(env: Mapping[str, str] | None = None) -> Environment:
 
 
 def advice(env: Mapping[str, str]) -> str | None:
-    """Return what is missing for a rank under what is there, None if nothing is."""
-    found = (
-        f"{launcher.advice} ({launcher.name})"
-        for launcher in launchers_in(env)
-        if launcher.advice is not None
-    )
-    return next(found, None)
+    """Return how processes get a rank and a size here, None if nothing is known."""
+    launcher = _advising(env)
+    return None if launcher is None else f"{launcher.advice} ({launcher.name})"
 
 
 def no_rank(environment: Environment, env: Mapping[str, str]) -> MissingVariableError:
     """Return the error for a process of which the rank or the size is unknown."""
+    launcher = _advising(env)
+    lacking = ("RANK", "WORLD_SIZE") if launcher is None else launcher.lacks
     pod = {name: env[name] for name in ("RANK", "WORLD_SIZE") if env.get(name)}
-    known = {
+    known = pod or {
         variable: env[variable]
         for name, variable in environment.sources.items()
         if name in {"rank", "world_size", "node_rank"}
     }
-    listed = " and ".join(said(*item) for item in (pod or known).items())
+    listed = " and ".join(said(*item) for item in known.items())
     if pod:
-        what = f"{listed} describe the node or pod, not this process"
+        verb = "describe" if len(pod) > 1 else "describes"
+        what = f"{listed} {verb} the node or pod, not this process"
     elif known:
-        what = f"of rank and size of this process, only {listed} is known"
+        what = f"of rank and size, this process has {listed} alone"
     else:
         what = "RANK and WORLD_SIZE are not set"
-    variables = {"RANK": None, "WORLD_SIZE": None, **known, **pod}
     return MissingVariableError(
-        "RT301", f"{what}; {advice(env) or _TORCHRUN}", variables
+        "RT301",
+        f"{what}; {advice(env) or _TORCHRUN}",
+        {**dict.fromkeys(lacking), **known},
     )
+
+
+def _advising(env: Mapping[str, str]) -> Launcher | None:
+    found = (launcher for launcher in launchers_in(env) if launcher.advice is not None)
+    return next(found, None)
 
 
 def _text(won: Mapping[str, Claim], name: str) -> str | None:

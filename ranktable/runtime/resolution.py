@@ -108,9 +108,11 @@ def chips_of(won: Mapping[str, Claim]) -> tuple[int, ...] | None:
 
 
 def _shadowed(
-    stated: Iterable[tuple[Launcher, list[Claim]]], env: Mapping[str, str]
+    stated: list[tuple[Launcher, list[Claim]]], env: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield the names of the launchers that speak of something around this process."""
+    if len(stated) <= 1:
+        return
     by_name: dict[str, list[Claim]] = {}
     knowing = set()
     for launcher, claims in stated:

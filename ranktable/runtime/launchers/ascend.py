@@ -37,7 +37,8 @@ ASCEND = Launcher(
     fields={"rank": "RANK_ID", "world_size": "RANK_SIZE"},
     more=_more,
     may_lack=("world_size",),
-    advice="RANK_SIZE, or RANK_TABLE_FILE with the table of the job, is not set",
+    advice="neither RANK_SIZE nor RANK_TABLE_FILE, which has the size, is set; set one",
+    lacks=("RANK_SIZE", "RANK_TABLE_FILE"),
 )
 # Without a rank of Ascend's, DEVICE_ID may be anybody's, also beside a rank table,
 # which SOPHGO's libraries read too: what is no number is not Ascend's.

@@ -14,8 +14,8 @@ INDEXED_JOB = Launcher(
     level=Level.NODE,
     markers=("JOB_COMPLETION_INDEX",),
     fields={"node_rank": "JOB_COMPLETION_INDEX"},
-    advice="JOB_COMPLETION_INDEX counts pods, RANK and WORLD_SIZE are missing; start "
-    "torchrun, or ranktable run, in every pod, or for one process a pod export "
-    "RANK=$JOB_COMPLETION_INDEX and WORLD_SIZE, the completions of the Job",
+    advice="RANK and WORLD_SIZE are missing; start torchrun, or ranktable run, in "
+    "every pod, or, for one process a pod, export RANK=$JOB_COMPLETION_INDEX and "
+    "WORLD_SIZE, the completions of the Job",
 )
 LAUNCHERS = (INDEXED_JOB,)

@@ -65,7 +65,8 @@ class Launcher:
         fields: The variable of each field that it sets plainly.
         more: Claims that need more than reading a number.
         may_lack: Fields that it rightly leaves out of a pair.
-        advice: What is missing where it is present and gives no rank.
+        advice: How to get a rank or a size where it is present and does not give it.
+        lacks: The variables that are missing then.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Launcher:
     more: More | None = None
     may_lack: tuple[str, ...] = ()
     advice: str | None = None
+    lacks: tuple[str, ...] = ("RANK", "WORLD_SIZE")
 
     def is_present(self, env: Mapping[str, str]) -> bool:
         """Whether the process was started by it, or within it."""

@@ -45,6 +45,7 @@ MINDSPORE = Launcher(
     more=_more,
     may_lack=("rank",),  # where ranks are handed out at run time
     advice="MS_NODE_ID is not set: msrun gives ranks at run time; pass it --node_rank",
+    lacks=("MS_NODE_ID",),
 )
 SCHEDULERS = tuple(
     Launcher(
@@ -53,6 +54,7 @@ SCHEDULERS = tuple(
         only_where=((_ROLE, role),),
         advice=f"{_ROLE}={role} is not a worker of msrun and has no MS_NODE_ID; join "
         f"the job in the processes with {_ROLE}={_WORKER}",
+        lacks=("MS_NODE_ID",),
     )
     for role in _OTHER_ROLES
 )

@@ -27,7 +27,7 @@ PAI = Launcher(
         "master_addr": "MASTER_ADDR",
         "master_port": "MASTER_PORT",
     },
-    advice="RANK is that of the node; start torchrun, or ranktable run, on every node",
+    advice="start torchrun, or ranktable run, on every node",
 )
 ONE_PROCESS = Launcher(
     name="pai dlc",

@@ -22,7 +22,7 @@ VOLCANO = Launcher(
         "master_addr": "MASTER_ADDR",
         "master_port": "MASTER_PORT",
     },
-    advice="RANK is that of the pod; start torchrun, or ranktable run, in every pod",
+    advice="start torchrun, or ranktable run, in every pod",
 )
 ONE_PROCESS = Launcher(
     name="volcano",
