@@ -35,6 +35,19 @@ SLURM = {
     "SLURM_NODELIST": "gpu[01-08]",
     "SLURM_NNODES": "2",
 }
+# srun -N2 --ntasks-per-node=1 of Slurm 22.05, task 1: the step of agents.
+AGENTS = {
+    "SLURM_JOB_ID": "4711",
+    "SLURM_STEP_ID": "0",
+    "SLURM_PROCID": "1",
+    "SLURM_LOCALID": "0",
+    "SLURM_NODEID": "1",
+    "SLURM_GTIDS": "1",
+    "SLURM_STEP_NUM_TASKS": "2",
+    "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+    "SLURM_STEP_NODELIST": "gpu[07-08]",
+    "SLURM_STEP_NUM_NODES": "2",
+}
 # torchrun of torch 2.13.0: 2 nodes, 4 processes each, rank 5.
 TORCHRUN = {
     "TORCHELASTIC_RUN_ID": "none",
@@ -128,7 +141,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
         "torchrun",
     ),
     "torchrun in srun": (
-        {**SLURM, **TORCHRUN, "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"},
+        {**AGENTS, **TORCHRUN},
         {"rank": 5, "world_size": 8, "local_rank": 1, "local_world_size": 4,
          "node_rank": 1, "num_nodes": 2, "master_addr": "gpu07", "master_port": 29400},
         "torchrun",
@@ -140,8 +153,8 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
         _RANK_OF_FOUR, "open mpi",
     ),
     "mpirun in an allocation": (
-        {**SLURM, **OPEN_MPI, "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"},
-        {**_RANK_OF_FOUR }, "open mpi",
+        {**AGENTS, **OPEN_MPI},
+        _RANK_OF_FOUR, "open mpi",
     ),
     # mpiexec.hydra of MPICH 4.0.
     "mpich": (
@@ -383,8 +396,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
     ),
     # srun --mpi=pmi2 of Slurm 22.05 starts a script that starts mpirun -n 4.
     "mpirun in srun with PMI-2": (
-        {**SLURM, **OPEN_MPI, "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2",
-         "PMI_RANK": "1", "PMI_SIZE": "2", "PMI_FD": "9"},
+        {**AGENTS, **OPEN_MPI, "PMI_RANK": "1", "PMI_SIZE": "2", "PMI_FD": "9"},
         _RANK_OF_FOUR, "open mpi",
     ),
     # salloc -N2, srun -w n2 -n1 : -w n1 -n2 of Slurm 22.05, seen from the second node.
@@ -782,7 +794,7 @@ def test_step_that_a_script_inherited_is_shadowed_by_its_mpirun() -> None:
 
 
 def test_shadowed_claims_are_shown_as_such() -> None:
-    env = {**SLURM, **TORCHRUN, "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}
+    env = {**AGENTS, **TORCHRUN}
     fates = {(claim.field, claim.launcher): fate for claim, fate in resolve_claims(env)}
 
     assert fates["rank", "torchrun"] is Outcome.WON

@@ -12,21 +12,12 @@ from ranktable.runtime import (
     LaunchEnvironmentError,
     resolve_environment,
 )
-from tests.test_launchers import OPEN_MPI, SLURM, TORCHRUN
+from ranktable.runtime.environment import no_rank
+from ranktable.runtime.launchers import all_launchers, launchers_in
+from ranktable.runtime.launchers.launcher import Level
+from ranktable.runtime.launchers.nesting import NESTINGS, SETS_TOO
+from tests.test_launchers import AGENTS, CASES, OPEN_MPI, SLURM, TORCHRUN
 
-# srun -N2 --ntasks-per-node=1 of Slurm 22.05, task 1: the step of agents.
-AGENTS = {
-    "SLURM_JOB_ID": "4711",
-    "SLURM_STEP_ID": "0",
-    "SLURM_PROCID": "1",
-    "SLURM_LOCALID": "0",
-    "SLURM_NODEID": "1",
-    "SLURM_GTIDS": "1",
-    "SLURM_STEP_NUM_TASKS": "2",
-    "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
-    "SLURM_STEP_NODELIST": "gpu[07-08]",
-    "SLURM_STEP_NUM_NODES": "2",
-}
 # --mpi=cray_shasta, the default on Cray EX: slurm 22.05, mpi_cray_shasta.c.
 SHASTA = {
     **AGENTS,
@@ -278,6 +269,27 @@ REFUSED = {
     "hydra within a newer srun on a Cray EX": (
         {**NEW_SHASTA, **HYDRA}, "RT303", {"PALS_RANKID", "PMI_RANK"},
     ),
+    # Each srun is a job of its own, and four of them have a rank 0.
+    "srun in mpirun of four": (
+        {**AGENTS, **OPEN_MPI, "OMPI_COMMAND": "srun"}, "RT303",
+        {"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"},
+    ),
+    "pytorchjob of more processes than pods": (
+        {**PODS, "RANK": "1", "WORLD_SIZE": "16", "PET_NPROC_PER_NODE": "1",
+         "PET_NNODES": "2"},
+        "RT303", {"WORLD_SIZE", "PET_NNODES"},
+    ),
+    "one node that has a part of the processes": (
+        {**TORCHRUN, "GROUP_WORLD_SIZE": "1", "GROUP_RANK": "0"}, "RT303",
+        {"GROUP_WORLD_SIZE", "LOCAL_WORLD_SIZE", "WORLD_SIZE"},
+    ),
+    "short loopback address": (
+        {**AGENTS, "MASTER_ADDR": "127.1"}, "RT303",
+        {"MASTER_ADDR", "SLURM_STEP_NUM_NODES"},
+    ),
+    "PALS of another rank than Slurm's": (
+        {**AGENTS, "PALS_RANKID": "0"}, "RT303", {"SLURM_PROCID", "PALS_RANKID"},
+    ),
     "rank beside an indexed job's count": (
         {"JOB_COMPLETION_INDEX": "1", "WORLD_SIZE": "4"}, "RT301",
         {"WORLD_SIZE", "RANK"},
@@ -320,3 +332,77 @@ def test_index_beyond_its_size_gets_a_hint_that_helps() -> None:
         "RANK=4 is not below WORLD_SIZE=4; a rank counts from 0, so the last one is 3: "
         "correct RANK, or WORLD_SIZE if it is left over"
     )
+
+
+LACKING = [
+    # environment, variables that are missing, words of the message
+    ({"RANK_ID": "3"}, {"RANK_SIZE", "RANK_TABLE_FILE"}, "RANK_ID=3"),
+    ({"MS_ROLE": "MS_WORKER", "MS_WORKER_NUM": "8"}, {"MS_NODE_ID"}, "msrun"),
+    ({"MS_ROLE": "MS_SCHED", "MS_WORKER_NUM": "8"}, {"MS_NODE_ID"}, "not a worker"),
+    # The scheduler of msrun in srun is not a rank of srun's.
+    ({**AGENTS, "MS_ROLE": "MS_SCHED"}, {"MS_NODE_ID"}, "MS_ROLE=MS_SCHED"),
+    (
+        {"JOB_COMPLETION_INDEX": "2", "PET_NNODES": "4"},
+        {"RANK", "WORLD_SIZE"},
+        "RANK=$JOB_COMPLETION_INDEX",
+    ),
+    # A worker of torchrun that has unset its rank is not the agent.
+    ({**AGENTS, "TORCHELASTIC_RUN_ID": "x"}, {"RANK"}, "TORCHELASTIC_RUN_ID is set"),
+    ({}, {"RANK", "WORLD_SIZE"}, "torchrun"),
+]
+
+
+@pytest.mark.parametrize(("env", "missing", "words"), LACKING)
+def test_process_without_a_rank_hears_which_variable_is_missing(
+    env: dict[str, str], missing: set[str], words: str
+) -> None:
+    found = resolve_environment(env)
+    error = no_rank(found, env)
+
+    assert None in {found.rank, found.world_size}
+    assert missing <= {name for name, value in error.variables.items() if not value}
+    assert all(name in error.message for name in missing)
+    assert words in error.message
+
+
+def test_every_pair_of_the_relation_is_of_launchers_that_there_are() -> None:
+    names = {launcher.name for launcher in all_launchers()}
+    named = {name for row in NESTINGS for name in (*row.inner, *row.outer)}
+    named |= {name for owner, others in SETS_TOO.items() for name in (owner, *others)}
+
+    assert named <= names
+    assert all(row.source for row in NESTINGS)
+
+
+def test_only_a_pair_that_the_environment_can_tell_goes_both_ways() -> None:
+    pairs = {(i, o) for row in NESTINGS for i in row.inner for o in row.outer}
+
+    assert {frozenset(pair) for pair in pairs if pair[::-1] in pairs} == {
+        frozenset(("slurm", "open mpi")),
+        frozenset(("flux", "open mpi")),
+    }
+
+
+def test_every_launcher_of_workers_is_inside_every_one_of_agents() -> None:
+    pairs = {(i, o) for row in NESTINGS for i in row.inner for o in row.outer}
+    processes = {
+        launcher.name for launcher in all_launchers() if launcher.level is Level.PROCESS
+    }
+    agents = {o for _, o in pairs} & processes
+    workers = {i for i, _ in pairs} - {o for _, o in pairs}
+
+    assert workers == {"torchrun", "deepspeed", "ray train", "msrun", "paddle"}
+    assert agents >= {"slurm", "flux", "pals", "jsrun", "open mpi"}
+    assert {(i, o) for i in workers for o in agents} <= pairs
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_launcher_is_overlooked_because_its_file_is_not_loaded(name: str) -> None:
+    env = CASES[name][0]
+    present = [launcher for launcher in all_launchers() if launcher.is_present(env)]
+    torchs_names = {"rank": "RANK", "node_rank": "RANK"}
+
+    for launcher in present:
+        is_owned = bool(launcher.fields.items() & torchs_names.items())
+        is_found = launcher in launchers_in(env)
+        assert is_found or is_owned or not list(launcher.claims(env))
