@@ -7,19 +7,20 @@ Source: Alibaba PAI, "General environment variables".
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Level
+from dataclasses import replace
 
-# Anybody may export NPROC_PER_NODE; with one of these, RANK is a left-over too.
-_RANKS_OF_OTHERS = (
-    *("OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID", "PMI_RANK"),
-    *("JSM_NAMESPACE_RANK", "SLURM_STEP_NUM_TASKS", "FLUX_TASK_RANK"),
-)
+from ranktable.runtime.launchers.launcher import Launcher, Level
 
 PAI = Launcher(
     name="pai dlc",
     level=Level.NODE,
     markers=("RANK", "NPROC_PER_NODE"),
-    absent=("LOCAL_RANK", *_RANKS_OF_OTHERS),
+    absent=(
+        "LOCAL_RANK",
+        # Anybody may export NPROC_PER_NODE; with one of these, RANK is left over too.
+        *("OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID", "PMI_RANK"),
+        *("JSM_NAMESPACE_RANK", "SLURM_STEP_NUM_TASKS", "FLUX_TASK_RANK"),
+    ),
     fields={
         "node_rank": "RANK",
         "num_nodes": "WORLD_SIZE",
@@ -29,11 +30,11 @@ PAI = Launcher(
     },
     advice="start torchrun, or ranktable run, on every node",
 )
-ONE_PROCESS = Launcher(
-    name="pai dlc",
-    markers=("RANK", "WORLD_SIZE", "NPROC_PER_NODE"),
-    absent=("LOCAL_RANK", *_RANKS_OF_OTHERS),
+ONE_PROCESS = replace(
+    PAI,
+    level=Level.PROCESS,
     only_where=(("NPROC_PER_NODE", "1"),),
     fields={"rank": "RANK", "world_size": "WORLD_SIZE"},
+    advice=None,
 )
 LAUNCHERS = (PAI, ONE_PROCESS)

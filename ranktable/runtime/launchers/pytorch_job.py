@@ -9,6 +9,7 @@ Source: kubeflow/training-operator, pkg/controller.v1/pytorch/envvar.go.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import ConflictingVariablesError
@@ -25,7 +26,7 @@ def _refuse_other_size(
     env: Mapping[str, str],
 ) -> Iterator[tuple[str, Value, str]]:
     """Say nothing more; raise unless there are as many processes as pods."""
-    pods, size = env.get("PET_NNODES", ""), env["WORLD_SIZE"]
+    pods, size = env.get("PET_NNODES", ""), env.get("WORLD_SIZE", "")
     if is_plain(pods) and is_plain(size) and pods != size:
         raise ConflictingVariablesError(
             "RT303",
@@ -50,12 +51,15 @@ PYTORCH_JOB = Launcher(
     },
     advice="start torchrun, or ranktable run, in every pod",
 )
-ONE_PROCESS = Launcher(
-    name="pytorchjob",
-    markers=("RANK", "WORLD_SIZE"),
-    absent=("LOCAL_RANK",),
-    only_where=(("PET_NPROC_PER_NODE", "1"), ("PET_N_PROC_PER_NODE", "1")),
+ONE_PROCESS = replace(
+    PYTORCH_JOB,
+    level=Level.PROCESS,
+    only_where=(
+        ("PET_NPROC_PER_NODE", "1"),
+        ("PET_N_PROC_PER_NODE", "1"),
+    ),
     fields={"rank": "RANK", "world_size": "WORLD_SIZE"},
     more=_refuse_other_size,
+    advice=None,
 )
 LAUNCHERS = (PYTORCH_JOB, ONE_PROCESS)

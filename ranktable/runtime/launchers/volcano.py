@@ -9,6 +9,8 @@ Source: volcano-sh/volcano, the job controller's pytorch plugin.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ranktable.runtime.launchers.launcher import Launcher, Level
 
 VOLCANO = Launcher(
@@ -24,11 +26,11 @@ VOLCANO = Launcher(
     },
     advice="start torchrun, or ranktable run, in every pod",
 )
-ONE_PROCESS = Launcher(
-    name="volcano",
-    markers=("RANK", "WORLD_SIZE", "VC_TASK_INDEX"),
-    absent=("LOCAL_RANK",),
+ONE_PROCESS = replace(
+    VOLCANO,
+    level=Level.PROCESS,
     only_where=(("NPROC_PER_NODE", "1"),),
     fields={"rank": "RANK", "world_size": "WORLD_SIZE"},
+    advice=None,
 )
 LAUNCHERS = (VOLCANO, ONE_PROCESS)
