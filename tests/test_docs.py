@@ -27,7 +27,8 @@ import pytest
 
 import ranktable
 from ranktable import cluster, dist, layout, runtime
-from ranktable.runtime.launchers import LAUNCHERS
+from ranktable.runtime.launchers import all_launchers
+from ranktable.runtime.launchers.nesting import NESTINGS
 from ranktable.runtime.rules import RULES as RUNTIME_RULES
 from ranktable.schema.rules.catalogue import RULES
 from tests.test_launchers import CASES
@@ -268,12 +269,15 @@ def code_list(words: Iterable[str]) -> str:
 
 def marks_of(launcher: Launcher) -> str:
     """Return how a launcher is known."""
-    if launcher.unless and not launcher.markers:
-        others = ", ".join(owner.name for owner in launcher.unless)
-        return f"none of {others}"
     where_not = (f"{name}={value}" for name, value in launcher.not_where)
     absent = code_list((*launcher.absent, *where_not))
-    marks = code_list(launcher.markers)
+    only = dict(launcher.only_where)
+    marks = code_list(
+        f"{name}={only.pop(name)}" if name in only else name
+        for name in launcher.markers
+    )
+    if only:
+        marks += f", if set {code_list(f'{k}={v}' for k, v in only.items())}"
     choice = " or ".join(f"`{name}`" for name in launcher.any_of)
     known_by = ", ".join(filter(None, (marks, choice))) or "any of its variables"
     return known_by + (f"; without {absent}" if absent else "")
@@ -282,19 +286,38 @@ def marks_of(launcher: Launcher) -> str:
 def launcher_table() -> str:
     """Return the table of all launchers, as docs/launchers.md has it."""
     lines = [
-        "| launcher | level | tier | known by | says | does not say |\n",
-        "|---|---|---|---|---|---|\n",
+        "| launcher | level | known by | says | does not say |\n",
+        "|---|---|---|---|---|\n",
     ]
-    for launcher in LAUNCHERS:
+    for launcher in all_launchers():
         said = said_by(launcher)
         says = "; ".join(
             f"{name}: {code_list(said[name])}" for name in FIELDS if name in said
         )
         unsaid = ", ".join(name for name in FIELDS if name not in said) or "-"
-        level, tier = launcher.level.value, launcher.tier.name.lower()
         lines.append(
-            f"| {launcher.name} | {level} | {tier} | {marks_of(launcher)} "
+            f"| {launcher.name} | {launcher.level.value} | {marks_of(launcher)} "
             f"| {says} | {unsaid} |\n"
+        )
+    return "".join(lines)
+
+
+def nesting_table() -> str:
+    """Return the table of what runs inside what, as docs/launchers.md has it."""
+    lines = ["| inside | around | only where | source |\n", "|---|---|---|---|\n"]
+    for row in NESTINGS:
+        where = []
+        if row.program is not None:
+            where.append(
+                "`{}` is `{}`, and that around has one process".format(*row.program)
+            )
+        if row.one_agent_a_node:
+            where.append("that around has one process a node")
+        if row.may_be_reversed:
+            where.append("that inside has several processes, or that around has one")
+        lines.append(
+            f"| {', '.join(row.inner)} | {', '.join(row.outer)} "
+            f"| {'; '.join(where) or '-'} | {row.source} |\n"
         )
     return "".join(lines)
 
@@ -304,6 +327,7 @@ def launcher_table() -> str:
     [
         ("diagnostics.md", "codes", code_table),
         ("launchers.md", "launchers", launcher_table),
+        ("launchers.md", "nesting", nesting_table),
     ],
 )
 def test_table_made_from_the_code_is_what_the_code_says(

@@ -12,7 +12,7 @@ from ranktable.cluster.generate import make_table
 from ranktable.runtime.agents import agents_of, find_agent
 from ranktable.runtime.environment import Environment
 from ranktable.schema.writing import dump
-from tests.test_launchers import OPEN_MPI, SLURM, TORCHRUN
+from tests.test_launchers import AGENTS, OPEN_MPI, SLURM, TORCHRUN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ def test_env_shows_values_and_where_they_come_from(run: Callable[..., Outcome]) 
 
 
 def test_env_explains_every_claim(run: Callable[..., Outcome]) -> None:
-    env = {**SLURM, **TORCHRUN, "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}
+    env = {**AGENTS, **TORCHRUN}
     done = run("ranktable", "env", "--explain", env=env)
     rows = [line.split() for line in done.out.splitlines()]
 
@@ -179,6 +179,25 @@ def test_env_says_how_a_job_gives_ranks(run: Callable[..., Outcome]) -> None:
 
     assert done.status == 0
     assert "no rank is given here: start the script with srun" in done.out
+
+
+def test_env_says_which_size_is_missing(run: Callable[..., Outcome]) -> None:
+    done = run("ranktable", "env", env={"RANK_ID": "3"})
+
+    assert done.status == 0
+    assert "no size is given here: neither RANK_SIZE nor RANK_TABLE_FILE" in done.out
+
+
+def test_explanations_are_of_what_their_codes_report(
+    run: Callable[..., Outcome],
+) -> None:
+    invalid = run("ranktable", "explain", "RT302").out
+    conflicting = run("ranktable", "explain", "RT303").out
+    beyond = run("ranktable", "env", env={"RANK": "4", "WORLD_SIZE": "4"}).out
+
+    assert "error[RT303]" in beyond
+    assert "below its size" in " ".join(conflicting.split())
+    assert "below its size" not in " ".join(invalid.split())
 
 
 def test_env_with_a_broken_table_says_so(run: Callable[..., Outcome]) -> None:

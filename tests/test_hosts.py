@@ -34,6 +34,10 @@ LISTS = {
     "n[6-07,009-10]": ["n6", "n7", "n009", "n010"],
     ",n[1-2],,m[3],": ["n1", "n2", "m3"],
     "x" * 255: ["x" * 255],
+    # As Slurm 22.05 folds and expands them.
+    "gpu[2023010001-2023010002]": ["gpu2023010001", "gpu2023010002"],
+    "n[9999999999]": ["n9999999999"],
+    "n[9999999999-10000000000]": ["n9999999999", "n10000000000"],
 }
 BAD = {
     "n[3-1]": ("the range 3-1 counts down", 2),
@@ -50,7 +54,7 @@ BAD = {
     "n[0x1]": ("'0x1' is not a range", 2),
     "n[\u0661]": ("'\u0661' is not a range", 2),
     "n[1-100000000]": ("the range 1-100000000 has more than 65536 hosts", 2),
-    "n[9999999999]": ("'9999999999' is not a range", 2),
+    "n[9999999999999999999]": ("'9999999999999999999' is not a range", 2),
     "a b": ("a host list has no blanks", 1),
     "a\n": ("a host list has no blanks", 1),
     "a\0": (r"'\x00' is no part of a host name", 1),

@@ -15,8 +15,9 @@ from ranktable.runtime import (
     resolve_environment,
 )
 from ranktable.runtime.environment import advice
+from ranktable.runtime.launchers import all_launchers
 from ranktable.runtime.launchers.slurm import tasks_per_node
-from ranktable.runtime.weighing import Fate, weigh
+from ranktable.runtime.resolution import Outcome, resolve_claims
 
 # srun of Slurm 22.05: 6 tasks on two nodes, task 4.
 SLURM = {
@@ -33,6 +34,19 @@ SLURM = {
     "SLURM_JOB_NODELIST": "gpu[01-08]",
     "SLURM_NODELIST": "gpu[01-08]",
     "SLURM_NNODES": "2",
+}
+# srun -N2 --ntasks-per-node=1 of Slurm 22.05, task 1: the step of agents.
+AGENTS = {
+    "SLURM_JOB_ID": "4711",
+    "SLURM_STEP_ID": "0",
+    "SLURM_PROCID": "1",
+    "SLURM_LOCALID": "0",
+    "SLURM_NODEID": "1",
+    "SLURM_GTIDS": "1",
+    "SLURM_STEP_NUM_TASKS": "2",
+    "SLURM_STEP_TASKS_PER_NODE": "1(x2)",
+    "SLURM_STEP_NODELIST": "gpu[07-08]",
+    "SLURM_STEP_NUM_NODES": "2",
 }
 # torchrun of torch 2.13.0: 2 nodes, 4 processes each, rank 5.
 TORCHRUN = {
@@ -127,7 +141,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
         "torchrun",
     ),
     "torchrun in srun": (
-        {**SLURM, **TORCHRUN, "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"},
+        {**AGENTS, **TORCHRUN},
         {"rank": 5, "world_size": 8, "local_rank": 1, "local_world_size": 4,
          "node_rank": 1, "num_nodes": 2, "master_addr": "gpu07", "master_port": 29400},
         "torchrun",
@@ -139,8 +153,8 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
         _RANK_OF_FOUR, "open mpi",
     ),
     "mpirun in an allocation": (
-        {**SLURM, **OPEN_MPI, "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"},
-        {**_RANK_OF_FOUR }, "open mpi",
+        {**AGENTS, **OPEN_MPI},
+        _RANK_OF_FOUR, "open mpi",
     ),
     # mpiexec.hydra of MPICH 4.0.
     "mpich": (
@@ -260,9 +274,9 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
     "volcano": (
         {"VC_TASK_INDEX": "0", "VK_TASK_INDEX": "0", "RANK": "1", "WORLD_SIZE": "2",
          "MASTER_ADDR": "job-master-0", "MASTER_PORT": "23456"},
-        {"node_rank": 1, "num_nodes": 2, "master_addr": "job-master-0",
-         "master_port": 23456},
-        None,
+        {"rank": 1, "world_size": 2, "node_rank": 1, "num_nodes": 2,
+         "master_addr": "job-master-0", "master_port": 23456},
+        "volcano",
     ),
     # Alibaba PAI DLC; its page names no version.
     "pai": (
@@ -382,8 +396,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
     ),
     # srun --mpi=pmi2 of Slurm 22.05 starts a script that starts mpirun -n 4.
     "mpirun in srun with PMI-2": (
-        {**SLURM, **OPEN_MPI, "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2",
-         "PMI_RANK": "1", "PMI_SIZE": "2", "PMI_FD": "9"},
+        {**AGENTS, **OPEN_MPI, "PMI_RANK": "1", "PMI_SIZE": "2", "PMI_FD": "9"},
         _RANK_OF_FOUR, "open mpi",
     ),
     # salloc -N2, srun -w n2 -n1 : -w n1 -n2 of Slurm 22.05, seen from the second node.
@@ -442,6 +455,7 @@ def test_resolver_looks_at_nothing_but_the_variables(
         raise AssertionError(name)
 
     variables = MappingProxyType(CASES[name][0])
+    all_launchers()  # their files are imported when they are needed
     with monkeypatch.context() as patched:
         for place in OUTSIDE:
             patched.setattr(place, outside)
@@ -695,11 +709,11 @@ def test_message_is_one_short_line(
 
 
 def test_invalid_claim_leaves_the_others_to_be_shown() -> None:
-    weighed = weigh({**TORCHRUN, "WORLD_SIZE": "8x"})
-    fates = {(claim.variable, claim.value): fate for claim, fate in weighed}
+    resolved = resolve_claims({**TORCHRUN, "WORLD_SIZE": "8x"})
+    fates = {(claim.variable, claim.value): fate for claim, fate in resolved}
 
-    assert fates["RANK", 5] is Fate.WON
-    assert fates["WORLD_SIZE", None] is Fate.INVALID
+    assert fates["RANK", 5] is Outcome.WON
+    assert fates["WORLD_SIZE", None] is Outcome.INVALID
 
 
 def test_jobs_side_by_side_have_ports_of_their_own() -> None:
@@ -780,12 +794,12 @@ def test_step_that_a_script_inherited_is_shadowed_by_its_mpirun() -> None:
 
 
 def test_shadowed_claims_are_shown_as_such() -> None:
-    env = {**SLURM, **TORCHRUN, "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}
-    fates = {(claim.field, claim.launcher): fate for claim, fate in weigh(env)}
+    env = {**AGENTS, **TORCHRUN}
+    fates = {(claim.field, claim.launcher): fate for claim, fate in resolve_claims(env)}
 
-    assert fates["rank", "torchrun"] is Fate.WON
-    assert fates["rank", "slurm"] is Fate.SHADOWED
-    assert fates["master_addr", "slurm"] is Fate.SHADOWED
+    assert fates["rank", "torchrun"] is Outcome.WON
+    assert fates["rank", "slurm"] is Outcome.SHADOWED
+    assert fates["master_addr", "slurm"] is Outcome.SHADOWED
 
 
 @pytest.mark.parametrize(

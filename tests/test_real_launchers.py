@@ -445,6 +445,48 @@ def test_mpirun_wins_over_the_step_around_it(
 
 
 @needs_both
+def test_mpirun_of_one_process_in_an_allocation_of_two_nodes(
+    slurm: Mapping[str, str], tmp_path: Path
+) -> None:
+    # The daemon of its node is task 0 of 2.
+    assert ask([*ALLOCATION, *mpirun("-n", "1")], tmp_path, **slurm) == [
+        ("open mpi", 0, 1, 0, 1, None, None, None)
+    ]
+
+
+@needs_both
+@pytest.mark.parametrize("tasks", [2, 4])
+def test_srun_wins_over_the_mpirun_that_started_it(
+    tasks: int, slurm: Mapping[str, str], tmp_path: Path
+) -> None:
+    launch = [*mpirun("-n", "1"), "srun", "-N2", f"-n{tasks}"]
+    found = ask(launch, tmp_path, **slurm)
+
+    assert [place[:3] for place in found] == [
+        ("slurm", rank, tasks) for rank in range(tasks)
+    ]
+    assert fates(tmp_path, "open mpi") == {"shadowed"}
+
+
+@needs_both
+@pytest.mark.parametrize("tasks", [2, 4])
+def test_srun_in_a_script_that_mpirun_started_is_refused(
+    tasks: int, slurm: Mapping[str, str], tmp_path: Path
+) -> None:
+    # Open MPI's variables are those of rank 0 of 1 in every task.
+    script = tmp_path / "job.sh"
+    script.write_text(f'exec srun -N2 -n{tasks} "$@"\n')
+    command = [*mpirun("-n", "1"), "sh", str(script), "sh", "-c", PROBE, str(tmp_path)]
+    process = start(command, tmp_path, **slurm)
+
+    assert status_of(process) != 0
+    problems = [answer["problem"] for answer in answers(tmp_path)]
+    assert [problem["code"] for problem in problems] == ["RT303"] * tasks
+    named = {"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"}
+    assert all(named <= problem["variables"].keys() for problem in problems)
+
+
+@needs_both
 @pytest.mark.torch
 def test_mpirun_in_an_allocation_adds_up(
     slurm: Mapping[str, str], tmp_path: Path

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ranktable.runtime.environment import Environment
     from ranktable.runtime.errors import LaunchEnvironmentError
     from ranktable.runtime.launchers.launcher import Claim
-    from ranktable.runtime.weighing import Fate
+    from ranktable.runtime.resolution import Outcome
 
 
 def env(
@@ -43,14 +43,14 @@ def env(
     """
     from ranktable.runtime.environment import resolve_environment  # noqa: PLC0415
     from ranktable.runtime.errors import LaunchEnvironmentError  # noqa: PLC0415
-    from ranktable.runtime.weighing import weigh  # noqa: PLC0415 - not for --help
+    from ranktable.runtime.resolution import resolve_claims  # noqa: PLC0415 - not for --help
 
-    claims: list[tuple[Claim, Fate]] = []
+    claims: list[tuple[Claim, Outcome]] = []
     found: Environment | None = None
     problem: LaunchEnvironmentError | None = None
     unsound: CommandError | None = None
     try:
-        claims = weigh(os.environ)
+        claims = resolve_claims(os.environ)
         found = resolve_environment(os.environ)
         _agree_with_table(found)
     except LaunchEnvironmentError as error:
@@ -72,39 +72,39 @@ def _agree_with_table(found: Environment) -> None:
     if found.rank_table_file is None:
         return
     from ranktable.runtime.agreement import (  # noqa: PLC0415 - not for --help
-        refuse_contradiction,
+        refuse_other_table,
         with_world_size,
     )
 
     _, table = sound_table(None)  # the variable's: "-" is a file there
-    refuse_contradiction(with_world_size(found, table), table)
+    refuse_other_table(with_world_size(found, table), table)
 
 
 def _disputed(
-    claims: list[tuple[Claim, Fate]], problem: LaunchEnvironmentError
-) -> list[tuple[Claim, Fate]]:
-    """Return the claims with the fate that the whole of the variables gives them.
+    claims: list[tuple[Claim, Outcome]], problem: LaunchEnvironmentError
+) -> list[tuple[Claim, Outcome]]:
+    """Return the claims with the outcome that the whole of the variables gives them.
 
     Each of them may win its field and still contradict another field, or the table.
     """
     from ranktable.runtime.errors import ConflictingVariablesError  # noqa: PLC0415
-    from ranktable.runtime.weighing import Fate  # noqa: PLC0415 - not for --help
+    from ranktable.runtime.resolution import Outcome  # noqa: PLC0415 - not for --help
 
-    is_known = any(fate is Fate.CONTRADICTS for _, fate in claims)
+    is_known = any(outcome is Outcome.CONTRADICTS for _, outcome in claims)
     if is_known or not isinstance(problem, ConflictingVariablesError):
         return claims
-    believed = (Fate.WON, Fate.AGREES)
+    believed = (Outcome.WON, Outcome.AGREES)
     return [
-        (claim, Fate.CONTRADICTS)
-        if claim.variable in problem.variables and fate in believed
-        else (claim, fate)
-        for claim, fate in claims
+        (claim, Outcome.CONTRADICTS)
+        if claim.variable in problem.variables and outcome in believed
+        else (claim, outcome)
+        for claim, outcome in claims
     ]
 
 
 def _data(
     found: Environment | None,
-    claims: list[tuple[Claim, Fate]],
+    claims: list[tuple[Claim, Outcome]],
     problem: LaunchEnvironmentError | None,
     unsound: CommandError | None,
 ) -> dict[str, object]:
@@ -119,9 +119,9 @@ def _data(
                 "text": claim.text,
                 "launcher": claim.launcher,
                 "level": claim.level.value,
-                "fate": fate.value,
+                "fate": outcome.value,
             }
-            for claim, fate in claims
+            for claim, outcome in claims
         ],
         "problem": None
         if problem is None
@@ -136,7 +136,7 @@ def _data(
 
 def _text(
     found: Environment | None,
-    claims: list[tuple[Claim, Fate]],
+    claims: list[tuple[Claim, Outcome]],
     problem: LaunchEnvironmentError | None,
     look: Style,
 ) -> Iterator[str]:
@@ -149,8 +149,11 @@ def _text(
             shown = "unknown" if value is None else printable(_shown(value))
             source = found.sources.get(name)
             yield f"{name:<16} {shown}{f'  ({source})' if source else ''}\n"
-        if found.rank is None and (how := advice(os.environ)) is not None:
-            yield f"no rank is given here: {how}\n"
+        is_enough = found.world_size or found.rank_table_file
+        if found.rank is None or not is_enough:
+            lacking = "rank" if found.rank is None else "size"
+            if (how := advice(os.environ)) is not None:
+                yield f"no {lacking} is given here: {how}\n"
     if claims:
         yield "\n" if found is not None else ""
         yield from _table(claims, look)
@@ -165,7 +168,7 @@ def _shown(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-def _table(claims: list[tuple[Claim, Fate]], look: Style) -> Iterator[str]:
+def _table(claims: list[tuple[Claim, Outcome]], look: Style) -> Iterator[str]:
     rows = [("field", "value", "variable", "launcher", "level", "fate")]
     rows += [
         (
@@ -174,9 +177,9 @@ def _table(claims: list[tuple[Claim, Fate]], look: Style) -> Iterator[str]:
             claim.variable,
             claim.launcher,
             claim.level.value,
-            fate.value,
+            outcome.value,
         )
-        for claim, fate in claims
+        for claim, outcome in claims
     ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for number, row in enumerate(rows):

@@ -13,7 +13,7 @@ import typer
 from ranktable.cli.failure import DEFECTS_FOUND, CommandError
 from ranktable.cli.files import STANDARD_INPUT, sound_table
 from ranktable.cli.output import write
-from ranktable.cli.run_checks import address, launched_by, refuse_contradiction
+from ranktable.cli.run_checks import address, launched_by, refuse_other_node
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.messages import counted, printable
 
@@ -81,7 +81,7 @@ def run(
     if node is not None and not 0 <= node < len(agents):
         raise CommandError(f"node {node} is not among the {len(agents)} nodes")
     if not dry_run:
-        refuse_contradiction(environment, ranks, file, node)
+        refuse_other_node(environment, ranks, file, node)
     addr = address(master_addr) or agents[0].host or environment.master_addr
     port = master_port or _port(environment)
     if len(agents) > 1 and addr is None and not dry_run:

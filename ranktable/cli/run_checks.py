@@ -52,7 +52,7 @@ def _processes_here(environment: Environment) -> str | None:
     return "several" if is_second or is_crowd else None
 
 
-def refuse_contradiction(
+def refuse_other_node(
     environment: Environment, table: RankTable, file: str, node: int | None
 ) -> None:
     """Raise unless what is known of this node and its chips is in the table."""
@@ -72,7 +72,7 @@ def refuse_contradiction(
         node_rank=None if is_worker and node is not None else environment.node_rank,
     )
     try:
-        agreement.refuse_contradiction(about_node, table, file)
+        agreement.refuse_other_table(about_node, table, file)
     except LaunchEnvironmentError as error:
         raise CommandError(str(error), DEFECTS_FOUND) from None
 

@@ -22,9 +22,13 @@ MAX_NAME = 255
 NAME = r"[!-+\--Z\\^-~]"
 """A character of a name: blanks, brackets, commas and control characters are none."""
 
+DIGITS = "[0-9]{1,18}"
+"""A number in a bracket; Slurm folds names such as gpu2023010001, and takes two numbers
+of 20 digits for the same one (Slurm 22.05)."""
+
 _MAX_SHOWN = 40
 _PIECE = re.compile(rf"{NAME}+|\[[^\[\]]*\]|,")
-_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+_RANGE = re.compile(rf"({DIGITS})(?:-({DIGITS}))?")
 
 
 def _pieces(text: str) -> Iterator[tuple[int, str]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from ranktable.cluster.host_list_faults import (
+    DIGITS,
     MAX_HOSTS,
     MAX_NAME,
     MAX_RANGE,
@@ -18,11 +19,11 @@ from ranktable.cluster.host_list_faults import (
 )
 
 _OUTSIDE = r"[!-Z\\^-~]*"  # names and the commas between them
-_RANGE = "[0-9]{1,9}(?:-[0-9]{1,9})?"
+_RANGE = f"{DIGITS}(?:-{DIGITS})?"
 # Every repetition begins with a character of its own, so that nothing is tried twice.
 _LIST = re.compile(rf"{_OUTSIDE}(?:\[{_RANGE}(?:,{_RANGE})*\]{_OUTSIDE})*")
-_NUMBER = re.compile(r"\[([0-9]{1,9})\]")
-_LIST_OF_NUMBERS = re.compile(rf"{_OUTSIDE}(?:\[[0-9]{{1,9}}\]{_OUTSIDE})*")
+_NUMBER = re.compile(rf"\[({DIGITS})\]")
+_LIST_OF_NUMBERS = re.compile(rf"{_OUTSIDE}(?:\[{DIGITS}\]{_OUTSIDE})*")
 
 
 def expand_hosts(text: str) -> list[str]:

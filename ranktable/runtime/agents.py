@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.descriptions.expressing import refuse_interleaved
 from ranktable.cluster.descriptions.table import describe_table
 from ranktable.cluster.descriptions.torchrun import agent_arguments
+from ranktable.runtime.agreement import is_same_host
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ranktable.runtime.environment import Environment
     from ranktable.schema.model import RankTable
-
-_IPV4 = re.compile(r"[0-9.]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,14 +73,6 @@ def agents_of(table: RankTable) -> list[Agent]:
         )
         for node_rank, node in enumerate(nodes)
     ]
-
-
-def is_same_host(one: str, other: str) -> bool:
-    """Whether two names are of one host; one of them may leave out the domain."""
-    if one == other or _IPV4.fullmatch(one) or _IPV4.fullmatch(other):
-        return one == other
-    short, long = sorted((one, other), key=len)
-    return "." not in short and long.partition(".")[0] == short
 
 
 def _agent_of(agents: Sequence[Agent], host_name: str) -> Agent | None:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.runtime import chip_map
-from ranktable.runtime.agents import is_same_host
 from ranktable.runtime.errors import ConflictingVariablesError
-from ranktable.runtime.launchers import LAUNCHERS
 
 if TYPE_CHECKING:
     from ranktable.runtime.environment import Environment
     from ranktable.schema.model import RankTable
 
+_IPV4 = re.compile(r"[0-9.]+")
 # Others, Slurm among them, number nodes in an order of their own.
-_BY_RANKS = {
-    launcher.fields["node_rank"]
-    for launcher in LAUNCHERS
-    if launcher.nodes_follow_ranks
-}
+_BY_RANKS = ("GROUP_RANK", "CROSS_RANK", "NODE_RANK", "PET_NODE_RANK")
+
+
+def is_same_host(one: str, other: str) -> bool:
+    """Whether two names are of one host; one of them may leave out the domain."""
+    if one == other or _IPV4.fullmatch(one) or _IPV4.fullmatch(other):
+        return one == other
+    short, long = sorted((one, other), key=len)
+    return "." not in short and long.partition(".")[0] == short
 
 
 def with_world_size(
@@ -43,7 +47,7 @@ def with_world_size(
     return replace(environment, world_size=table.world_size, sources=sources)
 
 
-def refuse_contradiction(
+def refuse_other_table(
     environment: Environment, table: RankTable, file: str | None = None
 ) -> None:
     """Raise unless environment and table can both be true.

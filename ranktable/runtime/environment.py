@@ -1,6 +1,6 @@
 """Who this process is, from the variables of whatever started it.
 
-The claims of all launchers are weighed; what is left has to be complete and possible.
+The claims of all launchers are resolved; what is left has to be complete and possible.
 Nothing is guessed.
 """
 
@@ -10,22 +10,25 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ranktable.runtime.consistency import (
+from ranktable.runtime.errors import MissingVariableError
+from ranktable.runtime.launchers import launchers_in
+from ranktable.runtime.resolution import (
+    FIELDS,
+    believed,
     chips_of,
     number,
-    refuse_chips,
-    refuse_contradictions,
-    refuse_halves,
-    refuse_ranges,
+    resolve_claims,
 )
-from ranktable.runtime.launchers import LAUNCHERS
-from ranktable.runtime.table import VARIABLE as TABLE_VARIABLE
-from ranktable.runtime.weighing import FIELDS, Fate, weigh
+from ranktable.runtime.values import said
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ranktable.runtime.launchers.launcher import Claim
+    from ranktable.runtime.launchers.launcher import Claim, Launcher
+
+
+_TABLE = "RANK_TABLE_FILE"
+_TORCHRUN = "start the script with a launcher: torchrun --nproc-per-node 8 SCRIPT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,19 +81,11 @@ def resolve_environment(env: Mapping[str, str] | None = None) -> Environment:
         ConflictingVariablesError: Two variables cannot both be true.
     """
     env = os.environ if env is None else env
-    claims = weigh(env)
-    for claim, fate in claims:
-        if claim.problem is not None and fate is Fate.INVALID:
-            raise claim.problem
-    refuse_contradictions(claims)
-    won = {claim.field: claim for claim, fate in claims if fate is Fate.WON}
-    refuse_halves(won)
-    refuse_ranges(won)
-    refuse_chips(won)
+    won = believed(resolve_claims(env))
     sources = {name: won[name].variable for name in FIELDS if name in won}
-    table = env.get(TABLE_VARIABLE) or None
+    table = env.get(_TABLE) or None
     if table is not None:
-        sources["rank_table_file"] = TABLE_VARIABLE
+        sources["rank_table_file"] = _TABLE
     return Environment(
         rank=number(won, "rank"),
         world_size=number(won, "world_size"),
@@ -110,12 +105,38 @@ def resolve_environment(env: Mapping[str, str] | None = None) -> Environment:
 
 
 def advice(env: Mapping[str, str]) -> str | None:
-    """Return how processes get ranks under what is there, None if nothing is known."""
-    found = (
-        launcher.advice
-        for launcher in LAUNCHERS
-        if launcher.advice is not None and launcher.is_present(env)
+    """Return how processes get a rank and a size here, None if nothing is known."""
+    launcher = _advising(env)
+    return None if launcher is None else f"{launcher.advice} ({launcher.name})"
+
+
+def no_rank(environment: Environment, env: Mapping[str, str]) -> MissingVariableError:
+    """Return the error for a process of which the rank or the size is unknown."""
+    launcher = _advising(env)
+    lacking = ("RANK", "WORLD_SIZE") if launcher is None else launcher.lacks
+    pod = {name: env[name] for name in ("RANK", "WORLD_SIZE") if env.get(name)}
+    known = pod or {
+        variable: env[variable]
+        for name, variable in environment.sources.items()
+        if name in {"rank", "world_size", "node_rank"}
+    }
+    listed = " and ".join(said(*item) for item in known.items())
+    if pod:
+        verb = "describe" if len(pod) > 1 else "describes"
+        what = f"{listed} {verb} the node or pod, not this process"
+    elif known:
+        what = f"of rank and size, this process has {listed} alone"
+    else:
+        what = "RANK and WORLD_SIZE are not set"
+    return MissingVariableError(
+        "RT301",
+        f"{what}; {advice(env) or _TORCHRUN}",
+        {**dict.fromkeys(lacking), **known},
     )
+
+
+def _advising(env: Mapping[str, str]) -> Launcher | None:
+    found = (launcher for launcher in launchers_in(env) if launcher.advice is not None)
     return next(found, None)
 
 

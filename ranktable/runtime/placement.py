@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.runtime.agreement import refuse_contradiction
+from ranktable.runtime.agreement import refuse_other_table
 from ranktable.runtime.backends.backend import Placement
 from ranktable.runtime.errors import MissingVariableError
 
@@ -34,7 +34,7 @@ def place(
     """
     if table is None:
         return _place_by_launcher(environment, needs_device=needs_device)
-    refuse_contradiction(environment, table, file)
+    refuse_other_table(environment, table, file)
     rank = environment.rank
     assert rank is not None  # noqa: S101 - the caller has refused it
     return Placement(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ranktable.runtime.agreement import with_world_size
 from ranktable.runtime.backends import choose_backend
 from ranktable.runtime.deadline import Deadline
-from ranktable.runtime.environment import advice, resolve_environment
+from ranktable.runtime.environment import no_rank, resolve_environment
 from ranktable.runtime.errors import MissingVariableError
 from ranktable.runtime.job import Job, as_timeout
 from ranktable.runtime.meeting import with_master
@@ -19,7 +19,6 @@ from ranktable.runtime.roll_call import Member, meet
 from ranktable.runtime.start import start_group
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import timedelta
 
     from ranktable.runtime.backends.backend import Backend, Placement
@@ -31,8 +30,6 @@ __all__ = ["Job", "init_process_group"]
 
 DEFAULT_TIMEOUT_S = 300.0
 """Time for all processes to come: slow file systems need minutes to import torch."""
-
-_TORCHRUN = "start the script with a launcher: torchrun --nproc-per-node 8 SCRIPT"
 
 
 def init_process_group(
@@ -75,7 +72,7 @@ def init_process_group(
     found, file = _table(table, environment)
     environment = with_world_size(environment, found, file)
     if environment.rank is None or environment.world_size is None:
-        raise _no_rank(os.environ)
+        raise no_rank(environment, os.environ)
     chosen = choose_backend(backend)
     if chosen.needs_chip_map and found is None:
         raise MissingVariableError(
@@ -88,17 +85,6 @@ def init_process_group(
         environment, found, master_addr=master_addr, master_port=master_port
     )
     return _join(environment, found, placement, chosen, timeout)
-
-
-def _no_rank(env: Mapping[str, str]) -> MissingVariableError:
-    read = {name: env.get(name) or None for name in ("RANK", "WORLD_SIZE")}
-    listed = " and ".join(f"{name}={value}" for name, value in read.items() if value)
-    what = (
-        f"{listed} speak of this node or pod, not of the process"
-        if listed
-        else "RANK and WORLD_SIZE are not set"
-    )
-    return MissingVariableError("RT301", f"{what}; {advice(env) or _TORCHRUN}", read)
 
 
 def _refuse_second() -> None:

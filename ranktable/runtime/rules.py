@@ -34,7 +34,12 @@ INVALID_VARIABLE = Rule(
     code="RT302",
     name="invalid-variable",
     summary="a variable holds something that it cannot mean",
-    why="Ranks and sizes are plain ASCII decimal numbers; a rank is below its size.",
+    why=(
+        "A number is plain ASCII decimal, without sign, blanks or leading zeros, and "
+        "has at most nine digits; a size is at least 1, a port at most 65535; an "
+        "address has no blanks, brackets or port. Other readers take a part of what is "
+        "there, or 0."
+    ),
     fix="Correct the variable, or let the launcher set it.",
     readers={
         "torch_tpu": "ValueError: invalid literal for int() with base 10",
@@ -48,9 +53,15 @@ CONFLICTING_VARIABLES = Rule(
     summary="two variables contradict each other",
     why=(
         "Left-over exports and nested launchers leave variables that cannot all be "
-        "true; whichever is believed, some rank is taken twice or waits for ever."
+        "true; whichever is believed, some rank is taken twice or waits for ever. A "
+        "rank that is not below its size is one of them: ranks count from 0, so rank 4 "
+        "of 4 does not exist."
     ),
-    fix="Unset the variable that is left over.",
+    fix=(
+        "Unset the variable that is left over (ranktable env --explain shows who set "
+        "what); a rank, a local rank or a node beyond its size has to be corrected "
+        "where it is set."
+    ),
     readers={"torch_tpu": "believes RANK", "SCCL": "believes OMPI_COMM_WORLD_RANK"},
 )
 TABLE_DISAGREES = Rule(

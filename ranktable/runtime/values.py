@@ -22,8 +22,16 @@ _PLAIN = re.compile(r"0|[1-9][0-9]{0,8}")
 # A name, an IPv4 or an IPv6 address with its zone; torch takes no brackets. What begins
 # with a hyphen would be an option of torchrun; DNS has names of up to 253 characters.
 _ADDRESS = re.compile(r"[A-Za-z0-9._:%][A-Za-z0-9._:%-]{0,254}")
+_LOOPBACK = re.compile(
+    r"(?i)(ip6-)?localhost[46]?(\.localdomain[46]?)?|127(\.[0-9]{1,3}){1,3}|::1"
+)
 _MAX_SHOWN = 120
 _SIZES = ("world_size", "local_world_size", "num_nodes")
+
+
+def is_loopback(address: object) -> bool:
+    """Whether an address is each machine's own, and names another one on each."""
+    return isinstance(address, str) and _LOOPBACK.fullmatch(address) is not None
 
 
 def is_plain(text: str) -> bool:

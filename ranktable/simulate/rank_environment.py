@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.runtime.launchers import LAUNCHERS
+from ranktable.runtime.launchers import all_launchers
 from ranktable.runtime.launchers.sophgo import SOPHGO
 from ranktable.runtime.table import VARIABLE
 from ranktable.simulate.real_package import private_path
@@ -53,7 +53,7 @@ def rank_environment(
 
 def _outer_variables() -> Iterable[str]:
     yield from _GROUP_VARIABLES
-    for launcher in LAUNCHERS:
+    for launcher in all_launchers():
         if launcher is SOPHGO:
             continue  # CHIP_MAP is for the ranks, whoever starts them
         yield from launcher.markers

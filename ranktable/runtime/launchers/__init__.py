@@ -1,70 +1,82 @@
-"""The launchers, one file each, the innermost first."""
+"""The launchers, one file each; only the files of those that are here are imported."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ranktable.runtime.launchers.ascend import ASCEND, ASCEND_DEVICE
-from ranktable.runtime.launchers.azure_ml import AZURE_ML, AZURE_ML_ONE_NODE
-from ranktable.runtime.launchers.by_hand import BY_HAND
-from ranktable.runtime.launchers.cloud_tpu import CLOUD_TPU
-from ranktable.runtime.launchers.deepspeed import DEEPSPEED
-from ranktable.runtime.launchers.flux import FLUX
-from ranktable.runtime.launchers.jsrun import JSRUN
-from ranktable.runtime.launchers.kubernetes import INDEXED_JOB
-from ranktable.runtime.launchers.lsf import LSF
-from ranktable.runtime.launchers.mindspore import MINDSPORE
-from ranktable.runtime.launchers.mpich import MPICH, MPICH_BY_PORT
-from ranktable.runtime.launchers.mvapich2 import MVAPICH2
-from ranktable.runtime.launchers.open_mpi import OPEN_MPI
-from ranktable.runtime.launchers.paddle import PADDLE
-from ranktable.runtime.launchers.pai import PAI
-from ranktable.runtime.launchers.pals import PALS
-from ranktable.runtime.launchers.pbs import PBS
-from ranktable.runtime.launchers.pytorch_job import PYTORCH_JOB
-from ranktable.runtime.launchers.ray_train import RAY_TRAIN
-from ranktable.runtime.launchers.sagemaker import SAGEMAKER
-from ranktable.runtime.launchers.sge import SGE
-from ranktable.runtime.launchers.slurm import SLURM
-from ranktable.runtime.launchers.slurm_job import SLURM_JOB
-from ranktable.runtime.launchers.sophgo import SOPHGO
-from ranktable.runtime.launchers.torchrun import TORCHRUN
-from ranktable.runtime.launchers.torchrun_arguments import TORCHRUN_ARGUMENTS
-from ranktable.runtime.launchers.volcano import VOLCANO
-
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ranktable.runtime.launchers.launcher import Launcher
 
-LAUNCHERS: tuple[Launcher, ...] = (
-    TORCHRUN,
-    DEEPSPEED,
-    RAY_TRAIN,
-    MINDSPORE,
-    PADDLE,
-    OPEN_MPI,
-    MVAPICH2,
-    PALS,
-    JSRUN,
-    SLURM,
-    FLUX,
-    MPICH,
-    TORCHRUN_ARGUMENTS,
-    PYTORCH_JOB,
-    VOLCANO,
-    PAI,
-    INDEXED_JOB,
-    SAGEMAKER,
-    AZURE_ML,
-    AZURE_ML_ONE_NODE,
-    CLOUD_TPU,
-    SLURM_JOB,
-    MPICH_BY_PORT,
-    LSF,
-    PBS,
-    SGE,
-    ASCEND,
-    ASCEND_DEVICE,
-    SOPHGO,
-    BY_HAND,
+_MODULES: dict[str, tuple[str, ...]] = {
+    "torchrun": ("TORCHELASTIC_RUN_ID",),
+    "deepspeed": ("CROSS_RANK",),
+    "ray_train": ("RAY_JOB_ID",),
+    "mindspore": ("MS_ROLE",),
+    "paddle": ("PADDLE_TRAINER_ID",),
+    "open_mpi": ("OMPI_COMM_WORLD_RANK",),
+    "mvapich2": ("MV2_COMM_WORLD_RANK",),
+    "slurm": ("SLURM_STEP_NUM_TASKS",),
+    "flux": ("FLUX_TASK_RANK",),
+    "pals": ("PALS_RANKID",),
+    "jsrun": ("JSM_NAMESPACE_RANK",),
+    "mpich": ("PMI_RANK", "PMI_ID"),
+    "torchrun_arguments": (
+        *("PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK"),
+        *("PET_MASTER_ADDR", "PET_MASTER_PORT"),
+    ),
+    "pytorch_job": ("PET_NPROC_PER_NODE", "PET_N_PROC_PER_NODE"),
+    "volcano": ("VC_TASK_INDEX",),
+    "pai": ("NPROC_PER_NODE",),
+    "kubernetes": ("JOB_COMPLETION_INDEX",),
+    "sagemaker": ("SM_HOSTS",),
+    "azure_ml": ("AZ_BATCH_MASTER_NODE", "AZ_BATCHAI_MPI_MASTER_NODE"),
+    "cloud_tpu": ("TPU_WORKER_ID",),
+    "slurm_job": ("SLURM_JOB_ID",),
+    "lsf": ("LSB_JOBID",),
+    "pbs": ("PBS_NODEFILE",),
+    "sge": ("PE_HOSTFILE",),
+    "ascend": ("RANK_ID", "RANK_SIZE", "DEVICE_ID", "ASCEND_DEVICE_ID"),
+    "sophgo": ("CHIP_MAP",),
+    "by_hand": (
+        *("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK"),
+        *("MASTER_ADDR", "MASTER_PORT"),
+    ),
+}
+"""The files, and the variables of which one is set where a launcher of theirs is.
+
+Of two launchers that agree, the first is named: Slurm and Flux set MPICH's variables
+too, and Slurm those of PALS.
+"""
+
+_OWN_TORCHS_NAMES = (
+    *("torchrun", "deepspeed", "ray_train"),
+    *("pytorch_job", "volcano", "pai", "by_hand"),
 )
-"""Of two that agree, the first is named: Slurm and Flux set MPICH's variables too."""
+"""``RANK`` and the like have one owner: the first of these that is there."""
+
+
+def launchers_in(env: Mapping[str, str]) -> list[Launcher]:
+    """Return the launchers whose variables are there."""
+    found: list[Launcher] = []
+    is_owned = False
+    for module, variables in _MODULES.items():
+        owns = module in _OWN_TORCHS_NAMES
+        if (owns and is_owned) or not any(env.get(name) for name in variables):
+            continue
+        here = [launcher for launcher in _load(module) if launcher.is_present(env)]
+        is_owned = is_owned or (owns and bool(here))
+        found += here
+    return found
+
+
+def all_launchers() -> list[Launcher]:
+    """Return every launcher there is, in the order in which they are named."""
+    return [launcher for module in _MODULES for launcher in _load(module)]
+
+
+def _load(module: str) -> tuple[Launcher, ...]:
+    loaded: tuple[Launcher, ...] = import_module(f"{__name__}.{module}").LAUNCHERS
+    return loaded

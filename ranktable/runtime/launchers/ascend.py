@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.runtime.launchers.launcher import Launcher, Tier
-from ranktable.runtime.table import VARIABLE as TABLE_VARIABLE
+from ranktable.runtime.launchers.launcher import Launcher
 from ranktable.runtime.values import is_plain, read_again
 
 if TYPE_CHECKING:
@@ -34,20 +33,20 @@ def _numbers(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
 
 ASCEND = Launcher(
     name="ascend",
-    tier=Tier.BESIDE,
-    markers=(),
     any_of=("RANK_ID", "RANK_SIZE"),
     fields={"rank": "RANK_ID", "world_size": "RANK_SIZE"},
     more=_more,
     may_lack=("world_size",),
+    advice="neither RANK_SIZE nor RANK_TABLE_FILE, which has the size, is set; set one",
+    lacks=("RANK_SIZE", "RANK_TABLE_FILE"),
 )
 # Without a rank of Ascend's, DEVICE_ID may be anybody's, also beside a rank table,
 # which SOPHGO's libraries read too: what is no number is not Ascend's.
 ASCEND_DEVICE = Launcher(
     name="ascend",
-    tier=Tier.BESIDE,
-    markers=(TABLE_VARIABLE,),
+    markers=("RANK_TABLE_FILE",),
     any_of=_DEVICE,
     absent=("RANK_ID", "RANK_SIZE"),
     more=_numbers,
 )
+LAUNCHERS = (ASCEND, ASCEND_DEVICE)

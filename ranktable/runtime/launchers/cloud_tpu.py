@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import ConflictingVariablesError, MissingVariableError
-from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
+from ranktable.runtime.launchers.launcher import Launcher, Level
 from ranktable.runtime.values import read_host, read_list, read_number, said
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _index(env: Mapping[str, str], variable: str, size: int, sizes: str) -> int:
         raise ConflictingVariablesError(
             "RT303",
             f"{said(variable, text)} is not below {size}, the number that {counted} "
-            "gives; unset the one that is left over",
+            "gives; it counts from 0: correct it, or unset the one that is left over",
             {variable: text, sizes: env.get(sizes)},
         )
     return index
@@ -61,8 +61,9 @@ def _index(env: Mapping[str, str], variable: str, size: int, sizes: str) -> int:
 
 CLOUD_TPU = Launcher(
     name="cloud tpu",
-    tier=Tier.PLATFORM,
     level=Level.NODE,
     markers=(_ID,),
     more=_more,
+    advice="start torchrun, or ranktable run, on every host",
 )
+LAUNCHERS = (CLOUD_TPU,)

@@ -5,14 +5,11 @@ Source: microsoft/DeepSpeed, deepspeed/launcher/launch.py.
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Tier
-from ranktable.runtime.launchers.torchrun import MARKER
+from ranktable.runtime.launchers.launcher import Launcher
 
 DEEPSPEED = Launcher(
     name="deepspeed",
-    tier=Tier.WORKER,
     markers=("RANK", "CROSS_RANK", "LOCAL_SIZE"),
-    absent=(MARKER,),
     fields={
         "rank": "RANK",
         "world_size": "WORLD_SIZE",
@@ -23,5 +20,5 @@ DEEPSPEED = Launcher(
         "master_addr": "MASTER_ADDR",
         "master_port": "MASTER_PORT",
     },
-    nodes_follow_ranks=True,
 )
+LAUNCHERS = (DEEPSPEED,)

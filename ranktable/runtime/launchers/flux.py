@@ -5,11 +5,10 @@ Source: flux-framework/flux-core, doc/man7/flux-environment.rst.
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Tier
+from ranktable.runtime.launchers.launcher import Launcher
 
 FLUX = Launcher(
     name="flux",
-    tier=Tier.MANAGER,
     markers=("FLUX_TASK_RANK",),
     fields={
         "rank": "FLUX_TASK_RANK",
@@ -18,3 +17,4 @@ FLUX = Launcher(
         "num_nodes": "FLUX_JOB_NNODES",
     },
 )
+LAUNCHERS = (FLUX,)

@@ -5,11 +5,10 @@ Source: Lightning-AI/pytorch-lightning, fabric/plugins/environments/lsf.py.
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Tier
+from ranktable.runtime.launchers.launcher import Launcher
 
 JSRUN = Launcher(
     name="jsrun",
-    tier=Tier.MPI,
     markers=("JSM_NAMESPACE_RANK",),
     fields={
         "rank": "JSM_NAMESPACE_RANK",
@@ -18,3 +17,4 @@ JSRUN = Launcher(
         "local_world_size": "JSM_NAMESPACE_LOCAL_SIZE",
     },
 )
+LAUNCHERS = (JSRUN,)

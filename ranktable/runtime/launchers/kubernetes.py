@@ -1,19 +1,21 @@
 """A Kubernetes Indexed Job; the number of its pods is nowhere in the environment.
 
+Every Job of a JobSet counts its own pods, so others that number pods come before it.
+
 Source: kubernetes.io, "Job with Pod-to-Pod Communication".
 """
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
+from ranktable.runtime.launchers.launcher import Launcher, Level
 
 INDEXED_JOB = Launcher(
     name="kubernetes indexed job",
-    tier=Tier.PLATFORM,
     level=Level.NODE,
     markers=("JOB_COMPLETION_INDEX",),
-    # A JobSet of several slices has a job for each, with indices of its own.
-    absent=("MEGASCALE_NUM_SLICES",),
     fields={"node_rank": "JOB_COMPLETION_INDEX"},
-    advice="start torchrun, or ranktable run, in every pod",
+    advice="RANK and WORLD_SIZE are missing; start torchrun, or ranktable run, in "
+    "every pod, or, for one process a pod, export RANK=$JOB_COMPLETION_INDEX and "
+    "WORLD_SIZE, the completions of the Job",
 )
+LAUNCHERS = (INDEXED_JOB,)

@@ -14,27 +14,15 @@ if TYPE_CHECKING:
 
     More = Callable[[Mapping[str, str]], Iterator[tuple[str, Value, str]]]
 
+TEXT_FIELDS = ("master_addr", "host")
+_PAIR = {"rank": "world_size", "world_size": "rank"}
+
 
 class Level(str, Enum):
     """What a claim speaks of."""
 
     PROCESS = "process"
     NODE = "node"
-
-
-class Tier(int, Enum):
-    """Where a launcher stands among nested ones, the innermost first.
-
-    An inner launcher is the one that started this process: torchrun within srun,
-    mpirun within an allocation. ``BESIDE`` is for variables that scripts set by hand;
-    they shadow nothing and nothing shadows them.
-    """
-
-    BESIDE = 0
-    WORKER = 1
-    MPI = 2
-    MANAGER = 3
-    PLATFORM = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +37,7 @@ class Claim:
         launcher: Name of the launcher that sets it.
         level: Whether it speaks of this process, or of its node, pod or agent.
         problem: Why there is no value.
+        needs: The variable that has to be set beside it: a rank needs a size.
     """
 
     field: str
@@ -58,44 +47,40 @@ class Claim:
     launcher: str
     level: Level
     problem: LaunchEnvironmentError | None = None
-
-
-TEXT_FIELDS = ("master_addr", "host")
+    needs: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launcher:
-    """One launcher.
+    """One launcher; ``nesting.py`` says which of them can run inside which.
 
     Attributes:
         name: Name in messages.
-        tier: Where it stands among nested launchers.
         level: Level of the claims of ``fields``.
         markers: Variables that are all set where it has started the process.
         any_of: Variables of which one is set there.
         absent: Variables that are not set there; they tell it from its likes.
+        only_where: (variable, value) pairs: where the variable is set, this is it.
         not_where: (variable, value) pairs that mean it has not started the process.
-        unless: Launchers that own the same variables where they are present.
         fields: The variable of each field that it sets plainly.
         more: Claims that need more than reading a number.
         may_lack: Fields that it rightly leaves out of a pair.
-        nodes_follow_ranks: Whether its node_rank counts nodes by the ranks they hold.
-        advice: How processes get ranks where it is present and gives none.
+        advice: How to get a rank or a size where it is present and does not give it.
+        lacks: The variables that are missing then.
     """
 
     name: str
-    tier: Tier
     level: Level = Level.PROCESS
-    markers: tuple[str, ...]
+    markers: tuple[str, ...] = ()
     any_of: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
+    only_where: tuple[tuple[str, str], ...] = ()
     not_where: tuple[tuple[str, str], ...] = ()
-    unless: tuple[Launcher, ...] = ()
     fields: Mapping[str, str] = field(default_factory=dict)
     more: More | None = None
     may_lack: tuple[str, ...] = ()
-    nodes_follow_ranks: bool = False
     advice: str | None = None
+    lacks: tuple[str, ...] = ("RANK", "WORLD_SIZE")
 
     def is_present(self, env: Mapping[str, str]) -> bool:
         """Whether the process was started by it, or within it."""
@@ -103,8 +88,10 @@ class Launcher:
             all(env.get(name) for name in self.markers)
             and (not self.any_of or any(env.get(name) for name in self.any_of))
             and not any(env.get(name) for name in self.absent)
+            and all(
+                (env.get(name) or value) == value for name, value in self.only_where
+            )
             and not any(env.get(name) == value for name, value in self.not_where)
-            and not any(owner.is_present(env) for owner in self.unless)
         )
 
     def claims(self, env: Mapping[str, str]) -> Iterator[Claim]:
@@ -137,6 +124,7 @@ class Launcher:
         env: Mapping[str, str],
         problem: LaunchEnvironmentError | None = None,
     ) -> Claim:
+        other = _PAIR.get(name)
         return Claim(
             field=name,
             value=value,
@@ -145,4 +133,7 @@ class Launcher:
             launcher=self.name,
             level=self.level,
             problem=problem,
+            needs=None
+            if other is None or other in self.may_lack
+            else self.fields.get(other, other),
         )

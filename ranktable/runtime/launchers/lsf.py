@@ -9,12 +9,12 @@ Lightning-AI/pytorch-lightning, fabric/plugins/environments/lsf.py.
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
+from ranktable.runtime.launchers.launcher import Launcher, Level
 
 LSF = Launcher(
     name="lsf",
-    tier=Tier.PLATFORM,
     level=Level.NODE,
     markers=("LSB_JOBID",),
     advice="start the script with jsrun or mpirun",
 )
+LAUNCHERS = (LSF,)

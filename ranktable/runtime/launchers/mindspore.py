@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import InvalidVariableError
-from ranktable.runtime.launchers.launcher import Launcher, Tier
+from ranktable.runtime.launchers.launcher import Launcher
 from ranktable.runtime.values import quoted
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ranktable.runtime.values import Value
 
 _ROLE, _WORKER = "MS_ROLE", "MS_WORKER"
+_OTHER_ROLES = ("MS_SCHED", "MS_PSERVER")
 
 
 def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
@@ -33,9 +34,8 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
 
 MINDSPORE = Launcher(
     name="msrun",
-    tier=Tier.WORKER,
     markers=(_ROLE,),
-    not_where=((_ROLE, "MS_SCHED"), (_ROLE, "MS_PSERVER")),
+    not_where=tuple((_ROLE, role) for role in _OTHER_ROLES),
     fields={
         "rank": "MS_NODE_ID",
         "world_size": "MS_WORKER_NUM",
@@ -44,4 +44,18 @@ MINDSPORE = Launcher(
     },
     more=_more,
     may_lack=("rank",),  # where ranks are handed out at run time
+    advice="MS_NODE_ID is not set: msrun gives ranks at run time; pass it --node_rank",
+    lacks=("MS_NODE_ID",),
 )
+SCHEDULERS = tuple(
+    Launcher(
+        name="msrun",
+        markers=(_ROLE,),
+        only_where=((_ROLE, role),),
+        advice=f"{_ROLE}={role} is not a worker of msrun and has no MS_NODE_ID; join "
+        f"the job in the processes with {_ROLE}={_WORKER}",
+        lacks=("MS_NODE_ID",),
+    )
+    for role in _OTHER_ROLES
+)
+LAUNCHERS = (MINDSPORE, *SCHEDULERS)

@@ -8,11 +8,10 @@ Source: pmodels/mpich, src/pm/hydra/proxy/pmip_cb.c.
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
+from ranktable.runtime.launchers.launcher import Launcher, Level
 
 MPICH = Launcher(
     name="mpich or intel mpi",
-    tier=Tier.MPI,
     markers=("PMI_RANK",),
     absent=("PALS_RANKID",),
     fields={
@@ -24,10 +23,10 @@ MPICH = Launcher(
 )
 MPICH_BY_PORT = Launcher(
     name="mpich by port",
-    tier=Tier.PLATFORM,
     level=Level.NODE,
     # PMI_ID is the rank, but the size is known to the server at PMI_PORT alone.
     markers=("PMI_PORT", "PMI_ID"),
     absent=("PMI_RANK",),
     advice="start the script with mpiexec without -pmi-port",
 )
+LAUNCHERS = (MPICH, MPICH_BY_PORT)

@@ -6,11 +6,10 @@ nv-legate/legate#832.
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Tier
+from ranktable.runtime.launchers.launcher import Launcher
 
 MVAPICH2 = Launcher(
     name="mvapich2",
-    tier=Tier.MPI,
     markers=("MV2_COMM_WORLD_RANK",),
     fields={
         "rank": "MV2_COMM_WORLD_RANK",
@@ -19,3 +18,4 @@ MVAPICH2 = Launcher(
         "local_world_size": "MV2_COMM_WORLD_LOCAL_SIZE",
     },
 )
+LAUNCHERS = (MVAPICH2,)

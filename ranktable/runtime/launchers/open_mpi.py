@@ -8,11 +8,10 @@ Source: open-mpi/ompi, docs/tuning-apps/environment-var.rst.
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Tier
+from ranktable.runtime.launchers.launcher import Launcher
 
 OPEN_MPI = Launcher(
     name="open mpi",
-    tier=Tier.MPI,
     markers=("OMPI_COMM_WORLD_RANK",),
     fields={
         "rank": "OMPI_COMM_WORLD_RANK",
@@ -22,3 +21,4 @@ OPEN_MPI = Launcher(
         "host": "PMIX_HOSTNAME",
     },
 )
+LAUNCHERS = (OPEN_MPI,)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import InvalidVariableError
-from ranktable.runtime.launchers.launcher import Launcher, Tier
+from ranktable.runtime.launchers.launcher import Launcher
 from ranktable.runtime.values import (
     quoted,
     read_again,
@@ -68,7 +68,6 @@ def _endpoints(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
 
 PADDLE = Launcher(
     name="paddle",
-    tier=Tier.WORKER,
     markers=("PADDLE_TRAINER_ID",),
     fields={
         "rank": "PADDLE_TRAINER_ID",
@@ -79,3 +78,4 @@ PADDLE = Launcher(
     },
     more=_more,
 )
+LAUNCHERS = (PADDLE,)

@@ -1,29 +1,26 @@
 """Alibaba's PAI DLC, whose ``RANK`` and ``WORLD_SIZE`` count nodes.
 
+Of one process a node they are those of the process.
+
 Source: Alibaba PAI, "General environment variables".
 """
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.flux import FLUX
-from ranktable.runtime.launchers.jsrun import JSRUN
-from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
-from ranktable.runtime.launchers.mpich import MPICH
-from ranktable.runtime.launchers.mvapich2 import MVAPICH2
-from ranktable.runtime.launchers.open_mpi import OPEN_MPI
-from ranktable.runtime.launchers.pals import PALS
-from ranktable.runtime.launchers.pytorch_job import PROCESSES_PER_POD
-from ranktable.runtime.launchers.slurm import SLURM
-from ranktable.runtime.launchers.torchrun import MARKER
+from dataclasses import replace
+
+from ranktable.runtime.launchers.launcher import Launcher, Level
 
 PAI = Launcher(
     name="pai dlc",
-    tier=Tier.PLATFORM,
     level=Level.NODE,
     markers=("RANK", "NPROC_PER_NODE"),
-    absent=(MARKER, "LOCAL_RANK", "VC_TASK_INDEX", *PROCESSES_PER_POD),
-    # Anybody may export NPROC_PER_NODE; with one of these, RANK is a left-over too.
-    unless=(OPEN_MPI, MVAPICH2, PALS, JSRUN, MPICH, SLURM, FLUX),
+    absent=(
+        "LOCAL_RANK",
+        # Anybody may export NPROC_PER_NODE; with one of these, RANK is left over too.
+        *("OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID", "PMI_RANK"),
+        *("JSM_NAMESPACE_RANK", "SLURM_STEP_NUM_TASKS", "FLUX_TASK_RANK"),
+    ),
     fields={
         "node_rank": "RANK",
         "num_nodes": "WORLD_SIZE",
@@ -33,3 +30,11 @@ PAI = Launcher(
     },
     advice="start torchrun, or ranktable run, on every node",
 )
+ONE_PROCESS = replace(
+    PAI,
+    level=Level.PROCESS,
+    only_where=(("NPROC_PER_NODE", "1"),),
+    fields={"rank": "RANK", "world_size": "WORLD_SIZE"},
+    advice=None,
+)
+LAUNCHERS = (PAI, ONE_PROCESS)

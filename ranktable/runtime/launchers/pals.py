@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.runtime.launchers.launcher import Launcher, Tier
+from ranktable.runtime.launchers.launcher import Launcher
 from ranktable.runtime.values import read_again
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
 
 PALS = Launcher(
     name="pals",
-    tier=Tier.MPI,
     markers=("PALS_RANKID",),
     fields={
         "rank": "PALS_RANKID",
@@ -37,3 +36,4 @@ PALS = Launcher(
     },
     more=_more,
 )
+LAUNCHERS = (PALS,)

@@ -8,12 +8,12 @@ Source: pmodels/mpich, src/pm/hydra/lib/tools/bootstrap/external/pbs_query_node_
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
+from ranktable.runtime.launchers.launcher import Launcher, Level
 
 PBS = Launcher(
     name="pbs",
-    tier=Tier.PLATFORM,
     level=Level.NODE,
     markers=("PBS_NODEFILE",),
     advice="start mpirun in the job, or ranktable run on each host of PBS_NODEFILE",
 )
+LAUNCHERS = (PBS,)

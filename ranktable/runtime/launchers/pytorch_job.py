@@ -1,26 +1,49 @@
 """Kubeflow's PyTorchJob, whose ``RANK`` counts pods.
 
 Its variables have the names of torchrun's. Since kubeflow/trainer#1840 ``WORLD_SIZE``
-counts processes while ``RANK`` is still the pod's, so ``WORLD_SIZE`` is not read.
+counts processes while ``RANK`` is still the pod's. Only of one process a pod they are
+those of the process, as torch's ``env://`` reads them.
 
 Source: kubeflow/training-operator, pkg/controller.v1/pytorch/envvar.go.
 """
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
-from ranktable.runtime.launchers.torchrun import MARKER
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-PROCESSES_PER_POD = ("PET_NPROC_PER_NODE", "PET_N_PROC_PER_NODE")
-"""torchrun reads the first; operators before kubeflow/trainer#1840 wrote the second."""
+from ranktable.runtime.errors import ConflictingVariablesError
+from ranktable.runtime.launchers.launcher import Launcher, Level
+from ranktable.runtime.values import is_plain, said
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ranktable.runtime.values import Value
+
+
+def _refuse_other_size(
+    env: Mapping[str, str],
+) -> Iterator[tuple[str, Value, str]]:
+    """Say nothing more; raise unless there are as many processes as pods."""
+    pods, size = env.get("PET_NNODES", ""), env.get("WORLD_SIZE", "")
+    if is_plain(pods) and is_plain(size) and pods != size:
+        raise ConflictingVariablesError(
+            "RT303",
+            f"{said('WORLD_SIZE', size)} is not {said('PET_NNODES', pods)}, with one "
+            "process a pod; unset the one that is left over",
+            {"WORLD_SIZE": size, "PET_NNODES": pods},
+        )
+    yield from ()
+
 
 PYTORCH_JOB = Launcher(
     name="pytorchjob",
-    tier=Tier.PLATFORM,
     level=Level.NODE,
     markers=("RANK",),
-    any_of=PROCESSES_PER_POD,
-    absent=(MARKER, "LOCAL_RANK"),
+    # torchrun reads the first; operators before kubeflow/trainer#1840 wrote the second.
+    any_of=("PET_NPROC_PER_NODE", "PET_N_PROC_PER_NODE"),
+    absent=("LOCAL_RANK",),
     fields={
         "node_rank": "RANK",
         "master_addr": "MASTER_ADDR",
@@ -28,3 +51,15 @@ PYTORCH_JOB = Launcher(
     },
     advice="start torchrun, or ranktable run, in every pod",
 )
+ONE_PROCESS = replace(
+    PYTORCH_JOB,
+    level=Level.PROCESS,
+    only_where=(
+        ("PET_NPROC_PER_NODE", "1"),
+        ("PET_N_PROC_PER_NODE", "1"),
+    ),
+    fields={"rank": "RANK", "world_size": "WORLD_SIZE"},
+    more=_refuse_other_size,
+    advice=None,
+)
+LAUNCHERS = (PYTORCH_JOB, ONE_PROCESS)

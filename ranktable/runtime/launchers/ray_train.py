@@ -6,16 +6,13 @@ src/ray/raylet/worker_pool.cc.
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Tier
-from ranktable.runtime.launchers.torchrun import MARKER
+from ranktable.runtime.launchers.launcher import Launcher
 
 RAY_TRAIN = Launcher(
     name="ray train",
-    tier=Tier.WORKER,
     # RAY_JOB_ID is in every worker of Ray; the names of torch alone may be left over
     # from elsewhere.
     markers=("RAY_JOB_ID", "RANK", "NODE_RANK"),
-    absent=(MARKER, "CROSS_RANK"),
     fields={
         "rank": "RANK",
         "world_size": "WORLD_SIZE",
@@ -25,5 +22,5 @@ RAY_TRAIN = Launcher(
         "master_addr": "MASTER_ADDR",
         "master_port": "MASTER_PORT",
     },
-    nodes_follow_ranks=True,
 )
+LAUNCHERS = (RAY_TRAIN,)

@@ -8,12 +8,12 @@ Source: pmodels/mpich, src/pm/hydra/lib/tools/bootstrap/external/sge_query_node_
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
+from ranktable.runtime.launchers.launcher import Launcher, Level
 
 SGE = Launcher(
     name="grid engine",
-    tier=Tier.PLATFORM,
     level=Level.NODE,
     markers=("PE_HOSTFILE",),
     advice="start mpirun in the job, or ranktable run on each host of PE_HOSTFILE",
 )
+LAUNCHERS = (SGE,)

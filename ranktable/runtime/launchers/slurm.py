@@ -10,12 +10,13 @@ Source: SchedMD/slurm, doc/man/man1/srun.1 and src/common/env.c.
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.hosts import expand_hosts
 from ranktable.runtime.errors import ConflictingVariablesError, InvalidVariableError
-from ranktable.runtime.launchers.launcher import Launcher, Tier
+from ranktable.runtime.launchers.launcher import Launcher
 from ranktable.runtime.values import (
     is_plain,
     quoted,
@@ -43,6 +44,7 @@ STEPS_PER_JOB = 101
 
 _HOSTS, _NODES = "SLURM_STEP_NODELIST", "SLURM_STEP_NUM_NODES"
 _JOB_HOSTS, _JOB_NODES = "SLURM_JOB_NODELIST", "SLURM_JOB_NUM_NODES"
+_NUM_TASKS = "SLURM_STEP_NUM_TASKS"
 _TASKS = "SLURM_STEP_TASKS_PER_NODE"
 _TASK_IDS = "SLURM_GTIDS"
 _INTERACTIVE_STEP = "4294967290"
@@ -66,7 +68,8 @@ def tasks_per_node(text: str) -> list[tuple[int, int]]:
 
 def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
     _refuse_other_step(env)
-    yield from _local_world_size(env)
+    counts = _counts(env)
+    yield from _local_world_size(env, counts)
     if env.get(_HOSTS):
         hosts = _read_hosts(env, _HOSTS)
         if "SLURM_HET_SIZE" not in env:  # components may share a host
@@ -76,6 +79,7 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
             yield "master_addr", read_address("master_addr", _HOSTS, master), _HOSTS
         if env.get("SLURM_JOB_ID"):
             yield "master_port", _port(env), "SLURM_JOB_ID"
+    _refuse_other_counts(env, counts)
 
 
 def _port(env: Mapping[str, str]) -> int:
@@ -147,40 +151,56 @@ def _master(env: Mapping[str, str], hosts: list[str]) -> str | None:
     return hosts[0]
 
 
-def _local_world_size(env: Mapping[str, str]) -> Iterator[tuple[str, int, str]]:
+def _counts(env: Mapping[str, str]) -> list[tuple[int, int]]:
+    """Return (tasks, nodes) runs of the nodes of the step; none if nothing is said."""
+    text = env.get(_TASKS, "")
+    try:
+        return tasks_per_node(text) if text else []
+    except ValueError:
+        reason = "it is not a list of counts such as 8(x2),4"
+        raise _invalid(_TASKS, text, reason) from None
+
+
+def _local_world_size(
+    env: Mapping[str, str], counts: list[tuple[int, int]]
+) -> Iterator[tuple[str, int, str]]:
     # SLURM_STEP_TASKS_PER_NODE follows the sorted list of hosts, which is not the order
     # of SLURM_NODEID in a step of several components. The node's own list of tasks is
     # right there too, but some users unset it for other programs' sake.
-    tasks, node = env.get(_TASKS, ""), env.get("SLURM_NODEID", "")
-    counted = _tasks_of(tasks, int(node)) if tasks and is_plain(node) else None
+    node = env.get("SLURM_NODEID", "")
+    ends = accumulate(nodes for _, nodes in counts)
+    counted = [
+        tasks
+        for (tasks, _), end in zip(counts, ends, strict=True)
+        if is_plain(node) and int(node) < end
+    ]
+    if counts and is_plain(node) and not counted:
+        raise _other_step(env, "SLURM_NODEID", _TASKS)
     if env.get(_TASK_IDS):
         ids = read_list(read_number, "rank", _TASK_IDS, env[_TASK_IDS])
         rank = env.get("SLURM_PROCID", "")
         if is_plain(rank) and int(rank) not in ids:
             raise _other_step(env, "SLURM_PROCID", _TASK_IDS)
         yield "local_world_size", len(ids), _TASK_IDS
-    elif counted is not None:
-        yield "local_world_size", counted, _TASKS
+    elif counted:
+        yield "local_world_size", counted[0], _TASKS
 
 
-def _tasks_of(text: str, node_rank: int) -> int:
-    try:
-        runs = tasks_per_node(text)
-    except ValueError:
-        raise _invalid(
-            _TASKS, text, "it is no list of counts such as 8(x2),4"
-        ) from None
-    left = node_rank
-    for tasks, num_nodes in runs:
-        if left < num_nodes:
-            return tasks
-        left -= num_nodes
-    raise ConflictingVariablesError(
-        "RT303",
-        f"SLURM_NODEID={node_rank} is beyond the nodes that {said(_TASKS, text)} "
-        "counts; unset the one that is left over",
-        {"SLURM_NODEID": str(node_rank), _TASKS: text},
-    )
+def _refuse_other_counts(env: Mapping[str, str], counts: list[tuple[int, int]]) -> None:
+    """Raise unless the counts of the nodes add up to what else is said of the step."""
+    if not counts:
+        return
+    num_tasks = sum(tasks * nodes for tasks, nodes in counts)
+    if is_plain(env[_NUM_TASKS]) and int(env[_NUM_TASKS]) != num_tasks:
+        raise _other_step(env, _TASKS, _NUM_TASKS)
+    num_nodes = sum(nodes for _, nodes in counts)
+    if "SLURM_HET_SIZE" in env:
+        return  # components may share a host
+    if is_plain(env.get(_NODES, "")):
+        if int(env[_NODES]) != num_nodes:
+            raise _other_step(env, _TASKS, _NODES)
+    elif env.get(_HOSTS) and len(_read_hosts(env, _HOSTS)) != num_nodes:
+        raise _other_step(env, _TASKS, _HOSTS)
 
 
 def _invalid(variable: str, text: str, reason: str) -> InvalidVariableError:
@@ -193,13 +213,12 @@ def _invalid(variable: str, text: str, reason: str) -> InvalidVariableError:
 
 SLURM = Launcher(
     name="slurm",
-    tier=Tier.MANAGER,
-    markers=("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+    markers=("SLURM_PROCID", _NUM_TASKS),
     not_where=(("SLURM_STEP_ID", _INTERACTIVE_STEP),),
     fields={
         "rank": "SLURM_PROCID",
         # Over all components of a heterogeneous step; SLURM_NTASKS may be the job's.
-        "world_size": "SLURM_STEP_NUM_TASKS",
+        "world_size": _NUM_TASKS,
         "local_rank": "SLURM_LOCALID",
         "node_rank": "SLURM_NODEID",
         "num_nodes": _NODES,
@@ -207,3 +226,4 @@ SLURM = Launcher(
     },
     more=_more,
 )
+LAUNCHERS = (SLURM,)

@@ -8,12 +8,12 @@ Source: SchedMD/slurm, doc/man/man1/sbatch.1.
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
+from ranktable.runtime.launchers.launcher import Launcher, Level
 
 SLURM_JOB = Launcher(
     name="slurm job",
-    tier=Tier.PLATFORM,
     level=Level.NODE,
     markers=("SLURM_JOB_ID",),
     advice="start the script with srun",
 )
+LAUNCHERS = (SLURM_JOB,)

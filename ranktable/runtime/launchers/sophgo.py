@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.chip_map import VARIABLE, read_chip_map
-from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
+from ranktable.runtime.launchers.launcher import Launcher, Level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,8 +26,8 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
 
 SOPHGO = Launcher(
     name="sophgo",
-    tier=Tier.BESIDE,
     level=Level.NODE,
     markers=(VARIABLE,),
     more=_more,
 )
+LAUNCHERS = (SOPHGO,)

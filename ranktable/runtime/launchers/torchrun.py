@@ -5,14 +5,11 @@ Source: pytorch/pytorch, torch/distributed/elastic/agent/server/local_elastic_ag
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Tier
-
-MARKER = "TORCHELASTIC_RUN_ID"
+from ranktable.runtime.launchers.launcher import Launcher
 
 TORCHRUN = Launcher(
     name="torchrun",
-    tier=Tier.WORKER,
-    markers=(MARKER, "RANK"),
+    markers=("TORCHELASTIC_RUN_ID",),
     fields={
         "rank": "RANK",
         "world_size": "WORLD_SIZE",
@@ -23,5 +20,7 @@ TORCHRUN = Launcher(
         "master_addr": "MASTER_ADDR",
         "master_port": "MASTER_PORT",
     },
-    nodes_follow_ranks=True,
+    advice="TORCHELASTIC_RUN_ID is set and RANK is not, so torchrun's variables were "
+    "unset; keep RANK and WORLD_SIZE, or unset TORCHELASTIC_RUN_ID too",
 )
+LAUNCHERS = (TORCHRUN,)

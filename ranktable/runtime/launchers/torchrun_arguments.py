@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import InvalidVariableError
-from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
+from ranktable.runtime.launchers.launcher import Launcher, Level
 from ranktable.runtime.values import read_number
 
 if TYPE_CHECKING:
@@ -46,14 +46,12 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
 
 TORCHRUN_ARGUMENTS = Launcher(
     name="torchrun's PET_* variables",
-    tier=Tier.PLATFORM,
     level=Level.NODE,
-    markers=(),
     fields={
         "node_rank": "PET_NODE_RANK",
         "master_addr": "PET_MASTER_ADDR",
         "master_port": "PET_MASTER_PORT",
     },
     more=_more,
-    nodes_follow_ranks=True,
 )
+LAUNCHERS = (TORCHRUN_ARGUMENTS,)

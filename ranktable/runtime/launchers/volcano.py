@@ -1,22 +1,23 @@
 """Volcano with its pytorch plugin, whose ``RANK`` and ``WORLD_SIZE`` count pods.
 
-``VC_TASK_INDEX`` is the place within one group of tasks, so it is no node_rank.
+They are those of the process too, as torch's ``env://`` reads them, unless something
+says that a pod has several processes. ``VC_TASK_INDEX`` is the place within one group
+of tasks, so it is not a node_rank.
 
 Source: volcano-sh/volcano, the job controller's pytorch plugin.
 """
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Level, Tier
-from ranktable.runtime.launchers.pytorch_job import PROCESSES_PER_POD
-from ranktable.runtime.launchers.torchrun import MARKER
+from dataclasses import replace
+
+from ranktable.runtime.launchers.launcher import Launcher, Level
 
 VOLCANO = Launcher(
     name="volcano",
-    tier=Tier.PLATFORM,
     level=Level.NODE,
     markers=("RANK", "VC_TASK_INDEX"),
-    absent=(MARKER, "LOCAL_RANK", *PROCESSES_PER_POD),
+    absent=("LOCAL_RANK",),
     fields={
         "node_rank": "RANK",
         "num_nodes": "WORLD_SIZE",
@@ -25,3 +26,11 @@ VOLCANO = Launcher(
     },
     advice="start torchrun, or ranktable run, in every pod",
 )
+ONE_PROCESS = replace(
+    VOLCANO,
+    level=Level.PROCESS,
+    only_where=(("NPROC_PER_NODE", "1"),),
+    fields={"rank": "RANK", "world_size": "WORLD_SIZE"},
+    advice=None,
+)
+LAUNCHERS = (VOLCANO, ONE_PROCESS)

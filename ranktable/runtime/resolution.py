@@ -1,0 +1,328 @@
+"""What the environment says: the claims of all launchers, and which of them count.
+
+Every launcher states claims: a field, its value, the variable it came from, and
+whether it speaks of the process or of its node. An inner launcher shadows the one that
+it runs inside, because that one speaks of the agent: srun starts one torchrun a node,
+torchrun starts the workers. Everything else must agree, and be complete and possible.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from ranktable.runtime.errors import (
+    ConflictingVariablesError,
+    MissingVariableError,
+)
+from ranktable.runtime.launchers import launchers_in
+from ranktable.runtime.launchers.launcher import Claim, Level
+from ranktable.runtime.launchers.nesting import SETS_TOO, nested
+from ranktable.runtime.values import is_loopback, said
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ranktable.runtime.launchers.launcher import Launcher
+    from ranktable.runtime.values import Value
+
+
+class Outcome(str, Enum):
+    """What became of a claim."""
+
+    WON = "won"
+    AGREES = "agrees"
+    SHADOWED = "shadowed"
+    CONTRADICTS = "contradicts"
+    INVALID = "invalid"
+
+
+FIELDS = (
+    *("rank", "world_size", "local_rank", "local_world_size"),
+    *("node_rank", "num_nodes", "master_addr", "master_port"),
+    *("host", "device_id", "local_chip_map"),
+)
+BY_HAND = "environment"
+"""Name of what scripts and shells export."""
+
+# Where processes meet is agreed upon between them: an outer launcher may name another
+# place than an inner one, and both are right. And a host has several names.
+_MEETING = ("master_addr", "master_port")
+_MAY_DIFFER = (*_MEETING, "host")
+_BELOW = (
+    ("rank", "world_size"),
+    ("local_rank", "local_world_size"),
+    ("node_rank", "num_nodes"),
+)
+_AT_MOST = (("local_world_size", "world_size"), ("num_nodes", "world_size"))
+
+
+def resolve_claims(env: Mapping[str, str]) -> list[tuple[Claim, Outcome]]:
+    """Return every claim of the environment with its outcome, by field."""
+    stated = [(item, list(item.claims(env))) for item in launchers_in(env)]
+    claims = [claim for _, about in stated for claim in about]
+    shadowed = set(_shadowed(stated, env))
+    resolved: list[tuple[Claim, Outcome]] = []
+    for name in FIELDS:
+        about = [claim for claim in claims if claim.field == name]
+        resolved += _resolve_field(name, about, shadowed)
+    resolved += [
+        (claim, Outcome.SHADOWED if claim.launcher in shadowed else Outcome.INVALID)
+        for claim in claims
+        if claim.field not in FIELDS
+    ]
+    return resolved
+
+
+def believed(claims: Iterable[tuple[Claim, Outcome]]) -> dict[str, Claim]:
+    """Return the claim that won each field.
+
+    Raises:
+        InvalidVariableError: A value is not one that its variable can have.
+        MissingVariableError: A rank without the size of the job, or the other way.
+        ConflictingVariablesError: Two variables cannot both be true.
+    """
+    claims = list(claims)
+    for claim, outcome in claims:
+        if claim.problem is not None and outcome is Outcome.INVALID:
+            raise claim.problem
+    _refuse_disputes(claims)
+    won = {claim.field: claim for claim, outcome in claims if outcome is Outcome.WON}
+    _refuse_halves(won)
+    _refuse_ranges(won)
+    _refuse_chips(won)
+    _refuse_loopback(won, [claim for claim, _ in claims])
+    return won
+
+
+def number(won: Mapping[str, Claim], name: str) -> int | None:
+    """Return the number of a field, None if it is unknown."""
+    value = won[name].value if name in won else None
+    return value if isinstance(value, int) else None
+
+
+def chips_of(won: Mapping[str, Claim]) -> tuple[int, ...] | None:
+    """Return the chips of this node by local rank, None if they are unknown."""
+    value = won["local_chip_map"].value if "local_chip_map" in won else None
+    return value if isinstance(value, tuple) else None
+
+
+def _shadowed(
+    stated: list[tuple[Launcher, list[Claim]]], env: Mapping[str, str]
+) -> Iterator[str]:
+    """Yield the names of the launchers that speak of something around this process."""
+    if len(stated) <= 1:
+        return
+    by_name: dict[str, list[Claim]] = {}
+    knowing = set()
+    for launcher, claims in stated:
+        by_name.setdefault(launcher.name, []).extend(claims)
+        if launcher.level is Level.PROCESS or "node_rank" in _values(claims):
+            knowing.add(launcher.name)
+    values = {name: _values(about) for name, about in by_name.items()}
+    aliases = [
+        (alias, owner)
+        for owner, names in SETS_TOO.items()
+        for alias in names
+        if {alias, owner} <= values.keys() and _are_same(values[alias], values[owner])
+    ]
+    outer_ones = {
+        outer
+        for inner, outer in nested(values, env)
+        if inner in knowing
+        and inner not in dict(aliases)
+        and _shadows(by_name[inner], by_name[outer])
+    }
+    yield from outer_ones
+    yield from (alias for alias, owner in aliases if owner in outer_ones)
+
+
+def _shadows(inner: list[Claim], outer: list[Claim]) -> bool:
+    """Whether an inner launcher makes what an outer one says another matter.
+
+    Not where both say the same of the process: then they speak of the same one, and
+    may add to what is known. Of what speaks of the node, every claim stands alone.
+    """
+    problems = [claim.problem for claim in outer if claim.problem is not None]
+    levels = {claim.level for claim in inner}
+    if all(claim.level is Level.NODE for claim in outer):
+        # The place to meet is needed where the inner launcher gives none.
+        meets = any(claim.field == "master_addr" for claim in inner)
+        return levels == {Level.NODE} or (bool(problems) and meets)
+    if any(isinstance(problem, ConflictingVariablesError) for problem in problems):
+        return True  # variables that do not fit each other are left over
+    return not _are_same(_values(inner), _values(outer))
+
+
+def _are_same(some: Mapping[str, Value], others: Mapping[str, Value]) -> bool:
+    """Whether two launchers say the same of the process.
+
+    A rank alone does not tell: an agent can have that of a worker.
+    """
+    shared = some.keys() & others.keys()
+    return "world_size" in shared and all(some[name] == others[name] for name in shared)
+
+
+def _values(claims: Iterable[Claim]) -> dict[str, Value]:
+    """Return what claims say of a process; where it meets others is no part of it."""
+    return {
+        claim.field: claim.value
+        for claim in claims
+        if claim.value is not None and claim.field not in _MAY_DIFFER
+    }
+
+
+def _resolve_field(
+    name: str, about: list[Claim], shadowed: set[str]
+) -> list[tuple[Claim, Outcome]]:
+    """Return the claims about one field with their outcomes."""
+    resolved = []
+    winner: Claim | None = None
+    ordered = sorted(about, key=lambda claim: claim.level is Level.NODE)
+    if name in _MEETING:
+        # Who exports an address means it; a scheduler's is made from its node list.
+        ordered.sort(key=lambda claim: claim.launcher != BY_HAND)
+    for claim in ordered:
+        if claim.launcher in shadowed and name != "host":
+            outcome = Outcome.SHADOWED
+        elif claim.problem is not None:
+            outcome = Outcome.INVALID
+        elif winner is None:
+            winner, outcome = claim, Outcome.WON
+        elif claim.value == winner.value:
+            outcome = Outcome.AGREES
+        elif claim.level is not winner.level or name in _MAY_DIFFER:
+            outcome = Outcome.SHADOWED  # what an agent or a pod was told
+        else:
+            outcome = Outcome.CONTRADICTS
+        resolved.append((claim, outcome))
+    return resolved
+
+
+def _said(claim: Claim) -> str:
+    return said(claim.variable, claim.text)
+
+
+def _refuse_disputes(claims: Iterable[tuple[Claim, Outcome]]) -> None:
+    """Raise an error that names everything said about the fields in dispute.
+
+    What is shadowed speaks of something else, and is no part of the dispute.
+    """
+    disputed = {
+        claim.field for claim, outcome in claims if outcome is Outcome.CONTRADICTS
+    }
+    about = [
+        claim
+        for claim, outcome in claims
+        if claim.field in disputed and outcome is not Outcome.SHADOWED
+    ]
+    if about:
+        listed = (
+            f"{_said(claim)} ({claim.field} {claim.value} by {claim.launcher})"
+            for claim in about
+        )
+        raise _conflict(
+            about,
+            f"the variables contradict each other: {', '.join(listed)}; unset the one "
+            "that is left over (ranktable env --explain shows all)",
+        )
+
+
+def _refuse_halves(won: Mapping[str, Claim]) -> None:
+    """Raise if there is a rank without the size of the job, or the other way."""
+    for present, absent in (("rank", "world_size"), ("world_size", "rank")):
+        claim = won.get(present)
+        if claim is None or claim.needs is None or absent in won:
+            continue
+        raise MissingVariableError(
+            "RT301",
+            f"{_said(claim)} ({claim.launcher}) gives the {present}, but {claim.needs} "
+            "is not set; set or unset both",
+            {claim.variable: claim.text, claim.needs: None},
+        )
+
+
+def _refuse_ranges(won: Mapping[str, Claim]) -> None:
+    """Raise unless every index is below its size, and every part below the whole."""
+    for name, size in _BELOW:
+        index, end = number(won, name), number(won, size)
+        if index is not None and end is not None and index >= end:
+            a, b = won[name], won[size]
+            raise _conflict(
+                (a, b),
+                f"{_said(a)} is not below {_said(b)}; a {name} counts from 0, so the "
+                f"last one is {end - 1}: correct {a.variable}, or {b.variable} if it "
+                "is left over",
+            )
+    for name, size in _AT_MOST:
+        part, whole = number(won, name), number(won, size)
+        if part is not None and whole is not None and part > whole:
+            a, b = won[name], won[size]
+            raise _conflict(
+                (a, b),
+                f"{_said(a)} is more than {_said(b)}; unset the one that is left over",
+            )
+    here, everywhere = number(won, "local_world_size"), number(won, "world_size")
+    if number(won, "num_nodes") == 1 and None not in {here, everywhere}:
+        about = [won[name] for name in ("num_nodes", "local_world_size", "world_size")]
+        if here != everywhere and about[0].level is Level.PROCESS:
+            raise _conflict(
+                about,
+                f"there is one node by {_said(about[0])}, but {_said(about[1])} is not "
+                f"{_said(about[2])}; unset the one that is left over",
+            )
+
+
+def _refuse_chips(won: Mapping[str, Claim]) -> None:
+    """Raise unless the chip of this process is the one that its node's list gives."""
+    chips, local_rank = chips_of(won), number(won, "local_rank")
+    if chips is None or local_rank is None:
+        return
+    if local_rank < len(chips) and number(won, "device_id") in {
+        None,
+        chips[local_rank],
+    }:
+        return
+    names = ("local_chip_map", "local_rank", "device_id")
+    about = [won[name] for name in names if name in won]
+    raise _conflict(
+        about,
+        f"the variables contradict each other: {', '.join(map(_said, about))}; the "
+        "chip of a process is at its local rank in the list",
+    )
+
+
+def _refuse_loopback(won: Mapping[str, Claim], claims: Iterable[Claim]) -> None:
+    """Raise if an address that scripts export is each node's own, of several nodes.
+
+    An image or a shell has ``MASTER_ADDR=localhost`` left over, and the processes of
+    the second node would wait for a master of their own until the time-out. Where a
+    launcher names a loopback address too, the nodes are on one machine.
+    """
+    master = won.get("master_addr")
+    others = [claim for claim in claims if claim.launcher != BY_HAND]
+    if (
+        master is None
+        or master.launcher != BY_HAND
+        or not is_loopback(master.value)
+        or any(is_loopback(claim.value) for claim in others)
+    ):
+        return
+    sizes = {name: number(won, name) or 0 for name in FIELDS[:6]}
+    for name, has_several in (
+        ("num_nodes", sizes["num_nodes"] > 1),
+        ("node_rank", sizes["node_rank"] > 0),
+        ("local_world_size", 0 < sizes["local_world_size"] < sizes["world_size"]),
+    ):
+        if has_several and won[name] in others:
+            raise _conflict(
+                (master, won[name]),
+                f"{_said(master)} is another machine on each node, but "
+                f"{_said(won[name])} ({won[name].launcher}) shows that there are "
+                "several nodes; unset it, or export the address of the first node",
+            )
+
+
+def _conflict(about: Iterable[Claim], message: str) -> ConflictingVariablesError:
+    variables = {claim.variable: claim.text for claim in about}
+    return ConflictingVariablesError("RT303", message, variables)
