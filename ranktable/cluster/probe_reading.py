@@ -13,12 +13,12 @@ import msgspec
 
 from ranktable.cluster.probe_line import NodeProbe
 from ranktable.cluster.probe_shape import check_line, is_usual
+from ranktable.cluster.probes.probe_rules import NOT_A_PROBE_LINE, UNHEALTHY_CHIP
 from ranktable.schema.diagnostic import Severity
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.finding import Finding
 from ranktable.schema.locate import find_spans
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules.probes import NOT_A_PROBE_LINE, UNHEALTHY_CHIP
 from ranktable.schema.rules.syntax import TRUNCATED
 from ranktable.schema.syntax import parse
 

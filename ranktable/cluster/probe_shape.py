@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.device_list import MAX_CHIP
 from ranktable.cluster.probe_line import VERSION
+from ranktable.cluster.probes import probe_rules as rules
 from ranktable.schema.address import is_address
 from ranktable.schema.diagnostic import Severity
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import probes as rules
 from ranktable.schema.rules.shape import UNKNOWN_KEY
 from ranktable.schema.syntax import MAX_DEPTH, BadNumber, is_too_deep, too_deep
 

@@ -30,9 +30,9 @@ from ranktable.cluster.descriptions.fields import documents_in
 from ranktable.cluster.descriptions.form import Form
 from ranktable.cluster.descriptions.source import is_host
 from ranktable.cluster.descriptions.yaml_writing import dump_yaml
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import clusters
-from ranktable.schema.rules import descriptions as rules
+from ranktable.schema.rules.syntax import TOO_MANY
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.fields import Fields
@@ -67,14 +67,14 @@ def read(source: Source) -> Description | None:
         return None
     if max(total, machines) > MAX_SLOTS:
         message = f"this is more than {MAX_SLOTS} processes"
-        source.say(rules.TOO_MANY, fields.span_of("num_processes"), message)
+        source.say(TOO_MANY, fields.span_of("num_processes"), message)
         return None
     if rank >= machines:
         message = f"machine {rank} is not among the {machines} machines"
-        source.say(clusters.COUNTS_DISAGREE, fields.span_of("machine_rank"), message)
+        source.say(rules.COUNTS_DISAGREE, fields.span_of("machine_rank"), message)
     if total % machines:
         source.say(
-            clusters.UNEVEN,
+            rules.UNEVEN,
             fields.span_of("num_processes"),
             f"{total} processes cannot be shared out evenly to {machines} machines",
             hint="num_processes is the total of all machines",
@@ -139,7 +139,7 @@ def _chips(fields: Fields, slots: int) -> tuple[int, ...] | None:
         fields.say(f"gpu_ids {text} names a device twice", "gpu_ids")
     elif len(chips) != slots:
         fields.source.say(
-            clusters.COUNTS_DISAGREE,
+            rules.COUNTS_DISAGREE,
             fields.span_of("gpu_ids"),
             f"gpu_ids names {len(chips)} devices, a machine has {slots} processes",
         )

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.descriptions.description import MAX_SLOTS
 from ranktable.cluster.descriptions.fields import dotted
 from ranktable.cluster.descriptions.torchrun_reading import SIZES_OF_THE_HOST
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import descriptions as rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.descriptions.description import Description, Host
 from ranktable.cluster.descriptions.source import Word
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.schema.messages import printable, quoted
-from ranktable.schema.rules import clusters
-from ranktable.schema.rules import descriptions as rules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +34,7 @@ def include(source: Source, description: Description) -> Description | None:
     for name, slots in _items(source, description):
         if name.text in first:
             source.say(
-                clusters.SLOT_TWICE,
+                rules.SLOT_TWICE,
                 name,
                 f"{quoted(name.text)} is included twice; DeepSpeed keeps the last",
                 hint=f"write {printable(name.text)} once, with all of its slots",
@@ -101,7 +100,7 @@ def _items(
         host = hosts.get(name.text)
         if host is None:
             source.say(
-                clusters.NOT_IN_THE_FILE,
+                rules.NOT_IN_THE_FILE,
                 name,
                 f"{quoted(name.text)} is not in the host file",
                 hint=None if name.text else _EXAMPLE,
@@ -127,7 +126,7 @@ def _slots(source: Source, host: Host, listed: Word) -> list[Slot]:
             continue
         if number >= (host.slots or 0):
             source.say(
-                clusters.NOT_IN_THE_FILE,
+                rules.NOT_IN_THE_FILE,
                 word,
                 f"{quoted(host.name)} has no slot {number}",
                 hint=f"its slots are 0 to {(host.slots or 0) - 1}",
@@ -143,7 +142,7 @@ def _once(source: Source, slots: list[Slot]) -> list[int]:
     for number, word in slots:
         if number in first:
             source.say(
-                clusters.SLOT_TWICE,
+                rules.SLOT_TWICE,
                 word,
                 f"slot {number} is included twice; DeepSpeed drops the second",
                 first_use=first[number],

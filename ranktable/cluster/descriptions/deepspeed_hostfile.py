@@ -17,8 +17,8 @@ from ranktable.cluster.descriptions.expressing import (
 from ranktable.cluster.descriptions.form import Form
 from ranktable.cluster.descriptions.roster import Roster
 from ranktable.cluster.descriptions.source import words_of
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import descriptions as rules
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.description import Description

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.schema.document import Document
 from ranktable.schema.finding import Finding
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import descriptions as rules
 from ranktable.schema.syntax import find_too_deep, parse
 from ranktable.schema.yaml_parser import parse_yaml
 

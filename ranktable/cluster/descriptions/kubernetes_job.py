@@ -23,8 +23,8 @@ from ranktable.cluster.descriptions.manifests import (
 )
 from ranktable.cluster.descriptions.torchrun import agent_arguments
 from ranktable.cluster.descriptions.yaml_writing import dump_yaml
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import clusters
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,7 +65,7 @@ def pod_count(fields: Fields, *spec: str | int) -> int | None:
         message = f"completions is {count} and parallelism {parallel}"
         hint = "all pods of a job that communicates have to run at once"
         fields.source.say(
-            clusters.COUNTS_DISAGREE,
+            rules.COUNTS_DISAGREE,
             fields.span_of(*spec, "parallelism"),
             message,
             hint=hint,
@@ -86,9 +86,7 @@ def _check_service(
     ]
     if services and not named:
         message = f"subdomain {quoted(subdomain)} is the name of no Service here"
-        job.source.say(
-            clusters.COUNTS_DISAGREE, job.span_of(*POD, "subdomain"), message
-        )
+        job.source.say(rules.COUNTS_DISAGREE, job.span_of(*POD, "subdomain"), message)
     for service in named:
         service.fixed(
             "None", "spec", "clusterIP", why="a Service that names pods is headless"
@@ -100,7 +98,7 @@ def _check_service(
             path = ("spec", "selector") + (() if place is None else (place,))
             message = f"the Service selects no pods of the Job {quoted(name)}"
             job.source.say(
-                clusters.COUNTS_DISAGREE,
+                rules.COUNTS_DISAGREE,
                 service.span_of(*path),
                 message,
                 hint=f"write job-name: {name}",

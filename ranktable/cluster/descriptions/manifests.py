@@ -19,8 +19,9 @@ from ranktable.cluster.descriptions.expressing import (
     script_words,
 )
 from ranktable.cluster.descriptions.fields import documents_in
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import descriptions as rules
+from ranktable.schema.rules.syntax import TOO_MANY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +85,7 @@ def pods(
         len(names) > MAX_HOSTS or len(names) * (slots or 0) > MAX_SLOTS
     ):
         message = f"this is more than {MAX_SLOTS} processes"
-        source.say(rules.TOO_MANY, fields.span_of("spec"), message)
+        source.say(TOO_MANY, fields.span_of("spec"), message)
     source.refuse_nothing(names)
     if not source.is_sound:
         return None

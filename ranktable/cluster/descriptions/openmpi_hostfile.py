@@ -23,9 +23,8 @@ from ranktable.cluster.descriptions.openmpi_hosts import (
 from ranktable.cluster.descriptions.openmpi_keys import read_keys
 from ranktable.cluster.descriptions.openmpi_lines import EQUALS, read_lines
 from ranktable.cluster.descriptions.roster import Roster
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import clusters
-from ranktable.schema.rules import descriptions as rules
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.description import Description
@@ -84,7 +83,7 @@ class _Reader:
             self.rank(words)
         elif first.text.startswith("+"):
             self.source.say(
-                clusters.NOT_FIXED,
+                rules.NOT_FIXED,
                 first,
                 f"{quoted(first.text)} is a place in an allocation, which the file "
                 "does not have",
@@ -166,7 +165,7 @@ class _Reader:
             self.source.left_out.add("maximums of slots")
             if maximum < entry.slots:
                 self.source.say(
-                    clusters.ABOVE_MAXIMUM,
+                    rules.ABOVE_MAXIMUM,
                     place,
                     f"the maximum of {maximum} slots is below the {entry.slots} given",
                 )

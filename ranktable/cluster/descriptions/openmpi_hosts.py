@@ -9,9 +9,9 @@ import re
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.schema.address import is_address
 from ranktable.schema.messages import printable, quoted
-from ranktable.schema.rules import descriptions as rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.descriptions.endpoint import port_number
 from ranktable.cluster.descriptions.openmpi_hosts import SLOTS, SLOTS_MAX, USER_NAMES
 from ranktable.cluster.descriptions.openmpi_lines import EQUALS
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import descriptions as rules
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.source import Source, Word

@@ -23,8 +23,8 @@ from ranktable.cluster.descriptions.openmpi_hosts import (
 from ranktable.cluster.descriptions.openmpi_lines import EQUALS, read_lines
 from ranktable.cluster.descriptions.placing import Placing
 from ranktable.cluster.descriptions.source import Word
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import descriptions as rules
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.description import Description

@@ -27,9 +27,8 @@ from ranktable.cluster.descriptions.expressing import (
     script_words,
 )
 from ranktable.cluster.descriptions.form import Form
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import clusters
-from ranktable.schema.rules import descriptions as rules
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.form import Settings
@@ -96,7 +95,7 @@ def _names(source: Source, options: dict[str, Word]) -> list[str | None]:
         name = source.host(word)
         if name is not None and name in names:
             source.say(
-                clusters.HOST_TWICE,
+                rules.HOST_TWICE,
                 word,
                 f"{quoted(name)} is described twice; Paddle gives both the same ports",
                 first_use=names[name],
@@ -111,7 +110,7 @@ def _num_nodes(source: Source, word: Word | None) -> int:
         return 1
     if ":" in word.text:
         message = f"the job has {word.text.replace(':', ' to ')} nodes, as many as come"
-        source.say(clusters.NOT_FIXED, word, message, hint="write one number")
+        source.say(rules.NOT_FIXED, word, message, hint="write one number")
         return 0
     number = source.number(word, "a number of nodes") or 0
     if number > MAX_HOSTS:
@@ -143,10 +142,10 @@ def _slots(
         return None if devices is None else len(devices)
     number = source.count(word, "a number of processes")
     if number == 0:
-        source.say(clusters.NO_SLOTS, word, "the node has no processes")
+        source.say(rules.NO_SLOTS, word, "the node has no processes")
     if devices is not None and number is not None and number != len(devices):
         source.say(
-            clusters.COUNTS_DISAGREE,
+            rules.COUNTS_DISAGREE,
             word,
             f"there are {number} processes and {len(devices)} devices on a node",
         )

@@ -27,9 +27,8 @@ from ranktable.cluster.descriptions.expressing import (
 from ranktable.cluster.descriptions.form import Form
 from ranktable.cluster.descriptions.placing import Placing
 from ranktable.cluster.descriptions.source import Word
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import clusters
-from ranktable.schema.rules import descriptions as rules
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.description import Description
@@ -78,7 +77,7 @@ def _read_items(source: Source, listed: Word, placing: Placing) -> None:
             continue
         if (host, port) in first_use:
             source.say(
-                clusters.HOST_TWICE,
+                rules.HOST_TWICE,
                 word,
                 f"the endpoint {quoted(word.text)} is given to two ranks",
                 first_use=first_use[host, port],

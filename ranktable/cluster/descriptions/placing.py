@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.descriptions.description import Description, Host
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.schema.messages import folded, quoted
-from ranktable.schema.rules import clusters as rules
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.source import Source, Word

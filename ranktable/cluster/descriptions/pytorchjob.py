@@ -23,7 +23,7 @@ from ranktable.cluster.descriptions.manifests import (
     port_and_script,
 )
 from ranktable.cluster.descriptions.yaml_writing import dump_yaml
-from ranktable.schema.rules import clusters
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.fields import Fields
@@ -83,7 +83,7 @@ def _check_policy(job: Fields, count: int) -> None:
     is_sound = job.source.is_sound and low is not None and high is not None
     if is_sound and (low, high) != (count, count):
         job.source.say(
-            clusters.NOT_FIXED,
+            rules.NOT_FIXED,
             job.span_of(*_POLICY, "minReplicas" if low != count else "maxReplicas"),
             f"the job has {low} to {high} workers, as many as come",
             hint=f"a rank table is for a fixed number: write {count} for both",

@@ -11,8 +11,8 @@ from ranktable.cluster.descriptions.description import (
     Description,
     Host,
 )
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import clusters as rules
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.source import Source, Word

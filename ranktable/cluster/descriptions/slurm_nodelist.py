@@ -24,10 +24,9 @@ from ranktable.cluster.descriptions.roster import Roster
 from ranktable.cluster.descriptions.source import Word, is_host, words_of
 from ranktable.cluster.host_folding import fold_hosts
 from ranktable.cluster.host_list_faults import MAX_HOSTS
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.cluster.hosts import expand_hosts
 from ranktable.schema.messages import counted, quoted
-from ranktable.schema.rules import clusters
-from ranktable.schema.rules import descriptions as rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,7 +127,7 @@ def _sizes(source: Source, counts: Word, num_hosts: int) -> list[int] | None:
         repeated = int(match[2] or 1)
         if int(match[1]) == 0 or repeated == 0:
             message = f"{quoted(word.text)} leaves nodes without tasks"
-            source.say(clusters.NO_SLOTS, word, message, hint=_EXAMPLE)
+            source.say(rules.NO_SLOTS, word, message, hint=_EXAMPLE)
             continue
         if len(sizes) + repeated > MAX_HOSTS:
             source.too_many(word, "hosts")
@@ -136,7 +135,7 @@ def _sizes(source: Source, counts: Word, num_hosts: int) -> list[int] | None:
         sizes += [int(match[1])] * repeated
     if source.is_sound and len(sizes) != num_hosts:
         source.say(
-            clusters.COUNTS_DISAGREE,
+            rules.COUNTS_DISAGREE,
             counts,
             f"the counts are for {counted(len(sizes), 'node')}, the list has "
             f"{num_hosts}",

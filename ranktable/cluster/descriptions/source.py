@@ -6,12 +6,13 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.cluster.descriptions.description import MAX_SLOTS
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.schema.address import is_address
 from ranktable.schema.diagnostic import Severity
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import quoted
 from ranktable.schema.quota import Quota
-from ranktable.schema.rules import descriptions as rules
+from ranktable.schema.rules.syntax import TOO_MANY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -150,7 +151,7 @@ class Source:
 
     def too_many(self, word: Word, what: str) -> None:
         """Say that there are more hosts or processes than the limit."""
-        self.say(rules.TOO_MANY, word, f"this is more than {MAX_SLOTS} {what}")
+        self.say(TOO_MANY, word, f"this is more than {MAX_SLOTS} {what}")
 
     def host(self, word: Word) -> str | None:
         """Return the host that a word is, None after saying that it is none."""
@@ -171,7 +172,7 @@ class Source:
         """Say if there are too many lines; return whether there are."""
         if self.text.count("\n") <= MAX_LINES:
             return False
-        self.say(rules.TOO_MANY, None, f"the file has more than {MAX_LINES} lines")
+        self.say(TOO_MANY, None, f"the file has more than {MAX_LINES} lines")
         return True
 
     def refuse_nothing(self, hosts: Iterable[object]) -> None:

@@ -14,9 +14,8 @@ from ranktable.cluster.descriptions.command_line import (
 )
 from ranktable.cluster.descriptions.description import MAX_HOSTS, Description, Host
 from ranktable.cluster.descriptions.endpoint import endpoint_host
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import clusters
-from ranktable.schema.rules import descriptions as rules
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.source import Source, Word
@@ -108,7 +107,7 @@ def _read_command(
         nodes.count = (count, place)
     elif nodes.count[0] != count:
         source.say(
-            clusters.COUNTS_DISAGREE,
+            rules.COUNTS_DISAGREE,
             place,
             f"the job has {count} nodes here and {nodes.count[0]} before",
             first_use=nodes.count[1],
@@ -131,14 +130,14 @@ def _add(source: Source, nodes: _Nodes, index: int, place: Word, host: Host) -> 
     count = nodes.count[0] if nodes.count is not None else 1
     if index >= count:
         source.say(
-            clusters.COUNTS_DISAGREE,
+            rules.COUNTS_DISAGREE,
             place,
             f"node {index} is not among the {count} of the job",
             hint=f"nodes count from 0 to {count - 1}",
         )
     elif index in nodes.places:
         source.say(
-            clusters.RANK_TWICE,
+            rules.RANK_TWICE,
             place,
             f"node {index} has two commands",
             first_use=nodes.places[index],
@@ -166,7 +165,7 @@ def _num_nodes(source: Source, options: dict[str, Word]) -> int | None:
         source.say(rules.BAD_COUNT, word, message)
     elif low < high:
         source.say(
-            clusters.NOT_FIXED,
+            rules.NOT_FIXED,
             word,
             f"the job has {low} to {high} nodes, as many as come",
             hint="a rank table is for a fixed number: write --nnodes N",
@@ -175,7 +174,7 @@ def _num_nodes(source: Source, options: dict[str, Word]) -> int | None:
         source.too_many(word, "hosts")
     elif "standalone" in options and high > 1:
         message = f"--standalone is for one node, not {high}"
-        source.say(clusters.COUNTS_DISAGREE, word, message)
+        source.say(rules.COUNTS_DISAGREE, word, message)
     else:
         return high
     return None
@@ -193,7 +192,7 @@ def node_size(source: Source, word: Word | None) -> int | None:
         hint="write a number, or auto, cpu, gpu or xpu for what the host has",
     )
     if number == 0:
-        source.say(clusters.NO_SLOTS, word, "the node has no processes")
+        source.say(rules.NO_SLOTS, word, "the node has no processes")
     return number
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ranktable.cluster.merging.merge_rules import REPEATED_NODE
 from ranktable.cluster.sources import Place
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules.merging import REPEATED_NODE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ranktable.cluster.merging.merge_rules import PARTS_DISAGREE, UNEQUAL_NODES
+from ranktable.cluster.probes.probe_rules import MIXED_CHIPS
 from ranktable.cluster.sources import Place
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import counted, printable, quoted
-from ranktable.schema.rules.merging import PARTS_DISAGREE, UNEQUAL_NODES
-from ranktable.schema.rules.probes import MIXED_CHIPS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

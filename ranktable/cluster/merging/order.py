@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.host_folding import fold_hosts
 from ranktable.cluster.merging.member import host_key, short
+from ranktable.cluster.merging.merge_rules import NOT_AS_LISTED
 from ranktable.cluster.merging.wishes import Order
 from ranktable.cluster.sources import Place
 from ranktable.schema.messages import counted, quoted
-from ranktable.schema.rules.merging import NOT_AS_LISTED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

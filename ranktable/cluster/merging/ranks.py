@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from ranktable.cluster.merging.merge_rules import MISSING_RANKS, RANK_CLASH
 from ranktable.schema.messages import counted, folded
-from ranktable.schema.rules.merging import MISSING_RANKS, RANK_CLASH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

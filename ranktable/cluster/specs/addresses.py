@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.specs import spec_rules as rules
 from ranktable.cluster.specs.pattern import parse_pattern
 from ranktable.cluster.specs.shape import Place
 from ranktable.schema.address import is_address
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import spec_meaning, spec_shape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,11 +29,11 @@ def read_pattern(shape: Shape, nodes: Nodes | None) -> Pattern | None:
     try:
         pattern = parse_pattern(text)
     except ArgumentError as error:
-        shape.say(spec_shape.BAD_PATTERN, _PLACE, error.reason, hint=error.hint)
+        shape.say(rules.BAD_PATTERN, _PLACE, error.reason, hint=error.hint)
         return None
     if pattern.has_host and nodes is not None and nodes.places is None:
         message = "addresses has {host}, and nodes is a count"
-        shape.say(spec_meaning.NO_NAMES, _PLACE, message, hint="write {node}")
+        shape.say(rules.NO_NAMES, _PLACE, message, hint="write {node}")
         return None
     return pattern
 
@@ -54,9 +54,7 @@ def make_addresses(
                 return None
             if not is_address(address):
                 message = f"chip {chip} of {nodes.called(node)} gets {quoted(address)}"
-                shape.say(
-                    spec_meaning.BAD_ADDRESS, _PLACE, f"{message}, which is no address"
-                )
+                shape.say(rules.BAD_ADDRESS, _PLACE, f"{message}, which is no address")
                 return None
         found.append(addresses)
     return found
@@ -65,4 +63,4 @@ def make_addresses(
 def _say_twice(shape: Shape, nodes: Nodes, address: str, both: tuple[int, int]) -> None:
     first, second = map(nodes.called, both)
     message = f"{first} and {second} both get {quoted(address)}"
-    shape.say(spec_meaning.ADDRESS_TWICE, _PLACE, message)
+    shape.say(rules.ADDRESS_TWICE, _PLACE, message)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ranktable.cluster.specs import spec_rules as rules
 from ranktable.cluster.specs.groups import read_groups
 from ranktable.cluster.specs.shape import Place
 from ranktable.cluster.specs.spec import MAX_CHIP, MAX_CHIPS, MAX_RANKS
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import spec_meaning, spec_shape
-from ranktable.schema.rules.descriptions import TOO_MANY
+from ranktable.schema.rules.syntax import TOO_MANY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ def _grouped(
     shape: Shape, value: dict[str, object], nodes: Nodes | None
 ) -> tuple[list[tuple[Place, Chips]], list[int]] | None:
     if not value:
-        shape.say(spec_shape.WRONG_TYPE, _PLACE, "chips names no hosts")
+        shape.say(rules.WRONG_TYPE, _PLACE, "chips names no hosts")
         return None
     sets = [
         (_PLACE.item(key), _chips(shape, _PLACE.item(key), chips, _WANTED))
@@ -81,7 +81,7 @@ def _chips(shape: Shape, place: Place, value: object, wanted: str) -> Chips | No
         return None
     if not 1 <= len(value) <= MAX_CHIPS:
         message = f"{place} has {len(value)} chips; it has 1 to {MAX_CHIPS}"
-        shape.say(spec_shape.BAD_NUMBER, place, message)
+        shape.say(rules.BAD_NUMBER, place, message)
         return None
     return _listed(shape, place, value)
 
@@ -99,6 +99,6 @@ def _listed(shape: Shape, place: Place, value: Sequence[object]) -> Chips | None
             if chips.setdefault(chip, index) == index:
                 continue
             message = f"chip {quoted(chip)} stands twice in {place}"
-            shape.say(spec_meaning.CHIP_TWICE, at, message)
+            shape.say(rules.CHIP_TWICE, at, message)
         is_sound = False
     return tuple(chips) if is_sound else None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ranktable.cluster.specs import spec_rules as rules
 from ranktable.cluster.specs.host_list import item_span, named, read_hosts, refuse_twice
 from ranktable.cluster.specs.shape import Place
-from ranktable.schema.rules import spec_meaning as rules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

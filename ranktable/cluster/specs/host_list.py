@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.descriptions.source import is_host
 from ranktable.cluster.host_folding import fold_hosts
+from ranktable.cluster.hostfiles.hostfile_rules import BAD_HOST
 from ranktable.cluster.hosts import expand_hosts
+from ranktable.cluster.specs import spec_rules as rules
 from ranktable.schema.messages import printable, quoted
-from ranktable.schema.rules import spec_meaning, spec_shape
-from ranktable.schema.rules.descriptions import BAD_HOST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,10 +32,10 @@ def read_hosts(shape: Shape, place: Place, value: object) -> list[str] | None:
         hosts = expand_hosts(value)
     except ArgumentError as error:
         span = _part(shape, place, value, error.position or 0)
-        shape.say(spec_shape.BAD_HOSTS, place, error.reason, hint=error.hint, span=span)
+        shape.say(rules.BAD_HOSTS, place, error.reason, hint=error.hint, span=span)
         return None
     if not hosts:
-        shape.say(spec_shape.BAD_HOSTS, place, f"{place} names no host")
+        shape.say(rules.BAD_HOSTS, place, f"{place} names no host")
         return None
     odd = next((host for host in hosts if not is_host(host)), None)
     if odd is not None:
@@ -55,7 +55,7 @@ def refuse_twice(
     twice = [host for host, count in Counter(hosts).items() if count > 1]
     span = item_span(shape, place, value, twice[0])
     message = f"{named(twice)} twice in {place}"
-    shape.say(spec_meaning.HOST_TWICE, place, message, span=span)
+    shape.say(rules.HOST_TWICE, place, message, span=span)
     return None
 
 

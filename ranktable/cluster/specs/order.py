@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ranktable.cluster.specs import spec_rules as rules
 from ranktable.cluster.specs.groups import read_groups, read_places
 from ranktable.cluster.specs.shape import Place
 from ranktable.cluster.specs.spec import MAX_NODES, ORDERS
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import spec_meaning, spec_shape
 
 if TYPE_CHECKING:
     from ranktable.cluster.specs.nodes import Nodes
@@ -36,7 +36,7 @@ def read_racks(shape: Shape, nodes: Nodes | None) -> list[int] | None:
         shape.wrong_type(_RACKS, value, wanted)
         return None
     if not value:
-        shape.say(spec_shape.WRONG_TYPE, _RACKS, "racks names no rack")
+        shape.say(rules.WRONG_TYPE, _RACKS, "racks names no rack")
         return None
     lists = [(_RACKS.item(name), hosts) for name, hosts in value.items()]
     return read_groups(shape, "racks", lists, nodes)
@@ -50,7 +50,7 @@ def read_spares(shape: Shape, nodes: Nodes | None) -> frozenset[int]:
     spares = frozenset(places or ())
     if nodes is not None and len(spares) == nodes.count:
         message = "every host is a spare, so that none is left for the table"
-        shape.say(spec_meaning.NOTHING_LEFT, _SPARES, message)
+        shape.say(rules.NOTHING_LEFT, _SPARES, message)
     return spares
 
 
@@ -63,11 +63,11 @@ def read_order(shape: Shape) -> Order:
     if found is None:
         message = f"there is no order {quoted(text)}"
         hint = f"write {', '.join(ORDERS[:-1])} or {ORDERS[-1]}"
-        shape.say(spec_shape.UNKNOWN_ORDER, _ORDER, message, hint=hint)
+        shape.say(rules.UNKNOWN_ORDER, _ORDER, message, hint=hint)
         return "as-listed"
     if found != "as-listed" and "racks" not in shape.members:
         message = f"the order {found} needs racks, and there are none"
-        shape.say(spec_meaning.NO_RACKS, _ORDER, message)
+        shape.say(rules.NO_RACKS, _ORDER, message)
     return found
 
 

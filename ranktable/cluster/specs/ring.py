@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import ring_order
 from ranktable.cluster.specs.shape import Place
+from ranktable.cluster.specs.spec_rules import NO_RING
 from ranktable.schema.diagnostic import RankTableError
-from ranktable.schema.rules.spec_meaning import NO_RING
 from ranktable.schema.topology import BUILT_IN
 from ranktable.schema.topology_file import find_topology
 

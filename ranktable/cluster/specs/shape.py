@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from ranktable.cluster.specs import spec_rules as rules
 from ranktable.cluster.specs.spec import KEYS, REQUIRED_KEYS
 from ranktable.schema.document import Document, SourceSpan
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import spec_shape as rules
 from ranktable.schema.yaml_parser import parse_yaml
 
 if TYPE_CHECKING:

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.descriptions.slurm_nodelist import expanded
 from ranktable.cluster.descriptions.source import words_of
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.layout.topologies.hierarchy import Hierarchy, Level
 from ranktable.layout.topologies.host_tree import Names
 from ranktable.schema.messages import counted, quoted
-from ranktable.schema.rules import clusters
-from ranktable.schema.rules import descriptions as rules
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.source import Source, Word
@@ -53,7 +52,7 @@ def read_columns(source: Source) -> Hierarchy | None:
             if host in hosts:
                 message = f"the host {quoted(host)} is listed twice"
                 first = hosts[host][0]
-                source.say(clusters.HOST_TWICE, words[0], message, first_use=first)
+                source.say(rules.HOST_TWICE, words[0], message, first_use=first)
             hosts.setdefault(host, (words[0], words[1:]))
     source.refuse_nothing(hosts)
     _refuse_unnested(source, names, [groups for _, groups in hosts.values()])
@@ -99,7 +98,7 @@ def _refuse_unnested(source: Source, names: list[str], rows: list[list[Word]]) -
             first = around.setdefault(groups[at].text, groups[at + 1])
             if first.text != groups[at + 1].text:
                 source.say(
-                    clusters.COUNTS_DISAGREE,
+                    rules.COUNTS_DISAGREE,
                     groups[at + 1],
                     f"the {inner} {quoted(groups[at].text)} lies in the {outer} "
                     f"{quoted(groups[at + 1].text)} and in {quoted(first.text)}",

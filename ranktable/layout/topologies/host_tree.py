@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.descriptions.description import MAX_HOSTS
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.layout.topologies.hierarchy import Hierarchy, Level
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import clusters, descriptions
+from ranktable.schema.rules.syntax import TOO_MANY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +43,7 @@ class Names:
         if self.left >= 0:
             return names
         message = f"this is more than {MAX_HOSTS} hosts"
-        self.source.say(descriptions.TOO_MANY, place, message)
+        self.source.say(TOO_MANY, place, message)
         return []
 
     @property
@@ -73,7 +74,7 @@ class HostTree:
         """Add a group, unless there is one of this name."""
         if name in self.groups:
             self.source.say(
-                clusters.COUNTS_DISAGREE,
+                rules.COUNTS_DISAGREE,
                 place,
                 f"the {self.kind} {quoted(name)} is described twice",
             )
@@ -85,7 +86,7 @@ class HostTree:
             if name in self.hosts:
                 first = quoted(self.hosts[name])
                 self.source.say(
-                    clusters.HOST_TWICE,
+                    rules.HOST_TWICE,
                     place,
                     f"the host {quoted(name)} is in the {self.kind} {quoted(group)} "
                     f"and in {first}",
@@ -98,7 +99,7 @@ class HostTree:
         for name in names:
             if name in self.parents:
                 self.source.say(
-                    clusters.COUNTS_DISAGREE,
+                    rules.COUNTS_DISAGREE,
                     place,
                     f"the {self.kind} {quoted(name)} is below {quoted(group)} and "
                     f"below {quoted(self.parents[name][0])}",
@@ -110,7 +111,7 @@ class HostTree:
         for name, (_, place) in self.parents.items():
             if name not in self.groups:
                 self.source.say(
-                    clusters.COUNTS_DISAGREE,
+                    rules.COUNTS_DISAGREE,
                     place,
                     f"there is no {self.kind} {quoted(name)}",
                 )
@@ -131,7 +132,7 @@ class HostTree:
                 above, place = self.parents[path[-1]]
                 if above in path or len(path) == MAX_HEIGHT:
                     self.source.say(
-                        clusters.COUNTS_DISAGREE,
+                        rules.COUNTS_DISAGREE,
                         place,
                         f"the {self.kind} {quoted(above)} is below itself"
                         if above in path
@@ -152,7 +153,7 @@ def refuse_both(source: Source, place: Place, kind: str, *, given: int) -> None:
     """Say that a group has hosts and groups, or neither."""
     if given != 1:
         source.say(
-            descriptions.BAD_LINE,
+            rules.BAD_LINE,
             place,
             f"a {kind} has either nodes or other {kind}es below it",
         )

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.descriptions.slurm_nodelist import expanded
 from ranktable.cluster.descriptions.source import words_of
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.layout.topologies.blocks import block_hierarchy
 from ranktable.layout.topologies.host_tree import HostTree, Names, refuse_both
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import descriptions as rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.descriptions.fields import Fields, dotted
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.cluster.hosts import expand_hosts
 from ranktable.layout.topologies.blocks import block_hierarchy
 from ranktable.layout.topologies.hierarchy import Hierarchy
 from ranktable.layout.topologies.host_tree import HostTree, Names, refuse_both
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import descriptions as rules
 from ranktable.schema.yaml_parser import parse_yaml
 
 if TYPE_CHECKING:
