@@ -13,16 +13,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ranktable
-from ranktable.cluster.discovery.command import MAX_OUTPUT_BYTES, run_command
-from ranktable.cluster.discovery.machine import Machine
-from ranktable.cluster.discovery.probe import SOURCES, probe
-from ranktable.cluster.discovery.unseen import UnseenError
+from ranktable.cluster.discovery.machine import (
+    MAX_OUTPUT_BYTES,
+    Machine,
+    NotDetectedError,
+    run_command,
+)
+from ranktable.cluster.discovery.probe import CHIP_FAMILIES, probe
 from tests.node_tree import SAMPLES, Tree, sophgo_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ranktable.cluster.probe_line import NodeProbe
+    from ranktable.cluster.probes.probe_line import NodeProbe
     from tests.conftest import Outcome
 
 LIMIT_S = 0.5
@@ -263,7 +266,9 @@ def test_node_without_chips_says_what_was_looked_for(tmp_path: Path) -> None:
     found = seen(Tree(tmp_path, "empty"))
 
     assert (found.host, found.vendor, found.chips) == ("empty", None, ())
-    assert [item.what for item in found.unseen] == [source.name for source in SOURCES]
+    assert [item.what for item in found.unseen] == [
+        source.name for source in CHIP_FAMILIES
+    ]
     assert reasons(found)["sophgo-tpuv7"] == "no /dev/sg-host-drv-N"
 
 
@@ -285,7 +290,7 @@ def test_everything_that_a_hanging_tool_started_is_ended(tmp_path: Path) -> None
     tree = Tree(tmp_path, "n1")
     pid = tmp_path / "pid"
     tree.install("tool", f"sleep 60 & echo $! > '{pid}'; trap '' TERM; wait")
-    with pytest.raises(UnseenError):
+    with pytest.raises(NotDetectedError):
         Machine(root=str(tmp_path), timeout_s=LIMIT_S).run("tool")
 
     end = time.monotonic() + 5
@@ -301,7 +306,7 @@ def test_tool_that_floods_is_stopped(tmp_path: Path) -> None:
     tree = Tree(tmp_path, "n1")
     tree.install("tool", "exec yes")
 
-    with pytest.raises(UnseenError, match=f"more than {MAX_OUTPUT_BYTES} bytes"):
+    with pytest.raises(NotDetectedError, match=f"more than {MAX_OUTPUT_BYTES} bytes"):
         Machine(root=str(tmp_path)).run("tool")
 
 
@@ -334,7 +339,7 @@ def test_tool_that_fails_is_named_with_what_it_says(
 ) -> None:
     Tree(tmp_path, "n1").install("tool", script)
 
-    with pytest.raises(UnseenError) as raised:
+    with pytest.raises(NotDetectedError) as raised:
         Machine(root=str(tmp_path)).run("tool")
     assert str(raised.value) == reason
 
@@ -343,9 +348,11 @@ def test_tool_that_is_no_program_is_named(tmp_path: Path) -> None:
     tree = Tree(tmp_path, "n1")
     tree.put("/usr/bin/tool", "\x7fELF nothing").chmod(0o755)
 
-    with pytest.raises(UnseenError, match="tool cannot be started: exec format error"):
+    with pytest.raises(
+        NotDetectedError, match="tool cannot be started: exec format error"
+    ):
         run_command([str(tmp_path / "usr/bin/tool")], env={}, timeout_s=LIMIT_S)
-    with pytest.raises(UnseenError, match="other is not installed"):
+    with pytest.raises(NotDetectedError, match="other is not installed"):
         Machine(root=str(tmp_path)).run("other")
 
 
@@ -447,7 +454,7 @@ def test_probe_without_chips_prints_a_line_and_exits_1(
 
     found: dict[str, Any] = json.loads(line.out)
     assert (line.status, found["chips"], found["vendor"]) == (1, [], None)
-    assert len(found["unseen"]) == len(SOURCES)
+    assert len(found["unseen"]) == len(CHIP_FAMILIES)
     assert text.status == 1
     assert text.out.splitlines()[:2] == [
         "n1: no chips",

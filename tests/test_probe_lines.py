@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ranktable.cluster.merging.probes import merge_probes
-from ranktable.cluster.merging.wishes import Wishes
-from ranktable.cluster.probe_line import NodeProbe, SeenChip
-from ranktable.cluster.probe_reading import is_probe_text
+from ranktable.cluster.merging.merge_nodes import Wishes
+from ranktable.cluster.merging.merge_probes import merge_probes
+from ranktable.cluster.probes.probe_line import NodeProbe, ProbedChip
+from ranktable.cluster.probes.read_probes import is_probe_text
 
 if TYPE_CHECKING:
-    from ranktable.cluster.merging.merge import Merged
+    from ranktable.cluster.merging.merge_nodes import Merged
     from ranktable.schema.model import Node
 
 GOOD = '{"probe":1,"host":"n1","chips":[{"device_id":0}]}\n'
@@ -203,7 +203,7 @@ def test_lines_are_known_without_being_told() -> None:
 
 
 def test_names_beyond_ascii_survive() -> None:
-    probe = NodeProbe(host="knoten-ü", chips=(SeenChip(device_id=3),))
+    probe = NodeProbe(host="knoten-ü", chips=(ProbedChip(device_id=3),))
 
     assert probe.to_line().isascii()
     assert [node.host for node in table_of(probe.to_line())] == ["knoten-ü"]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import ranktable
 from ranktable.cluster.generate import make_table
-from ranktable.cluster.host_folding import fold_hosts
+from ranktable.cluster.host_lists import fold_hosts
 from ranktable.cluster.specs.reading import MAX_SIZE_BYTES, read_spec
 from ranktable.cluster.specs.spec import ORDERS
 from ranktable.cluster.specs.table import spare_hosts, table_of

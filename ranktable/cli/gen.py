@@ -224,7 +224,7 @@ def _table(
 
 
 def _in_ring_order(node: list[int], topology: Topology, tp: int | None) -> list[int]:
-    from ranktable.cluster.generate import (  # noqa: PLC0415 - not for --help
+    from ranktable.cluster.generate import (  # noqa: PLC0415
         grouped_ring_order,
         ring_order,
     )
@@ -244,7 +244,7 @@ def _in_ring_order(node: list[int], topology: Topology, tp: int | None) -> list[
 def _hosts(text: str, num_nodes: int) -> list[str]:
     """Return the host of each node."""
     from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415
-    from ranktable.cluster.hosts import expand_hosts  # noqa: PLC0415
+    from ranktable.cluster.host_lists import expand_hosts  # noqa: PLC0415
 
     hosts = expand_hosts(text)
     if len(hosts) != num_nodes:

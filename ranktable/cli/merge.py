@@ -16,13 +16,13 @@ from ranktable.cli.output_file import DEFAULT_FILE
 from ranktable.cli.progress import progress
 from ranktable.cli.table_file import STANDARD_OUTPUT, put_table
 from ranktable.cli.validate import DEFAULT_MAX_ERRORS, MIB
-from ranktable.cluster.merging.wishes import Order  # noqa: TC001 - typer reads it
+from ranktable.cluster.merging.merge_nodes import Order  # noqa: TC001 - typer reads it
 from ranktable.runtime.table import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.cluster.merging.wishes import Wishes
+    from ranktable.cluster.merging.merge_nodes import Wishes
     from ranktable.schema.check import Report
 
 
@@ -165,8 +165,8 @@ def _wishes(
     renumber: bool,
 ) -> Wishes:
     from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415
-    from ranktable.cluster.hosts import expand_hosts  # noqa: PLC0415
-    from ranktable.cluster.merging.wishes import Wishes  # noqa: PLC0415
+    from ranktable.cluster.host_lists import expand_hosts  # noqa: PLC0415
+    from ranktable.cluster.merging.merge_nodes import Wishes  # noqa: PLC0415
     from ranktable.schema.topology_file import find_topology  # noqa: PLC0415
 
     try:

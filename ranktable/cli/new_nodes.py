@@ -34,7 +34,7 @@ def hosts_in(text: str) -> list[str]:
         ArgumentError: It is malformed.
         CommandError: There are none.
     """
-    from ranktable.cluster.hosts import expand_hosts  # noqa: PLC0415 - not for --help
+    from ranktable.cluster.host_lists import expand_hosts  # noqa: PLC0415 - not for --help
 
     hosts = expand_hosts(text)
     if not hosts:
@@ -61,9 +61,9 @@ def read_nodes(file: str) -> tuple[Node, ...]:
     Raises:
         CommandError: They are not sound.
     """
-    from ranktable.cluster.merging.probes import merge_probes  # noqa: PLC0415
-    from ranktable.cluster.merging.wishes import Wishes  # noqa: PLC0415
-    from ranktable.cluster.probe_reading import is_probe_text  # noqa: PLC0415
+    from ranktable.cluster.merging.merge_nodes import Wishes  # noqa: PLC0415
+    from ranktable.cluster.merging.merge_probes import merge_probes  # noqa: PLC0415
+    from ranktable.cluster.probes.read_probes import is_probe_text  # noqa: PLC0415
     from ranktable.schema.check import Options, check_bytes  # noqa: PLC0415
 
     name, data = _read(file)
@@ -101,7 +101,7 @@ def part_of(report: Report, also: Sequence[str] = ()) -> RankTable | None:
         report: What was found in it.
         also: Codes of other errors that do not matter.
     """
-    from ranktable.cluster.merging.tables import is_part  # noqa: PLC0415
+    from ranktable.cluster.merging.merge_tables import is_part  # noqa: PLC0415
     from ranktable.schema.build import build_table  # noqa: PLC0415
 
     if report.table is not None:

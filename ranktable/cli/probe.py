@@ -16,7 +16,7 @@ from ranktable.schema.messages import counted, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.cluster.probe_line import NodeProbe, SeenChip
+    from ranktable.cluster.probes.probe_line import NodeProbe, ProbedChip
     from ranktable.report.style import Style
 
 ROOT = "/"
@@ -98,7 +98,7 @@ def _text(found: NodeProbe, look: Style) -> Iterator[str]:
         yield f"  not seen: {what}: {printable(item.why)}\n"
 
 
-def _chip(chip: SeenChip, look: Style) -> str:
+def _chip(chip: ProbedChip, look: Style) -> str:
     words = [
         chip.bus_address,
         chip.model,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
 from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME
 from ranktable.cli.output import style
-from ranktable.cluster.host_folding import fold_hosts
+from ranktable.cluster.host_lists import fold_hosts
 from ranktable.cluster.specs.reading import MAX_SIZE_BYTES, read_spec
 from ranktable.cluster.specs.table import spare_hosts, table_of
 from ranktable.report.full import render_full

@@ -8,8 +8,7 @@ from ranktable._lazy import attach
 
 if TYPE_CHECKING:
     from ranktable.cluster.argument import ArgumentError
-    from ranktable.cluster.host_folding import fold_hosts
-    from ranktable.cluster.hosts import expand_hosts
+    from ranktable.cluster.host_lists import expand_hosts, fold_hosts
 
 __all__ = ["ArgumentError", "expand_hosts", "fold_hosts"]
 
@@ -18,7 +17,7 @@ if not TYPE_CHECKING:
         __name__,
         {
             "ArgumentError": "ranktable.cluster.argument",
-            "expand_hosts": "ranktable.cluster.hosts",
-            "fold_hosts": "ranktable.cluster.host_folding",
+            "expand_hosts": "ranktable.cluster.host_lists",
+            "fold_hosts": "ranktable.cluster.host_lists",
         },
     )

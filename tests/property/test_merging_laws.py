@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ranktable
-from ranktable.cluster.merging.probes import merge_probes
-from ranktable.cluster.merging.tables import merge_tables
-from ranktable.cluster.merging.wishes import Order, Wishes
-from ranktable.cluster.probe_line import NodeProbe, SeenChip, Unseen
-from ranktable.cluster.probe_reading import ProbedNode, _Line, read_probes
+from ranktable.cluster.merging.merge_nodes import Order, Wishes
+from ranktable.cluster.merging.merge_probes import merge_probes
+from ranktable.cluster.merging.merge_tables import merge_tables
+from ranktable.cluster.probes.probe_line import NodeProbe, NotDetected, ProbedChip
+from ranktable.cluster.probes.read_probes import ProbedNode, _Line, read_probes
 from ranktable.cluster.splitting import split_by_node
 from ranktable.schema.check import check
 from ranktable.schema.finding import Finding
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 hosts = st.text("abcn0123456789-.ü", min_size=1, max_size=8)
 chips = st.builds(
-    SeenChip,
+    ProbedChip,
     device_id=st.integers(0, 40),
     bus_address=st.none() | texts,
     uuid=st.none() | texts,
@@ -44,7 +44,7 @@ node_probes = st.builds(
     chips=st.lists(
         chips, min_size=1, max_size=6, unique_by=lambda chip: chip.device_id
     ).map(tuple),
-    unseen=st.lists(st.builds(Unseen, texts, texts), max_size=2).map(tuple),
+    unseen=st.lists(st.builds(NotDetected, texts, texts), max_size=2).map(tuple),
 )
 
 

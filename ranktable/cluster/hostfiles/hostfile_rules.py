@@ -13,7 +13,7 @@ BAD_LINE = Rule(
         "Launchers skip words that they do not know, or stop with the name of a token; "
         "either way the job is not the one that was meant."
     ),
-    fix="Write the line as the hint shows; docs/descriptions.md shows every kind.",
+    fix="Write the line as the hint shows; docs/hostfiles.md shows every kind.",
     readers={
         "Open MPI": "parse error in the hostfile, with a line and a token's number",
         "MPICH": "token ... not supported at this time",

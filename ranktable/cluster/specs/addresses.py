@@ -29,11 +29,11 @@ def read_pattern(shape: Shape, nodes: Nodes | None) -> Pattern | None:
     try:
         pattern = parse_pattern(text)
     except ArgumentError as error:
-        shape.say(rules.BAD_PATTERN, _PLACE, error.reason, hint=error.hint)
+        shape.report(rules.BAD_PATTERN, _PLACE, error.reason, hint=error.hint)
         return None
     if pattern.has_host and nodes is not None and nodes.places is None:
         message = "addresses has {host}, and nodes is a count"
-        shape.say(rules.NO_NAMES, _PLACE, message, hint="write {node}")
+        shape.report(rules.NO_NAMES, _PLACE, message, hint="write {node}")
         return None
     return pattern
 
@@ -50,17 +50,21 @@ def make_addresses(
         for chip, address in zip(own, addresses, strict=True):
             other = node_of.setdefault(address, node)
             if other != node:
-                _say_twice(shape, nodes, address, (other, node))
+                _report_twice(shape, nodes, address, (other, node))
                 return None
             if not is_address(address):
                 message = f"chip {chip} of {nodes.called(node)} gets {quoted(address)}"
-                shape.say(rules.BAD_ADDRESS, _PLACE, f"{message}, which is no address")
+                shape.report(
+                    rules.BAD_ADDRESS, _PLACE, f"{message}, which is no address"
+                )
                 return None
         found.append(addresses)
     return found
 
 
-def _say_twice(shape: Shape, nodes: Nodes, address: str, both: tuple[int, int]) -> None:
+def _report_twice(
+    shape: Shape, nodes: Nodes, address: str, both: tuple[int, int]
+) -> None:
     first, second = map(nodes.called, both)
     message = f"{first} and {second} both get {quoted(address)}"
-    shape.say(rules.ADDRESS_TWICE, _PLACE, message)
+    shape.report(rules.ADDRESS_TWICE, _PLACE, message)

@@ -46,7 +46,7 @@ def _grouped(
     shape: Shape, value: dict[str, object], nodes: Nodes | None
 ) -> tuple[list[tuple[Place, Chips]], list[int]] | None:
     if not value:
-        shape.say(rules.WRONG_TYPE, _PLACE, "chips names no hosts")
+        shape.report(rules.WRONG_TYPE, _PLACE, "chips names no hosts")
         return None
     sets = [
         (_PLACE.item(key), _chips(shape, _PLACE.item(key), chips, _WANTED))
@@ -67,7 +67,7 @@ def _bounded(
     sizes = [len(chips) for _, chips in sets]
     if sum(sizes[index] for index in set_of) <= MAX_RANKS:
         return sets, set_of
-    shape.say(TOO_MANY, _PLACE, f"these are more than {MAX_RANKS} chips in all")
+    shape.report(TOO_MANY, _PLACE, f"these are more than {MAX_RANKS} chips in all")
     return None
 
 
@@ -81,7 +81,7 @@ def _chips(shape: Shape, place: Place, value: object, wanted: str) -> Chips | No
         return None
     if not 1 <= len(value) <= MAX_CHIPS:
         message = f"{place} has {len(value)} chips; it has 1 to {MAX_CHIPS}"
-        shape.say(rules.BAD_NUMBER, place, message)
+        shape.report(rules.BAD_NUMBER, place, message)
         return None
     return _listed(shape, place, value)
 
@@ -99,6 +99,6 @@ def _listed(shape: Shape, place: Place, value: Sequence[object]) -> Chips | None
             if chips.setdefault(chip, index) == index:
                 continue
             message = f"chip {quoted(chip)} stands twice in {place}"
-            shape.say(rules.CHIP_TWICE, at, message)
+            shape.report(rules.CHIP_TWICE, at, message)
         is_sound = False
     return tuple(chips) if is_sound else None

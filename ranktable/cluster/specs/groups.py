@@ -30,13 +30,13 @@ def read_places(
         return None
     if nodes.places is None:
         message = f"{place} names hosts, and nodes is a count"
-        shape.say(rules.NO_NAMES, place, message, hint="list the hosts in nodes")
+        shape.report(rules.NO_NAMES, place, message, hint="list the hosts in nodes")
         return None
     unknown = [host for host in hosts if host not in nodes.places]
     if unknown:
         span = item_span(shape, place, str(value), unknown[0])
         message = f"{named(unknown)} in {place}, and not in nodes"
-        shape.say(rules.HOST_UNKNOWN, place, message, span=span)
+        shape.report(rules.HOST_UNKNOWN, place, message, span=span)
         return None
     return [nodes.places[host] for host in hosts]
 
@@ -67,11 +67,11 @@ def read_groups(
             is_sound = False
             span = item_span(shape, place, str(value), twice[0])
             message = f"{named(twice)} in two groups of {key}"
-            shape.say(rules.HOST_TWICE, place, message, span=span)
+            shape.report(rules.HOST_TWICE, place, message, span=span)
         for at in members or ():
             group_of[at] = group
     left_out = [host for at, host in enumerate(hosts) if group_of[at] < 0]
     if left_out:
         message = f"{named(left_out)} in nodes, and in no group of {key}"
-        shape.say(rules.HOST_LEFT_OUT, Place((key,), is_key=True), message)
+        shape.report(rules.HOST_LEFT_OUT, Place((key,), is_key=True), message)
     return group_of if is_sound and not left_out else None

@@ -7,10 +7,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.descriptions.source import is_host
-from ranktable.cluster.host_folding import fold_hosts
+from ranktable.cluster.host_lists import expand_hosts, fold_hosts
 from ranktable.cluster.hostfiles.hostfile_rules import BAD_HOST
-from ranktable.cluster.hosts import expand_hosts
+from ranktable.cluster.source_text import is_host
 from ranktable.cluster.specs import spec_rules as rules
 from ranktable.schema.messages import printable, quoted
 
@@ -32,16 +31,16 @@ def read_hosts(shape: Shape, place: Place, value: object) -> list[str] | None:
         hosts = expand_hosts(value)
     except ArgumentError as error:
         span = _part(shape, place, value, error.position or 0)
-        shape.say(rules.BAD_HOSTS, place, error.reason, hint=error.hint, span=span)
+        shape.report(rules.BAD_HOSTS, place, error.reason, hint=error.hint, span=span)
         return None
     if not hosts:
-        shape.say(rules.BAD_HOSTS, place, f"{place} names no host")
+        shape.report(rules.BAD_HOSTS, place, f"{place} names no host")
         return None
     odd = next((host for host in hosts if not is_host(host)), None)
     if odd is not None:
         span = item_span(shape, place, value, odd)
         message = f"{quoted(odd)} is not the name of a host"
-        shape.say(BAD_HOST, place, message, span=span)
+        shape.report(BAD_HOST, place, message, span=span)
         return None
     return hosts
 
@@ -55,7 +54,7 @@ def refuse_twice(
     twice = [host for host, count in Counter(hosts).items() if count > 1]
     span = item_span(shape, place, value, twice[0])
     message = f"{named(twice)} twice in {place}"
-    shape.say(rules.HOST_TWICE, place, message, span=span)
+    shape.report(rules.HOST_TWICE, place, message, span=span)
     return None
 
 

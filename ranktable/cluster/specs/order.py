@@ -36,7 +36,7 @@ def read_racks(shape: Shape, nodes: Nodes | None) -> list[int] | None:
         shape.wrong_type(_RACKS, value, wanted)
         return None
     if not value:
-        shape.say(rules.WRONG_TYPE, _RACKS, "racks names no rack")
+        shape.report(rules.WRONG_TYPE, _RACKS, "racks names no rack")
         return None
     lists = [(_RACKS.item(name), hosts) for name, hosts in value.items()]
     return read_groups(shape, "racks", lists, nodes)
@@ -50,7 +50,7 @@ def read_spares(shape: Shape, nodes: Nodes | None) -> frozenset[int]:
     spares = frozenset(places or ())
     if nodes is not None and len(spares) == nodes.count:
         message = "every host is a spare, so that none is left for the table"
-        shape.say(rules.NOTHING_LEFT, _SPARES, message)
+        shape.report(rules.NOTHING_LEFT, _SPARES, message)
     return spares
 
 
@@ -63,11 +63,11 @@ def read_order(shape: Shape) -> Order:
     if found is None:
         message = f"there is no order {quoted(text)}"
         hint = f"write {', '.join(ORDERS[:-1])} or {ORDERS[-1]}"
-        shape.say(rules.UNKNOWN_ORDER, _ORDER, message, hint=hint)
+        shape.report(rules.UNKNOWN_ORDER, _ORDER, message, hint=hint)
         return "as-listed"
     if found != "as-listed" and "racks" not in shape.members:
         message = f"the order {found} needs racks, and there are none"
-        shape.say(rules.NO_RACKS, _ORDER, message)
+        shape.report(rules.NO_RACKS, _ORDER, message)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ranktable.cluster.descriptions.source import Source
+from ranktable.cluster.source_text import SourceText
 from ranktable.cluster.specs.addresses import make_addresses, read_pattern
 from ranktable.cluster.specs.chips import read_chips
 from ranktable.cluster.specs.nodes import read_nodes
@@ -66,7 +66,7 @@ def read_spec(
         text = data.decode("utf-8", "replace") if decoded.span else None
         return SpecReading(_report([decoded], text, file), None)
     text, found = decoded
-    source = Source(text, quota)
+    source = SourceText(text, quota)
     source.add(found)
     shape = read_shape(source)
     spec = None if shape is None else _spec(shape, file)

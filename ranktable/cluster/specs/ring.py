@@ -38,7 +38,7 @@ def read_ring(shape: Shape, file: str) -> tuple[str, Topology] | None:
         return name, find_topology(name)
     except RankTableError as error:
         first = error.diagnostics[0]
-        shape.say(NO_RING, Place(("ring",)), first.message, hint=first.hint)
+        shape.report(NO_RING, Place(("ring",)), first.message, hint=first.hint)
         return None
 
 
@@ -59,5 +59,5 @@ def _in_ring(
     try:
         return tuple(ring_order(chips, topology))
     except ArgumentError as error:
-        shape.say(NO_RING, place, error.reason, hint=error.hint)
+        shape.report(NO_RING, place, error.reason, hint=error.hint)
         return None

@@ -13,7 +13,7 @@ from ranktable.schema.messages import quoted
 from ranktable.schema.yaml_parser import parse_yaml
 
 if TYPE_CHECKING:
-    from ranktable.cluster.descriptions.source import Source
+    from ranktable.cluster.source_text import SourceText
     from ranktable.schema.rules.rule import Rule
 
 
@@ -37,7 +37,7 @@ class Place:
 class Shape:
     """The members of a spec, and where to say what is wrong with them."""
 
-    source: Source
+    source: SourceText
     document: Document
     members: dict[str, object]
 
@@ -45,7 +45,7 @@ class Shape:
         """Return the offsets of a value or a key in the text."""
         return self.document.span_of(*place.path, of_key=place.is_key).offsets or (0, 0)
 
-    def say(
+    def report(
         self,
         rule: Rule,
         place: Place,
@@ -56,21 +56,21 @@ class Shape:
     ) -> None:
         """Add a finding; the span is a part of the value."""
         spot = SourceSpan(place.path, offsets=span or self.span(place))
-        self.source.say(rule, spot, message, hint=hint)
+        self.source.report(rule, spot, message, hint=hint)
 
     def wrong_type(
         self, place: Place, value: object, wanted: str, *, hint: str | None = None
     ) -> None:
         """Say that a value is not of the kind that is wanted."""
         message = f"{place} is {quoted(value)}, not {wanted}"
-        self.say(rules.WRONG_TYPE, place, message, hint=hint)
+        self.report(rules.WRONG_TYPE, place, message, hint=hint)
 
     def number(self, place: Place, value: int, least: int, most: int) -> int | None:
         """Return a number, None after saying that it is out of its range."""
         if least <= value <= most:
             return value
         message = f"{place} is {value}; it is from {least} to {most}"
-        self.say(rules.BAD_NUMBER, place, message)
+        self.report(rules.BAD_NUMBER, place, message)
         return None
 
     def text(self, key: str) -> str | None:
@@ -84,7 +84,7 @@ class Shape:
         return None
 
 
-def read_shape(source: Source) -> Shape | None:
+def read_shape(source: SourceText) -> Shape | None:
     """Return the members of the one document of a text."""
     documents, findings = parse_yaml(source.text, source.quota)
     source.add(findings)
@@ -93,15 +93,15 @@ def read_shape(source: Source) -> Shape | None:
     documents = [document for document in documents if document.data is not None]
     if not documents:
         message = "the spec is empty; it needs nodes and chips"
-        source.say(rules.MISSING_KEY, None, message)
+        source.report(rules.MISSING_KEY, None, message)
         return None
     first, *others = documents
     for document in others:
         message = "there is a second document; a spec is one"
-        source.say(rules.WRONG_TYPE, document.span_of(), message)
+        source.report(rules.WRONG_TYPE, document.span_of(), message)
     if not isinstance(first.data, dict):
         message = f"the spec is {quoted(first.data)}, not a mapping of names to values"
-        source.say(rules.WRONG_TYPE, first.span_of(), message)
+        source.report(rules.WRONG_TYPE, first.span_of(), message)
         return None
     shape = Shape(source, first, first.data)
     _refuse_keys(shape)
@@ -116,11 +116,11 @@ def _refuse_keys(shape: Shape) -> None:
             hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(KEYS)}"
             message = f"a cluster spec has no key {quoted(key)}"
             place = Place((key,), is_key=True)
-            shape.say(rules.UNKNOWN_KEY, place, message, hint=hint)
+            shape.report(rules.UNKNOWN_KEY, place, message, hint=hint)
     for key in REQUIRED_KEYS:
         if key not in shape.members:
             start, end = shape.span(Place(()))
             line = shape.source.text.find("\n", start, end)
             span = (start, end if line < 0 else line)
             message = f"the key {key} is missing"
-            shape.say(rules.MISSING_KEY, Place(()), message, span=span)
+            shape.report(rules.MISSING_KEY, Place(()), message, span=span)
