@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ranktable.cluster.merging.merge_nodes import Wishes
+from ranktable.cluster.merging.merge_nodes import MergeOptions
 from ranktable.cluster.merging.merge_probes import merge_probes
 from ranktable.cluster.probes.probe_line import NodeProbe, ProbedChip
 from ranktable.cluster.probes.read_probes import is_probe_text
@@ -21,7 +21,7 @@ GOOD = '{"probe":1,"host":"n1","chips":[{"device_id":0}]}\n'
 
 def merged(data: bytes | str, limit: int | None = None) -> Merged:
     content = data.encode() if isinstance(data, str) else data
-    return merge_probes(["p"], [content], [None], Wishes(limit=limit))
+    return merge_probes(["p"], [content], [None], MergeOptions(limit=limit))
 
 
 def found(data: bytes | str) -> list[str]:

@@ -92,14 +92,14 @@ def _describe(rule: Rule, data: bytes, file: str) -> Report:
 
 def _merge(rule: Rule, files: dict[str, bytes]) -> list[Report]:
     from ranktable.cluster.host_lists import expand_hosts  # noqa: PLC0415
-    from ranktable.cluster.merging.merge_nodes import Wishes  # noqa: PLC0415
+    from ranktable.cluster.merging.merge_nodes import MergeOptions  # noqa: PLC0415
     from ranktable.cluster.merging.merge_probes import merge_probes  # noqa: PLC0415
     from ranktable.cluster.merging.merge_tables import merge_tables  # noqa: PLC0415
     from ranktable.schema.check import check  # noqa: PLC0415
 
     names, data = list(files), list(files.values())
     hosts = rule.options.get("hosts")
-    wishes = Wishes(hosts=None if hosts is None else expand_hosts(hosts))
+    wishes = MergeOptions(hosts=None if hosts is None else expand_hosts(hosts))
     if names[-1].endswith(".jsonl"):
         return list(merge_probes(names, data, names, wishes).reports)
     reports = [check(text, file=name) for name, text in files.items()]

@@ -22,7 +22,7 @@ from ranktable.runtime.table import VARIABLE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.cluster.merging.merge_nodes import Wishes
+    from ranktable.cluster.merging.merge_nodes import MergeOptions
     from ranktable.schema.check import Report
 
 
@@ -163,17 +163,17 @@ def _wishes(
     max_errors: int,
     *,
     renumber: bool,
-) -> Wishes:
+) -> MergeOptions:
     from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415
     from ranktable.cluster.host_lists import expand_hosts  # noqa: PLC0415
-    from ranktable.cluster.merging.merge_nodes import Wishes  # noqa: PLC0415
+    from ranktable.cluster.merging.merge_nodes import MergeOptions  # noqa: PLC0415
     from ranktable.schema.topology_file import find_topology  # noqa: PLC0415
 
     try:
         listed = None if hosts is None else expand_hosts(hosts)
     except ArgumentError as error:
         raise CommandError(f"--hosts: {error}") from None
-    return Wishes(
+    return MergeOptions(
         order=order,
         hosts=listed,
         renumber=renumber,

@@ -15,7 +15,7 @@ from ranktable.cluster.merging.merge_nodes import Order
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.cluster.merging.merge_nodes import Merged, Wishes
+    from ranktable.cluster.merging.merge_nodes import Merged, MergeOptions
     from ranktable.schema.check import Report
 
 
@@ -50,7 +50,7 @@ class MergeInput:
             self.unread.append(report_unreadable(error, file=_shown(name)))
             return b""
 
-    def merged(self, wishes: Wishes, *, are_probes: bool) -> Merged:
+    def merged(self, wishes: MergeOptions, *, are_probes: bool) -> Merged:
         """Return what comes of the files.
 
         Raises:
@@ -73,7 +73,7 @@ class MergeInput:
             )
         return self._tables(wishes)
 
-    def _probes(self, wishes: Wishes) -> Merged:
+    def _probes(self, wishes: MergeOptions) -> Merged:
         from ranktable.cluster.merging.merge_probes import merge_probes  # noqa: PLC0415
 
         if wishes.order is Order.BY_RANK:
@@ -85,7 +85,7 @@ class MergeInput:
             wishes,
         )
 
-    def _tables(self, wishes: Wishes) -> Merged:
+    def _tables(self, wishes: MergeOptions) -> Merged:
         from ranktable.cluster.merging.merge_tables import (  # noqa: PLC0415
             is_part,
             merge_tables,

@@ -61,14 +61,14 @@ def read_nodes(file: str) -> tuple[Node, ...]:
     Raises:
         CommandError: They are not sound.
     """
-    from ranktable.cluster.merging.merge_nodes import Wishes  # noqa: PLC0415
+    from ranktable.cluster.merging.merge_nodes import MergeOptions  # noqa: PLC0415
     from ranktable.cluster.merging.merge_probes import merge_probes  # noqa: PLC0415
     from ranktable.cluster.probes.read_probes import is_probe_text  # noqa: PLC0415
     from ranktable.schema.check import Options, check_bytes  # noqa: PLC0415
 
     name, data = _read(file)
     if is_probe_text(data):
-        merged = merge_probes([name], [data], [None], Wishes())
+        merged = merge_probes([name], [data], [None], MergeOptions())
         if merged.table is None:
             raise _unsound(name, merged.reports)
         return merged.table.nodes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.check import Report
 from ranktable.schema.diagnostic import Location, Severity
@@ -12,23 +12,26 @@ from ranktable.schema.locate import find_locations
 from ranktable.schema.quota import Quota
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from ranktable.schema.diagnostic import Diagnostic
     from ranktable.schema.document import SourceSpan
     from ranktable.schema.finding import Finding
     from ranktable.schema.rules.rule import Rule
 
+    FileSpan = tuple[int, SourceSpan | None]
+    """Index of a file and a place in it, None for the file as a whole."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class InputFile:
     """One file of several.
 
     Attributes:
         file: Its name, as it is reported.
         text: Its text, None when it could not be read.
-        format: Name of its format, None when it is no rank table.
-        path: Its real path, None when it is no file.
+        format: Name of its format, None when it is not a rank table.
+        path: Its real path, None when it is not a file.
     """
 
     file: str
@@ -37,125 +40,94 @@ class Source:
     path: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A spot in one of several files.
+class FileFinding(NamedTuple):
+    """A finding in one file, whose related places may be in others."""
 
-    Attributes:
-        source: Index of the file.
-        spot: Where in it, None for the file as a whole.
-    """
-
-    source: int
-    spot: SourceSpan | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Remark:
-    """A finding whose places may be in different files."""
-
+    file: int
     finding: Finding
-    place: Place
-    related: tuple[Place, ...]
+    related: tuple[FileSpan, ...] = ()
 
 
-class Remarks:
-    """What was found so far, at most so many of each code.
+class FileFindings:
+    """What was found so far in several files, at most so many of each code.
 
     Attributes:
-        found: The remarks, in the order in which they were made.
-        quota: What is left of each code, and what was only counted.
+        files: The files.
+        found: The findings, in the order in which they were made.
+        has_errors: Whether any of them is an error, kept or not.
     """
 
-    def __init__(self, limit: int | None = None) -> None:
-        """Keep this many remarks of each code, None for all."""
-        self.found: list[Remark] = []
-        self.quota = Quota(limit)
+    def __init__(self, files: Sequence[InputFile], limit: int | None = None) -> None:
+        """Keep this many findings of each code, None for all."""
+        self.files = files
+        self.found: list[FileFinding] = []
+        self.has_errors = False
+        self._quota = Quota(limit)
 
-    def add(
+    def report(
         self,
         rule: Rule,
-        place: Place,
+        place: FileSpan,
         message: str,
         *,
         hint: str | None = None,
-        related: tuple[Place, ...] = (),
+        related: tuple[FileSpan, ...] = (),
     ) -> None:
-        """Make a remark, unless there are enough of its rule."""
-        self.take(rule.finding(place.spot, message, hint=hint), place, related)
+        """Add a finding of a rule, unless there are enough of it."""
+        file, span = place
+        self.add(FileFinding(file, rule.finding(span, message, hint=hint), related))
 
-    def take(
-        self, finding: Finding, place: Place, related: tuple[Place, ...] = ()
-    ) -> None:
+    def add(self, item: FileFinding) -> None:
         """Keep a finding, unless there are enough of its rule."""
-        if not self.quota.is_spent(finding.rule):
-            self.found.append(Remark(finding, place, related))
+        self.has_errors |= item.finding.rule.severity is Severity.ERROR
+        if not self._quota.is_spent(item.finding.rule):
+            self.found.append(item)
 
-    def take_omitted(self, quota: Quota) -> None:
+    def add_omitted(self, quota: Quota) -> None:
         """Count what was left out where the findings were made."""
         for rule, count in quota.omitted.values():
-            self.quota.omit(rule, count)
+            self.has_errors |= rule.severity is Severity.ERROR
+            self._quota.omit(rule, count)
 
-    def count(self, severity: Severity) -> int:
-        """Return the number of remarks of a severity, kept or not."""
-        kept = sum(item.finding.rule.severity is severity for item in self.found)
-        omitted = self.quota.omitted.values()
-        return kept + sum(count for rule, count in omitted if rule.severity is severity)
+    def reports(self) -> tuple[Report, ...]:
+        """Return a report for every file with findings, in the order of the files."""
+        locations = self._locations()
+        grouped: defaultdict[int, list[tuple[Diagnostic, Finding]]] = defaultdict(list)
+        for file, finding, related in self.found:
+            diagnostic = finding.diagnostic(
+                locations[file, finding.span],
+                tuple(locations[place] for place in related),
+            )
+            grouped[file].append((diagnostic, finding))
+        reports = [_report(self.files[at], grouped[at]) for at in sorted(grouped)]
+        return tuple(_with_omitted(reports, self._quota))
 
-    @property
-    def has_errors(self) -> bool:
-        """Whether any of them is an error."""
-        return self.count(Severity.ERROR) > 0
-
-
-def reports_of(sources: Sequence[Source], remarks: Remarks) -> tuple[Report, ...]:
-    """Return a report for every file that a remark is about, in their order."""
-    places = _locations(sources, remarks.found)
-    grouped: defaultdict[int, list[tuple[Diagnostic, Finding]]] = defaultdict(list)
-    for remark in remarks.found:
-        diagnostic = remark.finding.diagnostic(
-            places[remark.place], tuple(places[place] for place in remark.related)
-        )
-        grouped[remark.place.source].append((diagnostic, remark.finding))
-    reports = [_report(sources[index], grouped[index]) for index in sorted(grouped)]
-    return tuple(_with_omitted(reports, remarks.quota))
-
-
-def _locations(
-    sources: Sequence[Source], remarks: Iterable[Remark]
-) -> dict[Place, Location]:
-    spots: defaultdict[int, set[SourceSpan]] = defaultdict(set)
-    wanted: set[Place] = set()
-    for remark in remarks:
-        wanted.update((remark.place, *remark.related))
-    for place in wanted:
-        if place.spot is not None:
-            spots[place.source].add(place.spot)
-    found = {
-        (index, spot): location
-        for index, of_file in spots.items()
-        for spot, location in find_locations(
-            sources[index].text or "", of_file, file=sources[index].file
-        ).items()
-    }
-    return {
-        place: Location(file=sources[place.source].file)
-        if place.spot is None
-        else found[place.source, place.spot]
-        for place in wanted
-    }
+    def _locations(self) -> dict[FileSpan, Location]:
+        spans: defaultdict[int, set[SourceSpan]] = defaultdict(set)
+        found: dict[FileSpan, Location] = {}
+        for item in self.found:
+            for file, span in ((item.file, item.finding.span), *item.related):
+                if span is None:
+                    found[file, None] = Location(file=self.files[file].file)
+                else:
+                    spans[file].add(span)
+        for index, of_file in spans.items():
+            file = self.files[index]
+            located = find_locations(file.text or "", of_file, file=file.file)
+            found.update({(index, span): at for span, at in located.items()})
+        return found
 
 
-def _report(source: Source, pairs: list[tuple[Diagnostic, Finding]]) -> Report:
+def _report(file: InputFile, pairs: list[tuple[Diagnostic, Finding]]) -> Report:
     pairs.sort(key=lambda pair: _order(pair[0]))
     return Report(
-        file=source.file,
+        file=file.file,
         diagnostics=tuple(diagnostic for diagnostic, _ in pairs),
         findings=tuple(finding for _, finding in pairs),
         totals=dict(sorted(Counter(d.code for d, _ in pairs).items())),
         by_severity=dict(Counter(d.severity for d, _ in pairs)),
-        format=source.format,
-        text=source.text,
+        format=file.format,
+        text=file.text,
     )
 
 
@@ -169,10 +141,13 @@ def _with_omitted(reports: list[Report], quota: Quota) -> list[Report]:
     for code, (rule, count) in quota.omitted.items():
         index = max(i for i, report in enumerate(reports) if code in report.totals)
         report = reports[index]
-        weight = rule.severity
+        severity = rule.severity
         reports[index] = replace(
             report,
             totals={**report.totals, code: report.totals[code] + count},
-            by_severity={**report.by_severity, weight: report.count(weight) + count},
+            by_severity={
+                **report.by_severity,
+                severity: report.count(severity) + count,
+            },
         )
     return reports

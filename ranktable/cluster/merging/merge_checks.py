@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
-from itertools import count
 from typing import TYPE_CHECKING
 
-from msgspec import structs
-
-from ranktable.cluster.file_findings import Place
 from ranktable.cluster.merging.merge_rules import (
     MISSING_RANKS,
     PARTS_DISAGREE,
@@ -24,72 +19,72 @@ from ranktable.schema.messages import counted, folded, printable, quoted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ranktable.cluster.file_findings import Remarks, Source
-    from ranktable.cluster.merging.merge_nodes import Member
+    from ranktable.cluster.file_findings import FileFindings, FileSpan
+    from ranktable.cluster.merging.merge_nodes import FileNode
     from ranktable.schema.formats.format import Format
 
-_LEAVE_OUT = "leave one of the two out"
-_ONCE_A_NODE = "run probe once a node: srun --ntasks-per-node=1 ranktable probe"
+    Owners = dict[int, tuple[FileNode, int]]
+    """Who has a rank: the node and the index of the device in it."""
+
+_OTHER_FILE = "the other file"
 
 
-def check_files(sources: Sequence[Source], remarks: Remarks) -> None:
-    """Remark on every file that is given twice."""
+def check_duplicate_files(findings: FileFindings) -> None:
+    """Report every file that is given twice (RT230)."""
     first_use: dict[str, int] = {}
-    for index, source in enumerate(sources):
-        if source.path is None:
-            continue
-        first = first_use.setdefault(source.path, index)
+    for index, file in enumerate(findings.files):
+        first = index if file.path is None else first_use.setdefault(file.path, index)
         if first != index:
-            remarks.add(
+            findings.report(
                 REPEATED_NODE,
-                Place(index),
-                f"the file is given twice, the first time as {sources[first].file}",
+                (index, None),
+                "the file is given twice, the first time as "
+                f"{findings.files[first].file}",
             )
 
 
-def check_nodes(
-    members: Sequence[Member],
+def check_duplicate_nodes(
+    nodes: Sequence[FileNode],
     format_: Format,
-    remarks: Remarks,
+    findings: FileFindings,
     *,
     with_addresses: bool = False,
 ) -> None:
-    """Remark on every node that an earlier one is, too.
+    """Report every node that an earlier one is, too (RT230).
 
     Args:
-        members: The nodes.
+        nodes: The nodes.
         format_: Their format.
-        remarks: Where to remark.
+        findings: Where to report.
         with_addresses: Whether an address tells a node that has no host. It does where
             every node made its own file; parts of one table are what they are.
     """
-    first_use: dict[tuple[str, str], Member] = {}
-    for member in members:
-        names = [*_names(member), *(_addresses(member) if with_addresses else ())]
-        for kind, name in names:
-            first = first_use.setdefault((kind, name), member)
-            if first is not member and _are_one(kind, first, member):
+    first_use: dict[tuple[str, str], FileNode] = {}
+    for node in nodes:
+        for kind, name in _names(node, with_addresses=with_addresses):
+            first = first_use.setdefault((kind, name), node)
+            if first is not node and _are_one(kind, first, node):
                 steps = (format_.host_key,) if kind == "host" else ()
-                remarks.add(
+                findings.report(
                     REPEATED_NODE,
-                    member.at(*steps),
-                    f"the {kind} {quoted(name)} is in {first.whereabouts(member)}, too",
-                    hint=_ONCE_A_NODE if member.path is None else _LEAVE_OUT,
+                    node.at(*steps),
+                    f"the {kind} {quoted(name)} is in {first.origin(node)}, too",
+                    hint="run probe once a node: srun --ntasks-per-node=1 "
+                    "ranktable probe"
+                    if node.path is None
+                    else "leave one of the two out",
                     related=(first.at(*steps, label="the earlier node"),),
                 )
                 break
 
 
-def _names(member: Member) -> Iterator[tuple[str, str]]:
+def _names(node: FileNode, *, with_addresses: bool) -> Iterator[tuple[str, str]]:
     """Yield what only one node has, with the kind of each."""
-    if member.host is not None:
-        yield "host", member.host
-    for identifier in sorted(member.identifiers):
+    if node.host is not None:
+        yield "host", node.host
+    for identifier in sorted(node.identifiers):
         yield "chip", identifier
-
-
-def _addresses(member: Member) -> Iterator[tuple[str, str]]:
-    for device in member.node.devices:
+    for device in node.node.devices if with_addresses else ():
         address = device.address
         if address and not device.is_emulated and not _is_loopback(address):
             yield "address", address
@@ -99,177 +94,139 @@ def _is_loopback(address: str) -> bool:
     return address.startswith("127.") or address == "::1"
 
 
-def _are_one(kind: str, first: Member, other: Member) -> bool:
-    """Whether a shared name makes two members one node.
+def _are_one(kind: str, first: FileNode, other: FileNode) -> bool:
+    """Whether a shared name makes two of them one node.
 
     Nodes of one table may share an address, and two hosts that are named are believed.
     """
     if kind != "address":
         return True
-    return first.source != other.source and None in (first.host, other.host)
+    return first.file != other.file and None in (first.host, other.host)
 
 
-def check_sizes(members: Sequence[Member], remarks: Remarks) -> None:
-    """Remark on every node with another number of devices than most (RT232)."""
-    sizes = Counter(len(member.node.devices) for member in members)
+def check_sizes(nodes: Sequence[FileNode], findings: FileFindings) -> None:
+    """Report every node with another number of devices than most (RT232)."""
+    sizes = Counter(len(node.node.devices) for node in nodes)
     usual = max(sizes, key=lambda size: (sizes[size], size))
-    for member in members:
-        size = len(member.node.devices)
+    for node in nodes:
+        size = len(node.node.devices)
         if size != usual:
-            remarks.add(
+            findings.report(
                 UNEQUAL_NODES,
-                member.at(),
-                f"{member.host or 'this node'} has {counted(size, 'device')}; "
-                f"{sizes[usual]} of {len(members)} nodes have {usual}",
+                node.at(),
+                f"{node.host or 'this node'} has {counted(size, 'device')}; "
+                f"{sizes[usual]} of {len(nodes)} nodes have {usual}",
             )
 
 
-def check_models(members: Sequence[Member], remarks: Remarks) -> None:
-    """Remark on every node whose chips are others than the first one's (RT144)."""
-    first = members[0]
-    known = next((member for member in members if member.model), first)
-    for member in members:
-        other = first if member.vendor != first.vendor else known
-        if member.vendor != first.vendor or member.model not in (None, known.model):
-            remarks.add(
+def check_models(nodes: Sequence[FileNode], findings: FileFindings) -> None:
+    """Report every node whose chips are others than the first one's (RT144)."""
+    first = nodes[0]
+    known = next((node for node in nodes if node.model), first)
+    for node in nodes:
+        other = first if node.vendor != first.vendor else known
+        if node.vendor != first.vendor or node.model not in (None, known.model):
+            findings.report(
                 MIXED_CHIPS,
-                member.at(),
-                f"{printable(str(member.host))} has chips of {_made(member)}, "
-                f"{printable(str(other.host))} has chips of {_made(other)}",
+                node.at(),
+                f"{printable(str(node.host))} has chips of {_make(node)}, "
+                f"{printable(str(other.host))} has chips of {_make(other)}",
                 related=(other.at(label="the other node"),),
             )
 
 
-def _made(member: Member) -> str:
-    made = " ".join(filter(None, (member.vendor or "unknown make", member.model)))
-    return printable(made)  # whatever a probe line has
+def _make(node: FileNode) -> str:
+    make = " ".join(filter(None, (node.vendor or "unknown make", node.model)))
+    return printable(make)  # whatever a probe line has
 
 
-def check_formats(
-    formats: Sequence[tuple[int, Format]], sources: Sequence[Source], remarks: Remarks
-) -> Format:
-    """Return the format of the first file; RT233 for each that has another.
-
-    Args:
-        formats: Index and format of every file.
-        sources: The files.
-        remarks: Where to remark.
-    """
-    first_source, first = formats[0]
-    for source, format_ in formats:
+def check_formats(formats: Sequence[Format], findings: FileFindings) -> Format:
+    """Return the format of the first file; RT233 for each that has another."""
+    first = formats[0]
+    for index, format_ in enumerate(formats):
         if format_ is not first:
-            _disagree(
-                Place(source, SourceSpan((format_.nodes_key,), "key")),
-                Place(
-                    first_source, SourceSpan((first.nodes_key,), "key", label=_OTHER)
-                ),
+            findings.report(
+                PARTS_DISAGREE,
+                (index, SourceSpan((format_.nodes_key,), "key")),
                 f"the format is {format_.name}, and {first.name} in "
-                f"{sources[first_source].file}",
-                remarks,
+                f"{findings.files[0].file}",
+                related=(
+                    (0, SourceSpan((first.nodes_key,), "key", label=_OTHER_FILE)),
+                ),
             )
     return first
 
 
 def check_tops(
-    tops: Sequence[tuple[int, Mapping[str, object]]],
-    sources: Sequence[Source],
-    remarks: Remarks,
+    tops: Sequence[Mapping[str, object]], findings: FileFindings
 ) -> dict[str, object]:
     """Return what the files say of the whole table; RT233 where two of them differ.
 
     Args:
-        tops: Of every file its index and the keys at its top, without the nodes.
-        sources: The files.
-        remarks: Where to remark.
+        tops: Of every file the keys at its top, without the nodes.
+        findings: Where to report.
     """
     agreed: dict[str, tuple[int, object]] = {}
-    for source, top in tops:
+    for index, top in enumerate(tops):
         for key, value in top.items():
-            first, other = agreed.setdefault(key, (source, value))
+            first, other = agreed.setdefault(key, (index, value))
             if other != value:
-                _disagree(
-                    Place(source, SourceSpan((key,))),
-                    Place(first, SourceSpan((key,), label=_OTHER)),
+                findings.report(
+                    PARTS_DISAGREE,
+                    (index, SourceSpan((key,))),
                     f"{key} is {quoted(value)}, and {quoted(other)} in "
-                    f"{sources[first].file}",
-                    remarks,
+                    f"{findings.files[first].file}",
+                    related=((first, SourceSpan((key,), label=_OTHER_FILE)),),
                 )
     return {key: value for key, (_, value) in agreed.items()}
 
 
-_OTHER = "the other file"
-
-
-def _disagree(place: Place, other: Place, message: str, remarks: Remarks) -> None:
-    remarks.add(PARTS_DISAGREE, place, message, related=(other,))
-
-
-Owners = dict[int, tuple["Member", int]]
-"""Who has a rank: the node and the place of the device in it."""
-
-
-def numbered(members: Sequence[Member]) -> list[Member]:
-    """Return the nodes with ranks that count over them in their order."""
-    rank = count()
-    return [
-        replace(
-            member,
-            node=structs.replace(
-                member.node,
-                devices=tuple(
-                    structs.replace(device, rank=next(rank))
-                    for device in member.node.devices
-                ),
-            ),
-        )
-        for member in members
-    ]
-
-
-def check_ranks(members: Sequence[Member], format_: Format, remarks: Remarks) -> None:
-    """Remark on ranks that two nodes have (RT231) and that none has (RT234)."""
+def check_ranks(
+    nodes: Sequence[FileNode], format_: Format, findings: FileFindings
+) -> None:
+    """Report ranks that two nodes have (RT231) and that none has (RT234)."""
     owners: Owners = {}
-    for member in members:
+    for node in nodes:
         clashes = [
-            place
-            for place, device in enumerate(member.node.devices)
-            if owners.setdefault(device.rank, (member, place))[0] is not member
+            index
+            for index, device in enumerate(node.node.devices)
+            if owners.setdefault(device.rank, (node, index))[0] is not node
         ]
         if clashes:
-            _clash(member, clashes, owners, format_, remarks)
-    if sum(len(member.node.devices) for member in members) == len(owners):
-        _check_gaps(owners, format_, remarks)
+            _report_clash(node, clashes, owners, format_, findings)
+    if sum(len(node.node.devices) for node in nodes) == len(owners):
+        _check_gaps(owners, format_, findings)
 
 
-def _clash(
-    member: Member,
+def _report_clash(
+    node: FileNode,
     clashes: list[int],
     owners: Owners,
     format_: Format,
-    remarks: Remarks,
+    findings: FileFindings,
 ) -> None:
-    devices = member.node.devices
-    ranks = sorted(devices[place].rank for place in clashes)
+    devices = node.node.devices
+    ranks = sorted(devices[index].rank for index in clashes)
     verb = "is" if len(ranks) == 1 else "are"
-    first, first_place = owners[devices[clashes[0]].rank]
-    remarks.add(
+    first, first_index = owners[devices[clashes[0]].rank]
+    findings.report(
         RANK_CLASH,
-        _place(member, clashes[0], format_),
-        f"{_named(ranks)} {verb} in {first.whereabouts(member)}, too",
+        _rank_at(node, clashes[0], format_),
+        f"{_named(ranks)} {verb} in {first.origin(node)}, too",
         hint="--renumber counts the ranks anew, in the order of the nodes",
-        related=(_place(first, first_place, format_, label="first use"),),
+        related=(_rank_at(first, first_index, format_, label="first use"),),
     )
 
 
-def _check_gaps(owners: Owners, format_: Format, remarks: Remarks) -> None:
+def _check_gaps(owners: Owners, format_: Format, findings: FileFindings) -> None:
     size = len(owners)
     free = [rank for rank in range(size) if rank not in owners]
     if not free:
         return
     beyond = min(rank for rank in owners if rank > free[0])
-    remarks.add(
+    findings.report(
         MISSING_RANKS,
-        _place(*owners[beyond], format_),
+        _rank_at(*owners[beyond], format_),
         f"no file has {_named(free)}: {counted(size, 'device')} need the ranks 0 to "
         f"{size - 1}",
         hint="give the file that is missing, or count anew with --renumber",
@@ -280,9 +237,9 @@ def _named(ranks: list[int]) -> str:
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"the ranks {folded(ranks)}"
 
 
-def _place(
-    member: Member, place: int, format_: Format, label: str | None = None
-) -> Place:
-    written = {key for key, _ in member.node.devices[place].layout or ()}
+def _rank_at(
+    node: FileNode, index: int, format_: Format, label: str | None = None
+) -> FileSpan:
+    written = {key for key, _ in node.node.devices[index].layout or ()}
     key = next((key for key in format_.rank_keys if key in written), "rank")
-    return member.at(format_.devices_key, place, key, label=label)
+    return node.at(format_.devices_key, index, key, label=label)

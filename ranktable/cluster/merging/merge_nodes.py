@@ -6,30 +6,36 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import count
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.file_findings import Place, Remarks, reports_of
+from ranktable.cluster.file_findings import FileFinding
 from ranktable.cluster.host_lists import fold_hosts
-from ranktable.cluster.merging.merge_checks import check_ranks, numbered
+from ranktable.cluster.merging.merge_checks import check_ranks
 from ranktable.cluster.merging.merge_rules import NOT_AS_LISTED
 from ranktable.schema.check import Options
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import counted, quoted
-from ranktable.schema.model import RankTable
 from ranktable.schema.quota import Quota
 from ranktable.schema.writing import encode, judge_document, to_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ranktable.cluster.file_findings import Remarks, Source
+    from ranktable.cluster.file_findings import FileFindings, FileSpan
     from ranktable.schema.check import Report
     from ranktable.schema.document import Path
     from ranktable.schema.finding import Finding
     from ranktable.schema.formats.format import Format
-    from ranktable.schema.model import Node
+    from ranktable.schema.model import Node, RankTable
     from ranktable.schema.topology import Topology
+
+_NUMBER = re.compile(r"([0-9]+)")
+
+HostKey = tuple[tuple[str | int, ...], str]
 
 
 class Order(str, Enum):
@@ -41,7 +47,7 @@ class Order(str, Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class MergeOptions:
     """How nodes are to be merged.
 
     Attributes:
@@ -59,29 +65,24 @@ class Wishes:
     limit: int | None = None
 
 
-_NUMBER = re.compile(r"([0-9]+)")
-
-HostKey = tuple[tuple[str | int, ...], str]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class FileNode:
     """One node of one file.
 
     Attributes:
         node: The node; the ranks of a probe's are all 0.
-        source: Index of its file.
-        file: Name of its file.
+        file: Index of its file.
+        file_name: Name of its file.
         path: Path of the node in the document of its file, None for a probe's.
-        line: Gives the spot of a probe's host, None for a node of a table.
+        line: Gives the span of a probe's host, None for a node of a table.
         identifiers: UUIDs and serial numbers of its chips.
         vendor: Who makes its chips, None when that is not known.
         model: What its chips are, None when that is not known or they differ.
     """
 
     node: Node
-    source: int
-    file: str
+    file: int
+    file_name: str
     path: Path | None = None
     line: Callable[[], SourceSpan] | None = field(
         default=None, repr=False, compare=False
@@ -95,16 +96,16 @@ class Member:
         """Its host, None if none is known."""
         return self.node.host
 
-    def whereabouts(self, other: Member) -> str:
+    def origin(self, other: FileNode) -> str:
         """Return where this node is, for a message about another one."""
-        return "an earlier node" if self.source == other.source else self.file
+        return "an earlier node" if self.file == other.file else self.file_name
 
-    def at(self, *steps: str | int, label: str | None = None) -> Place:
+    def at(self, *steps: str | int, label: str | None = None) -> FileSpan:
         """Return the place of something below the node, or of a probe's host."""
         if self.path is not None:
-            return Place(self.source, SourceSpan((*self.path, *steps), label=label))
+            return self.file, SourceSpan((*self.path, *steps), label=label)
         assert self.line is not None  # noqa: S101 - a probe's
-        return Place(self.source, replace(self.line(), label=label))
+        return self.file, replace(self.line(), label=label)
 
 
 def host_key(host: str) -> HostKey:
@@ -128,29 +129,124 @@ def short(host: str) -> str:
     return host if not name or name.isdigit() else name
 
 
-def in_order(members: Sequence[Member], order: Order) -> list[Member]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """What came of merging.
+
+    Attributes:
+        table: The table, None when there are errors.
+        data: The bytes of its file, None when there are errors.
+        reports: Every file with findings, in the order of the files.
+    """
+
+    table: RankTable | None = None
+    data: bytes | None = field(default=None, repr=False)
+    reports: tuple[Report, ...] = ()
+
+
+def merge_nodes(
+    nodes: Sequence[FileNode],
+    top: RankTable,
+    format_: Format,
+    options: MergeOptions,
+    findings: FileFindings,
+) -> Merged:
+    """Return the table of nodes, or why there is none.
+
+    Args:
+        nodes: The nodes, in the order of their files.
+        top: The table without its nodes.
+        format_: Its format.
+        options: Order of the nodes, and numbering of the ranks.
+        findings: What was found in the files.
+
+    Raises:
+        ArgumentError: The nodes cannot be put in the order that is asked for.
+    """
+    if not findings.has_errors and options.hosts is not None:
+        nodes = _in_order_of_hosts(nodes, options.hosts, findings)
+    elif not findings.has_errors:
+        nodes = _in_order(nodes, options.order or Order.GIVEN)
+    if options.renumber:
+        nodes = _numbered(nodes)
+    elif not findings.has_errors:
+        check_ranks(nodes, format_, findings)
+    if findings.has_errors:
+        return Merged(reports=findings.reports())
+    table = structs.replace(top, nodes=tuple(node.node for node in nodes))
+    document = to_document(table, format_)
+    _judge(table, document, nodes, format_, options, findings)
+    reports = findings.reports()
+    if findings.has_errors:
+        return Merged(reports=reports)
+    return Merged(table=table, data=encode(document), reports=reports)
+
+
+def _judge(  # noqa: PLR0913, PLR0917 - the table, its parts and what is wrong
+    table: RankTable,
+    document: dict[str, object],
+    nodes: Sequence[FileNode],
+    format_: Format,
+    options: MergeOptions,
+    findings: FileFindings,
+) -> None:
+    """Report what the rules for a table find, where each node was read."""
+
+    def origin(span: SourceSpan | None) -> FileSpan:
+        key, *steps = (span.path if span else ()) or ("",)
+        if span is None or key != format_.nodes_key or not steps:
+            return 0, None
+        file, there = nodes[int(steps[0])].at(*steps[1:], label=span.label)
+        if there is not None and there.offsets is None:
+            there = replace(there, part=span.part)
+        return file, there
+
+    def moved(finding: Finding) -> FileFinding:
+        file, span = origin(finding.span)
+        related = tuple(map(origin, finding.related))
+        return FileFinding(file, replace(finding, span=span, related=()), related)
+
+    quota = Quota(options.limit)
+    rules = Options(topology=options.topology)
+    for finding in judge_document(table, format_, document, rules, quota):
+        findings.add(moved(finding))
+    findings.add_omitted(quota)
+
+
+def _numbered(nodes: Sequence[FileNode]) -> list[FileNode]:
+    """Return the nodes with ranks that count over them in their order."""
+    rank = count()
+
+    def renumbered(node: Node) -> Node:
+        devices = (structs.replace(device, rank=next(rank)) for device in node.devices)
+        return structs.replace(node, devices=tuple(devices))
+
+    return [replace(node, node=renumbered(node.node)) for node in nodes]
+
+
+def _in_order(nodes: Sequence[FileNode], order: Order) -> Sequence[FileNode]:
     """Return the nodes in an order; ranks stay with their nodes.
 
     Raises:
         ArgumentError: They have no hosts to go by.
     """
     if order is Order.GIVEN:
-        return list(members)
+        return nodes
     if order is Order.BY_RANK:
-        return sorted(members, key=lambda member: member.node.devices[0].rank)
-    nameless = sum(member.host is None for member in members)
+        return sorted(nodes, key=lambda node: node.node.devices[0].rank)
+    nameless = sum(node.host is None for node in nodes)
     if nameless:
         raise ArgumentError(
-            f"--order by-host: {counted(nameless, 'node')} of {len(members)} "
+            f"--order by-host: {counted(nameless, 'node')} of {len(nodes)} "
             f"{'has' if nameless == 1 else 'have'} no host",
             hint="give the files in the order that you want",
         )
-    return sorted(members, key=lambda member: host_key(member.host or ""))
+    return sorted(nodes, key=lambda node: host_key(node.host or ""))
 
 
-def in_order_of_hosts(
-    members: Sequence[Member], hosts: Sequence[str], remarks: Remarks
-) -> list[Member]:
+def _in_order_of_hosts(
+    nodes: Sequence[FileNode], hosts: Sequence[str], findings: FileFindings
+) -> list[FileNode]:
     """Return the nodes in the order of a list; RT235 when they are not its hosts.
 
     A host of the list is the node with that name, else the only one whose name without
@@ -159,135 +255,34 @@ def in_order_of_hosts(
     Raises:
         ArgumentError: The list names a host twice.
     """
-    twice = [host for host, count in Counter(hosts).items() if count > 1]
+    twice = [host for host, times in Counter(hosts).items() if times > 1]
     if twice:
         raise ArgumentError(f"--hosts: the host {twice[0]} is given twice")
-    by_name = {member.host: member for member in members if member.host is not None}
-    by_short = _unambiguous(by_name)
+    by_name = {node.host: node for node in nodes if node.host is not None}
+    uses = Counter(map(short, by_name))
+    by_short = {short(h): node for h, node in by_name.items() if uses[short(h)] == 1}
     chosen = [by_name.get(host) or by_short.get(short(host)) for host in hosts]
-    missing = [h for h, m in zip(hosts, chosen, strict=True) if m is None]
+    missing = [h for h, node in zip(hosts, chosen, strict=True) if node is None]
     if missing:
-        _lament(missing, len(hosts), remarks)
-    listed = [member for member in chosen if member is not None]
+        _report_missing(missing, len(hosts), findings)
+    listed = [node for node in chosen if node is not None]
     known = set(map(id, listed))
-    for member in members:
-        if id(member) not in known:
-            name = "a node without a host" if member.host is None else member.host
-            remarks.add(NOT_AS_LISTED, member.at(), f"{quoted(name)} is not in --hosts")
+    for node in nodes:
+        if id(node) not in known:
+            name = "a node without a host" if node.host is None else node.host
+            message = f"{quoted(name)} is not in --hosts"
+            findings.report(NOT_AS_LISTED, node.at(), message)
     return listed
 
 
-def _unambiguous(by_name: dict[str, Member]) -> dict[str, Member]:
-    found = Counter(map(short, by_name))
-    return {
-        short(host): member
-        for host, member in by_name.items()
-        if found[short(host)] == 1
-    }
-
-
-def _lament(missing: list[str], wanted: int, remarks: Remarks) -> None:
+def _report_missing(missing: list[str], wanted: int, findings: FileFindings) -> None:
     try:
         names = fold_hosts(missing)
     except ValueError:
         names = ", ".join(missing)
-    remarks.add(
+    findings.report(
         NOT_AS_LISTED,
-        Place(0),
+        (0, None),
         f"nothing came of {counted(len(missing), 'host')} of {wanted}: {names}",
         hint="run ranktable probe there, or take it out of --hosts",
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
-    """What came of it.
-
-    Attributes:
-        table: The table, None when there are errors.
-        data: The bytes of its file, None when there are errors.
-        reports: Every file that something is said of, in the order of the files.
-    """
-
-    table: RankTable | None = None
-    data: bytes | None = field(default=None, repr=False)
-    reports: tuple[Report, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """Nodes that go together, before they are put in order.
-
-    Attributes:
-        sources: The files.
-        members: The nodes, in the order of the files.
-        format: Format of the table.
-        top: The table without its nodes.
-    """
-
-    sources: Sequence[Source]
-    members: Sequence[Member]
-    format: Format
-    top: RankTable
-
-
-def finish(draft: Draft, wishes: Wishes, remarks: Remarks) -> Merged:
-    """Return the table of a draft, or why there is none.
-
-    Raises:
-        ArgumentError: The nodes cannot be put in the order that is wished for.
-    """
-    members = list(draft.members)
-    if not remarks.has_errors and wishes.hosts is not None:
-        members = in_order_of_hosts(members, wishes.hosts, remarks)
-    elif not remarks.has_errors:
-        members = in_order(members, wishes.order or Order.GIVEN)
-    if wishes.renumber:
-        members = numbered(members)
-    elif not remarks.has_errors:
-        check_ranks(members, draft.format, remarks)
-    if remarks.has_errors:
-        return Merged(reports=reports_of(draft.sources, remarks))
-    return _judged(replace(draft, members=members), wishes, remarks)
-
-
-def _judged(draft: Draft, wishes: Wishes, remarks: Remarks) -> Merged:
-    """Return the table, if the rules for a table find no error in it either."""
-    nodes = tuple(member.node for member in draft.members)
-    top = draft.top
-    table = RankTable(
-        nodes=nodes,
-        version=top.version,
-        format=top.format,
-        extra=top.extra,
-        layout=top.layout,
-    )
-    document = to_document(table, draft.format)
-    quota = Quota(wishes.limit)
-    options = Options(topology=wishes.topology)
-    for finding in judge_document(table, draft.format, document, options, quota):
-        _take(finding, draft, remarks)
-    remarks.take_omitted(quota)
-    reports = reports_of(draft.sources, remarks)
-    if remarks.has_errors:
-        return Merged(reports=reports)
-    return Merged(table=table, data=encode(document), reports=reports)
-
-
-def _take(finding: Finding, draft: Draft, remarks: Remarks) -> None:
-    """Keep a finding about the merged table where its node was read."""
-    place = Place(0) if finding.span is None else _home(finding.span, draft)
-    related = tuple(_home(spot, draft) for spot in finding.related)
-    remarks.take(replace(finding, span=place.spot, related=()), place, related)
-
-
-def _home(spot: SourceSpan, draft: Draft) -> Place:
-    """Return the place of a spot of the merged document in the file it came from."""
-    key, *steps = spot.path or ("",)
-    if key != draft.format.nodes_key or not steps:
-        return Place(0)
-    member = draft.members[int(steps[0])]
-    place = member.at(*steps[1:], label=spot.label)
-    if place.spot is not None and place.spot.offsets is None:
-        return replace(place, spot=replace(place.spot, part=spot.part))
-    return place

@@ -85,7 +85,7 @@ class ProbedNode:
     line: _Line
 
     @property
-    def spot(self) -> SourceSpan:
+    def span(self) -> SourceSpan:
         """The host in the text, found when somebody asks."""
         return self.line.at(SourceSpan(("host",)))
 
@@ -141,17 +141,17 @@ class _Line:
         )
 
     def span(self) -> SourceSpan:
-        """Return the spot of the whole line."""
+        """Return the span of the whole line."""
         return SourceSpan(offsets=(self.start, self.start + len(self.text)))
 
-    def at(self, spot: SourceSpan) -> SourceSpan:
-        """Return a spot of the line as a spot of the text."""
-        span = find_spans(self.text, [spot]).get(spot)
-        if span is None:
-            return replace(self.span(), label=spot.label)
-        start, end = span
+    def at(self, span: SourceSpan) -> SourceSpan:
+        """Return a span of the line as a span of the text."""
+        offsets = find_spans(self.text, [span]).get(span)
+        if offsets is None:
+            return replace(self.span(), label=span.label)
+        start, end = offsets
         return SourceSpan(
-            offsets=(start + self.start, end + self.start), label=spot.label
+            offsets=(start + self.start, end + self.start), label=span.label
         )
 
     def placed(self, finding: Finding) -> Finding:
@@ -319,14 +319,14 @@ def _chip(
     path: Path, chip: Mapping[str, object], first_use: dict[int, int]
 ) -> Iterator[Finding]:
     device_id = chip.get("device_id")
-    spot = (*path, "device_id")
+    span = (*path, "device_id")
     if type(device_id) is int:
         if not 0 <= device_id <= MAX_CHIP:
-            yield _bad(spot, f"device_id is {device_id}, not 0 to {MAX_CHIP}")
+            yield _bad(span, f"device_id is {device_id}, not 0 to {MAX_CHIP}")
         elif first_use.setdefault(device_id, int(path[1])) != path[1]:
             first = SourceSpan(("chips", first_use[device_id], "device_id"))
             yield rules.BAD_PROBE_LINE.finding(
-                SourceSpan(spot),
+                SourceSpan(span),
                 f"chip {device_id} stands twice in the line",
                 related=(SourceSpan(first.path, label="first use"),),
             )
