@@ -54,7 +54,7 @@ def judge_example(rule: Rule, data: bytes, stem: str) -> list[Report]:
     if rule.command == "merge":
         return _merge(rule, files)
     if _SPEC in rule.options:
-        from ranktable.cluster.specs.reading import read_spec  # noqa: PLC0415
+        from ranktable.cluster.specs.read_spec import read_spec  # noqa: PLC0415
 
         return [read_spec(data, file=name, limit=None).report for name in files]
     if rule.command == "convert":

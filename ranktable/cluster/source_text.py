@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.schema.address import is_address
+from ranktable.schema.check import Report, report_findings
 from ranktable.schema.diagnostic import Severity
 from ranktable.schema.document import SourceSpan
+from ranktable.schema.finding import Finding
 from ranktable.schema.messages import quoted
 from ranktable.schema.quota import Quota
+from ranktable.schema.reading import decode
+from ranktable.schema.rules.reading import TOO_LARGE
 from ranktable.schema.rules.syntax import TOO_MANY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from ranktable.schema.finding import Finding
     from ranktable.schema.rules.rule import Rule
+
+T = TypeVar("T")
 
 MAX_LINES = 1 << 21
 
@@ -241,3 +246,46 @@ def port_number(source: SourceText, word: Token) -> int | None:
 def endpoint(host: str, port: int) -> str:
     """Return an endpoint as it is written."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def read_source(  # noqa: PLR0913 - every one is an option of its own
+    data: bytes | str,
+    read: Callable[[SourceText], T | None],
+    *,
+    file: str,
+    name: str,
+    limit: int | None,
+    max_size_bytes: int,
+) -> tuple[Report, T | None, tuple[str, ...]]:
+    """Read a file with a reader.
+
+    Args:
+        data: The file.
+        read: The reader; it returns None after reporting what is wrong.
+        file: Name to report.
+        name: Name of the format.
+        limit: Findings of each code to place; the report counts all.
+        max_size_bytes: The largest file that is read.
+
+    Returns:
+        What was found; the value, None if there is an error; what the value leaves out.
+    """
+    quota = Quota(limit)
+
+    def report(found: list[Finding], text: str | None) -> Report:
+        return report_findings(found, text, file=file, format_name=name, quota=quota)
+
+    if len(data) > max_size_bytes:
+        message = f"the file is larger than {max_size_bytes} bytes"
+        return report([TOO_LARGE.finding(None, message)], None), None, ()
+    decoded = decode(data) if isinstance(data, bytes) else (data, [])
+    if isinstance(decoded, Finding):
+        assert isinstance(data, bytes)  # noqa: S101 - a text is decoded
+        text = data.decode("utf-8", "replace") if decoded.span else None
+        return report([decoded], text), None, ()
+    text, found = decoded
+    source = SourceText(text, quota)
+    value = None if source.refuse_long() else read(source)
+    result = report([*found, *source.found], text)
+    left_out = tuple(sorted(source.left_out))
+    return result, value if result.ok else None, left_out

@@ -21,18 +21,14 @@ from ranktable.cluster.hostfiles.slurm_nodelist import SLURM_NODELIST
 from ranktable.cluster.hostfiles.srun_hostfile import SRUN_HOSTFILE
 from ranktable.cluster.hostfiles.torchrun import TORCHRUN
 from ranktable.cluster.hostfiles.trainjob import TRAINJOB
-from ranktable.cluster.source_text import SourceText
-from ranktable.schema.check import Report, report_findings
-from ranktable.schema.finding import Finding
+from ranktable.cluster.source_text import SourceText, read_source
 from ranktable.schema.messages import quoted
-from ranktable.schema.quota import Quota
-from ranktable.schema.reading import decode
-from ranktable.schema.rules.reading import TOO_LARGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ranktable.cluster.hostfiles.hostfile import Hostfile, LauncherFormat
+    from ranktable.schema.check import Report
 
 LAUNCHER_FORMATS: tuple[LauncherFormat, ...] = (
     OPENMPI_HOSTFILE,
@@ -106,61 +102,40 @@ class HostfileReading:
 
 
 def read_hostfile(
-    data: bytes,
+    data: bytes | str,
     format_: LauncherFormat,
     *,
-    file: str,
+    file: str = "<string>",
     limit: int | None = DEFAULT_LIMIT,
 ) -> HostfileReading:
-    """Read a hostfile of a kind."""
-    decoded = _decoded(data)
-    if isinstance(decoded, Finding):
-        text = data.decode("utf-8", "replace") if decoded.span else None
-        return HostfileReading(
-            _report([decoded], text, file, format_.name, Quota(limit)), None
-        )
-    text, found = decoded
-    return read_text(
-        text, format_.read, file=file, name=format_.name, limit=limit, found=found
-    )
+    """Read a file of a format."""
+    return read_text(data, format_.read, file=file, name=format_.name, limit=limit)
 
 
-def read_text(  # noqa: PLR0913 - every one is an option of its own
-    text: str,
+def read_text(
+    data: bytes | str,
     read: Callable[[SourceText], Hostfile | None],
     *,
     file: str,
     name: str,
     limit: int | None = DEFAULT_LIMIT,
-    found: list[Finding] | None = None,
 ) -> HostfileReading:
-    """Read a text with a reader.
+    """Read a file, or an option, with a reader.
 
     Args:
-        text: The text.
-        read: The reader.
+        data: The file.
+        read: The reader; it returns None after reporting what is wrong.
         file: Name to report.
-        name: Name of the kind of text.
+        name: Name of the format.
         limit: Findings of each code to place; the report counts all.
-        found: What was found before.
     """
-    source = SourceText(text, Quota(limit))
-    hostfile = None if source.refuse_long() else read(source)
-    every = [*(found or ()), *source.found]
-    report = _report(every, text, file, name, source.quota)
     return HostfileReading(
-        report, hostfile if report.ok else None, tuple(sorted(source.left_out))
+        *read_source(
+            data,
+            read,
+            file=file,
+            name=name,
+            limit=limit,
+            max_size_bytes=MAX_SIZE_BYTES,
+        )
     )
-
-
-def _decoded(data: bytes) -> tuple[str, list[Finding]] | Finding:
-    if len(data) > MAX_SIZE_BYTES:
-        message = f"the file is larger than {MAX_SIZE_BYTES} bytes"
-        return TOO_LARGE.finding(None, message)
-    return decode(data)
-
-
-def _report(
-    found: list[Finding], text: str | None, file: str, name: str, quota: Quota
-) -> Report:
-    return report_findings(found, text, file=file, format_name=name, quota=quota)
