@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ranktable.cluster.device_list import MAX_CHIP
 from ranktable.cluster.merging.merge_nodes import MergeOptions
 from ranktable.cluster.merging.merge_probes import merge_probes
-from ranktable.cluster.probes.probe_line import NodeProbe, ProbedChip
+from ranktable.cluster.probes.probe_line import (
+    MAX_CHIPS,
+    MAX_HOST_LENGTH,
+    NodeProbe,
+    ProbedChip,
+)
+from ranktable.cluster.probes.probe_shape import SCHEMA_FILE
 from ranktable.cluster.probes.read_probes import is_probe_text
+from ranktable.cluster.schema_validation import validator_of
 
 if TYPE_CHECKING:
     from ranktable.cluster.merging.merge_nodes import Merged
@@ -111,6 +119,8 @@ BROKEN = {
         line(unseen=[{"what": "x"}]),
         "60 RT141 unseen[0] has no why",
     ),
+    "unseen huge": (line(unseen=10**30), "59 RT106 the number of 31"),
+    "chips huge": (line(chips=10**30), "32 RT106 the number of 31"),
     "many chips": (
         line(chips=[{"device_id": i} for i in range(1025)]),
         "32 RT141 there are more than 1024 chips",
@@ -213,3 +223,14 @@ def table_of(text: str) -> tuple[Node, ...]:
     table = merged(text).table
     assert table is not None
     return table.nodes
+
+
+def test_the_schema_has_the_limits_of_the_fast_way() -> None:
+    members = validator_of(SCHEMA_FILE).schema["properties"]  # type: ignore[index]
+    chips = members["chips"]
+
+    assert set(members) == set(NodeProbe.__struct_fields__)
+    assert set(chips["items"]["properties"]) == set(ProbedChip.__struct_fields__)
+    assert chips["maxItems"] == MAX_CHIPS
+    assert chips["items"]["properties"]["device_id"]["maximum"] == MAX_CHIP
+    assert members["host"]["maxLength"] == MAX_HOST_LENGTH

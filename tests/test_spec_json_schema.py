@@ -126,4 +126,7 @@ def test_the_schema_lies_in_the_package() -> None:
 
     folder = Path(ranktable.cluster.__file__).parent / "data"
 
-    assert [path.name for path in folder.iterdir()] == ["cluster-spec.schema.json"]
+    assert {path.name for path in folder.iterdir()} == {
+        "cluster-spec.schema.json",
+        "probe-line.schema.json",
+    }

@@ -112,8 +112,8 @@ class FileFindings:
                 else:
                     spans[file].add(span)
         for index, of_file in spans.items():
-            file = self.files[index]
-            located = find_locations(file.text or "", of_file, file=file.file)
+            source = self.files[index]
+            located = find_locations(source.text or "", of_file, file=source.file)
             found.update({(index, span): at for span, at in located.items()})
         return found
 

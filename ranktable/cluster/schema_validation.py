@@ -41,15 +41,19 @@ def validator_of(name: str) -> Validator:
         if isinstance(value, list) and len(value) <= schema.get("maxItems", len(value)):
             yield from judge_items(validator, items, value, schema)
 
-    strict = validators.extend(
+    strict: Any = validators.extend(  # type: ignore[no-untyped-call]
         Draft202012Validator,
         {"items": bounded_items, "uniqueItems": lambda *_: ()},
         type_checker=types,
     )
-    return strict(json.loads(schema_text(name)))
+    made: Validator = strict(json.loads(schema_text(name)))
+    return made
 
 
-def errors_of(name: str, document: object) -> Iterator[ValidationError]:
+def errors_of(
+    name: str,
+    document: Any,  # noqa: ANN401 - plain data
+) -> Iterator[ValidationError]:
     """Yield what a JSON Schema refuses, as narrowly as one alternative tells.
 
     Of several alternatives the one counts whose type the value has; where it has none

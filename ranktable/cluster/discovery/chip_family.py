@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.device_list import MAX_CHIP
 from ranktable.cluster.discovery.machine import NotDetectedError
-from ranktable.cluster.probes.probe_line import NotDetected, ProbedChip
-from ranktable.cluster.probes.read_probes import MAX_CHIPS
+from ranktable.cluster.probes.probe_line import MAX_CHIPS, NotDetected, ProbedChip
 from ranktable.schema.diagnostic import Severity
 from ranktable.schema.finding import Finding
 from ranktable.schema.messages import quoted

@@ -18,8 +18,7 @@ from ranktable.cluster.discovery.chip_family import (
     text_of,
 )
 from ranktable.cluster.discovery.machine import NotDetectedError
-from ranktable.cluster.probes.probe_line import ProbedChip
-from ranktable.cluster.probes.read_probes import MAX_CHIPS
+from ranktable.cluster.probes.probe_line import MAX_CHIPS, ProbedChip
 from ranktable.schema.messages import quoted
 
 if TYPE_CHECKING:

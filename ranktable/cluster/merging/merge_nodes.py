@@ -193,10 +193,10 @@ def _judge(  # noqa: PLR0913, PLR0917 - the table, its parts and what is wrong
     """Report what the rules for a table find, where each node was read."""
 
     def origin(span: SourceSpan | None) -> FileSpan:
-        key, *steps = (span.path if span else ()) or ("",)
-        if span is None or key != format_.nodes_key or not steps:
+        if span is None or span.path[:1] != (format_.nodes_key,) or not span.path[1:]:
             return 0, None
-        file, there = nodes[int(steps[0])].at(*steps[1:], label=span.label)
+        _, index, *steps = span.path
+        file, there = nodes[int(index)].at(*steps, label=span.label)
         if there is not None and there.offsets is None:
             there = replace(there, part=span.part)
         return file, there

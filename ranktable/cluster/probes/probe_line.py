@@ -6,8 +6,17 @@ import json
 
 from msgspec import Struct, to_builtins
 
+from ranktable.cluster.device_list import MAX_CHIP
+from ranktable.schema.address import is_address
+
 VERSION = 1
 """Of the line; it grows when a key changes its meaning, not when one is added."""
+
+MAX_CHIPS = 1024
+"""Chips of one host; hosts have tens of them."""
+
+MAX_HOST_LENGTH = 255
+"""Characters of a host name, as in the domain name system."""
 
 HEALTHY = frozenset({"active", "ok", "normal"})
 """Words of the vendors' tools for a chip that works, in small letters."""
@@ -71,3 +80,23 @@ class NodeProbe(Struct, frozen=True, kw_only=True):
     def to_line(self) -> str:
         """Return the line, with its end; it is ASCII, whatever the names in it."""
         return json.dumps(to_builtins(self), separators=(",", ":")) + "\n"
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether its values are right, where the types are."""
+        device_ids = [chip.device_id for chip in self.chips]
+        return (
+            self.probe == VERSION
+            and 0 < len(device_ids) <= MAX_CHIPS
+            and len(set(device_ids)) == len(device_ids)
+            and min(device_ids) >= 0
+            and max(device_ids) <= MAX_CHIP
+            and 0 < len(self.host) <= MAX_HOST_LENGTH
+            and is_printed(self.host)
+            and all(c.address is None or is_address(c.address) for c in self.chips)
+        )
+
+
+def is_printed(host: str) -> bool:
+    """Whether a host has neither blanks nor what cannot be printed."""
+    return host.isprintable() and " " not in host

@@ -146,7 +146,8 @@ def _report(
     spec: SpecDocument, error: ValidationError, path: Path, *, of_key: bool
 ) -> None:
     """Report one error of the schema."""
-    value, schema = error.instance, error.schema
+    value: Any = error.instance
+    schema = error.schema
     assert isinstance(schema, dict)  # noqa: S101 - no schema of ours is true or false
     name, hint = dotted(path), None
     if error.validator in ("minimum", "maximum"):
