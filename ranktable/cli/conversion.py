@@ -20,8 +20,8 @@ from ranktable.cluster.hostfiles.hostfile import (
 )
 from ranktable.cluster.hostfiles.launcher_formats import (
     LAUNCHER_FORMATS,
+    detect_formats,
     format_of,
-    formats_like,
     read_hostfile,
     read_text,
 )
@@ -128,31 +128,20 @@ def _table(report: Report) -> RankTable:
 
 def _recognised(name: str, data: bytes) -> Kind | Format:
     """Return what a file is; of several that read it alike, the first."""
-    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
-    forms = formats_like(text)
+    forms = detect_formats(data)
     shown = printable(name)
     if not forms:
+        text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         if text.lstrip()[:1] in _JSON:
             return FORMATS[0]
         names = ", ".join(form.name for form in LAUNCHER_FORMATS)
         raise CommandError(
             f"nothing tells what {shown} is; say it with --from NAME: {names}"
         )
-    if len(forms) > 1 and not _read_alike(data, forms):
+    if len(forms) > 1:
         names = " or ".join(form.name for form in forms)
         raise CommandError(f"{shown} may be {names}; say it with --from")
     return forms[0]
-
-
-def _read_alike(data: bytes, forms: list[Kind]) -> bool:
-    """Whether several readers find the same hosts, slots and ranks."""
-    found = []
-    for form in forms:
-        description = read_hostfile(data, form, file="").hostfile
-        if description is None:
-            return False
-        found.append([(h.name, h.slots, h.ranks) for h in description.hosts])
-    return all(other == found[0] for other in found)
 
 
 def _sound(reading: HostfileReading, form: Form) -> Hostfile:

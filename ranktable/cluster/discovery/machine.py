@@ -130,11 +130,14 @@ class Machine:
 
     Attributes:
         root: Folder that stands for /.
+        runs_programs: Whether programs below a root that is not / are run. They are
+            somebody else's files, and would run here with our rights.
         timeout_s: Time that every tool has.
         env: Environment of the tools.
     """
 
     root: str = ROOT
+    runs_programs: bool = False
     timeout_s: float = TIMEOUT_S
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
@@ -208,11 +211,16 @@ class Machine:
             libraries: Folder of the vendor's libraries that it needs.
 
         Raises:
-            NotDetectedError: It is not installed, fails, hangs or prints too much.
+            NotDetectedError: It is not installed or may not be run, fails, hangs or
+                prints too much.
         """
         found = self.find(program, folders)
         if found is None:
             raise NotDetectedError(f"{program} is not installed")
+        if not (self.is_this_one or self.runs_programs):
+            raise NotDetectedError(
+                f"{program} lies below --root and was not run; --run-programs runs it"
+            )
         env = dict(self.env)
         if libraries is not None:
             known = (self.path(libraries), env.get("LD_LIBRARY_PATH", ""))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.hostfiles.accelerate import ACCELERATE
 from ranktable.cluster.hostfiles.deepspeed_hostfile import DEEPSPEED_HOSTFILE
+from ranktable.cluster.hostfiles.hostfile import WriterOptions, table_from_hostfile
 from ranktable.cluster.hostfiles.jobset import JOBSET
 from ranktable.cluster.hostfiles.kubernetes_job import KUBERNETES_JOB
 from ranktable.cluster.hostfiles.mpich_machinefile import MPICH_MACHINEFILE
@@ -22,7 +23,9 @@ from ranktable.cluster.hostfiles.srun_hostfile import SRUN_HOSTFILE
 from ranktable.cluster.hostfiles.torchrun import TORCHRUN
 from ranktable.cluster.hostfiles.trainjob import TRAINJOB
 from ranktable.cluster.source_text import SourceText, read_source
+from ranktable.schema.formats.detect import FORMATS
 from ranktable.schema.messages import quoted
+from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,8 +78,38 @@ def format_of(name: str) -> LauncherFormat:
 
 
 def formats_like(text: str) -> list[LauncherFormat]:
-    """Return the kinds that a text looks like."""
+    """Return the formats that a text looks like."""
     return [format_ for format_ in LAUNCHER_FORMATS if format_.matches(text)]
+
+
+def detect_formats(data: bytes | str) -> list[LauncherFormat]:
+    """Return the format of a file, several where they read it differently, or none."""
+    text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
+    formats = formats_like(text.removeprefix("\ufeff"))
+    if len(formats) < 2:  # noqa: PLR2004 - no choice
+        return formats
+    found = [read_hostfile(data, format_).hostfile for format_ in formats]
+    read = [
+        h and [(host.name, host.slots, host.ranks) for host in h.hosts] for h in found
+    ]
+    is_alike = None not in read and all(other == read[0] for other in read)
+    return formats[:1] if is_alike else formats
+
+
+def convert(hostfile: Hostfile, to: str, options: WriterOptions | None = None) -> str:
+    """Return the file of a format with the hosts of another one.
+
+    Args:
+        hostfile: The hosts.
+        to: Name of a launcher's format, or of one of rank tables.
+        options: What the format needs and the hosts do not say.
+
+    Raises:
+        ArgumentError: There is no such format, or it cannot express the hosts.
+    """
+    if any(format_.name == to for format_ in FORMATS):
+        return dumps(table_from_hostfile(hostfile), format=to).decode()
+    return format_of(to).write(hostfile, options or WriterOptions())
 
 
 MAX_SIZE_BYTES = 64 * 1024 * 1024
@@ -103,12 +136,30 @@ class HostfileReading:
 
 def read_hostfile(
     data: bytes | str,
-    format_: LauncherFormat,
+    format_: LauncherFormat | str | None = None,
     *,
     file: str = "<string>",
     limit: int | None = DEFAULT_LIMIT,
 ) -> HostfileReading:
-    """Read a file of a format."""
+    """Read a file of a launcher or a scheduler.
+
+    Args:
+        data: The file.
+        format_: Its format or the name of one; by default it is detected.
+        file: Name to report.
+        limit: Findings of each code to place; the report counts all.
+
+    Raises:
+        ArgumentError: There is no such format, or it cannot be told.
+    """
+    if format_ is None:
+        formats = detect_formats(data)
+        if len(formats) != 1:
+            names = " or ".join(one.name for one in formats) or "any format or none"
+            raise ArgumentError(f"{file} may be {names}")
+        format_ = formats[0]
+    elif isinstance(format_, str):
+        format_ = format_of(format_)
     return read_text(data, format_.read, file=file, name=format_.name, limit=limit)
 
 
