@@ -13,9 +13,9 @@ import pytest
 import ranktable
 from ranktable.cli.convert import KINDS
 from ranktable.cluster import expand_hosts
-from ranktable.cluster.descriptions.forms import FORMS
 from ranktable.cluster.device_list import parse_device_list
 from ranktable.cluster.generate import make_table
+from ranktable.cluster.hostfiles.launcher_formats import LAUNCHER_FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,9 +61,9 @@ def test_table_becomes_a_rank_file_and_the_same_table_again(run: Run) -> None:
     assert back.out.encode() == before
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
+@pytest.mark.parametrize("form", LAUNCHER_FORMATS, ids=lambda form: form.name)
 def test_every_kind_is_written_and_read_back(form: object, run: Run) -> None:
-    name, settings = form.name, form.settings  # type: ignore[attr-defined]
+    name, settings = form.name, form.options  # type: ignore[attr-defined]
     image = ("--image", "i") if "image" in settings else ()
     there = convert(run, table("[[0,1],[0,1]]"), "--to", name, *image)
     back = convert(run, there.out.encode(), "--from", name, "--to", "sccl-1.0")
@@ -73,7 +73,7 @@ def test_every_kind_is_written_and_read_back(form: object, run: Run) -> None:
 
 
 def test_help_names_every_kind() -> None:
-    assert ["sccl-1.0", *(form.name for form in FORMS)] == KINDS.split(", ")
+    assert ["sccl-1.0", *(form.name for form in LAUNCHER_FORMATS)] == KINDS.split(", ")
 
 
 def test_defect_is_shown_with_its_line_and_the_status_is_1(run: Run) -> None:

@@ -13,23 +13,26 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ranktable
-from ranktable.cluster.discovery.command import MAX_OUTPUT_BYTES, run_command
-from ranktable.cluster.discovery.machine import Machine
-from ranktable.cluster.discovery.probe import SOURCES, probe
-from ranktable.cluster.discovery.unseen import UnseenError
+from ranktable.cluster.discovery.machine import (
+    MAX_OUTPUT_BYTES,
+    Machine,
+    NotDetectedError,
+    run_command,
+)
+from ranktable.cluster.discovery.probe import CHIP_FAMILIES, probe
 from tests.node_tree import SAMPLES, Tree, sophgo_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ranktable.cluster.probe_line import NodeProbe
+    from ranktable.cluster.probes.probe_line import NodeProbe
     from tests.conftest import Outcome
 
 LIMIT_S = 0.5
 
 
 def seen(tree: Tree) -> NodeProbe:
-    return probe(Machine(root=str(tree.root), timeout_s=LIMIT_S))
+    return probe(Machine(root=str(tree.root), runs_programs=True, timeout_s=LIMIT_S))
 
 
 def reasons(found: NodeProbe) -> dict[str, str]:
@@ -263,7 +266,9 @@ def test_node_without_chips_says_what_was_looked_for(tmp_path: Path) -> None:
     found = seen(Tree(tmp_path, "empty"))
 
     assert (found.host, found.vendor, found.chips) == ("empty", None, ())
-    assert [item.what for item in found.unseen] == [source.name for source in SOURCES]
+    assert [item.what for item in found.unseen] == [
+        source.name for source in CHIP_FAMILIES
+    ]
     assert reasons(found)["sophgo-tpuv7"] == "no /dev/sg-host-drv-N"
 
 
@@ -285,8 +290,8 @@ def test_everything_that_a_hanging_tool_started_is_ended(tmp_path: Path) -> None
     tree = Tree(tmp_path, "n1")
     pid = tmp_path / "pid"
     tree.install("tool", f"sleep 60 & echo $! > '{pid}'; trap '' TERM; wait")
-    with pytest.raises(UnseenError):
-        Machine(root=str(tmp_path), timeout_s=LIMIT_S).run("tool")
+    with pytest.raises(NotDetectedError):
+        Machine(root=str(tmp_path), runs_programs=True, timeout_s=LIMIT_S).run("tool")
 
     end = time.monotonic() + 5
     while Path(f"/proc/{pid.read_text().strip()}").exists():
@@ -301,8 +306,8 @@ def test_tool_that_floods_is_stopped(tmp_path: Path) -> None:
     tree = Tree(tmp_path, "n1")
     tree.install("tool", "exec yes")
 
-    with pytest.raises(UnseenError, match=f"more than {MAX_OUTPUT_BYTES} bytes"):
-        Machine(root=str(tmp_path)).run("tool")
+    with pytest.raises(NotDetectedError, match=f"more than {MAX_OUTPUT_BYTES} bytes"):
+        Machine(root=str(tmp_path), runs_programs=True).run("tool")
 
 
 def test_pipe_that_stays_open_after_the_tool_is_not_waited_for(tmp_path: Path) -> None:
@@ -310,7 +315,10 @@ def test_pipe_that_stays_open_after_the_tool_is_not_waited_for(tmp_path: Path) -
     tree.install("tool", "sleep 60 &\necho done")
     start = time.monotonic()
 
-    assert Machine(root=str(tmp_path), timeout_s=30).run("tool") == "done\n"
+    assert (
+        Machine(root=str(tmp_path), runs_programs=True, timeout_s=30).run("tool")
+        == "done\n"
+    )
     assert time.monotonic() - start < 10
 
 
@@ -318,7 +326,10 @@ def test_tool_reads_no_input_and_is_no_shell_line(tmp_path: Path) -> None:
     tree = Tree(tmp_path, "n1")
     tree.install("tool", 'cat; for word in "$@"; do echo "<$word>"; done')
 
-    assert Machine(root=str(tmp_path)).run("tool", "$(id)", "a b") == "<$(id)>\n<a b>\n"
+    assert (
+        Machine(root=str(tmp_path), runs_programs=True).run("tool", "$(id)", "a b")
+        == "<$(id)>\n<a b>\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -334,8 +345,8 @@ def test_tool_that_fails_is_named_with_what_it_says(
 ) -> None:
     Tree(tmp_path, "n1").install("tool", script)
 
-    with pytest.raises(UnseenError) as raised:
-        Machine(root=str(tmp_path)).run("tool")
+    with pytest.raises(NotDetectedError) as raised:
+        Machine(root=str(tmp_path), runs_programs=True).run("tool")
     assert str(raised.value) == reason
 
 
@@ -343,10 +354,12 @@ def test_tool_that_is_no_program_is_named(tmp_path: Path) -> None:
     tree = Tree(tmp_path, "n1")
     tree.put("/usr/bin/tool", "\x7fELF nothing").chmod(0o755)
 
-    with pytest.raises(UnseenError, match="tool cannot be started: exec format error"):
+    with pytest.raises(
+        NotDetectedError, match="tool cannot be started: exec format error"
+    ):
         run_command([str(tmp_path / "usr/bin/tool")], env={}, timeout_s=LIMIT_S)
-    with pytest.raises(UnseenError, match="other is not installed"):
-        Machine(root=str(tmp_path)).run("other")
+    with pytest.raises(NotDetectedError, match="other is not installed"):
+        Machine(root=str(tmp_path), runs_programs=True).run("other")
 
 
 # The library of NVIDIA, in a process of its own
@@ -420,7 +433,7 @@ def test_probe_prints_one_line_and_exits_0(
     run: Callable[..., Outcome], tmp_path: Path
 ) -> None:
     sophgo_node(tmp_path / "n1", "n1", range(2), "tpu-smi-two.json")
-    done = run("ranktable", "probe", "--root", "n1")
+    done = run("ranktable", "probe", "--root", "n1", "--run-programs")
 
     assert (done.status, done.err, done.out.count("\n")) == (0, "", 1)
     assert json.loads(done.out) == {
@@ -447,7 +460,7 @@ def test_probe_without_chips_prints_a_line_and_exits_1(
 
     found: dict[str, Any] = json.loads(line.out)
     assert (line.status, found["chips"], found["vendor"]) == (1, [], None)
-    assert len(found["unseen"]) == len(SOURCES)
+    assert len(found["unseen"]) == len(CHIP_FAMILIES)
     assert text.status == 1
     assert text.out.splitlines()[:2] == [
         "n1: no chips",
@@ -457,7 +470,8 @@ def test_probe_without_chips_prints_a_line_and_exits_1(
 
 def test_probe_in_words(run: Callable[..., Outcome], tmp_path: Path) -> None:
     sophgo_node(tmp_path / "n1", "n1", range(2), "tpu-smi-eight.json")
-    done = run("ranktable", "probe", "--root", "n1", "--format", "text")
+    options = ("--root", "n1", "--run-programs", "--format", "text")
+    done = run("ranktable", "probe", *options)
 
     assert done.out.splitlines() == [
         "n1: 2 chips of sophgo, BM1690, driver 2026-05-04",
@@ -489,6 +503,40 @@ def test_files_that_are_none_are_left_alone(tmp_path: Path) -> None:
 
     assert found.driver is None
     assert [chip.device_id for chip in found.chips] == [0]
+
+
+@pytest.mark.parametrize("command", ["probe", "gen"])
+def test_program_below_a_root_is_run_only_where_that_is_asked_for(
+    command: str, run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    tree = sophgo_node(tmp_path / "n1", "n1", range(2))
+    mark = tmp_path / "ran"
+    tree.install("tpu-smi", f"touch '{mark}'")
+
+    run("ranktable", command, "--root", "n1")
+    assert not mark.exists()
+
+    run("ranktable", command, "--root", "n1", "--run-programs")
+    assert mark.exists()
+
+
+def test_program_that_was_not_run_is_named(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    sophgo_node(tmp_path / "n1", "n1", range(2), "tpu-smi-two.json")
+    tree = Tree(tmp_path / "n2", "n2")
+    tree.install("nvidia-smi", "exit 1")
+    with_chips = run("ranktable", "probe", "--root", "n1")
+    without = run("ranktable", "probe", "--root", "n2")
+
+    why = "lies below --root and was not run; --run-programs runs it"
+    assert {"what": "status", "why": f"tpu-smi {why}"} in unseen(with_chips)
+    assert {"what": "nvidia-smi", "why": f"nvidia-smi {why}"} in unseen(without)
+
+
+def unseen(done: Outcome) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = json.loads(done.out)["unseen"]
+    return found
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,14 @@ from ranktable.cluster.discovery import (
     ascend,
     gaudi,
     intel,
-    npu_smi,
     nvidia,
     sophgo_tpuv7,
 )
-from ranktable.cluster.discovery.fields import bus_address_of, text_of
-from ranktable.cluster.discovery.npu_smi import MappedChip
+from ranktable.cluster.discovery.ascend import MappedChip
+from ranktable.cluster.discovery.chip_family import bus_address_of, text_of
+from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.cluster.discovery.sophgo_bm168x import parse_chip_id
-from ranktable.cluster.discovery.unseen import UnseenError
-from ranktable.cluster.probe_line import SeenChip
+from ranktable.cluster.probes.probe_line import ProbedChip
 from tests.node_tree import SAMPLES
 
 if TYPE_CHECKING:
@@ -76,20 +75,20 @@ def test_chip_ids_of_the_proc_files_are_models() -> None:
 
 
 def test_npu_smi_maps_boards_to_chips_without_the_controllers() -> None:
-    assert npu_smi.parse_mapping(sample("npu-smi-m.txt")) == [
+    assert ascend.parse_mapping(sample("npu-smi-m.txt")) == [
         MappedChip(number, None, "Ascend 910B3") for number in range(8)
     ]
 
 
 def test_npu_smi_gives_the_physical_number_where_it_has_the_column() -> None:
-    assert npu_smi.parse_mapping(sample("npu-smi-m-dies.txt")) == [
+    assert ascend.parse_mapping(sample("npu-smi-m-dies.txt")) == [
         MappedChip(logic, 8 + logic, "Ascend 910C") for logic in range(4)
     ]
 
 
 def test_npu_smi_counts_the_chips_of_all_boards() -> None:
-    assert npu_smi.parse_list(sample("npu-smi-l.txt")) == 8
-    assert npu_smi.parse_list(sample("npu-smi-l-dies.txt")) == 4
+    assert ascend.parse_list(sample("npu-smi-l.txt")) == 8
+    assert ascend.parse_list(sample("npu-smi-l-dies.txt")) == 4
 
 
 def test_hccn_conf_gives_the_address_of_every_chip() -> None:
@@ -106,7 +105,7 @@ def test_nvidia_smi_rows_are_chips() -> None:
 
     assert messages == []
     assert [chip.device_id for chip in chips] == list(range(8))
-    assert chips[1] == SeenChip(
+    assert chips[1] == ProbedChip(
         device_id=1,
         bus_address="0000:0a:00.0",
         uuid="GPU-5a1f0e21-90c4-4d0b-8f7e-2b6c1d3e4f51",
@@ -133,7 +132,7 @@ def test_amd_smi_list_is_chips() -> None:
     chips = amd.parse_list(sample("amd-smi-list.json"))
 
     assert len(chips) == 4
-    assert chips[3] == SeenChip(
+    assert chips[3] == ProbedChip(
         device_id=3,
         bus_address="0000:65:00.0",
         uuid="3aff74a1-0000-1000-80a0-8c022586fed6",
@@ -144,7 +143,7 @@ def test_hl_smi_rows_are_chips() -> None:
     chips, messages = gaudi.parse_csv(sample("hl-smi.csv"))
 
     assert messages == []
-    assert chips[1] == SeenChip(
+    assert chips[1] == ProbedChip(
         device_id=1,
         bus_address="0000:b3:00.0",
         uuid="01P0-HL2080A0-15-TF8A81-01-07-06",
@@ -157,7 +156,7 @@ def test_xpu_smi_discovery_is_chips_of_either_release() -> None:
     text = sample("xpu-smi.json")
     chips = intel.parse_discovery(text)
 
-    assert chips[1] == SeenChip(
+    assert chips[1] == ProbedChip(
         device_id=1,
         bus_address="0000:3a:00.0",
         uuid="00000000-0000-0010-0000-002f0bd58086",
@@ -212,41 +211,41 @@ BROKEN: list[tuple[Callable[[str], object], str, str]] = [
         sample("tpu-smi-one.json").replace('"Active"', '["Active"]'),
         "tpu-smi: the status of a chip is a list",
     ),
-    (npu_smi.parse_mapping, "", "npu-smi info -m begins with nothing"),
+    (ascend.parse_mapping, "", "npu-smi info -m begins with nothing"),
     (
-        npu_smi.parse_mapping,
+        ascend.parse_mapping,
         "dcmi model initialized failed, because the device is used. ret is -8020\n",
         'npu-smi info -m begins with "dcmi model',
     ),
     (
-        npu_smi.parse_mapping,
+        ascend.parse_mapping,
         sample("npu-smi-m.txt") + "| 0 | 910B3 |\n",
         'npu-smi info -m: "| 0 | 910B3 |" is no row of it',
     ),
     (
-        npu_smi.parse_mapping,
+        ascend.parse_mapping,
         sample("npu-smi-m.txt").replace("Ascend 910B3", "", 1),
         "is no row of it",
     ),
     (
-        npu_smi.parse_mapping,
+        ascend.parse_mapping,
         sample("npu-smi-m-dies.txt").replace(" 9 ", " ", 1),
         "lacks a column",
     ),
     (
-        npu_smi.parse_mapping,
+        ascend.parse_mapping,
         sample("npu-smi-m.txt") * 2,
         "is no row of it",  # the second head line
     ),
     (
-        npu_smi.parse_mapping,
+        ascend.parse_mapping,
         sample("npu-smi-m.txt") + sample("npu-smi-m.txt").partition("\n")[2],
         "logic id 0 is listed twice",
     ),
-    (npu_smi.parse_list, "", "npu-smi info -l prints something else"),
-    (npu_smi.parse_list, "Total Count : eight\n", "npu-smi info -l prints something"),
+    (ascend.parse_list, "", "npu-smi info -l prints something else"),
+    (ascend.parse_list, "Total Count : eight\n", "npu-smi info -l prints something"),
     (
-        npu_smi.parse_list,
+        ascend.parse_list,
         sample("npu-smi-l.txt").replace("NPU ID                         : 7", ""),
         "npu-smi info -l: Total Count is 8, and it lists 7",
     ),
@@ -306,7 +305,7 @@ BROKEN: list[tuple[Callable[[str], object], str, str]] = [
 def test_output_that_is_something_else_is_named(
     parse: Callable[[str], object], text: str, reason: str
 ) -> None:
-    with pytest.raises(UnseenError) as raised:
+    with pytest.raises(NotDetectedError) as raised:
         parse(text)
 
     assert reason in str(raised.value)
@@ -315,8 +314,8 @@ def test_output_that_is_something_else_is_named(
 
 PARSERS: list[tuple[Callable[[str], object], str]] = [
     (sophgo_tpuv7.parse_tpu_smi, "tpu-smi-eight.json"),
-    (npu_smi.parse_mapping, "npu-smi-m-dies.txt"),
-    (npu_smi.parse_list, "npu-smi-l.txt"),
+    (ascend.parse_mapping, "npu-smi-m-dies.txt"),
+    (ascend.parse_list, "npu-smi-l.txt"),
     (ascend.parse_hccn, "hccn.conf"),
     (nvidia.parse_csv, "nvidia-smi.csv"),
     (amd.parse_list, "amd-smi-list.json"),
@@ -342,7 +341,7 @@ def reason_of(parse: Callable[[str], object], text: str) -> str:
     """Return why a text is refused, nothing if it is taken."""
     try:
         parse(text)
-    except UnseenError as error:
+    except NotDetectedError as error:
         return str(error)
     return ""
 

@@ -119,8 +119,8 @@ def test_checking_loads_no_schema_library_and_no_torch() -> None:
     assert not modules & {"torch", "jsonschema", "yaml", "typer", "rich"}
 
 
-def test_descriptions_load_yaml_only_where_one_is_read_or_written() -> None:
-    modules = modules_after("from ranktable.cluster.descriptions import forms")
+def test_launcher_formats_load_yaml_only_where_one_is_read_or_written() -> None:
+    modules = modules_after("from ranktable.cluster.hostfiles import launcher_formats")
 
     assert not modules & {"torch", "yaml", "jsonschema", "typer", "rich"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.test_descriptions import read, said
+from tests.test_hostfiles import read, said
 
 JOB = """\
 apiVersion: v1

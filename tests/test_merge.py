@@ -15,8 +15,8 @@ import pytest
 
 import ranktable
 from ranktable.cluster.generate import make_table
-from ranktable.cluster.merging.member import host_key, short
-from ranktable.cluster.probe_line import NodeProbe, SeenChip
+from ranktable.cluster.merging.merge_nodes import host_key, short
+from ranktable.cluster.probes.probe_line import NodeProbe, ProbedChip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,7 +52,7 @@ def probes(*hosts: str, chips: int = 2) -> bytes:
             host=host,
             vendor="sophgo",
             model="BM1690",
-            chips=tuple(SeenChip(device_id=i) for i in range(chips)),
+            chips=tuple(ProbedChip(device_id=i) for i in range(chips)),
         ).to_line()
         for host in hosts
     ]
@@ -462,7 +462,7 @@ def test_chip_that_two_hosts_have_is_one_node_under_two_names(
     run: Callable[..., Outcome],
 ) -> None:
     lines = [
-        NodeProbe(host=host, chips=(SeenChip(device_id=0, uuid="GPU-1"),)).to_line()
+        NodeProbe(host=host, chips=(ProbedChip(device_id=0, uuid="GPU-1"),)).to_line()
         for host in ("n1", "alias")
     ]
     done = run("ranktable", "merge", "-", "-o", OUT, given="".join(lines).encode())
@@ -496,7 +496,7 @@ def test_rings_are_made_of_the_chips_that_are_there(
 def test_addresses_of_chips_are_kept(
     run: Callable[..., Outcome], tmp_path: Path
 ) -> None:
-    chips = (SeenChip(device_id=4, address="10.0.0.4"), SeenChip(device_id=2))
+    chips = (ProbedChip(device_id=4, address="10.0.0.4"), ProbedChip(device_id=2))
     line = NodeProbe(host="a1", vendor="ascend", chips=chips).to_line().encode()
     run("ranktable", "merge", "-", "-o", OUT, given=line)
     devices = ranktable.load(tmp_path / OUT).nodes[0].devices

@@ -7,13 +7,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ranktable.cluster.merging.probes import merge_probes
-from ranktable.cluster.merging.wishes import Wishes
-from ranktable.cluster.probe_line import NodeProbe, SeenChip
-from ranktable.cluster.probe_reading import is_probe_text
+from ranktable.cluster.device_list import MAX_CHIP
+from ranktable.cluster.merging.merge_nodes import MergeOptions
+from ranktable.cluster.merging.merge_probes import merge_probes
+from ranktable.cluster.probes.probe_line import (
+    MAX_CHIPS,
+    MAX_HOST_LENGTH,
+    NodeProbe,
+    ProbedChip,
+)
+from ranktable.cluster.probes.probe_shape import SCHEMA_FILE
+from ranktable.cluster.probes.read_probes import is_probe_text
+from ranktable.cluster.schema_validation import validator_of
 
 if TYPE_CHECKING:
-    from ranktable.cluster.merging.merge import Merged
+    from ranktable.cluster.merging.merge_nodes import Merged
     from ranktable.schema.model import Node
 
 GOOD = '{"probe":1,"host":"n1","chips":[{"device_id":0}]}\n'
@@ -21,7 +29,7 @@ GOOD = '{"probe":1,"host":"n1","chips":[{"device_id":0}]}\n'
 
 def merged(data: bytes | str, limit: int | None = None) -> Merged:
     content = data.encode() if isinstance(data, str) else data
-    return merge_probes(["p"], [content], [None], Wishes(limit=limit))
+    return merge_probes(["p"], [content], [None], MergeOptions(limit=limit))
 
 
 def found(data: bytes | str) -> list[str]:
@@ -111,6 +119,8 @@ BROKEN = {
         line(unseen=[{"what": "x"}]),
         "60 RT141 unseen[0] has no why",
     ),
+    "unseen huge": (line(unseen=10**30), "59 RT106 the number of 31"),
+    "chips huge": (line(chips=10**30), "32 RT106 the number of 31"),
     "many chips": (
         line(chips=[{"device_id": i} for i in range(1025)]),
         "32 RT141 there are more than 1024 chips",
@@ -203,7 +213,7 @@ def test_lines_are_known_without_being_told() -> None:
 
 
 def test_names_beyond_ascii_survive() -> None:
-    probe = NodeProbe(host="knoten-ü", chips=(SeenChip(device_id=3),))
+    probe = NodeProbe(host="knoten-ü", chips=(ProbedChip(device_id=3),))
 
     assert probe.to_line().isascii()
     assert [node.host for node in table_of(probe.to_line())] == ["knoten-ü"]
@@ -213,3 +223,14 @@ def table_of(text: str) -> tuple[Node, ...]:
     table = merged(text).table
     assert table is not None
     return table.nodes
+
+
+def test_the_schema_has_the_limits_of_the_fast_way() -> None:
+    members = validator_of(SCHEMA_FILE).schema["properties"]  # type: ignore[index]
+    chips = members["chips"]
+
+    assert set(members) == set(NodeProbe.__struct_fields__)
+    assert set(chips["items"]["properties"]) == set(ProbedChip.__struct_fields__)
+    assert chips["maxItems"] == MAX_CHIPS
+    assert chips["items"]["properties"]["device_id"]["maximum"] == MAX_CHIP
+    assert members["host"]["maxLength"] == MAX_HOST_LENGTH

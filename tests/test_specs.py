@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 import ranktable
 from ranktable.cluster.generate import make_table
-from ranktable.cluster.host_folding import fold_hosts
-from ranktable.cluster.specs.reading import MAX_SIZE_BYTES, read_spec
-from ranktable.cluster.specs.spec import ORDERS
-from ranktable.cluster.specs.table import spare_hosts, table_of
+from ranktable.cluster.host_lists import fold_hosts
+from ranktable.cluster.specs.read_spec import MAX_SIZE_BYTES, read_spec
+from ranktable.cluster.specs.spec import ORDERS, spare_hosts, table_from_spec
 from ranktable.schema.topology import SOPHGO_8
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ FILE = "sccl_rank_table.json"
 def table(text: str) -> RankTable:
     reading = read_spec(text.encode(), file="cluster.yaml")
     assert reading.spec is not None, reading.report.diagnostics
-    return table_of(reading.spec)
+    return table_from_spec(reading.spec)
 
 
 def hosts(text: str) -> list[str | None]:
@@ -141,7 +140,7 @@ def test_spares_are_left_out_and_named() -> None:
     reading = read_spec(b"nodes: n[1-4]\nchips: 1\nspares: n[4,2]\n", file="s.yaml")
     assert reading.spec is not None
 
-    assert [node.host for node in table_of(reading.spec).nodes] == ["n1", "n3"]
+    assert [node.host for node in table_from_spec(reading.spec).nodes] == ["n1", "n3"]
     assert spare_hosts(reading.spec) == ["n2", "n4"]
 
 

@@ -13,12 +13,17 @@ from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME, named_file
 from ranktable.cli.findings import Form
 from ranktable.cli.output import style
 from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.descriptions.forms import FORMS, form_of, forms_like
-from ranktable.cluster.descriptions.reading import read_description, read_text
-from ranktable.cluster.descriptions.table import (
-    describe_table,
+from ranktable.cluster.hostfiles.hostfile import (
+    hostfile_from_table,
     with_chips,
     with_hosts,
+)
+from ranktable.cluster.hostfiles.launcher_formats import (
+    LAUNCHER_FORMATS,
+    detect_formats,
+    format_of,
+    read_hostfile,
+    read_text,
 )
 from ranktable.schema.check import check_bytes
 from ranktable.schema.diagnostic import RankTableError
@@ -36,10 +41,10 @@ from ranktable.schema.options import Options
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ranktable.cluster.descriptions.description import Description
-    from ranktable.cluster.descriptions.form import Form as Kind
-    from ranktable.cluster.descriptions.reading import Reading
-    from ranktable.cluster.descriptions.source import Source
+    from ranktable.cluster.hostfiles.hostfile import Hostfile
+    from ranktable.cluster.hostfiles.hostfile import LauncherFormat as Kind
+    from ranktable.cluster.hostfiles.launcher_formats import HostfileReading
+    from ranktable.cluster.source_text import SourceText
     from ranktable.schema.check_report import Report
     from ranktable.schema.model import RankTable
 
@@ -61,7 +66,7 @@ class Read:
     """
 
     kind: Kind | Format
-    description: Description
+    description: Hostfile
     table: RankTable | None = None
     left_out: tuple[str, ...] = ()
 
@@ -76,7 +81,7 @@ def kind_of(option: str, name: str) -> Kind | Format:
         if name in (format_.name, TABLE):
             return format_
     try:
-        return form_of(name)
+        return format_of(name)
     except ArgumentError as error:
         raise CommandError(f"{option}: {error}") from None
 
@@ -95,8 +100,8 @@ def read(file: str | None, from_name: str | None, form: Form) -> Read:
         is_known = from_name not in (None, TABLE)
         options = Options(limit=5, format=kind if is_known else None)
         table = _table(check_bytes(data, options, file=name))
-        return Read(kind=kind, description=describe_table(table), table=table)
-    reading = read_description(data, kind, file=name)
+        return Read(kind=kind, description=hostfile_from_table(table), table=table)
+    reading = read_hostfile(data, kind, file=name)
     description = _sound(reading, form)
     return Read(kind=kind, description=description, left_out=reading.left_out)
 
@@ -124,34 +129,23 @@ def _table(report: Report) -> RankTable:
 
 def _recognised(name: str, data: bytes) -> Kind | Format:
     """Return what a file is; of several that read it alike, the first."""
-    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
-    forms = forms_like(text)
+    forms = detect_formats(data)
     shown = printable(name)
     if not forms:
+        text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         if text.lstrip()[:1] in _JSON:
             return FORMATS[0]
-        names = ", ".join(form.name for form in FORMS)
+        names = ", ".join(form.name for form in LAUNCHER_FORMATS)
         raise CommandError(
             f"nothing tells what {shown} is; say it with --from NAME: {names}"
         )
-    if len(forms) > 1 and not _read_alike(data, forms):
+    if len(forms) > 1:
         names = " or ".join(form.name for form in forms)
         raise CommandError(f"{shown} may be {names}; say it with --from")
     return forms[0]
 
 
-def _read_alike(data: bytes, forms: list[Kind]) -> bool:
-    """Whether several readers find the same hosts, slots and ranks."""
-    found = []
-    for form in forms:
-        description = read_description(data, form, file="").description
-        if description is None:
-            return False
-        found.append([(h.name, h.slots, h.ranks) for h in description.hosts])
-    return all(other == found[0] for other in found)
-
-
-def _sound(reading: Reading, form: Form) -> Description:
+def _sound(reading: HostfileReading, form: Form) -> Hostfile:
     """Show what was found, and return the description if there is no error.
 
     The output may be the description itself, so that findings go to standard error.
@@ -164,16 +158,16 @@ def _sound(reading: Reading, form: Form) -> Description:
         look = style()
         look = Style(look.is_coloured and sys.stderr.isatty(), look.width)
         sys.stderr.writelines(dict(RENDERERS)[form.value]([report], look))
-    if reading.description is None:
+    if reading.hostfile is None:
         if form not in (Form.FULL, Form.CONCISE):  # for programs, with nothing after it
             raise typer.Exit(DEFECTS_FOUND)
         raise CommandError(f"{report.file} cannot be converted", DEFECTS_FOUND)
-    return reading.description
+    return reading.hostfile
 
 
 def filtered(
     source: Read, include: str | None, exclude: str | None, form: Form
-) -> Description:
+) -> Hostfile:
     """Return the hosts that DeepSpeed's filters choose.
 
     Raises:
@@ -185,10 +179,10 @@ def filtered(
         raise CommandError("--include and --exclude are for deepspeed-hostfile")
     if include and exclude:
         raise CommandError("--include and --exclude exclude each other")
-    from ranktable.cluster.descriptions import deepspeed_filter  # noqa: PLC0415 - rare
+    from ranktable.cluster.hostfiles import deepspeed_hostfile  # noqa: PLC0415 - rare
 
-    choose: Callable[[Source, Description], Description | None] = (
-        deepspeed_filter.include if include else deepspeed_filter.exclude
+    choose: Callable[[SourceText, Hostfile], Hostfile | None] = (
+        deepspeed_hostfile.include if include else deepspeed_hostfile.exclude
     )
     reading = read_text(
         include or exclude or "",
@@ -200,18 +194,18 @@ def filtered(
 
 
 def with_options(
-    description: Description,
+    description: Hostfile,
     hosts: str | None,
     device_id: str | None,
     chips_per_node: int | None,
-) -> Description:
+) -> Hostfile:
     """Return the description with the hosts and chips that options give.
 
     Raises:
         CommandError: An option is malformed, or does not fit the description.
     """
     from ranktable.cluster.device_list import parse_device_list  # noqa: PLC0415
-    from ranktable.cluster.hosts import expand_hosts  # noqa: PLC0415
+    from ranktable.cluster.host_lists import expand_hosts  # noqa: PLC0415
 
     if device_id is not None and chips_per_node is not None:
         raise CommandError("--device-id and --chips-per-node do not go together")

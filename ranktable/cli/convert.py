@@ -17,8 +17,11 @@ from ranktable.runtime.table import VARIABLE
 from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
-    from ranktable.cluster.descriptions.description import Description
-    from ranktable.cluster.descriptions.form import Form, Settings
+    from ranktable.cluster.hostfiles.hostfile import (
+        Hostfile,
+        LauncherFormat,
+        WriterOptions,
+    )
     from ranktable.schema.format import Format
 
 KINDS = (
@@ -121,10 +124,10 @@ def convert(
     Example: ranktable convert sccl_rank_table.json --hosts n1 --to openmpi-rankfile
     """
     from ranktable.cli import conversion  # noqa: PLC0415 - not for --help
-    from ranktable.cluster.descriptions.form import Settings  # noqa: PLC0415
+    from ranktable.cluster.hostfiles.hostfile import WriterOptions  # noqa: PLC0415
 
     target = conversion.kind_of("--to", to)
-    settings = Settings(
+    settings = WriterOptions(
         script=script, port=port, node=node, name=name, image=image, resource=resource
     )
     _refuse_settings(settings, target)
@@ -154,32 +157,36 @@ def convert(
         _save(str(output), text, _summary(description, target), force=force)
 
 
-def _is_table(target: Form | Format) -> bool:
+def _is_table(target: LauncherFormat | Format) -> bool:
     from ranktable.schema.format import Format  # noqa: PLC0415
 
     return isinstance(target, Format)
 
 
-def _refuse_settings(settings: Settings, target: Form | Format) -> None:
+def _refuse_settings(settings: WriterOptions, target: LauncherFormat | Format) -> None:
     """Raise CommandError for an option that says nothing to what is written."""
-    taken = getattr(target, "settings", ())
+    taken = getattr(target, "options", ())
     for field in fields(settings):
         if getattr(settings, field.name) is not None and field.name not in taken:
             raise CommandError(f"--{field.name} says nothing to {target.name}")
 
 
-def _text(description: Description, target: Form | Format, settings: Settings) -> str:
-    from ranktable.cluster.descriptions.form import Form  # noqa: PLC0415
-    from ranktable.cluster.descriptions.table import table_of  # noqa: PLC0415
+def _text(
+    description: Hostfile, target: LauncherFormat | Format, settings: WriterOptions
+) -> str:
+    from ranktable.cluster.hostfiles.hostfile import (  # noqa: PLC0415
+        LauncherFormat,
+        table_from_hostfile,
+    )
     from ranktable.schema.writing import dumps  # noqa: PLC0415
 
     hosts = description.hosts
-    if isinstance(target, Form):
+    if isinstance(target, LauncherFormat):
         text = target.write(description, settings)
         if target.names_hosts and any(host.name for host in hosts):
             _note("the pods have names of their own; convert the manifest to a table")
         return text
-    data = dumps(table_of(description), format=target.name)
+    data = dumps(table_from_hostfile(description), format=target.name)
     if any(host.device_ids is None for host in hosts):
         _note("every host has the chips from 0 on; --device-id names others")
     return data.decode()
@@ -189,7 +196,7 @@ def _note(text: str) -> None:
     sys.stderr.write(f"note: {text}\n")
 
 
-def _summary(description: Description, target: Form | Format) -> str:
+def _summary(description: Hostfile, target: LauncherFormat | Format) -> str:
     """Return how much was written."""
     hosts = len(description.hosts)
     processes = sum(host.slots or 0 for host in description.hosts)

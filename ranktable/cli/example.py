@@ -54,7 +54,7 @@ def judge_example(rule: Rule, data: bytes, stem: str) -> list[Report]:
     if rule.command == "merge":
         return _merge(rule, files)
     if _SPEC in rule.options:
-        from ranktable.cluster.specs.reading import read_spec  # noqa: PLC0415
+        from ranktable.cluster.specs.read_spec import read_spec  # noqa: PLC0415
 
         return [read_spec(data, file=name, limit=None).report for name in files]
     if rule.command == "convert":
@@ -69,37 +69,37 @@ def judge_example(rule: Rule, data: bytes, stem: str) -> list[Report]:
 
 
 def _describe(rule: Rule, data: bytes, file: str) -> Report:
-    from ranktable.cluster.descriptions import deepspeed_filter  # noqa: PLC0415
-    from ranktable.cluster.descriptions.forms import form_of  # noqa: PLC0415
-    from ranktable.cluster.descriptions.reading import (  # noqa: PLC0415
-        read_description,
+    from ranktable.cluster.hostfiles import deepspeed_hostfile  # noqa: PLC0415
+    from ranktable.cluster.hostfiles.launcher_formats import (  # noqa: PLC0415
+        format_of,
+        read_hostfile,
         read_text,
     )
 
-    form = form_of(rule.options[_DESCRIPTION])
-    reading = read_description(data, form, file=file, limit=None)
-    description = reading.description
+    form = format_of(rule.options[_DESCRIPTION])
+    reading = read_hostfile(data, form, file=file, limit=None)
+    description = reading.hostfile
     chosen = rule.options.get("include")
     if chosen is None or description is None:
         return reading.report
     return read_text(
         chosen,
-        lambda text: deepspeed_filter.include(text, description),
+        lambda text: deepspeed_hostfile.include(text, description),
         file="--include",
         name="filter",
     ).report
 
 
 def _merge(rule: Rule, files: dict[str, bytes]) -> list[Report]:
-    from ranktable.cluster.hosts import expand_hosts  # noqa: PLC0415
-    from ranktable.cluster.merging.probes import merge_probes  # noqa: PLC0415
-    from ranktable.cluster.merging.tables import merge_tables  # noqa: PLC0415
-    from ranktable.cluster.merging.wishes import Wishes  # noqa: PLC0415
+    from ranktable.cluster.host_lists import expand_hosts  # noqa: PLC0415
+    from ranktable.cluster.merging.merge_nodes import MergeOptions  # noqa: PLC0415
+    from ranktable.cluster.merging.merge_probes import merge_probes  # noqa: PLC0415
+    from ranktable.cluster.merging.merge_tables import merge_tables  # noqa: PLC0415
     from ranktable.schema.check import check  # noqa: PLC0415
 
     names, data = list(files), list(files.values())
     hosts = rule.options.get("hosts")
-    wishes = Wishes(hosts=None if hosts is None else expand_hosts(hosts))
+    wishes = MergeOptions(hosts=None if hosts is None else expand_hosts(hosts))
     if names[-1].endswith(".jsonl"):
         return list(merge_probes(names, data, names, wishes).reports)
     reports = [check(text, file=name) for name, text in files.items()]

@@ -94,10 +94,9 @@ def explain(
 
 
 def _all_rules() -> tuple[Rule, ...]:
-    from ranktable.runtime.rules import RULES as RUNTIME_RULES  # noqa: PLC0415
-    from ranktable.schema.rules.catalogue import RULES  # noqa: PLC0415 - not for --help
+    from ranktable.report.catalogue import RULES  # noqa: PLC0415 - not for --help
 
-    return tuple(sorted((*RULES, *RUNTIME_RULES), key=lambda rule: rule.code))
+    return RULES
 
 
 def _find(text: str, rules: tuple[Rule, ...]) -> list[Rule]:

@@ -11,7 +11,7 @@ import typer
 
 from ranktable.cli.failure import CommandError
 from ranktable.cli.output_file import DEFAULT_FILE
-from ranktable.cli.probe import ROOT, ROOT_HELP
+from ranktable.cli.probe import ROOT, ROOT_HELP, RUN_PROGRAMS_HELP
 from ranktable.cli.table_file import put_table
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.messages import counted
@@ -88,6 +88,9 @@ def gen(
         typer.Option("--force", help="Replace a file that holds a different table."),
     ] = False,
     root: Annotated[str, typer.Option(metavar="DIR", help=ROOT_HELP)] = ROOT,
+    run_programs: Annotated[
+        bool, typer.Option("--run-programs", help=RUN_PROGRAMS_HELP)
+    ] = False,
 ) -> None:
     """Generate a rank table.
 
@@ -109,7 +112,11 @@ def gen(
 
         table, ring = table_of_file(spec, is_emulated=emulator)
     else:
-        chips = _given(device_id) if device_id is not None else _seen(root)
+        chips = (
+            _given(device_id)
+            if device_id is not None
+            else _seen(root, run_programs=run_programs)
+        )
         table = _table(chips, device_ip, hosts, ring, tp, is_emulated=emulator)
     options = make_options(topology=ring, tp=tp, limit=1)
     data, found = dumps_judged(table, options=options)
@@ -165,11 +172,11 @@ def _given(text: str) -> _Chips:
     return _Chips(device_ids=[[chip.device_id for chip in node] for node in parsed])
 
 
-def _seen(root: str) -> _Chips:
+def _seen(root: str, *, run_programs: bool) -> _Chips:
     """Return the chips of this node."""
     from ranktable.cli.probe import probe_node  # noqa: PLC0415 - not for --help
 
-    found = probe_node(root)
+    found = probe_node(root, run_programs=run_programs)
     if not found.chips:
         reasons = "; ".join(f"{item.what}: {item.why}" for item in found.unseen)
         raise CommandError(
@@ -224,7 +231,7 @@ def _table(
 
 
 def _in_ring_order(node: list[int], topology: Topology, tp: int | None) -> list[int]:
-    from ranktable.cluster.generate import (  # noqa: PLC0415 - not for --help
+    from ranktable.cluster.generate import (  # noqa: PLC0415
         grouped_ring_order,
         ring_order,
     )
@@ -244,7 +251,7 @@ def _in_ring_order(node: list[int], topology: Topology, tp: int | None) -> list[
 def _hosts(text: str, num_nodes: int) -> list[str]:
     """Return the host of each node."""
     from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415
-    from ranktable.cluster.hosts import expand_hosts  # noqa: PLC0415
+    from ranktable.cluster.host_lists import expand_hosts  # noqa: PLC0415
 
     hosts = expand_hosts(text)
     if len(hosts) != num_nodes:

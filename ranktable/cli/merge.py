@@ -16,13 +16,13 @@ from ranktable.cli.output_file import DEFAULT_FILE
 from ranktable.cli.progress import progress
 from ranktable.cli.table_file import STANDARD_OUTPUT, put_table
 from ranktable.cli.validate import DEFAULT_MAX_ERRORS, MIB
-from ranktable.cluster.merging.wishes import Order  # noqa: TC001 - typer reads it
+from ranktable.cluster.merging.merge_nodes import Order  # noqa: TC001 - typer reads it
 from ranktable.runtime.table import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.cluster.merging.wishes import Wishes
+    from ranktable.cluster.merging.merge_nodes import MergeOptions
     from ranktable.schema.check_report import Report
 
 
@@ -163,17 +163,17 @@ def _wishes(
     max_errors: int,
     *,
     renumber: bool,
-) -> Wishes:
+) -> MergeOptions:
     from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415
-    from ranktable.cluster.hosts import expand_hosts  # noqa: PLC0415
-    from ranktable.cluster.merging.wishes import Wishes  # noqa: PLC0415
+    from ranktable.cluster.host_lists import expand_hosts  # noqa: PLC0415
+    from ranktable.cluster.merging.merge_nodes import MergeOptions  # noqa: PLC0415
     from ranktable.schema.topology_file import find_topology  # noqa: PLC0415
 
     try:
         listed = None if hosts is None else expand_hosts(hosts)
     except ArgumentError as error:
         raise CommandError(f"--hosts: {error}") from None
-    return Wishes(
+    return MergeOptions(
         order=order,
         hosts=listed,
         renumber=renumber,

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 from ranktable.cli.failure import CommandError
 from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME
 from ranktable.cli.progress import CountingStream, Progress
-from ranktable.cluster.merging.wishes import Order
+from ranktable.cluster.merging.merge_nodes import Order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.cluster.merging.merge import Merged
-    from ranktable.cluster.merging.wishes import Wishes
+    from ranktable.cluster.merging.merge_nodes import Merged, MergeOptions
     from ranktable.schema.check_report import Report
 
 
@@ -51,15 +50,15 @@ class MergeInput:
             self.unread.append(report_unreadable(error, file=_shown(name)))
             return b""
 
-    def merged(self, wishes: Wishes, *, are_probes: bool) -> Merged:
+    def merged(self, wishes: MergeOptions, *, are_probes: bool) -> Merged:
         """Return what comes of the files.
 
         Raises:
             CommandError: Some are rank tables and some lines of probes.
             ArgumentError: The wishes cannot be met.
         """
-        from ranktable.cluster.merging.merge import Merged  # noqa: PLC0415
-        from ranktable.cluster.probe_reading import is_probe_text  # noqa: PLC0415
+        from ranktable.cluster.merging.merge_nodes import Merged  # noqa: PLC0415
+        from ranktable.cluster.probes.read_probes import is_probe_text  # noqa: PLC0415
 
         if self.unread:
             return Merged(reports=tuple(self.unread))
@@ -74,8 +73,8 @@ class MergeInput:
             )
         return self._tables(wishes)
 
-    def _probes(self, wishes: Wishes) -> Merged:
-        from ranktable.cluster.merging.probes import merge_probes  # noqa: PLC0415
+    def _probes(self, wishes: MergeOptions) -> Merged:
+        from ranktable.cluster.merging.merge_probes import merge_probes  # noqa: PLC0415
 
         if wishes.order is Order.BY_RANK:
             raise CommandError("--order by-rank: probes have no ranks; use by-host")
@@ -86,8 +85,8 @@ class MergeInput:
             wishes,
         )
 
-    def _tables(self, wishes: Wishes) -> Merged:
-        from ranktable.cluster.merging.tables import (  # noqa: PLC0415
+    def _tables(self, wishes: MergeOptions) -> Merged:
+        from ranktable.cluster.merging.merge_tables import (  # noqa: PLC0415
             is_part,
             merge_tables,
         )

@@ -34,7 +34,7 @@ def hosts_in(text: str) -> list[str]:
         ArgumentError: It is malformed.
         CommandError: There are none.
     """
-    from ranktable.cluster.hosts import expand_hosts  # noqa: PLC0415 - not for --help
+    from ranktable.cluster.host_lists import expand_hosts  # noqa: PLC0415 - not for --help
 
     hosts = expand_hosts(text)
     if not hosts:
@@ -61,15 +61,15 @@ def read_nodes(file: str) -> tuple[Node, ...]:
     Raises:
         CommandError: They are not sound.
     """
-    from ranktable.cluster.merging.probes import merge_probes  # noqa: PLC0415
-    from ranktable.cluster.merging.wishes import Wishes  # noqa: PLC0415
-    from ranktable.cluster.probe_reading import is_probe_text  # noqa: PLC0415
+    from ranktable.cluster.merging.merge_nodes import MergeOptions  # noqa: PLC0415
+    from ranktable.cluster.merging.merge_probes import merge_probes  # noqa: PLC0415
+    from ranktable.cluster.probes.read_probes import is_probe_text  # noqa: PLC0415
     from ranktable.schema.check import check_bytes  # noqa: PLC0415
     from ranktable.schema.options import Options  # noqa: PLC0415
 
     name, data = _read(file)
     if is_probe_text(data):
-        merged = merge_probes([name], [data], [None], Wishes())
+        merged = merge_probes([name], [data], [None], MergeOptions())
         if merged.table is None:
             raise _unsound(name, merged.reports)
         return merged.table.nodes
@@ -102,7 +102,7 @@ def part_of(report: Report, also: Sequence[str] = ()) -> RankTable | None:
         report: What was found in it.
         also: Codes of other errors that do not matter.
     """
-    from ranktable.cluster.merging.tables import is_part  # noqa: PLC0415
+    from ranktable.cluster.merging.merge_tables import is_part  # noqa: PLC0415
     from ranktable.schema.model import RankTable  # noqa: PLC0415
 
     if report.table is not None:

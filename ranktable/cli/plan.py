@@ -199,15 +199,17 @@ def _texts(placed: RankTable, wanted: dict[str, str]) -> Sequence[tuple[str, byt
     """Return the path and the bytes of every file, before one of them is written."""
     if not wanted:
         return ()
-    from ranktable.cluster.descriptions.form import Settings  # noqa: PLC0415
-    from ranktable.cluster.descriptions.forms import form_of  # noqa: PLC0415
-    from ranktable.cluster.descriptions.table import describe_table  # noqa: PLC0415
+    from ranktable.cluster.hostfiles.hostfile import (  # noqa: PLC0415
+        WriterOptions,
+        hostfile_from_table,
+    )
+    from ranktable.cluster.hostfiles.launcher_formats import format_of  # noqa: PLC0415
     from ranktable.schema.writing import dumps  # noqa: PLC0415
 
     found = []
     for kind, path in wanted.items():
         if kind:
-            text = form_of(kind).write(describe_table(placed), Settings())
+            text = format_of(kind).write(hostfile_from_table(placed), WriterOptions())
             found.append((path, text.encode()))
         else:
             found.append((path, dumps(placed)))

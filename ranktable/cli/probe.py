@@ -16,11 +16,12 @@ from ranktable.schema.messages import counted, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.cluster.probe_line import NodeProbe, SeenChip
+    from ranktable.cluster.probes.probe_line import NodeProbe, ProbedChip
     from ranktable.report.style import Style
 
 ROOT = "/"
 ROOT_HELP = "Folder that stands for /, such as a host's that is mounted in a container."
+RUN_PROGRAMS_HELP = "Run the vendors' tools below --root here, with our rights."
 NO_CHIPS = 1
 TIMEOUT_S = 10.0
 
@@ -41,6 +42,9 @@ def probe(
         typer.Option(metavar="NAME", help="Name of this node; by default its own."),
     ] = None,
     root: Annotated[str, typer.Option(metavar="DIR", help=ROOT_HELP)] = ROOT,
+    run_programs: Annotated[
+        bool, typer.Option("--run-programs", help=RUN_PROGRAMS_HELP)
+    ] = False,
     timeout: Annotated[
         float,
         typer.Option(metavar="S", help="Seconds that each of the vendors' tools has."),
@@ -54,7 +58,7 @@ def probe(
 
     Example: ranktable probe --format text; echo "exit status $?"
     """
-    found = probe_node(root, host=host, timeout_s=timeout)
+    found = probe_node(root, run_programs=run_programs, host=host, timeout_s=timeout)
     if format is Form.JSON:
         write([found.to_line()])
     else:
@@ -63,7 +67,11 @@ def probe(
 
 
 def probe_node(
-    root: str, *, host: str | None = None, timeout_s: float = TIMEOUT_S
+    root: str,
+    *,
+    run_programs: bool,
+    host: str | None = None,
+    timeout_s: float = TIMEOUT_S,
 ) -> NodeProbe:
     """Return what is seen of this node.
 
@@ -79,7 +87,10 @@ def probe_node(
         raise CommandError("--timeout: the seconds are above 0")
     if host is not None and (not host.isprintable() or not host or " " in host):
         raise CommandError("--host: a name has no blanks and is not empty")
-    return seen(Machine(root=root, timeout_s=timeout_s, env=os.environ), host)
+    machine = Machine(
+        root=root, runs_programs=run_programs, timeout_s=timeout_s, env=os.environ
+    )
+    return seen(machine, host)
 
 
 def _text(found: NodeProbe, look: Style) -> Iterator[str]:
@@ -98,7 +109,7 @@ def _text(found: NodeProbe, look: Style) -> Iterator[str]:
         yield f"  not seen: {what}: {printable(item.why)}\n"
 
 
-def _chip(chip: SeenChip, look: Style) -> str:
+def _chip(chip: ProbedChip, look: Style) -> str:
     words = [
         chip.bus_address,
         chip.model,

@@ -40,8 +40,8 @@ def schema_of(name: str) -> bytes:
     Raises:
         CommandError: There is no such format.
     """
-    from ranktable.cluster.specs.json_schema import spec_schema_text  # noqa: PLC0415
-    from ranktable.cluster.specs.reading import NAME as SPEC  # noqa: PLC0415
+    from ranktable.cluster.specs.spec import NAME as SPEC  # noqa: PLC0415
+    from ranktable.cluster.specs.spec import spec_schema_text  # noqa: PLC0415
     from ranktable.schema.formats import FORMATS  # noqa: PLC0415
     from ranktable.schema.json_schema import schema_text  # noqa: PLC0415 - not for --help
 

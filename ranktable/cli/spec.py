@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
 from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME
 from ranktable.cli.output import style
-from ranktable.cluster.host_folding import fold_hosts
-from ranktable.cluster.specs.reading import MAX_SIZE_BYTES, read_spec
-from ranktable.cluster.specs.table import spare_hosts, table_of
+from ranktable.cluster.host_lists import fold_hosts
+from ranktable.cluster.specs.read_spec import MAX_SIZE_BYTES, read_spec
+from ranktable.cluster.specs.spec import spare_hosts, table_from_spec
 from ranktable.report.full import render_full
 from ranktable.report.style import Style
 from ranktable.schema.files import UnreadableError, read_file, read_stream
@@ -34,7 +34,7 @@ def table_of_file(file: str, *, is_emulated: bool) -> tuple[RankTable, str | Non
     spares = spare_hosts(spec)
     if spares:
         sys.stderr.write(f"left out as spares: {printable(fold_hosts(spares))}\n")
-    return table_of(spec, is_emulated=is_emulated), spec.ring
+    return table_from_spec(spec, is_emulated=is_emulated), spec.ring
 
 
 def _read(file: str) -> Spec:

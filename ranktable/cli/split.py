@@ -51,7 +51,7 @@ def split(
 
     Example: ranktable split sccl_rank_table.json -o nodes
     """
-    from ranktable.cluster.splitting import (  # noqa: PLC0415 - not for --help
+    from ranktable.cluster.splitting import (  # noqa: PLC0415
         begins_at_zero,
         split_by_node,
     )

@@ -8,17 +8,28 @@ from ranktable._lazy import attach
 
 if TYPE_CHECKING:
     from ranktable.cluster.argument import ArgumentError
-    from ranktable.cluster.host_folding import fold_hosts
-    from ranktable.cluster.hosts import expand_hosts
+    from ranktable.cluster.host_lists import expand_hosts, fold_hosts
+    from ranktable.cluster.hostfiles.launcher_formats import convert, read_hostfile
+    from ranktable.cluster.specs.read_spec import read_spec
 
-__all__ = ["ArgumentError", "expand_hosts", "fold_hosts"]
+__all__ = [
+    "ArgumentError",
+    "convert",
+    "expand_hosts",
+    "fold_hosts",
+    "read_hostfile",
+    "read_spec",
+]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = attach(
         __name__,
         {
             "ArgumentError": "ranktable.cluster.argument",
-            "expand_hosts": "ranktable.cluster.hosts",
-            "fold_hosts": "ranktable.cluster.host_folding",
+            "convert": "ranktable.cluster.hostfiles.launcher_formats",
+            "expand_hosts": "ranktable.cluster.host_lists",
+            "fold_hosts": "ranktable.cluster.host_lists",
+            "read_hostfile": "ranktable.cluster.hostfiles.launcher_formats",
+            "read_spec": "ranktable.cluster.specs.read_spec",
         },
     )

@@ -37,7 +37,7 @@ def place_ranks(table: RankTable, owners: Owners) -> RankTable:
     extra = {key: value for key, value in table.extra.items() if key != PLACEMENT_KEY}
     if any(own[-1] - own[0] >= len(own) for own in ranks):
         extra[PLACEMENT_KEY] = FREE
-    return replace(table, nodes=tuple(nodes), extra=extra)
+    return table.with_changes(nodes=nodes, extra=extra)
 
 
 def _renumbered(node: Node, ranks: list[int]) -> Node:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ranktable.cluster.host_folding import fold_hosts
+from ranktable.cluster.host_lists import fold_hosts
 from ranktable.report.folding import fold_numbers
 from ranktable.schema.messages import counted, printable
 

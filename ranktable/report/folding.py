@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ranktable.cluster.host_folding import fold_hosts
+from ranktable.cluster.host_lists import fold_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

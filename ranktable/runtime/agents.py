@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ranktable.cluster.descriptions.expressing import refuse_interleaved
-from ranktable.cluster.descriptions.table import describe_table
-from ranktable.cluster.descriptions.torchrun import agent_arguments
+from ranktable.cluster.hostfiles.hostfile import hostfile_from_table
+from ranktable.cluster.hostfiles.torchrun import agent_arguments
+from ranktable.cluster.hostfiles.writer_checks import refuse_interleaved
 from ranktable.runtime.agreement import is_same_host
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def agents_of(table: RankTable) -> list[Agent]:
     Raises:
         ArgumentError: The table places ranks freely, which torchrun cannot do.
     """
-    refuse_interleaved(describe_table(table), "torchrun")
+    refuse_interleaved(hostfile_from_table(table), "torchrun")
     nodes = sorted(table.nodes, key=lambda node: node.devices[0].rank)
     return [
         Agent(

@@ -20,7 +20,8 @@ MAX_NUMBER = 999_999_999
 
 _PLAIN = re.compile(r"0|-?[1-9][0-9]{0,8}")
 _SMALL = {str(number): number for number in range(4096)}
-_EITHER: dict[object, int] = {**_SMALL, **{number: number for number in range(4096)}}
+_EITHER: dict[object, int] = {number: number for number in range(4096)}
+_EITHER.update(_SMALL)
 
 
 class BadNumber:

@@ -115,6 +115,11 @@ def judge_document(
     format_: Format, document: dict[str, object], options: Options, quota: Quota
 ) -> list[Finding]:
     """Return what is wrong with the plain data of a table that is to be written."""
+    with contextlib.suppress(UnicodeError, OverflowError):  # what no file can hold
+        decoded = format_.decode(encode(document))
+        if decoded is not None:
+            decoded.quota = quota
+            return list(judge(decoded, options))
     columns, found = format_.read(Document(text="", data=document), quota)
     return [*found, *judge(columns, options)]
 

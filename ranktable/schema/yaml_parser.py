@@ -16,9 +16,8 @@ from ranktable.schema.document import Document, SourceSpan
 from ranktable.schema.finding import Finding
 from ranktable.schema.messages import quoted
 from ranktable.schema.quota import Quota
-from ranktable.schema.rules import descriptions as rules
+from ranktable.schema.rules import syntax as rules
 from ranktable.schema.rules.reading import TOO_LARGE
-from ranktable.schema.rules.syntax import DUPLICATE_KEY, NESTED_TOO_DEEPLY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,7 +151,9 @@ class _Composer:
     def collection(self, event: Event, draft: _Draft, path: Path) -> tuple[object, int]:
         if self.depth >= MAX_DEPTH:
             message = f"this is nested more than {MAX_DEPTH} levels deep"
-            self.report(NESTED_TOO_DEEPLY, (event.span[0], event.span[0] + 1), message)
+            self.report(
+                rules.NESTED_TOO_DEEPLY, (event.span[0], event.span[0] + 1), message
+            )
             raise _StopError
         self.depth += 1
         read = self.items if event.kind == "SequenceStart" else self.members
@@ -197,11 +198,13 @@ class _Composer:
         return key
 
     def report_repeated(self, event: Event, path: Path, first: Offsets) -> None:
-        if not self.quota.is_spent(DUPLICATE_KEY):
+        if not self.quota.is_spent(rules.DUPLICATE_KEY):
             related = (SourceSpan(path, offsets=first, label="first use"),)
             span = SourceSpan(path, offsets=event.span)
             message = f"the key {quoted(event.text)} stands twice here"
-            self.found.append(DUPLICATE_KEY.finding(span, message, related=related))
+            self.found.append(
+                rules.DUPLICATE_KEY.finding(span, message, related=related)
+            )
 
     def refuse_tag(self, event: Event) -> None:
         if event.tag is not None and event.tag != "!":

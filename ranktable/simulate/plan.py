@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.descriptions.expressing import refuse_interleaved
-from ranktable.cluster.descriptions.table import describe_table
+from ranktable.cluster.hostfiles.hostfile import hostfile_from_table
+from ranktable.cluster.hostfiles.writer_checks import refuse_interleaved
 from ranktable.simulate.boxes import refuse_crowd
 from ranktable.simulate.fault_spec import parse_fault
 from ranktable.simulate.run import Run
@@ -67,7 +67,7 @@ def make_run(  # noqa: PLR0913 - what a run consists of
     refuse_crowd(table.world_size)
     if not 0 < timeout_s < math.inf:
         raise ArgumentError(f"{timeout_s:g} is no time to wait for a rank")
-    refuse_interleaved(describe_table(table), "torchrun, which starts the ranks,")
+    refuse_interleaved(hostfile_from_table(table), "torchrun, which starts the ranks,")
     # torchrun numbers its nodes by their ranks, whatever the order of the file.
     nodes = sorted(table.nodes, key=lambda node: node.devices[0].rank)
     return Run(

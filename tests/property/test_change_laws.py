@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from msgspec import structs
 
 from ranktable.cluster.generate import make_table
 from ranktable.layout import LayoutError, ParallelLayout
@@ -299,7 +298,7 @@ def free_tables(draw: st.DrawFn) -> RankTable:
     sizes = draw(st.lists(st.integers(1, 4), min_size=2, max_size=6))
     owners = [place for place, size in enumerate(sizes) for _ in range(size)]
     table = place_ranks(table_of(sizes), draw(st.permutations(owners)))
-    return structs.replace(table, extra={PLACEMENT_KEY: FREE})
+    return table.with_changes(extra={PLACEMENT_KEY: FREE})
 
 
 @given(free_tables(), st.sampled_from(list(Policy)), st.data())

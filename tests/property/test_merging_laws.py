@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import ranktable
-from ranktable.cluster.merging.probes import merge_probes
-from ranktable.cluster.merging.tables import merge_tables
-from ranktable.cluster.merging.wishes import Order, Wishes
-from ranktable.cluster.probe_line import NodeProbe, SeenChip, Unseen
-from ranktable.cluster.probe_reading import ProbedNode, _Line, read_probes
+from ranktable.cluster.merging.merge_nodes import MergeOptions, Order
+from ranktable.cluster.merging.merge_probes import merge_probes
+from ranktable.cluster.merging.merge_tables import merge_tables
+from ranktable.cluster.probes.probe_line import NodeProbe, NotDetected, ProbedChip
+from ranktable.cluster.probes.read_probes import ProbedNode, _Line, read_probes
 from ranktable.cluster.splitting import split_by_node
 from ranktable.schema.check import check
 from ranktable.schema.finding import Finding
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 hosts = st.text("abcn0123456789-.ü", min_size=1, max_size=8)
 chips = st.builds(
-    SeenChip,
+    ProbedChip,
     device_id=st.integers(0, 40),
     bus_address=st.none() | texts,
     uuid=st.none() | texts,
@@ -44,20 +44,20 @@ node_probes = st.builds(
     chips=st.lists(
         chips, min_size=1, max_size=6, unique_by=lambda chip: chip.device_id
     ).map(tuple),
-    unseen=st.lists(st.builds(Unseen, texts, texts), max_size=2).map(tuple),
+    unseen=st.lists(st.builds(NotDetected, texts, texts), max_size=2).map(tuple),
 )
 
 
-def merged(files: list[tuple[str, bytes]], wishes: Wishes) -> RankTable | None:
+def merged(files: list[tuple[str, bytes]], options: MergeOptions) -> RankTable | None:
     reports = [check(data, file=name) for name, data in files]
-    return merge_tables(reports, [name for name, _ in files], wishes).table
+    return merge_tables(reports, [name for name, _ in files], options).table
 
 
 @law(100)
 @given(tables())
 def test_merge_of_a_split_is_the_same_table(table: RankTable) -> None:
     files = list(split_by_node(table, renumber=False))
-    again = merged(files, Wishes())
+    again = merged(files, MergeOptions())
 
     assert again is not None
     assert ranktable.dumps(again) == ranktable.dumps(table)
@@ -71,7 +71,7 @@ def test_files_of_a_split_may_come_in_any_order(
 ) -> None:
     files = list(split_by_node(table, renumber=False))
     random.shuffle(files)  # type: ignore[attr-defined]
-    again = merged(files, Wishes(order=Order.BY_RANK))
+    again = merged(files, MergeOptions(order=Order.BY_RANK))
 
     assert again is not None
     assert again.digest() == table.digest()
@@ -83,7 +83,7 @@ def test_merge_of_renumbered_files_counts_as_the_table_did(table: RankTable) -> 
     if shares_addresses(table):
         return  # then two files would be taken for one node
     files = list(split_by_node(table, renumber=True))
-    again = merged(files, Wishes(renumber=True))
+    again = merged(files, MergeOptions(renumber=True))
 
     assert all(check(data).ok for _, data in files)
     assert again is not None
@@ -137,7 +137,7 @@ printed = node_probes.map(lambda probe: probe.to_line().encode())
 @given(st.lists(st.binary(max_size=60) | printed, max_size=4))
 def test_any_bytes_end_in_a_table_or_in_findings(parts: list[bytes]) -> None:
     data = b"\n".join(parts)
-    done = merge_probes(["p"], [data], [None], Wishes())
+    done = merge_probes(["p"], [data], [None], MergeOptions())
 
     assert (done.table is None) == any(not report.ok for report in done.reports)
     for report in done.reports:
@@ -157,9 +157,9 @@ def test_order_of_the_lines_makes_no_difference(
     probes: list[NodeProbe], random: object
 ) -> None:
     lines = [probe.to_line() for probe in probes]
-    first = merge_probes(["p"], ["".join(lines).encode()], [None], Wishes())
+    first = merge_probes(["p"], ["".join(lines).encode()], [None], MergeOptions())
     random.shuffle(lines)  # type: ignore[attr-defined]
-    second = merge_probes(["p"], ["".join(lines).encode()], [None], Wishes())
+    second = merge_probes(["p"], ["".join(lines).encode()], [None], MergeOptions())
 
     assert first.data == second.data
     if first.data is not None:

@@ -2,7 +2,7 @@
 
 A chip has four numbers. A rank table wants the physical one, which is N of
 ``/dev/davinciN`` and of ``address_N`` in hccn.conf. ``npu-smi info -m`` gives the NPU,
-the chip in it, the logic id (the place among those that can be seen) and, in some
+the chip in it, the logic id (the place among those that can be result) and, in some
 releases, the physical one; a row with ``-`` is a controller, not a chip.
 
 Source: Huawei, npu-smi command reference; outputs of 910B and 910C hosts.
@@ -11,17 +11,103 @@ Source: Huawei, npu-smi command reference; outputs of 910B and 910C hosts.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ranktable.cluster.discovery.npu_smi import MappedChip, parse_list, parse_mapping
-from ranktable.cluster.discovery.source import Sighting, Source
-from ranktable.cluster.discovery.unseen import UnseenError
-from ranktable.cluster.probe_line import SeenChip
+from ranktable.cluster.discovery.chip_family import (
+    ChipFamily,
+    ProbeResult,
+    refuse_repetition,
+)
+from ranktable.cluster.discovery.machine import NotDetectedError
+from ranktable.cluster.probes.probe_line import ProbedChip
 from ranktable.schema.address import is_address
 from ranktable.schema.messages import counted, folded, quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.discovery.machine import Machine
+
+_PAIR = re.compile(r"\s*([A-Za-z ]+?)\s*:\s*([0-9]{1,6})\s*")
+_HEAD = re.compile(
+    r"NPU ID\s+Chip ID\s+Chip Logic ID(?P<physical>\s+Chip Phy-ID)?\s+Chip Name"
+)
+
+_ROW = re.compile(r"([0-9]{1,6})\s+([0-9]{1,6})\s+([0-9]{1,6}|-)\s+(.+)")
+_PHYSICAL = re.compile(r"([0-9]{1,6}|-)\s+(.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class MappedChip:
+    """A row of ``npu-smi info -m``.
+
+    Attributes:
+        logic_id: Its place among the chips that can be result.
+        physical_id: Its number in the host, None where the list has no such column.
+        name: Its model.
+    """
+
+    logic_id: int
+    physical_id: int | None
+    name: str
+
+
+def parse_list(text: str) -> int:
+    """Return the number of chips that ``npu-smi info -l`` counts.
+
+    Raises:
+        NotDetectedError: It says something else.
+    """
+    pairs = [_PAIR.fullmatch(line) for line in text.splitlines() if line.strip()]
+    if not pairs or not all(pairs):
+        raise NotDetectedError(
+            "npu-smi info -l prints something else than keys and numbers"
+        )
+    values = [(pair[1], int(pair[2])) for pair in pairs if pair]
+    key, total = values[0]
+    boards = [value for name, value in values if name == "NPU ID"]
+    refuse_repetition(boards, "NPU")
+    if key != "Total Count" or total != len(boards):
+        raise NotDetectedError(
+            f"npu-smi info -l: {key} is {total}, and it lists {len(boards)}"
+        )
+    return sum(value for name, value in values if name == "Chip Count")
+
+
+def parse_mapping(text: str) -> list[MappedChip]:
+    """Return the chips that ``npu-smi info -m`` lists, without the controllers.
+
+    Raises:
+        NotDetectedError: It is something else.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    head = _HEAD.fullmatch(lines[0]) if lines else None
+    if head is None:
+        raise NotDetectedError(
+            "npu-smi info -m begins with "
+            f"{quoted(lines[0]) if lines else 'nothing'}, not with its head line"
+        )
+    has_physical = head["physical"] is not None
+    rows = [_row(line, has_physical=has_physical) for line in lines[1:]]
+    chips = [row for row in rows if row is not None]
+    refuse_repetition((chip.logic_id for chip in chips), "logic id")
+    return chips
+
+
+def _row(line: str, *, has_physical: bool) -> MappedChip | None:
+    match = _ROW.fullmatch(line)
+    if match is None:
+        raise NotDetectedError(f"npu-smi info -m: {quoted(line)} is no row of it")
+    logic_id, name, physical_id = match[3], match[4], None
+    if has_physical:
+        rest = _PHYSICAL.fullmatch(name)
+        if rest is None:
+            raise NotDetectedError(f"npu-smi info -m: {quoted(line)} lacks a column")
+        name = rest[2]
+        physical_id = None if rest[1] == "-" else int(rest[1])
+    if logic_id == "-":
+        return None
+    return MappedChip(int(logic_id), physical_id, name)
+
 
 NODES = ("/dev", "davinci")
 HCCN = "/etc/hccn.conf"
@@ -29,40 +115,42 @@ HCCN = "/etc/hccn.conf"
 _ADDRESS = re.compile(r"address_(0|[1-9][0-9]{0,5})=(.*)")
 
 
-def look(machine: Machine) -> Sighting:
+def detect(machine: Machine) -> ProbeResult:
     """Return the chips of a node."""
     version = machine.first_line("/usr/local/Ascend/driver/version.info")
-    seen = Sighting(driver=version and version.removeprefix("Version="))
-    mapped = _mapped(machine, seen)
+    result = ProbeResult(driver=version and version.removeprefix("Version="))
+    mapped = _mapped(machine, result)
     device_ids = machine.numbers(*NODES)
     if not device_ids and mapped:
-        device_ids = _without_nodes(mapped, seen)
-    models = _models(device_ids, mapped, seen) if device_ids else {}
-    addresses = _addresses(machine, device_ids, seen) if device_ids else {}
-    seen.chips = [
-        SeenChip(
+        device_ids = _without_nodes(mapped, result)
+    models = _models(device_ids, mapped, result) if device_ids else {}
+    addresses = _addresses(machine, device_ids, result) if device_ids else {}
+    result.chips = [
+        ProbedChip(
             device_id=device_id,
             model=models.get(device_id),
             address=addresses.get(device_id),
         )
         for device_id in device_ids
     ]
-    if seen.chips:
-        seen.miss("bus_address and status", "npu-smi has no list of them for programs")
-    return seen
+    if result.chips:
+        result.miss(
+            "bus_address and status", "npu-smi has no list of them for programs"
+        )
+    return result
 
 
-def _mapped(machine: Machine, seen: Sighting) -> list[MappedChip]:
+def _mapped(machine: Machine, result: ProbeResult) -> list[MappedChip]:
     """Return what npu-smi lists, nothing if its two lists cannot be had."""
     try:
         mapped = parse_mapping(machine.run("npu-smi", "info", "-m"))
         count = parse_list(machine.run("npu-smi", "info", "-l"))
-    except UnseenError as error:
+    except NotDetectedError as error:
         if machine.numbers(*NODES) or machine.find("npu-smi"):
-            seen.miss("npu-smi", error)
+            result.miss("npu-smi", error)
         return []
     if count != len(mapped):
-        seen.miss(
+        result.miss(
             "npu-smi",
             f"npu-smi info -l counts {counted(count, 'chip')}, npu-smi info -m lists "
             f"{len(mapped)}",
@@ -71,11 +159,11 @@ def _mapped(machine: Machine, seen: Sighting) -> list[MappedChip]:
     return mapped
 
 
-def _without_nodes(mapped: list[MappedChip], seen: Sighting) -> list[int]:
+def _without_nodes(mapped: list[MappedChip], result: ProbeResult) -> list[int]:
     physical = [chip.physical_id for chip in mapped]
     if None not in physical:
         return sorted(number for number in physical if number is not None)
-    seen.miss(
+    result.miss(
         "device_id",
         "there is no /dev/davinciN, so these are npu-smi's logic ids; they are the "
         "physical ones only where every chip of the host can be seen",
@@ -84,7 +172,7 @@ def _without_nodes(mapped: list[MappedChip], seen: Sighting) -> list[int]:
 
 
 def _models(
-    device_ids: list[int], mapped: list[MappedChip], seen: Sighting
+    device_ids: list[int], mapped: list[MappedChip], result: ProbeResult
 ) -> dict[int, str]:
     by_id = {
         chip.logic_id if chip.physical_id is None else chip.physical_id: chip.name
@@ -92,7 +180,7 @@ def _models(
     }
     names = {chip.name for chip in mapped}
     if set(by_id) != set(device_ids) and mapped:
-        seen.miss(
+        result.miss(
             "npu-smi",
             f"it lists the chips {folded(sorted(by_id))}, the device nodes are "
             f"{folded(device_ids)}",
@@ -104,16 +192,16 @@ def _models(
 
 
 def _addresses(
-    machine: Machine, device_ids: list[int], seen: Sighting
+    machine: Machine, device_ids: list[int], result: ProbeResult
 ) -> dict[int, str]:
     try:
         found = parse_hccn(machine.text(HCCN))
-    except UnseenError as error:
-        seen.miss("address", error)
+    except NotDetectedError as error:
+        result.miss("address", error)
         return {}
     without = [device_id for device_id in device_ids if device_id not in found]
     if without:
-        seen.miss("address", f"{HCCN} has none for chip {folded(without)}")
+        result.miss("address", f"{HCCN} has none for chip {folded(without)}")
     return found
 
 
@@ -124,7 +212,7 @@ def parse_hccn(text: str) -> dict[int, str]:
         text: The file hccn.conf; of its keys only ``address_N`` matters here.
 
     Raises:
-        UnseenError: An address is none, or a chip has two.
+        NotDetectedError: An address is none, or a chip has two.
     """
     found: dict[int, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -133,18 +221,20 @@ def parse_hccn(text: str) -> dict[int, str]:
             continue
         device_id, address = int(match[1]), match[2].strip()
         if not is_address(address):
-            raise UnseenError(
+            raise NotDetectedError(
                 f"{HCCN}:{number}: {quoted(address)} is not an IP address"
             )
         if found.setdefault(device_id, address) != address:
-            raise UnseenError(f"{HCCN}:{number}: chip {device_id} has two addresses")
+            raise NotDetectedError(
+                f"{HCCN}:{number}: chip {device_id} has two addresses"
+            )
     return found
 
 
-SOURCE = Source(
+FAMILY = ChipFamily(
     name="ascend",
     vendor="ascend",
     looked_for="/dev/davinciN, npu-smi",
     traces=(NODES,),
-    look=look,
+    detect=detect,
 )

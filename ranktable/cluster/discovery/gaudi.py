@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.cluster.discovery.fields import (
+from ranktable.cluster.discovery.chip_family import (
+    ChipFamily,
+    ProbeResult,
     bus_address_of,
     device_id_of,
     read_csv,
+    refuse_repetition,
     text_of,
 )
-from ranktable.cluster.discovery.source import Sighting, Source, refuse_repetition
-from ranktable.cluster.discovery.unseen import UnseenError
-from ranktable.cluster.probe_line import SeenChip
+from ranktable.cluster.discovery.machine import NotDetectedError
+from ranktable.cluster.probes.probe_line import ProbedChip
 from ranktable.schema.messages import quoted
 
 if TYPE_CHECKING:
@@ -26,30 +28,30 @@ NODES = ("/dev/accel", "accel")
 _COLUMNS = 5
 
 
-def look(machine: Machine) -> Sighting:
+def detect(machine: Machine) -> ProbeResult:
     """Return the chips of a node."""
-    seen = Sighting(driver=machine.first_line("/sys/module/habanalabs/version"))
+    result = ProbeResult(driver=machine.first_line("/sys/module/habanalabs/version"))
     try:
-        seen.chips, messages = parse_csv(machine.run(*TOOL))
-    except UnseenError as error:
+        result.chips, messages = parse_csv(machine.run(*TOOL))
+    except NotDetectedError as error:
         if machine.exists("/sys/module/habanalabs") or machine.find(TOOL[0]):
-            seen.miss("hl-smi", error)
-        return seen
+            result.miss("hl-smi", error)
+        return result
     for message in messages:
-        seen.miss("hl-smi", f"it says: {message}")
-    if seen.chips:
-        seen.miss("status", "hl-smi -Q does not have it")
-    return seen
+        result.miss("hl-smi", f"it says: {message}")
+    if result.chips:
+        result.miss("status", "hl-smi -Q does not have it")
+    return result
 
 
-def parse_csv(text: str) -> tuple[list[SeenChip], list[str]]:
+def parse_csv(text: str) -> tuple[list[ProbedChip], list[str]]:
     """Return the accelerators of a CSV output, and the messages between the rows.
 
     Args:
         text: Rows of index, UUID, PCI address, serial number and name.
 
     Raises:
-        UnseenError: A row is something else.
+        NotDetectedError: A row is something else.
     """
     rows, messages = read_csv(text, _COLUMNS)
     chips = [_chip(row) for row in rows]
@@ -57,12 +59,12 @@ def parse_csv(text: str) -> tuple[list[SeenChip], list[str]]:
     return sorted(chips, key=lambda chip: chip.device_id), messages
 
 
-def _chip(row: list[str]) -> SeenChip:
+def _chip(row: list[str]) -> ProbedChip:
     index, uuid, bus, serial, name = row
     bus_address = bus_address_of(bus)
     if bus_address is None:
-        raise UnseenError(f"hl-smi: the PCI address of a chip is {quoted(bus)}")
-    return SeenChip(
+        raise NotDetectedError(f"hl-smi: the PCI address of a chip is {quoted(bus)}")
+    return ProbedChip(
         device_id=device_id_of(index),
         bus_address=bus_address,
         uuid=text_of(uuid),
@@ -71,10 +73,10 @@ def _chip(row: list[str]) -> SeenChip:
     )
 
 
-SOURCE = Source(
+FAMILY = ChipFamily(
     name="gaudi",
     vendor="gaudi",
     looked_for="hl-smi",
     traces=(),
-    look=look,
+    detect=detect,
 )

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.cluster.discovery.fields import (
+from ranktable.cluster.discovery.chip_family import (
+    ChipFamily,
+    ProbeResult,
     bus_address_of,
     device_id_of,
     read_json,
+    refuse_repetition,
     text_of,
 )
-from ranktable.cluster.discovery.source import Sighting, Source, refuse_repetition
-from ranktable.cluster.discovery.unseen import UnseenError
-from ranktable.cluster.probe_line import SeenChip
-from ranktable.cluster.probe_shape import MAX_CHIPS
+from ranktable.cluster.discovery.machine import NotDetectedError
+from ranktable.cluster.probes.probe_line import MAX_CHIPS, ProbedChip
 from ranktable.schema.messages import quoted
 
 if TYPE_CHECKING:
@@ -26,34 +27,34 @@ if TYPE_CHECKING:
 TOOL = ("xpu-smi", "discovery", "-j")
 
 
-def look(machine: Machine) -> Sighting:
+def detect(machine: Machine) -> ProbeResult:
     """Return the chips of a node."""
-    seen = Sighting()
+    result = ProbeResult()
     try:
-        seen.chips = parse_discovery(machine.run(*TOOL))
-    except UnseenError as error:
+        result.chips = parse_discovery(machine.run(*TOOL))
+    except NotDetectedError as error:
         if machine.find(TOOL[0]):
-            seen.miss("xpu-smi", error)
-        return seen
-    if seen.chips:
-        seen.miss("status", "xpu-smi discovery does not have it")
-    return seen
+            result.miss("xpu-smi", error)
+        return result
+    if result.chips:
+        result.miss("status", "xpu-smi discovery does not have it")
+    return result
 
 
-def parse_discovery(text: str) -> list[SeenChip]:
+def parse_discovery(text: str) -> list[ProbedChip]:
     """Return the GPUs of ``xpu-smi discovery -j``.
 
     Raises:
-        UnseenError: It is something else, or xpu-smi says why it found none.
+        NotDetectedError: It is something else, or xpu-smi says why it found none.
     """
     document = read_json(text)
     if not isinstance(document, dict):
-        raise UnseenError(f"xpu-smi prints {quoted(document)}, not an object")
+        raise NotDetectedError(f"xpu-smi prints {quoted(document)}, not an object")
     if "error" in document:
-        raise UnseenError(f"xpu-smi says {quoted(document['error'])}")
+        raise NotDetectedError(f"xpu-smi says {quoted(document['error'])}")
     devices = document.get("device_list")
     if not isinstance(devices, list) or len(devices) > MAX_CHIPS:
-        raise UnseenError(f"xpu-smi: device_list is {quoted(devices)}")
+        raise NotDetectedError(f"xpu-smi: device_list is {quoted(devices)}")
     chips = [_chip(item) for item in devices if _is_gpu(item)]
     refuse_repetition((chip.device_id for chip in chips), "device_id")
     return sorted(chips, key=lambda chip: chip.device_id)
@@ -61,19 +62,21 @@ def parse_discovery(text: str) -> list[SeenChip]:
 
 def _is_gpu(item: object) -> bool:
     if not isinstance(item, dict) or "device_id" not in item:
-        raise UnseenError(f"xpu-smi: {quoted(item)} of device_list has no device_id")
+        raise NotDetectedError(
+            f"xpu-smi: {quoted(item)} of device_list has no device_id"
+        )
     virtual = item.get("device_function_type") == "virtual"
     return item.get("device_type", "GPU") == "GPU" and not virtual
 
 
-def _chip(item: dict[str, object]) -> SeenChip:
+def _chip(item: dict[str, object]) -> ProbedChip:
     bus_address = bus_address_of(item.get("pci_bdf_address"))
     if bus_address is None:
-        raise UnseenError(
+        raise NotDetectedError(
             "xpu-smi: the pci_bdf_address of a GPU is "
             f"{quoted(item.get('pci_bdf_address'))}"
         )
-    return SeenChip(
+    return ProbedChip(
         device_id=device_id_of(item["device_id"]),
         bus_address=bus_address,
         uuid=text_of(item.get("uuid", item.get("soc_uuid"))),
@@ -81,10 +84,10 @@ def _chip(item: dict[str, object]) -> SeenChip:
     )
 
 
-SOURCE = Source(
+FAMILY = ChipFamily(
     name="intel",
     vendor="intel",
     looked_for="xpu-smi",
     traces=(),
-    look=look,
+    detect=detect,
 )

@@ -1,19 +1,120 @@
-"""The node that is looked at: its files and its tools, below a folder that is its /."""
+"""The node that is probed: its files and its tools, below a folder that is its /."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import selectors
+import signal
 import socket
+import subprocess
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ranktable.cluster.discovery.command import run_command
-from ranktable.cluster.discovery.unseen import UnseenError
 from ranktable.schema.files import UnreadableError, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+
+class NotDetectedError(Exception):
+    """Something that could not be seen; the text says why."""
+
+
+MAX_OUTPUT_BYTES = 1 << 20
+"""Of either stream; a tool says a few kilobytes of a node."""
+
+_PART_BYTES = 1 << 16
+_LINGER_S = 0.1
+"""For what a tool that has ended left in its pipes."""
+
+_END_S = 1.0
+"""For a killed tool to go. One that hangs in its driver stays, and is left behind."""
+
+
+def run_command(
+    arguments: Sequence[str], *, env: Mapping[str, str], timeout_s: float
+) -> str:
+    """Return what a program prints on standard output.
+
+    No shell is involved, standard input is empty, and everything the program started
+    is killed when its time is up.
+
+    Raises:
+        NotDetectedError: It cannot be started, fails, hangs or prints too much.
+    """
+    name = os.path.basename(arguments[0])  # noqa: PTH119 - any name, no Path needed
+    try:
+        process = subprocess.Popen(  # noqa: S603 - fixed arguments, no shell
+            arguments,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        raise NotDetectedError(f"{name} cannot be started: {reason.lower()}") from None
+    try:
+        out, err = _read(process, name, time.monotonic() + timeout_s, timeout_s)
+    finally:
+        _end(process)
+    if process.returncode:
+        raise NotDetectedError(_failed(name, process.returncode, err or out))
+    return out.decode("utf-8", "replace")
+
+
+def _read(
+    process: subprocess.Popen[bytes], name: str, end: float, timeout_s: float
+) -> tuple[bytes, bytes]:
+    """Return both streams of a tool that ends in time."""
+    out, err = bytearray(), bytearray()
+    with selectors.DefaultSelector() as selector:
+        for stream, found in ((process.stdout, out), (process.stderr, err)):
+            assert stream is not None  # noqa: S101 - both are pipes
+            selector.register(stream, selectors.EVENT_READ, found)
+        while selector.get_map() and time.monotonic() < end:
+            ready = selector.select(_LINGER_S)
+            if not ready and process.poll() is not None:
+                break  # something that it started keeps the pipes open
+            for key, _ in ready:
+                if not _take(key.fd, key.data, name):
+                    selector.unregister(key.fileobj)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(max(end - time.monotonic(), 0))
+    if process.returncode is None:
+        raise NotDetectedError(f"{name} did not end within {timeout_s:g} s")
+    return bytes(out), bytes(err)
+
+
+def _take(descriptor: int, found: bytearray, name: str) -> bool:
+    """Read what is there; return False at the end of the stream."""
+    part = os.read(descriptor, _PART_BYTES)
+    found += part
+    if len(found) > MAX_OUTPUT_BYTES:
+        raise NotDetectedError(f"{name} prints more than {MAX_OUTPUT_BYTES} bytes")
+    return bool(part)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of a tool, and close its pipes."""
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_END_S)
+
+
+def _failed(name: str, status: int, output: bytes) -> str:
+    how = f"exit status {status}" if status > 0 else f"signal {-status}"
+    lines = output.decode("utf-8", "replace").strip().splitlines()
+    return f"{name} failed with {how}" + (f": {lines[0][:200]}" if lines else "")
+
 
 ROOT = "/"
 TIMEOUT_S = 10.0
@@ -29,11 +130,14 @@ class Machine:
 
     Attributes:
         root: Folder that stands for /.
+        runs_programs: Whether programs below a root that is not / are run. They are
+            somebody else's files, and would run here with our rights.
         timeout_s: Time that every tool has.
         env: Environment of the tools.
     """
 
     root: str = ROOT
+    runs_programs: bool = False
     timeout_s: float = TIMEOUT_S
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
@@ -51,7 +155,7 @@ class Machine:
         if not self.is_this_one:
             try:
                 return self.text("/etc/hostname").strip() or socket.gethostname()
-            except UnseenError:
+            except NotDetectedError:
                 pass
         return socket.gethostname()
 
@@ -76,19 +180,19 @@ class Machine:
         """Return the text of a small file.
 
         Raises:
-            UnseenError: It cannot be read.
+            NotDetectedError: It cannot be read.
         """
         try:
             data = read_file(self.path(path), _MAX_FILE_BYTES)
         except UnreadableError as error:
-            raise UnseenError(f"{path}: {error.message}") from None
+            raise NotDetectedError(f"{path}: {error.message}") from None
         return data.decode("utf-8", "replace")
 
     def first_line(self, path: str) -> str | None:
         """Return the first line of a small file, None if there is none."""
         try:
             return self.text(path).strip().partition("\n")[0].strip() or None
-        except UnseenError:
+        except NotDetectedError:
             return None
 
     def run(
@@ -107,11 +211,16 @@ class Machine:
             libraries: Folder of the vendor's libraries that it needs.
 
         Raises:
-            UnseenError: It is not installed, fails, hangs or prints too much.
+            NotDetectedError: It is not installed or may not be run, fails, hangs or
+                prints too much.
         """
         found = self.find(program, folders)
         if found is None:
-            raise UnseenError(f"{program} is not installed")
+            raise NotDetectedError(f"{program} is not installed")
+        if not (self.is_this_one or self.runs_programs):
+            raise NotDetectedError(
+                f"{program} lies below --root and was not run; --run-programs runs it"
+            )
         env = dict(self.env)
         if libraries is not None:
             known = (self.path(libraries), env.get("LD_LIBRARY_PATH", ""))

@@ -12,16 +12,17 @@ import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from ranktable.cluster.discovery.command import run_command
-from ranktable.cluster.discovery.fields import (
+from ranktable.cluster.discovery.chip_family import (
+    ChipFamily,
+    ProbeResult,
     bus_address_of,
     device_id_of,
     read_csv,
+    refuse_repetition,
     text_of,
 )
-from ranktable.cluster.discovery.source import Sighting, Source, refuse_repetition
-from ranktable.cluster.discovery.unseen import UnseenError
-from ranktable.cluster.probe_line import SeenChip
+from ranktable.cluster.discovery.machine import NotDetectedError, run_command
+from ranktable.cluster.probes.probe_line import ProbedChip
 from ranktable.schema.messages import quoted
 
 if TYPE_CHECKING:
@@ -38,24 +39,24 @@ _COLUMNS = 5
 _NONE_FOUND = "No devices were found"
 
 
-def look(machine: Machine) -> Sighting:
+def detect(machine: Machine) -> ProbeResult:
     """Return the chips of a node."""
-    seen = Sighting(driver=machine.first_line("/sys/module/nvidia/version"))
+    result = ProbeResult(driver=machine.first_line("/sys/module/nvidia/version"))
     try:
-        seen.chips, messages = parse_csv(_output(machine, seen))
-    except UnseenError as error:
+        result.chips, messages = parse_csv(_output(machine, result))
+    except NotDetectedError as error:
         if machine.numbers(*NODES) or machine.find(TOOL[0]):
-            seen.miss("nvidia-smi", error)
-        return seen
+            result.miss("nvidia-smi", error)
+        return result
     for message in messages:
-        seen.miss("nvidia-smi", f"it says: {message}")
-    _compare_with_kernel(machine, seen)
-    if seen.chips:
-        seen.miss("status", "nvidia-smi has no word for it")
-    return seen
+        result.miss("nvidia-smi", f"it says: {message}")
+    _compare_with_kernel(machine, result)
+    if result.chips:
+        result.miss("status", "nvidia-smi has no word for it")
+    return result
 
 
-def _output(machine: Machine, seen: Sighting) -> str:
+def _output(machine: Machine, result: ProbeResult) -> str:
     """Return the rows, of the library or of the tool."""
     if machine.is_this_one and find_spec("pynvml") is not None:
         # In a process of its own: a call into a wedged driver does not come back.
@@ -64,28 +65,28 @@ def _output(machine: Machine, seen: Sighting) -> str:
         env = {**machine.env, "PYTHONSAFEPATH": "1"}
         try:
             return run_command(command, env=env, timeout_s=machine.timeout_s)
-        except UnseenError as error:
-            seen.miss("nvidia-ml-py", error)
+        except NotDetectedError as error:
+            result.miss("nvidia-ml-py", error)
     return machine.run(*TOOL)
 
 
-def _compare_with_kernel(machine: Machine, seen: Sighting) -> None:
+def _compare_with_kernel(machine: Machine, result: ProbeResult) -> None:
     """Note the GPUs that the kernel's driver has and that are not listed."""
     there = map(bus_address_of, machine.names(f"{KERNEL}/gpus"))
-    listed = {chip.bus_address for chip in seen.chips}
+    listed = {chip.bus_address for chip in result.chips}
     for address in there:
         if address is not None and address not in listed:
-            seen.miss(address, "the driver has this GPU, and it is not listed")
+            result.miss(address, "the driver has this GPU, and it is not listed")
 
 
-def parse_csv(text: str) -> tuple[list[SeenChip], list[str]]:
+def parse_csv(text: str) -> tuple[list[ProbedChip], list[str]]:
     """Return the GPUs of a CSV output, and the messages between the rows.
 
     Args:
         text: Rows of index, UUID, PCI address, serial number and name.
 
     Raises:
-        UnseenError: A row is something else.
+        NotDetectedError: A row is something else.
     """
     rows, messages = read_csv(text, _COLUMNS)
     chips = [_chip(row) for row in rows]
@@ -94,12 +95,12 @@ def parse_csv(text: str) -> tuple[list[SeenChip], list[str]]:
     return sorted(chips, key=lambda chip: chip.device_id), messages
 
 
-def _chip(row: list[str]) -> SeenChip:
+def _chip(row: list[str]) -> ProbedChip:
     index, uuid, bus, serial, name = row
     bus_address = bus_address_of(bus)
     if bus_address is None:
-        raise UnseenError(f"the PCI address of a GPU is {quoted(bus)}")
-    return SeenChip(
+        raise NotDetectedError(f"the PCI address of a GPU is {quoted(bus)}")
+    return ProbedChip(
         device_id=device_id_of(index),
         bus_address=bus_address,
         uuid=text_of(uuid),
@@ -108,10 +109,10 @@ def _chip(row: list[str]) -> SeenChip:
     )
 
 
-SOURCE = Source(
+FAMILY = ChipFamily(
     name="nvidia",
     vendor="nvidia",
     looked_for="/dev/nvidiaN, nvidia-smi",
     traces=(NODES,),
-    look=look,
+    detect=detect,
 )

@@ -15,23 +15,23 @@ from ranktable.cluster.discovery import (
     sophgo_bm168x,
     sophgo_tpuv7,
 )
-from ranktable.cluster.probe_line import NodeProbe, SeenChip, Unseen
+from ranktable.cluster.probes.probe_line import NodeProbe, NotDetected, ProbedChip
 from ranktable.schema.messages import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ranktable.cluster.discovery.chip_family import ChipFamily, ProbeResult
     from ranktable.cluster.discovery.machine import Machine
-    from ranktable.cluster.discovery.source import Sighting, Source
 
-SOURCES: tuple[Source, ...] = (
-    sophgo_tpuv7.SOURCE,
-    ascend.SOURCE,
-    nvidia.SOURCE,
-    amd.SOURCE,
-    gaudi.SOURCE,
-    intel.SOURCE,
-    sophgo_bm168x.SOURCE,
+CHIP_FAMILIES: tuple[ChipFamily, ...] = (
+    sophgo_tpuv7.FAMILY,
+    ascend.FAMILY,
+    nvidia.FAMILY,
+    amd.FAMILY,
+    gaudi.FAMILY,
+    intel.FAMILY,
+    sophgo_bm168x.FAMILY,
 )
 """Every family, in the order in which they are looked for; the first one is taken.
 
@@ -40,50 +40,50 @@ The last one is driven by no communication library; a host may have one beside o
 
 
 def probe(machine: Machine, host: str | None = None) -> NodeProbe:
-    """Return what is seen of a node.
+    """Return what is result of a node.
 
     Args:
         machine: The node.
         host: Its name in the line; by default its own.
     """
     name = host or machine.host()
-    unseen: list[Unseen] = []
-    absent: list[Unseen] = []
-    for place, source in enumerate(SOURCES):
-        seen = source.look(machine)
-        unseen.extend(seen.unseen)
-        if seen.chips:
-            unseen.extend(_others(machine, SOURCES[place + 1 :]))
-            return _line(name, source, seen, unseen)
-        if not seen.unseen:
-            absent.append(Unseen(source.name, f"no {source.looked_for}"))
+    unseen: list[NotDetected] = []
+    absent: list[NotDetected] = []
+    for place, family in enumerate(CHIP_FAMILIES):
+        result = family.detect(machine)
+        unseen.extend(result.unseen)
+        if result.chips:
+            unseen.extend(_others(machine, CHIP_FAMILIES[place + 1 :]))
+            return _line(name, family, result, unseen)
+        if not result.unseen:
+            absent.append(NotDetected(family.name, f"no {family.looked_for}"))
     return NodeProbe(host=name, unseen=(*unseen, *absent))
 
 
 def _line(
-    host: str, source: Source, seen: Sighting, unseen: Sequence[Unseen]
+    host: str, family: ChipFamily, result: ProbeResult, unseen: Sequence[NotDetected]
 ) -> NodeProbe:
-    models = {chip.model for chip in seen.chips}
-    chips: Sequence[SeenChip] = seen.chips
+    models = {chip.model for chip in result.chips}
+    chips: Sequence[ProbedChip] = result.chips
     if len(models) == 1:
         chips = [structs.replace(chip, model=None) for chip in chips]
     return NodeProbe(
         host=host,
-        vendor=source.vendor,
+        vendor=family.vendor,
         model=models.pop() if len(models) == 1 else None,
-        driver=seen.driver,
+        driver=result.driver,
         chips=tuple(chips),
         unseen=tuple(unseen),
     )
 
 
-def _others(machine: Machine, sources: Sequence[Source]) -> list[Unseen]:
+def _others(machine: Machine, families: Sequence[ChipFamily]) -> list[NotDetected]:
     """Return the families that show as well, which a line has no room for."""
     found = []
-    for source in sources:
-        count = source.count_traces(machine)
+    for family in families:
+        count = family.count_traces(machine)
         if count:
             nodes = counted(count, "device node")
             why = f"there are {nodes} of it, too; a line is about one family"
-            found.append(Unseen(source.name, why))
+            found.append(NotDetected(family.name, why))
     return found

@@ -9,9 +9,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ranktable.cluster.discovery.fields import bus_address_of, text_of
-from ranktable.cluster.discovery.source import Sighting, Source
-from ranktable.cluster.probe_line import SeenChip
+from ranktable.cluster.discovery.chip_family import (
+    ChipFamily,
+    ProbeResult,
+    bus_address_of,
+    text_of,
+)
+from ranktable.cluster.probes.probe_line import ProbedChip
 
 if TYPE_CHECKING:
     from ranktable.cluster.discovery.machine import Machine
@@ -25,27 +29,27 @@ _MODELS = {"1686": "BM1684X"}
 """Other chip ids are the number of the model."""
 
 
-def look(machine: Machine) -> Sighting:
+def detect(machine: Machine) -> ProbeResult:
     """Return the chips of a node."""
-    seen = Sighting(driver=machine.first_line(f"{PROC}/driver_version"))
+    result = ProbeResult(driver=machine.first_line(f"{PROC}/driver_version"))
     homes = _homes(machine)
     device_ids = machine.numbers(*PCIE) or machine.numbers(*SOC)
-    seen.chips = [
+    result.chips = [
         _chip(machine, device_id, homes.get(device_id)) for device_id in device_ids
     ]
     homeless = [str(i) for i in device_ids if i not in homes]
     if homeless:
-        seen.miss(
+        result.miss(
             "bus_address, status and model",
             f"{PROC} has nothing of chip {', '.join(homeless)}; a SoC has none",
         )
     for device_id in sorted(homes.keys() - set(device_ids)):
-        seen.miss(
+        result.miss(
             f"/dev/bm-sophon{device_id}",
             "the driver has this chip, but there is no device node; a container needs "
             "to be given it",
         )
-    return seen
+    return result
 
 
 def _homes(machine: Machine) -> dict[int, tuple[str, str]]:
@@ -57,11 +61,11 @@ def _homes(machine: Machine) -> dict[int, tuple[str, str]]:
     }
 
 
-def _chip(machine: Machine, device_id: int, home: tuple[str, str] | None) -> SeenChip:
+def _chip(machine: Machine, device_id: int, home: tuple[str, str] | None) -> ProbedChip:
     if home is None:
-        return SeenChip(device_id=device_id)
+        return ProbedChip(device_id=device_id)
     card, chip = home
-    return SeenChip(
+    return ProbedChip(
         device_id=device_id,
         bus_address=bus_address_of(machine.first_line(f"{chip}/dbdf")),
         serial=text_of(machine.first_line(f"{card}/sn")),
@@ -82,10 +86,10 @@ def parse_chip_id(text: str | None) -> str | None:
     return _MODELS.get(match[1], f"BM{match[1]}{match[2].upper()}")
 
 
-SOURCE = Source(
+FAMILY = ChipFamily(
     name="sophgo-bm168x",
     vendor="sophgo",
     looked_for="/dev/bm-sophonN, /dev/bm-tpuN",
     traces=(PCIE, SOC),
-    look=look,
+    detect=detect,
 )

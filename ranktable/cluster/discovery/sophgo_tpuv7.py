@@ -15,10 +15,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ranktable.cluster.discovery.fields import bus_address_of, read_json
-from ranktable.cluster.discovery.source import Sighting, Source
-from ranktable.cluster.discovery.unseen import UnseenError
-from ranktable.cluster.probe_line import SeenChip
+from ranktable.cluster.discovery.chip_family import (
+    ChipFamily,
+    ProbeResult,
+    bus_address_of,
+    read_json,
+)
+from ranktable.cluster.discovery.machine import NotDetectedError
+from ranktable.cluster.probes.probe_line import ProbedChip
 from ranktable.schema.messages import counted, quoted
 
 if TYPE_CHECKING:
@@ -35,43 +39,45 @@ _MODELS = {("0x1f1c", "0x1690"): "BM1690"}
 """By PCI vendor and device."""
 
 
-def look(machine: Machine) -> Sighting:
+def detect(machine: Machine) -> ProbeResult:
     """Return the chips of a node."""
-    seen = Sighting(driver=machine.first_line("/proc/sgdrv/driver_date"))
+    result = ProbeResult(driver=machine.first_line("/proc/sgdrv/driver_date"))
     functions = [n for n in machine.names(DRIVER) if bus_address_of(n) is not None]
     device_ids = machine.numbers(*NODES)
     if functions and not device_ids:
-        seen.miss(
+        result.miss(
             "/dev/sg-host-drv-*",
             f"{counted(len(functions), 'PCI function')} of the driver, but no device "
             "node; a container needs to be given them",
         )
-    seen.chips = [SeenChip(device_id=device_id) for device_id in device_ids]
-    if seen.chips:
-        _add_bus_addresses(machine, functions, seen)
-        _add_status(machine, seen)
-        _check_access(machine, seen)
-    return seen
+    result.chips = [ProbedChip(device_id=device_id) for device_id in device_ids]
+    if result.chips:
+        _add_bus_addresses(machine, functions, result)
+        _add_status(machine, result)
+        _check_access(machine, result)
+    return result
 
 
-def _add_bus_addresses(machine: Machine, functions: list[str], seen: Sighting) -> None:
+def _add_bus_addresses(
+    machine: Machine, functions: list[str], result: ProbeResult
+) -> None:
     known = {
         device_id: name
         for name in functions
         for device_id in machine.numbers(f"{DRIVER}/{name}/sg-host-drv", NODES[1])
     }
-    if not known and len(functions) == len(seen.chips) == 1:
-        known = {seen.chips[0].device_id: functions[0]}
-    unknown = [chip for chip in seen.chips if chip.device_id not in known]
+    if not known and len(functions) == len(result.chips) == 1:
+        known = {result.chips[0].device_id: functions[0]}
+    unknown = [chip for chip in result.chips if chip.device_id not in known]
     if unknown:
-        seen.miss("bus_address", _unknown(len(functions), len(unknown)))
-    seen.chips = [
+        result.miss("bus_address", _unknown(len(functions), len(unknown)))
+    result.chips = [
         structs.replace(
             chip,
             bus_address=bus_address_of(known.get(chip.device_id)),
             model=_model(machine, known.get(chip.device_id) or (functions or [""])[0]),
         )
-        for chip in seen.chips
+        for chip in result.chips
     ]
 
 
@@ -94,34 +100,34 @@ def _model(machine: Machine, function: str) -> str | None:
     return _MODELS.get((vendor, device), f"{vendor}:{device}")
 
 
-def _add_status(machine: Machine, seen: Sighting) -> None:
+def _add_status(machine: Machine, result: ProbeResult) -> None:
     try:
         output = machine.run(
             *TOOL, folders=(f"{INSTALLED}/bin",), libraries=f"{INSTALLED}/lib"
         )
         statuses = parse_tpu_smi(output)
-    except UnseenError as error:
-        seen.miss("status", error)
+    except NotDetectedError as error:
+        result.miss("status", error)
         return
-    if len(statuses) != len(seen.chips):
-        seen.miss(
+    if len(statuses) != len(result.chips):
+        result.miss(
             "status",
             f"tpu-smi lists {counted(len(statuses), 'chip')}, there are "
-            f"{counted(len(seen.chips), 'device node')}",
+            f"{counted(len(result.chips), 'device node')}",
         )
         return
-    seen.chips = [
+    result.chips = [
         structs.replace(chip, status=status)
-        for chip, status in zip(seen.chips, statuses, strict=True)
+        for chip, status in zip(result.chips, statuses, strict=True)
     ]
 
 
-def _check_access(machine: Machine, seen: Sighting) -> None:
+def _check_access(machine: Machine, result: ProbeResult) -> None:
     """Note the chips that this user cannot open."""
-    for chip in seen.chips:
+    for chip in result.chips:
         node = f"/dev/sg-host-drv-{chip.device_id}"
         if not os.access(machine.path(node), os.R_OK | os.W_OK):
-            seen.miss(node, "this user may not open it")
+            result.miss(node, "this user may not open it")
 
 
 def parse_tpu_smi(text: str) -> list[str | None]:
@@ -131,18 +137,18 @@ def parse_tpu_smi(text: str) -> list[str | None]:
         text: What ``tpu-smi --noloop --json_format`` prints.
 
     Raises:
-        UnseenError: It is something else.
+        NotDetectedError: It is something else.
     """
     document = read_json(text)
     if not isinstance(document, dict):
-        raise UnseenError(f"tpu-smi prints {quoted(document)}, not an object")
+        raise NotDetectedError(f"tpu-smi prints {quoted(document)}, not an object")
     statuses = [
         _status(chip)
         for card in _numbered(document, "card", "card_idx", "card_num")
         for chip in _numbered(card, "chip", "chip_index_of_card", "chip_num_of_card")
     ]
     if document.get("chip_num", len(statuses)) != len(statuses):
-        raise UnseenError(
+        raise NotDetectedError(
             f"tpu-smi counts {quoted(document['chip_num'])} chips and lists "
             f"{len(statuses)}"
         )
@@ -156,28 +162,28 @@ def _numbered(
     pattern = re.compile(prefix + r"(0|[1-9][0-9]{0,3})")
     found = {int(match[1]): key for key in holder if (match := pattern.fullmatch(key))}
     if holder.get(count_key) != len(found):
-        raise UnseenError(
+        raise NotDetectedError(
             f"tpu-smi: {count_key} is {quoted(holder.get(count_key))}, and it lists "
             f"{counted(len(found), prefix)}"
         )
     for number in sorted(found):
         item = holder[found[number]]
         if not isinstance(item, dict) or item.get(index_key, number) != number:
-            raise UnseenError(f"tpu-smi: {found[number]} is not {prefix} {number}")
+            raise NotDetectedError(f"tpu-smi: {found[number]} is not {prefix} {number}")
         yield item
 
 
 def _status(chip: dict[str, object]) -> str | None:
     status = chip.get("status")
     if status is not None and not (isinstance(status, str) and status.isprintable()):
-        raise UnseenError(f"tpu-smi: the status of a chip is {quoted(status)}")
+        raise NotDetectedError(f"tpu-smi: the status of a chip is {quoted(status)}")
     return status.strip() if status else None
 
 
-SOURCE = Source(
+FAMILY = ChipFamily(
     name="sophgo-tpuv7",
     vendor="sophgo",
     looked_for="/dev/sg-host-drv-N",
     traces=(NODES,),
-    look=look,
+    detect=detect,
 )

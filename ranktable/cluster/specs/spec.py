@@ -1,30 +1,26 @@
-"""What a cluster spec says, once it has been found sound."""
+"""Cluster specs: what one says once it is sound, and the rank table that it makes."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
+
+from ranktable.cluster.generate import make_table
+from ranktable.cluster.schema_validation import schema_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ranktable.schema.model import RankTable
+
+NAME = "cluster-spec"
+"""Name of the format, as ``ranktable schema`` takes it."""
+
+SCHEMA_FILE = "cluster-spec.schema.json"
+
 Order = Literal["as-listed", "by-rack", "across-racks"]
 ORDERS: tuple[Order, ...] = get_args(Order)
-
-KEYS = ("nodes", "chips", "ring", "addresses", "racks", "spares", "order")
-REQUIRED_KEYS = ("nodes", "chips")
-
-MAX_NODES = 1 << 20
-"""Nodes of a spec, as of a host list."""
-
-MAX_RANKS = 1 << 20
-"""Chips of a spec; a node of a large one has a thousand of them at the most."""
-
-MAX_CHIPS = 1024
-"""Chips of one node, as of a topology."""
-
-MAX_CHIP = 999_999_999
-"""The largest number of a chip that a rank table takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +33,7 @@ class Spec:
             ring.
         addresses: Address of every chip, in the same shape, None if there are none.
         racks: Index of the rack of every node, None if there are no racks.
-        spares: Places of the nodes that are kept out of the table.
+        spares: Indices of the nodes that are kept out of the table.
         order: In which order nodes get their ranks.
         ring: Name of the topology, None if chips stay as they are.
     """
@@ -49,3 +45,45 @@ class Spec:
     spares: frozenset[int] = frozenset()
     order: Order = "as-listed"
     ring: str | None = None
+
+
+def spec_schema_text() -> bytes:
+    """Return the JSON Schema (draft 2020-12) of a cluster spec as UTF-8 text.
+
+    It is the home of keys, types and ranges; that a host list is well formed, and that
+    hosts, chips and addresses agree, is for ``ranktable gen --spec``.
+    """
+    return schema_text(SCHEMA_FILE)
+
+
+def table_from_spec(spec: Spec, *, is_emulated: bool = False) -> RankTable:
+    """Return the table of a spec: the nodes in their order, without the spares."""
+    order = _node_order(spec)
+    hosts, addresses = spec.hosts, spec.addresses
+    return make_table(
+        [spec.chips[index] for index in order],
+        addresses=addresses and [addresses[index] for index in order],
+        hosts=hosts and [hosts[index] for index in order],
+        is_emulated=is_emulated,
+    )
+
+
+def spare_hosts(spec: Spec) -> list[str]:
+    """Return the hosts that are kept out of the table."""
+    return [spec.hosts[index] for index in sorted(spec.spares)] if spec.hosts else []
+
+
+def _node_order(spec: Spec) -> list[int]:
+    """Return the indices of the nodes of the table in the order of their ranks."""
+    racks = spec.racks
+    nodes = [index for index in range(len(spec.chips)) if index not in spec.spares]
+    if racks is None or spec.order == "as-listed":
+        return nodes
+    if spec.order == "by-rack":
+        return sorted(nodes, key=lambda index: racks[index])
+    before: Counter[int] = Counter()
+    turns = {}
+    for index in nodes:
+        turns[index] = (before[racks[index]], racks[index])
+        before[racks[index]] += 1
+    return sorted(nodes, key=turns.__getitem__)

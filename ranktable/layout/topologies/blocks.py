@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.layout.topologies.hierarchy import Hierarchy, Level
-from ranktable.schema.rules import clusters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,8 +32,8 @@ def block_hierarchy(
     for before, size in pairwise(sizes):
         times = size // before if before else 0
         if size % max(before, 1) or times < 2 or times & (times - 1):  # noqa: PLR2004
-            tree.source.say(
-                clusters.COUNTS_DISAGREE,
+            tree.source.report(
+                rules.COUNTS_DISAGREE,
                 place,
                 f"the block size {size} is no power of two times {before}",
             )

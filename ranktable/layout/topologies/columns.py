@@ -11,16 +11,15 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from ranktable.cluster.descriptions.slurm_nodelist import expanded
-from ranktable.cluster.descriptions.source import words_of
+from ranktable.cluster.hostfiles import hostfile_rules as rules
+from ranktable.cluster.hostfiles.slurm_nodelist import expand_token
+from ranktable.cluster.source_text import words_of
 from ranktable.layout.topologies.hierarchy import Hierarchy, Level
 from ranktable.layout.topologies.host_tree import Names
 from ranktable.schema.messages import counted, quoted
-from ranktable.schema.rules import clusters
-from ranktable.schema.rules import descriptions as rules
 
 if TYPE_CHECKING:
-    from ranktable.cluster.descriptions.source import Source, Word
+    from ranktable.cluster.source_text import SourceText, Token
 
 MAX_LEVELS = 16
 _HEADER = "host"
@@ -28,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}")
 _EXAMPLE = "write a host and its group, n1 rack1, or name the columns: host rack pod"
 
 
-def read_columns(source: Source) -> Hierarchy | None:
+def read_columns(source: SourceText) -> Hierarchy | None:
     """Return the levels of a list in columns, None after saying what is wrong."""
     rows = []
     for line in source.lines():
@@ -38,7 +37,7 @@ def read_columns(source: Source) -> Hierarchy | None:
     names = ["group"]
     if rows and rows[0][0].text == _HEADER:
         names = _names(source, rows.pop(0))
-    hosts: dict[str, tuple[Word, list[Word]]] = {}
+    hosts: dict[str, tuple[Token, list[Token]]] = {}
     names_left = Names(source)
     for words in rows:
         if names_left.is_used_up:
@@ -47,13 +46,13 @@ def read_columns(source: Source) -> Hierarchy | None:
             message = (
                 f"the line has {counted(len(words), 'word')}, not {len(names) + 1}"
             )
-            source.say(rules.BAD_LINE, words[-1], message, hint=_EXAMPLE)
+            source.report(rules.BAD_LINE, words[-1], message, hint=_EXAMPLE)
             continue
-        for host in names_left.take(expanded(source, words[0]), words[0]):
+        for host in names_left.take(expand_token(source, words[0]), words[0]):
             if host in hosts:
                 message = f"the host {quoted(host)} is listed twice"
                 first = hosts[host][0]
-                source.say(clusters.HOST_TWICE, words[0], message, first_use=first)
+                source.report(rules.HOST_TWICE, words[0], message, first_use=first)
             hosts.setdefault(host, (words[0], words[1:]))
     source.refuse_nothing(hosts)
     _refuse_unnested(source, names, [groups for _, groups in hosts.values()])
@@ -70,15 +69,15 @@ def read_columns(source: Source) -> Hierarchy | None:
     )
 
 
-def _names(source: Source, words: list[Word]) -> list[str]:
+def _names(source: SourceText, words: list[Token]) -> list[str]:
     """Return the names of the columns after the first."""
-    seen: dict[str, Word] = {}
+    seen: dict[str, Token] = {}
     for word in words[1:]:
         if not _NAME.fullmatch(word.text) or word.text in ("node", _HEADER):
             message = f"{quoted(word.text)} cannot be the name of a group of nodes"
-            source.say(rules.BAD_LINE, word, message)
+            source.report(rules.BAD_LINE, word, message)
         elif word.text in seen:
-            source.say(
+            source.report(
                 rules.BAD_LINE,
                 word,
                 f"the column {quoted(word.text)} stands twice",
@@ -87,19 +86,21 @@ def _names(source: Source, words: list[Word]) -> list[str]:
         seen.setdefault(word.text, word)
     if not 0 < len(words) - 1 <= MAX_LEVELS:
         message = f"a list has 1 to {MAX_LEVELS} columns of groups"
-        source.say(rules.BAD_LINE, words[0], message, hint=_EXAMPLE)
+        source.report(rules.BAD_LINE, words[0], message, hint=_EXAMPLE)
     return [word.text for word in words[1:]]
 
 
-def _refuse_unnested(source: Source, names: list[str], rows: list[list[Word]]) -> None:
+def _refuse_unnested(
+    source: SourceText, names: list[str], rows: list[list[Token]]
+) -> None:
     """Say if a group lies in two groups of the next column."""
     for at, (inner, outer) in enumerate(pairwise(names)):
-        around: dict[str, Word] = {}
+        around: dict[str, Token] = {}
         for groups in rows:
             first = around.setdefault(groups[at].text, groups[at + 1])
             if first.text != groups[at + 1].text:
-                source.say(
-                    clusters.COUNTS_DISAGREE,
+                source.report(
+                    rules.COUNTS_DISAGREE,
                     groups[at + 1],
                     f"the {inner} {quoted(groups[at].text)} lies in the {outer} "
                     f"{quoted(groups[at + 1].text)} and in {quoted(first.text)}",

@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ranktable.cluster.descriptions.description import MAX_HOSTS
+from ranktable.cluster.host_lists import MAX_HOSTS
+from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.layout.topologies.hierarchy import Hierarchy, Level
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import clusters, descriptions
+from ranktable.schema.rules.syntax import TOO_MANY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ranktable.cluster.descriptions.source import Source, Word
+    from ranktable.cluster.source_text import SourceText, Token
     from ranktable.schema.document import SourceSpan
 
-    Place = Word | SourceSpan
+    Place = Token | SourceSpan
 
 MAX_HEIGHT = 32
 """Levels of switches; the largest networks have four."""
@@ -31,7 +32,7 @@ class Names:
         left: Names that are left.
     """
 
-    source: Source
+    source: SourceText
     left: int = MAX_HOSTS
 
     def take(self, names: list[str], place: Place) -> list[str]:
@@ -42,7 +43,7 @@ class Names:
         if self.left >= 0:
             return names
         message = f"this is more than {MAX_HOSTS} hosts"
-        self.source.say(descriptions.TOO_MANY, place, message)
+        self.source.report(TOO_MANY, place, message)
         return []
 
     @property
@@ -63,7 +64,7 @@ class HostTree:
         parents: Group around a group, and where that is said.
     """
 
-    source: Source
+    source: SourceText
     kind: str
     groups: dict[str, Place] = field(default_factory=dict)
     hosts: dict[str, str] = field(default_factory=dict)
@@ -72,8 +73,8 @@ class HostTree:
     def add_group(self, name: str, place: Place) -> None:
         """Add a group, unless there is one of this name."""
         if name in self.groups:
-            self.source.say(
-                clusters.COUNTS_DISAGREE,
+            self.source.report(
+                rules.COUNTS_DISAGREE,
                 place,
                 f"the {self.kind} {quoted(name)} is described twice",
             )
@@ -84,8 +85,8 @@ class HostTree:
         for name in names:
             if name in self.hosts:
                 first = quoted(self.hosts[name])
-                self.source.say(
-                    clusters.HOST_TWICE,
+                self.source.report(
+                    rules.HOST_TWICE,
                     place,
                     f"the host {quoted(name)} is in the {self.kind} {quoted(group)} "
                     f"and in {first}",
@@ -97,8 +98,8 @@ class HostTree:
         """Put groups into a group, unless they are in one."""
         for name in names:
             if name in self.parents:
-                self.source.say(
-                    clusters.COUNTS_DISAGREE,
+                self.source.report(
+                    rules.COUNTS_DISAGREE,
                     place,
                     f"the {self.kind} {quoted(name)} is below {quoted(group)} and "
                     f"below {quoted(self.parents[name][0])}",
@@ -109,8 +110,8 @@ class HostTree:
         """Return the levels, None after saying what is wrong with them."""
         for name, (_, place) in self.parents.items():
             if name not in self.groups:
-                self.source.say(
-                    clusters.COUNTS_DISAGREE,
+                self.source.report(
+                    rules.COUNTS_DISAGREE,
                     place,
                     f"there is no {self.kind} {quoted(name)}",
                 )
@@ -130,8 +131,8 @@ class HostTree:
             while path[-1] in self.parents:
                 above, place = self.parents[path[-1]]
                 if above in path or len(path) == MAX_HEIGHT:
-                    self.source.say(
-                        clusters.COUNTS_DISAGREE,
+                    self.source.report(
+                        rules.COUNTS_DISAGREE,
                         place,
                         f"the {self.kind} {quoted(above)} is below itself"
                         if above in path
@@ -148,11 +149,11 @@ class HostTree:
         return Level(name=f"{self.kind} {at + 1}" if at else self.kind, groups=groups)
 
 
-def refuse_both(source: Source, place: Place, kind: str, *, given: int) -> None:
+def refuse_both(source: SourceText, place: Place, kind: str, *, given: int) -> None:
     """Say that a group has hosts and groups, or neither."""
     if given != 1:
-        source.say(
-            descriptions.BAD_LINE,
+        source.report(
+            rules.BAD_LINE,
             place,
             f"a {kind} has either nodes or other {kind}es below it",
         )

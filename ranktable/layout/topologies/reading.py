@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.cluster.descriptions.source import Source
+from ranktable.cluster.source_text import SourceText
 from ranktable.layout.topologies.columns import read_columns
 from ranktable.layout.topologies.slurm_conf import is_slurm_conf, read_slurm_conf
 from ranktable.layout.topologies.slurm_yaml import is_slurm_yaml, read_slurm_yaml
@@ -37,7 +37,7 @@ class Kind(NamedTuple):
 
     name: str
     is_known_by: Callable[[str], bool]
-    read: Callable[[Source], Hierarchy | None]
+    read: Callable[[SourceText], Hierarchy | None]
 
 
 KINDS = (
@@ -67,7 +67,7 @@ def read_topology(
         return report, None
     text, found = decoded
     kind = next(kind for kind in KINDS if kind.is_known_by(text))
-    source = Source(text, quota)
+    source = SourceText(text, quota)
     hierarchy = None if source.refuse_long() else kind.read(source)
     report = make_report(
         [*found, *source.found],

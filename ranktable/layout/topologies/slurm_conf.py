@@ -10,17 +10,17 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ranktable.cluster.descriptions.slurm_nodelist import expanded
-from ranktable.cluster.descriptions.source import words_of
+from ranktable.cluster.hostfiles import hostfile_rules as rules
+from ranktable.cluster.hostfiles.slurm_nodelist import expand_token
+from ranktable.cluster.source_text import words_of
 from ranktable.layout.topologies.blocks import block_hierarchy
 from ranktable.layout.topologies.host_tree import HostTree, Names, refuse_both
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import descriptions as rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.cluster.descriptions.source import Source, Word
+    from ranktable.cluster.source_text import SourceText, Token
     from ranktable.layout.topologies.hierarchy import Hierarchy
 
 _EXAMPLE = "write, for example, SwitchName=s1 Nodes=n[1-8]"
@@ -43,14 +43,14 @@ def is_slurm_conf(text: str) -> bool:
 
 @dataclass(slots=True)
 class _Reader:
-    source: Source
+    source: SourceText
     switches: HostTree
     blocks: HostTree
     names: Names
     sizes: list[int] = field(default_factory=list)
-    sizes_at: Word | None = None
+    sizes_at: Token | None = None
 
-    def line(self, words: list[Word]) -> None:
+    def line(self, words: list[Token]) -> None:
         """Read one line."""
         found = self.parameters(words)
         if not found:
@@ -69,18 +69,18 @@ class _Reader:
         if is_switch:
             refuse_both(self.source, name, "switch", given=len(below))
         elif not below:
-            self.source.say(
+            self.source.report(
                 rules.BAD_LINE, name, f"the block {quoted(name.text)} has no Nodes="
             )
         for key in below:
-            names = expanded(self.source, found[key])
+            names = expand_token(self.source, found[key])
             names = self.names.take(names, found[key])
             add = tree.add_hosts if key == "nodes" else tree.add_children
             add(name.text, names, found[key])
 
-    def parameters(self, words: list[Word]) -> dict[str, Word]:
+    def parameters(self, words: list[Token]) -> dict[str, Token]:
         """Return the parameters of a line; empty after saying what is wrong."""
-        found: dict[str, Word] = {}
+        found: dict[str, Token] = {}
         for word in words:
             name, equals, _ = word.text.partition("=")
             key = name.lower()
@@ -89,24 +89,24 @@ class _Reader:
             if not equals or key not in known or key in found:
                 twice = "stands twice here" if key in found else "is not known here"
                 message = f"{quoted(name)} {twice}"
-                self.source.say(rules.BAD_LINE, word, message, hint=_EXAMPLE)
+                self.source.report(rules.BAD_LINE, word, message, hint=_EXAMPLE)
                 return {}
             found[key] = word.part(len(name) + 1)
         return found
 
-    def block_sizes(self, value: Word) -> None:
+    def block_sizes(self, value: Token) -> None:
         if self.sizes_at is not None:
-            self.source.say(rules.BAD_LINE, value, "BlockSizes stands twice")
+            self.source.report(rules.BAD_LINE, value, "BlockSizes stands twice")
         self.sizes_at = value
         for part in value.parts(","):
             size = self.source.number(part, "a number of nodes")
             if size == 0:
-                self.source.say(rules.BAD_COUNT, part, "a block has no nodes")
+                self.source.report(rules.BAD_COUNT, part, "a block has no nodes")
             if size is not None:
                 self.sizes.append(size)
 
 
-def read_slurm_conf(source: Source) -> Hierarchy | None:
+def read_slurm_conf(source: SourceText) -> Hierarchy | None:
     """Return the levels of a topology.conf, None after saying what is wrong."""
     trees = HostTree(source, "switch"), HostTree(source, "block")
     reader = _Reader(source, *trees, Names(source))
@@ -116,7 +116,7 @@ def read_slurm_conf(source: Source) -> Hierarchy | None:
             return None
     if reader.switches.groups and reader.blocks.groups:
         place = next(iter(reader.blocks.groups.values()))
-        source.say(
+        source.report(
             rules.BAD_LINE,
             place,
             "a topology.conf has either switches or blocks, and here are both",
@@ -126,9 +126,9 @@ def read_slurm_conf(source: Source) -> Hierarchy | None:
     return reader.switches.hierarchy()
 
 
-def _lines(source: Source) -> Iterator[list[Word]]:
+def _lines(source: SourceText) -> Iterator[list[Token]]:
     """Yield the words of every line that has any."""
-    words: list[Word] = []
+    words: list[Token] = []
     for line in source.lines():
         text = line.text.partition("#")[0].rstrip(" \t\r")
         goes_on = text.endswith("\\")

@@ -10,19 +10,19 @@ import re
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.descriptions.fields import Fields, dotted
-from ranktable.cluster.hosts import expand_hosts
+from ranktable.cluster.host_lists import expand_hosts
+from ranktable.cluster.hostfiles import hostfile_rules as rules
+from ranktable.cluster.hostfiles.yaml_fields import Fields, dotted
 from ranktable.layout.topologies.blocks import block_hierarchy
 from ranktable.layout.topologies.hierarchy import Hierarchy
 from ranktable.layout.topologies.host_tree import HostTree, Names, refuse_both
 from ranktable.schema.messages import quoted
-from ranktable.schema.rules import descriptions as rules
 from ranktable.schema.yaml_parser import parse_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ranktable.cluster.descriptions.source import Source
+    from ranktable.cluster.source_text import SourceText
     from ranktable.schema.document import Path
 
 _LOOKS = re.compile(r"^[ \t]*(?:-[ \t]+topology[ \t]*:|---[ \t]*$)", re.MULTILINE)
@@ -35,7 +35,7 @@ def is_slurm_yaml(text: str) -> bool:
     return _LOOKS.search(text) is not None
 
 
-def read_slurm_yaml(source: Source) -> Hierarchy | None:
+def read_slurm_yaml(source: SourceText) -> Hierarchy | None:
     """Return the levels of a topology.yaml, None after saying what is wrong."""
     documents, findings = parse_yaml(source.text, source.quota)
     source.add(findings)
@@ -43,7 +43,9 @@ def read_slurm_yaml(source: Source) -> Hierarchy | None:
         return None
     if len(documents) != 1 or not isinstance(documents[0].data, list):
         spot = documents[-1].span_of() if documents else None
-        source.say(rules.WRONG_FIELD, spot, "a topology.yaml is one list of topologies")
+        source.report(
+            rules.WRONG_FIELD, spot, "a topology.yaml is one list of topologies"
+        )
         return None
     fields = Fields(source, documents[0])
     entries = documents[0].data
@@ -65,16 +67,16 @@ def read_slurm_yaml(source: Source) -> Hierarchy | None:
 def _kind(fields: Fields, at: int) -> str | None:
     """Return what kind of topology one is, None after saying that it is none."""
     if not isinstance(fields.get(at), dict):
-        fields.say("a topology is a mapping of names to values", at)
+        fields.report("a topology is a mapping of names to values", at)
         return None
     _refuse_unknown(fields, (at,), _HEAD)
     fields.text(at, "topology")
     default = fields.get(at, "cluster_default")
     if default is not None and not isinstance(default, bool):
-        fields.say(f"cluster_default is {quoted(default)}, not true or false", at)
+        fields.report(f"cluster_default is {quoted(default)}, not true or false", at)
     found = [kind for kind in _KINDS if fields.get(at, kind) is not None]
     if len(found) != 1:
-        fields.say("a topology has exactly one of tree, block and flat", at)
+        fields.report("a topology has exactly one of tree, block and flat", at)
         return None
     if found[0] == "flat":
         why = "it is true or absent"
@@ -86,7 +88,7 @@ def _refuse_unknown(fields: Fields, path: Path, known: tuple[str, ...]) -> None:
     members = fields.get(*path)
     for key in members if isinstance(members, dict) else ():
         if key not in known:
-            fields.source.say(
+            fields.source.report(
                 rules.WRONG_FIELD,
                 fields.span_of(*path, key, of_key=True),
                 f"{quoted(key)} is not known here; there are {', '.join(known)}",
@@ -97,13 +99,13 @@ def _items(fields: Fields, path: Path) -> Iterable[Path]:
     """Yield the path of every item of a list; say if it is no list of mappings."""
     found = fields.get(*path)
     if not isinstance(found, list) or not found:
-        fields.say(f"{dotted(path[1:])} is not a list of mappings", *path)
+        fields.report(f"{dotted(path[1:])} is not a list of mappings", *path)
         return
     for place, item in enumerate(found):
         if isinstance(item, dict):
             yield (*path, place)
         else:
-            fields.say("this is not a mapping of names to values", *path, place)
+            fields.report("this is not a mapping of names to values", *path, place)
 
 
 def _tree(fields: Fields, path: Path) -> Hierarchy | None:
@@ -141,7 +143,7 @@ def _blocks(fields: Fields, path: Path) -> Hierarchy | None:
     if sizes is None:
         return block_hierarchy(tree, [], None)
     if not isinstance(sizes, list):
-        fields.say("block_sizes is not a list of numbers", *place)
+        fields.report("block_sizes is not a list of numbers", *place)
         return None
     found = [fields.integer(*place, at, least=1) for at in range(len(sizes))]
     whole = [size for size in found if size is not None]
@@ -156,7 +158,7 @@ def _names(fields: Fields, path: Path, left: Names) -> list[str]:
     try:
         return left.take(expand_hosts(text or ""), fields.span_of(*path))
     except ArgumentError as error:
-        fields.source.say(
+        fields.source.report(
             rules.BAD_HOST, fields.span_of(*path), error.reason, hint=error.hint
         )
         return []

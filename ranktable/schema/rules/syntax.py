@@ -1,4 +1,4 @@
-"""RT101 to RT108: the text is not strict JSON."""
+"""RT101 to RT108: the text is not strict JSON; RT134 to RT136: YAML, and bounds."""
 
 from __future__ import annotations
 
@@ -124,6 +124,56 @@ LONE_SURROGATE = Rule(
     bad=one_node(r'{"device_id":"0","rank":"0","note":"\ud800"}'),
     good=one_node('{"device_id":"0","rank":"0","note":""}'),
 )
+TOO_MANY = Rule(
+    code="RT134",
+    name="too-many",
+    summary="more lines, hosts or processes than the limit",
+    why=(
+        "A file may have 2,097,152 lines and describe 1,048,576 hosts and as many "
+        "processes. Brackets and counts multiply, so that a short text can mean more."
+    ),
+    fix="Check the counts; a number has a digit too many, perhaps.",
+    bad=b"n1 slots=80000000\n",
+    good=b"n1 slots=8\n",
+    command="convert",
+    options={"from": "openmpi-hostfile"},
+)
+NOT_YAML = Rule(
+    code="RT135",
+    name="not-yaml",
+    summary="the text is not YAML",
+    why="Tabs in the indentation, a bracket that is open, a colon too many.",
+    fix="Mend the place shown.",
+    readers={
+        "Kubernetes": "error converting YAML to JSON: yaml: line ...",
+        "accelerate": "yaml.scanner.ScannerError or ParserError",
+    },
+    seen_as=("error converting YAML to JSON", "yaml.scanner.ScannerError"),
+    bad=b"num_machines: 1\nnum_processes: [8\ndistributed_type: MULTI_GPU\n",
+    good=b"num_machines: 1\nnum_processes: 8\ndistributed_type: MULTI_GPU\n",
+    command="convert",
+    options={"from": "accelerate"},
+)
+REFUSED_YAML = Rule(
+    code="RT136",
+    name="refused-yaml",
+    summary="YAML that is not read here: aliases, merge keys, tags, odd keys",
+    why=(
+        "Aliases let a few lines mean billions of values, and tags let a file choose "
+        "types. A description needs neither, so that all of it can be seen in place."
+    ),
+    fix="Write the value out where it is used.",
+    bad=(
+        b"num_machines: &n 2\nnum_processes: *n\ndistributed_type: MULTI_GPU\n"
+        b"main_process_ip: n1\n"
+    ),
+    good=(
+        b"num_machines: 2\nnum_processes: 2\ndistributed_type: MULTI_GPU\n"
+        b"main_process_ip: n1\n"
+    ),
+    command="convert",
+    options={"from": "accelerate"},
+)
 
 RULES = (
     NOT_JSON,
@@ -134,4 +184,7 @@ RULES = (
     NOT_A_NUMBER,
     NESTED_TOO_DEEPLY,
     LONE_SURROGATE,
+    TOO_MANY,
+    NOT_YAML,
+    REFUSED_YAML,
 )

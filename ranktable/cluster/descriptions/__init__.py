@@ -1,1 +1,0 @@
-"""Descriptions of clusters that launchers and schedulers read: one file a kind."""

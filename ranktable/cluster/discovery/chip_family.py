@@ -1,0 +1,163 @@
+"""A family of chips: where it shows, how it is detected, and what tools print of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.device_list import MAX_CHIP
+from ranktable.cluster.discovery.machine import NotDetectedError
+from ranktable.cluster.probes.probe_line import MAX_CHIPS, NotDetected, ProbedChip
+from ranktable.schema.diagnostic import Severity
+from ranktable.schema.finding import Finding
+from ranktable.schema.json_parser import parse
+from ranktable.schema.messages import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ranktable.cluster.discovery.machine import Machine
+
+
+@dataclass(slots=True, kw_only=True)
+class ProbeResult:
+    """What was result of one family of chips.
+
+    Attributes:
+        chips: The chips.
+        driver: Version of the driver, None when it is not known.
+        unseen: What could not be result, and why.
+    """
+
+    chips: list[ProbedChip] = field(default_factory=list)
+    driver: str | None = None
+    unseen: list[NotDetected] = field(default_factory=list)
+
+    def miss(self, what: str, why: str | NotDetectedError) -> None:
+        """Note something that could not be result."""
+        self.unseen.append(NotDetected(what, str(why)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChipFamily:
+    """A family of chips that is looked for.
+
+    Attributes:
+        name: Its name.
+        vendor: Who makes it, as a line names it.
+        looked_for: What shows that it is there, for people.
+        traces: Folders and prefixes of the names whose numbers show it without a tool.
+        detect: Returns what a node has of it.
+    """
+
+    name: str
+    vendor: str
+    looked_for: str
+    traces: tuple[tuple[str, str], ...]
+    detect: Callable[[Machine], ProbeResult]
+
+    def count_traces(self, machine: Machine) -> int:
+        """Return how many chips show without asking a tool."""
+        return max((len(machine.numbers(*trace)) for trace in self.traces), default=0)
+
+
+def refuse_repetition(numbers: Iterable[int], what: str) -> None:
+    """Raise NotDetectedError when a tool lists a number twice."""
+    found: set[int] = set()
+    for number in numbers:
+        if number in found:
+            raise NotDetectedError(f"{what} {number} is listed twice")
+        found.add(number)
+
+
+_BUS_ADDRESS = re.compile(
+    r"([0-9a-f]{1,8}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.IGNORECASE
+)
+_NOTHING = frozenset({"", "-", "0", "F", "N/A", "[N/A]", "NA", "Unknown", "unknown"})
+"""What tools print for a value that they do not have; F is a sensor at fault."""
+
+_MAX_TEXT_LENGTH = 120
+
+
+def read_json(text: str) -> object:
+    """Return the data of a tool's JSON, read as strictly as a rank table.
+
+    Raises:
+        NotDetectedError: It is not JSON, or has a key twice.
+    """
+    try:
+        parsed = parse(text.lstrip("\ufeff"))
+    except RecursionError:
+        raise NotDetectedError("its JSON is nested too deeply") from None
+    if isinstance(parsed, Finding):
+        raise NotDetectedError(f"its output is no JSON: {parsed.message}")
+    document, found = parsed
+    for finding in found:
+        if finding.rule.severity is Severity.ERROR:
+            raise NotDetectedError(f"its JSON cannot be used: {finding.message}")
+    return document
+
+
+def read_csv(text: str, columns: int) -> tuple[list[list[str]], list[str]]:
+    """Return the rows of a tool's CSV, and the lines that are none.
+
+    The tools quote nothing; the last column, a name, may hold a comma. Drivers in
+    trouble mix messages into the rows, which begin with a number.
+
+    Raises:
+        NotDetectedError: A row has fewer columns, or there are too many rows.
+    """
+    rows, others = [], []
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        if not re.match(r"\s*[0-9]+\s*,", line):
+            others.append(line.strip())
+            continue
+        row = line.split(",", columns - 1)
+        if len(row) != columns:
+            raise NotDetectedError(
+                f"a row of its output has {len(row)} columns, not {columns}: "
+                f"{quoted(line)}"
+            )
+        rows.append([cell.strip() for cell in row])
+    if len(rows) > MAX_CHIPS:
+        raise NotDetectedError(f"it lists more than {MAX_CHIPS} chips")
+    return rows, others
+
+
+def device_id_of(value: object) -> int:
+    """Return the index of a chip that a tool gives as a number or as digits.
+
+    Raises:
+        NotDetectedError: It is none.
+    """
+    if type(value) is str and re.fullmatch(r"0|[1-9][0-9]{0,5}", value):
+        return int(value)
+    if type(value) is int and 0 <= value <= MAX_CHIP:
+        return value
+    raise NotDetectedError(f"the index of a chip is {quoted(value)}")
+
+
+def bus_address_of(value: object) -> str | None:
+    """Return a PCI address in the spelling of sysfs, None if it is none.
+
+    >>> bus_address_of("00000000:C1:00.0"), bus_address_of("000:01:00.0")
+    ('0000:c1:00.0', '0000:01:00.0')
+    """
+    match = _BUS_ADDRESS.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        return None
+    domain, bus, device, function = match.groups()
+    return f"{int(domain, 16):04x}:{bus.lower()}:{device.lower()}.{function}"
+
+
+def text_of(value: object) -> str | None:
+    """Return a text of a tool, None for what stands for nothing or is no text."""
+    if not isinstance(value, str):
+        return None
+    text = value.strip()
+    if text in _NOTHING or not text.isprintable() or len(text) > _MAX_TEXT_LENGTH:
+        return None
+    return text

@@ -1,0 +1,153 @@
+"""Findings about several files at once, and the reports of all."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from ranktable.schema.check_report import Report
+from ranktable.schema.diagnostic import Location, Severity
+from ranktable.schema.locate import find_locations
+from ranktable.schema.quota import Quota
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ranktable.schema.diagnostic import Diagnostic
+    from ranktable.schema.document import SourceSpan
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.rules.rule import Rule
+
+    FileSpan = tuple[int, SourceSpan | None]
+    """Index of a file and a place in it, None for the file as a whole."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputFile:
+    """One file of several.
+
+    Attributes:
+        file: Its name, as it is reported.
+        text: Its text, None when it could not be read.
+        format: Name of its format, None when it is not a rank table.
+        path: Its real path, None when it is not a file.
+    """
+
+    file: str
+    text: str | None = field(default=None, repr=False)
+    format: str | None = None
+    path: str | None = None
+
+
+class FileFinding(NamedTuple):
+    """A finding in one file, whose related places may be in others."""
+
+    file: int
+    finding: Finding
+    related: tuple[FileSpan, ...] = ()
+
+
+class FileFindings:
+    """What was found so far in several files, at most so many of each code.
+
+    Attributes:
+        files: The files.
+        found: The findings, in the order in which they were made.
+        has_errors: Whether any of them is an error, kept or not.
+    """
+
+    def __init__(self, files: Sequence[InputFile], limit: int | None = None) -> None:
+        """Keep this many findings of each code, None for all."""
+        self.files = files
+        self.found: list[FileFinding] = []
+        self.has_errors = False
+        self._quota = Quota(limit)
+
+    def report(
+        self,
+        rule: Rule,
+        place: FileSpan,
+        message: str,
+        *,
+        hint: str | None = None,
+        related: tuple[FileSpan, ...] = (),
+    ) -> None:
+        """Add a finding of a rule, unless there are enough of it."""
+        file, span = place
+        self.add(FileFinding(file, rule.finding(span, message, hint=hint), related))
+
+    def add(self, item: FileFinding) -> None:
+        """Keep a finding, unless there are enough of its rule."""
+        self.has_errors |= item.finding.rule.severity is Severity.ERROR
+        if not self._quota.is_spent(item.finding.rule):
+            self.found.append(item)
+
+    def add_omitted(self, quota: Quota) -> None:
+        """Count what was left out where the findings were made."""
+        for rule, count in quota.omitted.values():
+            self.has_errors |= rule.severity is Severity.ERROR
+            self._quota.omit(rule, count)
+
+    def reports(self) -> tuple[Report, ...]:
+        """Return a report for every file with findings, in the order of the files."""
+        locations = self._locations()
+        grouped: defaultdict[int, list[tuple[Diagnostic, Finding]]] = defaultdict(list)
+        for file, finding, related in self.found:
+            diagnostic = finding.diagnostic(
+                locations[file, finding.span],
+                tuple(locations[place] for place in related),
+            )
+            grouped[file].append((diagnostic, finding))
+        reports = [_report(self.files[at], grouped[at]) for at in sorted(grouped)]
+        return tuple(_with_omitted(reports, self._quota))
+
+    def _locations(self) -> dict[FileSpan, Location]:
+        spans: defaultdict[int, set[SourceSpan]] = defaultdict(set)
+        found: dict[FileSpan, Location] = {}
+        for item in self.found:
+            for file, span in ((item.file, item.finding.span), *item.related):
+                if span is None:
+                    found[file, None] = Location(file=self.files[file].file)
+                else:
+                    spans[file].add(span)
+        for index, of_file in spans.items():
+            source = self.files[index]
+            located = find_locations(source.text or "", of_file, file=source.file)
+            found.update({(index, span): at for span, at in located.items()})
+        return found
+
+
+def _report(file: InputFile, pairs: list[tuple[Diagnostic, Finding]]) -> Report:
+    pairs.sort(key=lambda pair: _order(pair[0]))
+    return Report(
+        file=file.file,
+        diagnostics=tuple(diagnostic for diagnostic, _ in pairs),
+        findings=tuple(finding for _, finding in pairs),
+        totals=dict(sorted(Counter(d.code for d, _ in pairs).items())),
+        by_severity=dict(Counter(d.severity for d, _ in pairs)),
+        format=file.format,
+        text=file.text,
+    )
+
+
+def _order(diagnostic: Diagnostic) -> tuple[int, int, str]:
+    location = diagnostic.location
+    return location.line or 0, location.column or 0, diagnostic.code
+
+
+def _with_omitted(reports: list[Report], quota: Quota) -> list[Report]:
+    """Count what was left out of each code in the last report that has the code."""
+    for code, (rule, count) in quota.omitted.items():
+        index = max(i for i, report in enumerate(reports) if code in report.totals)
+        report = reports[index]
+        severity = rule.severity
+        reports[index] = replace(
+            report,
+            totals={**report.totals, code: report.totals[code] + count},
+            by_severity={
+                **report.by_severity,
+                severity: report.count(severity) + count,
+            },
+        )
+    return reports

@@ -1,0 +1,1 @@
+"""What launchers and schedulers read about the hosts of a job: one file a format."""

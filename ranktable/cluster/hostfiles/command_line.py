@@ -1,0 +1,171 @@
+"""Command lines of launchers: words as a shell has them, options and the rest."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.hostfiles import hostfile_rules as rules
+from ranktable.cluster.source_text import Token
+from ranktable.schema.messages import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ranktable.cluster.source_text import SourceText
+
+_TOKEN = re.compile(
+    r"""(?P<blank>(?:[ \t\r]|\\\r?\n)+)
+      | (?P<comment>\#[^\n]*)
+      | (?P<redirection>[0-9]*>&[0-9]|&>+)
+      | (?P<end>[\n;&|]+)
+      | (?P<word>(?:[^\s'"\\;&|]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+)
+      | (?P<other>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.DOTALL)
+_HOST = re.compile(r"#\s*host:\s*(\S+)\s*")
+_MAX_OPTION = 40  # what is longer is no slip of the pen
+_VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[^}]*\}|\([^)]*\))")
+
+
+@dataclass(slots=True)
+class Command:
+    """One command.
+
+    Attributes:
+        words: Its words.
+        host: The host named in a comment ``# host: n1`` above it.
+    """
+
+    words: list[Token]
+    host: Token | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Syntax:
+    """What a launcher's command line has.
+
+    Attributes:
+        program: Name of the program.
+        modules: Names under which ``python -m`` starts it.
+        values: Options with a value, with hyphens.
+        flags: Options without one.
+        variables: Beginning of the variables that stand for options.
+        aliases: Other names of options.
+    """
+
+    program: str
+    modules: tuple[str, ...]
+    values: frozenset[str]
+    flags: frozenset[str] = frozenset()
+    variables: str | None = None
+    aliases: dict[str, str] = field(default_factory=dict)
+
+
+def is_variable(text: str) -> bool:
+    """Whether a word is a variable of the shell, such as ``$SLURM_NODEID``."""
+    return _VARIABLE.fullmatch(text) is not None
+
+
+def commands_in(source: SourceText) -> Iterator[Command]:
+    """Yield every command; a backslash at the end of a line goes on in the next."""
+    words: list[Token] = []
+    host: Token | None = None
+    for match in _TOKEN.finditer(source.text):
+        if match.lastgroup == "word":
+            text = _QUOTED.sub(lambda m: m[1] or m[2] or m[3] or "", match[0])
+            words.append(Token(text, match.start(), match.end()))
+        elif match.lastgroup == "comment":
+            named = _HOST.fullmatch(match[0])
+            if named is not None:
+                start = match.start() + named.start(1)
+                host = Token(named[1], start, start + len(named[1]))
+        elif match.lastgroup == "other":
+            word = Token(match[0], match.start(), match.end())
+            source.report(rules.BAD_LINE, word, "a quotation mark is not closed")
+        elif match.lastgroup == "end" and words:
+            yield Command(words, host)
+            words, host = [], None
+    if words:
+        yield Command(words, host)
+
+
+def options_of(
+    source: SourceText, command: Command, syntax: Syntax
+) -> dict[str, Token] | None:
+    """Return the options of a command, None if it does not start the launcher.
+
+    Options that are unknown or lack a value are said to be so. What follows the script
+    is the script's own.
+    """
+    start = _program(command.words, syntax)
+    if start is None:
+        return None
+    found = _variables(command.words[:start], syntax)
+    words, at = command.words, start
+    while at < len(words) and words[at].text.startswith("-"):
+        value = words[at + 1] if at + 1 < len(words) else None
+        at += _read_option(source, words[at], value, syntax, found)
+    return found
+
+
+def _program(words: Sequence[Token], syntax: Syntax) -> int | None:
+    """Return the place after the name of the program."""
+    for place, word in enumerate(words):
+        if word.text == syntax.program or word.text.endswith(f"/{syntax.program}"):
+            return place + 1
+        if word.text in syntax.modules and words[place - 1].text == "-m" and place > 1:
+            return place + 1
+    return None
+
+
+def _variables(words: Sequence[Token], syntax: Syntax) -> dict[str, Token]:
+    """Return the options that variables before the program give."""
+    found = {}
+    for word in words if syntax.variables else ():
+        name, mark, _ = word.text.partition("=")
+        option = name.removeprefix(str(syntax.variables))
+        if mark and option != name:
+            found[option.lower().replace("_", "-")] = word.part(len(name) + 1)
+    return found
+
+
+def _read_option(
+    source: SourceText,
+    word: Token,
+    value: Token | None,
+    syntax: Syntax,
+    found: dict[str, Token],
+) -> int:
+    """Read an option, whose value may be the next word; return how many it takes."""
+    name, mark, _ = word.text.partition("=")
+    option = name.lstrip("-").replace("_", "-")
+    option = syntax.aliases.get(option, option)
+    if option in syntax.flags:
+        found[option] = word
+        return 1
+    if option not in syntax.values:
+        _report_unknown(source, word, name, syntax)
+        return 1
+    if mark:
+        found[option] = word.part(len(name) + 1)
+        return 1
+    if value is None:
+        source.report(rules.BAD_LINE, word, f"{name} needs a value")
+        return 1
+    found[option] = value
+    return 2
+
+
+def _report_unknown(source: SourceText, word: Token, name: str, syntax: Syntax) -> None:
+    if len(name) > _MAX_OPTION:
+        close = []
+    else:
+        option = name.lstrip("-").replace("_", "-")
+        close = get_close_matches(option, (*syntax.values, *syntax.flags), 1)
+    hint = f"did you mean --{close[0]}?" if close else None
+    message = f"{quoted(name)} is not an option of {syntax.program}"
+    source.report(rules.BAD_LINE, word, message, hint=hint)

@@ -1,0 +1,288 @@
+"""The hosts of a job as a launcher's file names them, from a rank table and back."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.argument import ArgumentError
+from ranktable.schema.messages import counted, printable
+from ranktable.schema.model import Device, Node, RankTable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ranktable.cluster.source_text import SourceText
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """One host.
+
+    Attributes:
+        name: Name or address, None if the hostfile leaves it to the launcher.
+        slots: Number of processes, None if it is known on the host only.
+        device_ids: Chip of each process, None if the hostfile names none.
+        ranks: Rank of each process in increasing order, None if ranks count over the
+            hosts in their order.
+    """
+
+    name: str | None
+    slots: int | None = None
+    device_ids: tuple[int, ...] | None = None
+    ranks: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hostfile:
+    """The hosts of a job, in the order of their lowest ranks."""
+
+    hosts: tuple[Host, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterOptions:
+    """What a hostfile needs and a rank table does not say.
+
+    Attributes:
+        script: What is started on every node, with its arguments.
+        port: Port where the nodes meet, or the first port of a node.
+        node: Index of the node for which a file is written.
+        name: Name of a job.
+        image: Image of a container.
+        resource: Name under which a cluster counts its chips: ``nvidia.com/gpu``.
+    """
+
+    script: str | None = None
+    port: int | None = None
+    node: int | None = None
+    name: str | None = None
+    image: str | None = None
+    resource: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LauncherFormat:
+    """One kind of hostfile.
+
+    Attributes:
+        name: Its name on the command line.
+        title: What people call it, with an article.
+        read: Returns the hostfile in a text, None after saying what is wrong.
+        write: Returns the text of a hostfile; raises ``ArgumentError`` with the
+            reason where it cannot be expressed.
+        matches: Whether a text looks like one.
+        options: Names of the options that the writer takes.
+        names_hosts: Whether the hosts get their names from the job, as pods do.
+    """
+
+    name: str
+    title: str
+    read: Callable[[SourceText], Hostfile | None]
+    write: Callable[[Hostfile, WriterOptions], str]
+    matches: Callable[[str], object]
+    options: tuple[str, ...] = ()
+    names_hosts: bool = False
+
+
+_PLACE = re.compile(r"\+n([0-9]{1,7})")
+
+
+def sizes_of(hostfile: Hostfile) -> list[int]:
+    """Return the number of processes of every host.
+
+    Raises:
+        ArgumentError: The number is not known for one of them.
+    """
+    return [_size(node_rank, host) for node_rank, host in enumerate(hostfile.hosts)]
+
+
+def _size(node_rank: int, host: Host) -> int:
+    if host.slots is None:
+        raise ArgumentError(
+            f"nothing says how many processes {called(node_rank, host)} has",
+            hint="give --chips-per-node N, or the chips of every node: --device-id",
+        )
+    return host.slots
+
+
+def called(node_rank: int, host: Host) -> str:
+    """Return how a message calls a host."""
+    if host.name is None:
+        return f"node {node_rank}"
+    return f"node {node_rank} ({printable(host.name)})"
+
+
+def chips_of(hostfile: Hostfile) -> list[tuple[int, ...]]:
+    """Return the chips of every host, 0 to slots - 1 where none are named."""
+    sizes = sizes_of(hostfile)
+    return [
+        tuple(range(size)) if host.device_ids is None else host.device_ids
+        for host, size in zip(hostfile.hosts, sizes, strict=True)
+    ]
+
+
+def ranks_of(hostfile: Hostfile) -> list[tuple[int, ...]]:
+    """Return the ranks of every host."""
+    ranks = []
+    first = 0
+    for host, size in zip(hostfile.hosts, sizes_of(hostfile), strict=True):
+        own = tuple(range(first, first + size)) if host.ranks is None else host.ranks
+        ranks.append(own)
+        first += size
+    return ranks
+
+
+def hosts_of_ranks(hostfile: Hostfile) -> list[int]:
+    """Return the node of every rank."""
+    pairs = [
+        (rank, node_rank)
+        for node_rank, ranks in enumerate(ranks_of(hostfile))
+        for rank in ranks
+    ]
+    return [node_rank for _, node_rank in sorted(pairs)]
+
+
+def hostfile_from_table(table: RankTable) -> Hostfile:
+    """Return the hosts of a table in the order of their lowest ranks.
+
+    Addresses of devices and keys that the format does not define are left out: no
+    launcher has a place for them.
+    """
+    nodes = sorted(table.nodes, key=lambda node: min(d.rank for d in node.devices))
+    return Hostfile(hosts=tuple(map(_host, nodes)))
+
+
+def _host(node: Node) -> Host:
+    devices = sorted(node.devices, key=lambda device: device.rank)
+    return Host(
+        name=node.host,
+        slots=len(devices),
+        device_ids=tuple(device.device_id for device in devices),
+        ranks=tuple(device.rank for device in devices),
+    )
+
+
+def table_from_hostfile(hostfile: Hostfile) -> RankTable:
+    """Return the table of a hostfile: its chips, else 0 to slots - 1 of each host.
+
+    Raises:
+        ArgumentError: The size of a host is not known, a host is given by its place
+            in an allocation, or its ranks are not consecutive.
+    """
+    for host in hostfile.hosts:
+        if _place(host.name) is not None:
+            raise ArgumentError(
+                f"{host.name} is a place in an allocation, which the file does not "
+                "name",
+                hint="give the hosts of the allocation in their order: --hosts LIST",
+            )
+    ranks, chips = ranks_of(hostfile), chips_of(hostfile)
+    for node_rank, (host, own) in enumerate(zip(hostfile.hosts, ranks, strict=True)):
+        if own[-1] - own[0] >= len(own):
+            raise ArgumentError(
+                f"a rank table has the ranks of a node one after the other, and "
+                f"{called(node_rank, host)} has {own[0]} to {own[-1]} with gaps"
+            )
+    parts = zip(hostfile.hosts, ranks, chips, strict=True)
+    return RankTable(nodes=tuple(_node(*part) for part in parts))
+
+
+def _node(host: Host, ranks: Sequence[int], chips: Sequence[int]) -> Node:
+    pairs = zip(ranks, chips, strict=True)
+    devices = tuple(Device(rank=rank, device_id=chip) for rank, chip in pairs)
+    return Node(devices=devices, host=host.name)
+
+
+def with_chips(hostfile: Hostfile, chips: Sequence[Sequence[int]]) -> Hostfile:
+    """Return a hostfile whose hosts have these chips, in the order of their ranks.
+
+    Raises:
+        ArgumentError: The numbers of hosts or of processes differ.
+    """
+    hosts = hostfile.hosts
+    if len(chips) != len(hosts):
+        raise ArgumentError(
+            f"chips are given for {counted(len(chips), 'node')}, the description has "
+            f"{counted(len(hosts), 'host')}"
+        )
+    for node_rank, (host, own) in enumerate(zip(hosts, chips, strict=True)):
+        if host.slots not in (None, len(own)):
+            raise ArgumentError(
+                f"{called(node_rank, host)} has {counted(host.slots or 0, 'slot')} and "
+                f"is given {counted(len(own), 'chip')}"
+            )
+    pairs = zip(hosts, chips, strict=True)
+    return Hostfile(
+        hosts=tuple(
+            replace(host, slots=len(own), device_ids=tuple(own)) for host, own in pairs
+        )
+    )
+
+
+def with_hosts(hostfile: Hostfile, names: Sequence[str]) -> Hostfile:
+    """Return a hostfile with other names for its hosts.
+
+    A host that is given as ``+n1`` is the one at index 1 of the names; all others take
+    the names in their order.
+
+    Raises:
+        ArgumentError: There are too few names or too many, or one stands twice.
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ArgumentError(f"the host {printable(name)} is given twice")
+        seen.add(name)
+    places = [_place(host.name) for host in hostfile.hosts]
+    if any(place is not None for place in places):
+        return _resolved(hostfile, places, names)
+    if len(names) != len(places):
+        raise ArgumentError(
+            f"{counted(len(names), 'host')} for {counted(len(places), 'node')}",
+            hint="give one host a node, in the order of the nodes",
+        )
+    pairs = zip(hostfile.hosts, names, strict=True)
+    return Hostfile(hosts=tuple(replace(host, name=name) for host, name in pairs))
+
+
+def _place(name: str | None) -> int | None:
+    """Return the index of ``+n1``, None for a name."""
+    match = _PLACE.fullmatch(name or "")
+    return int(match[1]) if match else None
+
+
+def _resolved(
+    hostfile: Hostfile, places: Iterable[int | None], names: Sequence[str]
+) -> Hostfile:
+    """Return the hosts with their places replaced; one host may be given both ways."""
+    found: dict[str, list[Host]] = defaultdict(list)
+    for host, place in zip(hostfile.hosts, places, strict=True):
+        if place is not None and place >= len(names):
+            raise ArgumentError(
+                f"{host.name} is not among the {counted(len(names), 'host')} given"
+            )
+        name = str(host.name) if place is None else names[place]
+        found[name].append(host)
+    hosts = [_joined(name, parts) for name, parts in found.items()]
+    return Hostfile(hosts=tuple(sorted(hosts, key=lambda host: host.ranks or ())))
+
+
+def _joined(name: str, parts: list[Host]) -> Host:
+    """Return one host with the ranks of its parts."""
+    has_chips = all(part.device_ids is not None for part in parts)
+    pairs = sorted(
+        (rank, chip)
+        for part in parts
+        for rank, chip in zip(
+            part.ranks or (), part.device_ids or part.ranks or (), strict=True
+        )
+    )
+    return Host(
+        name=name,
+        slots=len(pairs),
+        device_ids=tuple(chip for _, chip in pairs) if has_chips else None,
+        ranks=tuple(rank for rank, _ in pairs),
+    )

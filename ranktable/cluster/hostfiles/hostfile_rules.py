@@ -1,0 +1,333 @@
+"""RT130 to RT139: shape of a host file; RT220 to RT229: meaning of one."""
+
+from __future__ import annotations
+
+from ranktable.schema.diagnostic import Severity
+from ranktable.schema.rules.rule import Rule
+
+BAD_LINE = Rule(
+    code="RT130",
+    name="bad-line",
+    summary="a line is not what this kind of file has",
+    why=(
+        "Launchers skip words that they do not know, or stop with the name of a token; "
+        "either way the job is not the one that was meant."
+    ),
+    fix="Write the line as the hint shows; docs/hostfiles.md shows every kind.",
+    readers={
+        "Open MPI": "parse error in the hostfile, with a line and a token's number",
+        "MPICH": "token ... not supported at this time",
+        "DeepSpeed": "ValueError: Hostfile contains a bad entry: {line}",
+        "torchrun": "error: unrecognized arguments",
+    },
+    seen_as=(
+        "Open RTE detected a parse error in the hostfile",
+        "not supported at this time",
+        "Hostfile contains a bad entry",
+        "invalid syntax in the rankfile",
+    ),
+    bad=b"n1 slots=8\nn2 gpus=8\n",
+    good=b"n1 slots=8\nn2 slots=8\n",
+    command="convert",
+    options={"from": "openmpi-hostfile"},
+)
+BAD_HOST = Rule(
+    code="RT131",
+    name="bad-host",
+    summary="a host cannot have this name",
+    why=(
+        "A name is made of letters, digits, dots, hyphens and underscores, or is an IP "
+        "address. Some names cannot be written in some files: MPICH cuts an IPv6 "
+        "address at its first colon, and words such as slots are Open MPI's own."
+    ),
+    fix="Write one host name or address, without a count, a user or a second name.",
+    readers={
+        "Open MPI": "takes n1:8 and n1,n2 as names; ssh fails on them later",
+        "MPICH": "takes what stands before the first colon",
+    },
+    bad=b"n1,n2 slots=8\n",
+    good=b"n1 slots=8\nn2 slots=8\n",
+    command="convert",
+    options={"from": "openmpi-hostfile"},
+)
+BAD_COUNT = Rule(
+    code="RT132",
+    name="bad-count",
+    summary="this is not a number of processes, nodes or ports",
+    why=(
+        "Launchers read numbers with atoi or int: a letter becomes 0, what follows the "
+        "digits is dropped, and blanks, signs and underscores pass."
+    ),
+    fix="Write a plain decimal number.",
+    readers={
+        "Open MPI": "the slots parameter is less than 0: slots=-1",
+        "MPICH": "atoi: 'x' is 0 and '8x' is 8; with 0 nothing is started there",
+        "DeepSpeed": "takes the digits and ignores the rest",
+    },
+    seen_as=("The slots parameter is less than 0", "invalid literal for int()"),
+    bad=b"n1:8\nn2:x\n",
+    good=b"n1:8\nn2:8\n",
+    command="convert",
+    options={"from": "mpich-machinefile"},
+)
+NO_HOSTS = Rule(
+    code="RT133",
+    name="no-hosts",
+    summary="the file names no host",
+    why="A job needs a node. Some launchers then take this machine, without a word.",
+    fix="Write at least one host.",
+    readers={
+        "Open MPI": "No nodes are available for this job",
+        "MPICH": "starts everything on this machine",
+        "DeepSpeed": "ValueError: Hostfile is empty or not formatted correctly",
+    },
+    seen_as=("No nodes are available for this job", "Hostfile is empty"),
+    bad=b"# n1 slots=8\n",
+    good=b"n1 slots=8\n",
+    command="convert",
+    options={"from": "deepspeed-hostfile"},
+)
+WRONG_FIELD = Rule(
+    code="RT137",
+    name="wrong-field",
+    summary="a field of a manifest or of a configuration is missing, wrong or unknown",
+    why=(
+        "Without completionMode Indexed a pod has no index, without a subdomain it "
+        "has no name; accelerate stops at a key that it does not know."
+    ),
+    fix="Write the field as the message says.",
+    readers={
+        "Kubernetes": "accepts a Job without them; its pods cannot find each other",
+        "accelerate": "ValueError: The config file had unknown keys",
+    },
+    seen_as=("had unknown keys", "A `distributed_type` must be specified"),
+    bad=b"num_machines: 1\nnum_process: 8\ndistributed_type: MULTI_GPU\n",
+    good=b"num_machines: 1\nnum_processes: 8\ndistributed_type: MULTI_GPU\n",
+    command="convert",
+    options={"from": "accelerate"},
+)
+NOT_EVERYWHERE = Rule(
+    code="RT138",
+    name="not-everywhere",
+    severity=Severity.WARNING,
+    summary="a spelling that some versions of the launcher refuse",
+    why=(
+        "Open MPI needs a newline after a comment, so that a comment at the very end "
+        "is a parse error; Open MPI 4 refuses to exclude a host with ^; recent sources "
+        "of MPICH take # for a comment at the beginning of a line only."
+    ),
+    fix="Write it in the way that every version reads.",
+    readers={
+        "Open MPI": "parse error in the hostfile",
+        "MPICH": "token # not supported at this time",
+    },
+    bad=b"n1 slots=8\nn2 slots=8 # the last line has no newline",
+    good=b"n1 slots=8\nn2 slots=8 # the last line has one\n",
+    command="convert",
+    options={"from": "openmpi-hostfile"},
+)
+IGNORED_TEXT = Rule(
+    code="RT139",
+    name="ignored-text",
+    severity=Severity.WARNING,
+    summary="text that the launcher ignores",
+    why="What follows the number of slots is read by nobody, whatever it says.",
+    fix="Remove it, or make a comment of it on a line of its own.",
+    readers={"DeepSpeed": "ignores everything after slots=N"},
+    bad=b"n1 slots=8 max_slots=8\n",
+    good=b"n1 slots=8\n",
+    command="convert",
+    options={"from": "deepspeed-hostfile"},
+)
+
+
+HOST_TWICE = Rule(
+    code="RT220",
+    name="host-twice",
+    summary="a host is described twice",
+    why=(
+        "Launchers differ: one adds the slots up, one stops, one starts a second group "
+        "of processes whose local ranks begin at 0 again, on the same chips."
+    ),
+    fix="Give the host one line with all of its slots.",
+    readers={
+        "Open MPI": "counts a slot for each bare line; with slots= it stops or adds up",
+        "MPICH": "adds up neighbours; elsewhere local ranks begin at 0 again",
+        "DeepSpeed": "ValueError: Hostfile contains multiple entries for n1",
+    },
+    seen_as=(
+        "multiple definitions of the slot count",
+        "Hostfile contains multiple entries",
+    ),
+    bad=b"n1 slots=4\nn2 slots=8\nn1 slots=4\n",
+    good=b"n1 slots=8\nn2 slots=8\n",
+    command="convert",
+    options={"from": "deepspeed-hostfile"},
+)
+ABOVE_MAXIMUM = Rule(
+    code="RT221",
+    name="slots-above-maximum",
+    summary="a host has more slots than its maximum",
+    why="max_slots is the limit that oversubscription may not pass.",
+    fix="Raise max_slots, or lower slots.",
+    readers={
+        "Open MPI": "refuses it, or raises max_slots silently where that stands first"
+    },
+    seen_as=("The max_slots parameter is less than the slots parameter",),
+    bad=b"n1 slots=8 max_slots=4\n",
+    good=b"n1 slots=4 max_slots=8\n",
+    command="convert",
+    options={"from": "openmpi-hostfile"},
+)
+NO_SLOTS = Rule(
+    code="RT222",
+    name="no-slots",
+    summary="a host has no slots",
+    why="A node without processes has no place in a job and none in a rank table.",
+    fix="Remove the host, or give it slots.",
+    readers={
+        "Open MPI": "leaves the host out",
+        "MPICH": "starts nothing, and ends with status 0",
+        "DeepSpeed": "starts its agent there, with no device",
+    },
+    bad=b"n1 slots=8\nn2 slots=0\n",
+    good=b"n1 slots=8\nn2 slots=8\n",
+    command="convert",
+    options={"from": "openmpi-hostfile"},
+)
+NOT_IN_THE_FILE = Rule(
+    code="RT223",
+    name="not-in-the-file",
+    summary="a filter names a host or a slot that the host file does not have",
+    why="--include and --exclude choose among the slots 0 to slots - 1 of each host.",
+    fix="Correct the name, or add the host to the file.",
+    readers={
+        "DeepSpeed": "ValueError: Hostname 'n2' not found in hostfile, "
+        "or No slot '8' specified on host 'n1'"
+    },
+    seen_as=("not found in hostfile", "specified on host"),
+    bad=b"n1 slots=8\n",
+    good=b"n1 slots=8\nn2 slots=8\n",
+    command="convert",
+    options={"from": "deepspeed-hostfile", "include": "n2:0,1"},
+)
+RANK_TWICE = Rule(
+    code="RT224",
+    name="rank-placed-twice",
+    summary="a rank is placed twice",
+    why="A rank is one process, and so is an index of a node.",
+    fix="Give one of the two the rank that is missing.",
+    readers={
+        "Open MPI": "Error, rank 0 is already assigned to ...",
+        "torchrun": "the second node waits for a place until the time-out",
+    },
+    seen_as=("is already assigned to",),
+    bad=b"rank 0=n1 slot=0\nrank 0=n1 slot=1\n",
+    good=b"rank 0=n1 slot=0\nrank 1=n1 slot=1\n",
+    command="convert",
+    options={"from": "openmpi-rankfile"},
+)
+RANK_MISSING = Rule(
+    code="RT225",
+    name="rank-not-placed",
+    summary="a rank is placed nowhere",
+    why="Ranks count from 0 without a gap.",
+    fix="Add a line for the rank, or number the ranks anew.",
+    readers={"Open MPI": "A rank is missing its location specification"},
+    seen_as=("A rank is missing its location specification",),
+    bad=b"rank 0=n1 slot=0\nrank 2=n1 slot=1\n",
+    good=b"rank 0=n1 slot=0\nrank 1=n1 slot=1\n",
+    command="convert",
+    options={"from": "openmpi-rankfile"},
+)
+UNEVEN = Rule(
+    code="RT226",
+    name="uneven-nodes",
+    summary="the processes cannot be shared out evenly",
+    why=(
+        "accelerate's num_processes is the total, and every machine starts as many as "
+        "every other; nodes of different size cannot be said."
+    ),
+    fix="Make num_processes a multiple of num_machines.",
+    readers={"accelerate": "divides, drops the remainder, and the job lacks ranks"},
+    bad=(
+        b"num_machines: 2\nnum_processes: 13\ndistributed_type: MULTI_GPU\n"
+        b"main_process_ip: n1\n"
+    ),
+    good=(
+        b"num_machines: 2\nnum_processes: 12\ndistributed_type: MULTI_GPU\n"
+        b"main_process_ip: n1\n"
+    ),
+    command="convert",
+    options={"from": "accelerate"},
+)
+COUNTS_DISAGREE = Rule(
+    code="RT227",
+    name="counts-disagree",
+    summary="two numbers or names in a description contradict each other",
+    why="Counts beside a list, the index of a node, a Service and its Job.",
+    fix="Correct the one that is wrong.",
+    readers={
+        "torchrun": "waits for the missing node until the time-out",
+        "Kubernetes": "starts fewer pods at a time than the job needs; it hangs",
+    },
+    bad=b"n[1-2] 8(x3)\n",
+    good=b"n[1-3] 8(x3)\n",
+    command="convert",
+    options={"from": "slurm-nodelist"},
+)
+NOT_FIXED = Rule(
+    code="RT228",
+    name="not-fixed",
+    summary="the file leaves open which nodes the job has",
+    why=(
+        "A rank table says which chip every rank has; an elastic job, or a host "
+        "that is a place in somebody's allocation, has that at run time only."
+    ),
+    fix="Write a fixed number of nodes, and hosts by their names.",
+    readers={"torchrun": "starts with any number in the range, and numbers ranks anew"},
+    bad=b"torchrun --nnodes 2:4 --nproc-per-node 8 --rdzv-backend c10d train.py\n",
+    good=b"torchrun --nnodes 4 --nproc-per-node 8 --rdzv-backend c10d train.py\n",
+    command="convert",
+    options={"from": "torchrun"},
+)
+SLOT_TWICE = Rule(
+    code="RT229",
+    name="slot-twice",
+    severity=Severity.WARNING,
+    summary="a slot of a host is named twice",
+    why=(
+        "Two processes share it, or the launcher drops the repetition. The slots then "
+        "say nothing about chips, since every process needs a chip of its own."
+    ),
+    fix="Give every rank a slot of its own.",
+    readers={
+        "Open MPI": "version 4 binds both processes to the same CPU",
+        "PRRTE": "refuses it unless binding may overload",
+        "DeepSpeed": "drops a repetition in --include",
+    },
+    bad=b"rank 0=n1 slot=0\nrank 1=n1 slot=0\n",
+    good=b"rank 0=n1 slot=0\nrank 1=n1 slot=1\n",
+    command="convert",
+    options={"from": "openmpi-rankfile"},
+)
+
+RULES = (
+    BAD_LINE,
+    BAD_HOST,
+    BAD_COUNT,
+    NO_HOSTS,
+    WRONG_FIELD,
+    NOT_EVERYWHERE,
+    IGNORED_TEXT,
+    HOST_TWICE,
+    ABOVE_MAXIMUM,
+    NO_SLOTS,
+    NOT_IN_THE_FILE,
+    RANK_TWICE,
+    RANK_MISSING,
+    UNEVEN,
+    COUNTS_DISAGREE,
+    NOT_FIXED,
+    SLOT_TWICE,
+)

@@ -1,0 +1,165 @@
+"""Indexed Jobs of Kubernetes with the headless Service that names their pods.
+
+Source: kubernetes.io, "Job with Pod-to-Pod Communication".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.host_lists import MAX_HOSTS
+from ranktable.cluster.hostfiles import hostfile_rules as rules
+from ranktable.cluster.hostfiles.hostfile import LauncherFormat
+from ranktable.cluster.hostfiles.kubernetes_manifests import (
+    MANIFEST_OPTIONS,
+    container,
+    equal_pods,
+    find_objects,
+    job_name,
+    known_by,
+    name_of,
+    pod_size,
+    pods,
+    port_and_script,
+)
+from ranktable.cluster.hostfiles.torchrun import agent_arguments
+from ranktable.cluster.hostfiles.yaml_fields import dump_yaml
+from ranktable.schema.messages import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ranktable.cluster.hostfiles.hostfile import Hostfile, WriterOptions
+    from ranktable.cluster.hostfiles.yaml_fields import Fields
+    from ranktable.cluster.source_text import SourceText
+
+TITLE = "an Indexed Job"
+POD = ("spec", "template", "spec")
+_KNOWN = known_by("Job")
+_LABELS = ("job-name", "batch.kubernetes.io/job-name")
+
+
+def read(source: SourceText) -> Hostfile | None:
+    """Return the pods of an Indexed Job, named as its Service makes them known."""
+    try:
+        job, documents = find_objects(source, "Job", "batch")
+    except LookupError:
+        return None
+    name = name_of(job)
+    count = pod_count(job, "spec")
+    job.fixed("Indexed", "spec", "completionMode", why="without it a pod has no index")
+    subdomain = job.text(*POD, "subdomain")
+    size = pod_size(job, "spec", "template")
+    if subdomain is not None:
+        _check_service(job, documents, name, subdomain)
+    names = [f"{name}-{index}.{subdomain}" for index in range(count or 0)]
+    return pods(source, job, names, size)
+
+
+def pod_count(fields: Fields, *spec: str | int) -> int | None:
+    """Return the number of pods of a Job, all of which have to run at once."""
+    count = fields.integer(*spec, "completions", least=1)
+    parallel = fields.integer(*spec, "parallelism", least=1)
+    if None not in (count, parallel) and count != parallel:
+        message = f"completions is {count} and parallelism {parallel}"
+        hint = "all pods of a job that communicates have to run at once"
+        fields.source.report(
+            rules.COUNTS_DISAGREE,
+            fields.span_of(*spec, "parallelism"),
+            message,
+            hint=hint,
+        )
+    if count is not None and count > MAX_HOSTS:
+        fields.report(f"completions is more than {MAX_HOSTS}", *spec, "completions")
+        return None
+    return count
+
+
+def _check_service(
+    job: Fields, documents: Iterable[Fields], name: str, subdomain: str
+) -> None:
+    """Compare the Service with the Job, where it is in the same file."""
+    services = [fields for fields in documents if fields.get("kind") == "Service"]
+    named = [
+        service for service in services if service.get("metadata", "name") == subdomain
+    ]
+    if services and not named:
+        message = f"subdomain {quoted(subdomain)} is the name of no Service here"
+        job.source.report(
+            rules.COUNTS_DISAGREE, job.span_of(*POD, "subdomain"), message
+        )
+    for service in named:
+        service.fixed(
+            "None", "spec", "clusterIP", why="a Service that names pods is headless"
+        )
+        selector = service.get("spec", "selector")
+        labels = selector if isinstance(selector, dict) else {}
+        if labels and not any(labels.get(label) == name for label in _LABELS):
+            place = next((label for label in _LABELS if label in labels), None)
+            path = ("spec", "selector") + (() if place is None else (place,))
+            message = f"the Service selects no pods of the Job {quoted(name)}"
+            job.source.report(
+                rules.COUNTS_DISAGREE,
+                service.span_of(*path),
+                message,
+                hint=f"write job-name: {name}",
+            )
+
+
+def write(hostfile: Hostfile, options: WriterOptions) -> str:
+    """Return a Service and an Indexed Job with a pod for every node."""
+    size = equal_pods(hostfile, TITLE)
+    name = job_name(options)
+    port, script = port_and_script(options)
+    count = len(hostfile.hosts)
+    arguments = agent_arguments(
+        # Kubernetes puts the variable's value here; it needs no shell.
+        node_rank="$(JOB_COMPLETION_INDEX)",
+        num_nodes=count,
+        num_processes=size,
+        master_addr=f"{name}-0.{name}",
+        master_port=port,
+        script=script,
+    )
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {"job-name": name},
+        },
+    }
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {
+            "completions": count,
+            "parallelism": count,
+            "completionMode": "Indexed",
+            "backoffLimit": 0,
+            "template": {
+                "spec": {
+                    "subdomain": name,
+                    "restartPolicy": "Never",
+                    "containers": [
+                        container(options, size, ["torchrun", *arguments], name)
+                    ],
+                }
+            },
+        },
+    }
+    return dump_yaml(service, job)
+
+
+KUBERNETES_JOB = LauncherFormat(
+    name="kubernetes-job",
+    title=TITLE,
+    read=read,
+    write=write,
+    matches=_KNOWN.search,
+    options=MANIFEST_OPTIONS,
+    names_hosts=True,
+)

@@ -1,0 +1,215 @@
+"""Objects of Kubernetes in a file: found by kind, written with their containers."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.host_lists import MAX_HOSTS
+from ranktable.cluster.hostfiles import hostfile_rules as rules
+from ranktable.cluster.hostfiles.hostfile import Host, Hostfile
+from ranktable.cluster.hostfiles.torchrun import SIZES_OF_THE_HOST
+from ranktable.cluster.hostfiles.writer_checks import (
+    DEFAULT_PORT,
+    even_size,
+    refuse_interleaved,
+    script_words,
+)
+from ranktable.cluster.hostfiles.yaml_fields import documents_in, dotted
+from ranktable.cluster.source_text import MAX_SLOTS
+from ranktable.schema.messages import quoted
+from ranktable.schema.rules.syntax import TOO_MANY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ranktable.cluster.hostfiles.hostfile import WriterOptions
+    from ranktable.cluster.hostfiles.yaml_fields import Fields
+    from ranktable.cluster.source_text import SourceText
+    from ranktable.schema.document import Path
+
+MANIFEST_OPTIONS = ("name", "image", "resource", "script", "port")
+DEFAULT_NAME = "train"
+_LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
+_MAX_LABEL = 63
+# The longest ending of a pod's name is that of JobSet: -node-0-1048575.
+_MAX_NAME = _MAX_LABEL - len("-node-0-1048575")
+
+
+def known_by(kind: str) -> re.Pattern[str]:
+    """Return what a manifest of a kind has."""
+    return re.compile(
+        rf"^[{{\s,]*\"?kind\"?:[ \t]*\"?{kind}\"?[ \t]*(?:#.*|,|}})?$", re.MULTILINE
+    )
+
+
+def find_objects(
+    source: SourceText, kind: str, group: str
+) -> tuple[Fields, list[Fields]]:
+    """Return the one object of a kind and every object of the file.
+
+    Raises:
+        LookupError: There is none, or several; it has been said.
+    """
+    documents = documents_in(source)
+    found = [fields for fields in documents if fields.get("kind") == kind]
+    if not found:
+        if source.is_sound:
+            message = f"the file has no object of the kind {kind}"
+            source.report(rules.NO_HOSTS, None, message)
+        raise LookupError(kind)
+    for more in found[1:]:
+        more.report(f"the file has a second {kind}", "kind")
+    version = found[0].text("apiVersion")
+    if version is not None and not version.startswith(f"{group}/"):
+        message = f"apiVersion is {quoted(version)}; a {kind} is of {group}"
+        found[0].report(message, "apiVersion")
+    return found[0], documents
+
+
+def name_of(fields: Fields) -> str:
+    """Return the name of an object, empty after saying that it is wrong."""
+    name = fields.text("metadata", "name") or ""
+    if name and not (_LABEL.fullmatch(name) and len(name) <= _MAX_LABEL):
+        message = f"metadata.name {quoted(name)} cannot begin the name of a host"
+        hint = "write lower-case letters, digits and hyphens, at most 63"
+        fields.report(message, "metadata", "name", hint=hint)
+    return name
+
+
+def pods(
+    source: SourceText, fields: Fields, names: Sequence[str], slots: int | None
+) -> Hostfile | None:
+    """Return the pods of an object, None if something is wrong."""
+    if source.is_sound and (
+        len(names) > MAX_HOSTS or len(names) * (slots or 0) > MAX_SLOTS
+    ):
+        message = f"this is more than {MAX_SLOTS} processes"
+        source.report(TOO_MANY, fields.span_of("spec"), message)
+    source.refuse_nothing(names)
+    if not source.is_sound:
+        return None
+    return Hostfile(hosts=tuple(Host(name=name, slots=slots) for name in names))
+
+
+def job_name(options: WriterOptions) -> str:
+    """Return the name of a job that is to be written.
+
+    Raises:
+        ArgumentError: No host can have it.
+    """
+    name = options.name or DEFAULT_NAME
+    if not _LABEL.fullmatch(name) or len(name) > _MAX_NAME:
+        raise ArgumentError(
+            f"--name {quoted(name)} cannot begin the name of a pod",
+            hint=f"write lower-case letters, digits and hyphens, at most {_MAX_NAME}",
+        )
+    return name
+
+
+def equal_pods(hostfile: Hostfile, title: str) -> int:
+    """Return the number of processes of every pod.
+
+    Raises:
+        ArgumentError: The nodes differ, which pods of one template cannot.
+    """
+    refuse_interleaved(hostfile, title)
+    return even_size(hostfile, title)
+
+
+def container(
+    options: WriterOptions, size: int, command: Sequence[str], name: str
+) -> dict[str, object]:
+    """Return the container that every pod has.
+
+    Raises:
+        ArgumentError: No image is given.
+    """
+    if options.image is None:
+        raise ArgumentError(
+            "a container needs an image", hint="name it: --image registry/image:tag"
+        )
+    made: dict[str, object] = {
+        "name": name,
+        "image": options.image,
+        "command": list(command),
+    }
+    if options.resource is not None:
+        made["resources"] = {"limits": {options.resource: size}}
+    return made
+
+
+def port_and_script(options: WriterOptions) -> tuple[int, list[str]]:
+    """Return where the pods meet and what they start."""
+    return options.port or DEFAULT_PORT, script_words(options.script)
+
+
+_OPTIONS = ("--nproc-per-node", "--nproc_per_node")
+_VARIABLES = ("PET_NPROC_PER_NODE", "NPROC_PER_NODE")
+
+
+def pod_size(fields: Fields, *template: str | int) -> int | None:
+    """Return the processes of a pod, None if its manifest does not say.
+
+    The option of torchrun is looked for in the command and its arguments, then the
+    variable of that option, then a resource such as ``nvidia.com/gpu``.
+
+    Args:
+        fields: The object.
+        template: Path of the pod's template.
+    """
+    path = (*template, "spec", "containers", 0)
+    containers = fields.get(*path[:-1])
+    if not isinstance(containers, list) or not containers:
+        fields.report(f"{dotted(path[:-1])} has no container", *path[:-1])
+        return None
+    for spot, value in (*_in_command(fields, path), *_in_variables(fields, path)):
+        return size_at(fields, spot, value)
+    limits = fields.get(*path, "resources", "limits")
+    named = [
+        (*path, "resources", "limits", str(name))
+        for name in (limits if isinstance(limits, dict) else ())
+        if "/" in str(name)
+    ]
+    if len(named) == 1:
+        return size_at(fields, named[0], fields.get(*named[0]))
+    return None
+
+
+def _in_command(fields: Fields, path: Path) -> Iterator[tuple[Path, object]]:
+    for key in ("command", "args"):
+        words = fields.get(*path, key)
+        if not isinstance(words, list):
+            continue
+        for place, word in enumerate(words):
+            name, mark, value = str(word).partition("=")
+            if name in _OPTIONS and mark:
+                yield (*path, key, place), value
+            elif name in _OPTIONS and place + 1 < len(words):
+                yield (*path, key, place + 1), words[place + 1]
+
+
+def _in_variables(fields: Fields, path: Path) -> Iterator[tuple[Path, object]]:
+    variables = fields.get(*path, "env")
+    for place, item in enumerate(variables if isinstance(variables, list) else ()):
+        if not isinstance(item, dict) or item.get("name") not in _VARIABLES:
+            continue
+        if item.get("value") is not None:
+            yield (*path, "env", place, "value"), item["value"]
+
+
+def size_at(fields: Fields, path: Path, value: object) -> int | None:
+    """Return the processes that a value says; None if the host or a variable says."""
+    text = str(value)
+    if text in SIZES_OF_THE_HOST or text.startswith("$"):
+        return None
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit()):
+        message = f"{quoted(value)} is not a number of processes"
+        fields.source.report(rules.BAD_COUNT, fields.span_of(*path), message)
+        return None
+    if len(text) > len(str(MAX_SLOTS)) or not 0 < int(text) <= MAX_SLOTS:
+        message = f"a pod has 1 to {MAX_SLOTS} processes, not {text[:12]}"
+        fields.source.report(rules.BAD_COUNT, fields.span_of(*path), message)
+        return None
+    return int(text)

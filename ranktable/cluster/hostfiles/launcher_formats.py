@@ -1,0 +1,192 @@
+"""Every format of a launcher or scheduler, in the order in which they are listed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.hostfiles.accelerate import ACCELERATE
+from ranktable.cluster.hostfiles.deepspeed_hostfile import DEEPSPEED_HOSTFILE
+from ranktable.cluster.hostfiles.hostfile import WriterOptions, table_from_hostfile
+from ranktable.cluster.hostfiles.jobset import JOBSET
+from ranktable.cluster.hostfiles.kubernetes_job import KUBERNETES_JOB
+from ranktable.cluster.hostfiles.mpich_machinefile import MPICH_MACHINEFILE
+from ranktable.cluster.hostfiles.openmpi_hostfile import OPENMPI_HOSTFILE
+from ranktable.cluster.hostfiles.openmpi_rankfile import OPENMPI_RANKFILE
+from ranktable.cluster.hostfiles.paddle import PADDLE
+from ranktable.cluster.hostfiles.paddle_endpoints import PADDLE_ENDPOINTS
+from ranktable.cluster.hostfiles.pytorchjob import PYTORCHJOB
+from ranktable.cluster.hostfiles.slurm_nodelist import SLURM_NODELIST
+from ranktable.cluster.hostfiles.srun_hostfile import SRUN_HOSTFILE
+from ranktable.cluster.hostfiles.torchrun import TORCHRUN
+from ranktable.cluster.hostfiles.trainjob import TRAINJOB
+from ranktable.cluster.source_text import SourceText, read_source
+from ranktable.schema.formats import FORMATS
+from ranktable.schema.messages import quoted
+from ranktable.schema.writing import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ranktable.cluster.hostfiles.hostfile import Hostfile, LauncherFormat
+    from ranktable.schema.check_report import Report
+
+LAUNCHER_FORMATS: tuple[LauncherFormat, ...] = (
+    OPENMPI_HOSTFILE,
+    OPENMPI_RANKFILE,
+    MPICH_MACHINEFILE,
+    DEEPSPEED_HOSTFILE,
+    SLURM_NODELIST,
+    SRUN_HOSTFILE,
+    TORCHRUN,
+    ACCELERATE,
+    PADDLE,
+    PADDLE_ENDPOINTS,
+    KUBERNETES_JOB,
+    JOBSET,
+    PYTORCHJOB,
+    TRAINJOB,
+)
+
+
+def format_of(name: str) -> LauncherFormat:
+    """Return the kind of a name, or of the beginning of a name that no other has.
+
+    Raises:
+        ArgumentError: There is no such kind, or there are several.
+    """
+    names = [format_.name for format_ in LAUNCHER_FORMATS]
+    if name in names:
+        return LAUNCHER_FORMATS[names.index(name)]
+    begun = [
+        format_
+        for format_ in LAUNCHER_FORMATS
+        if name and format_.name.startswith(name)
+    ]
+    if len(begun) == 1:
+        return begun[0]
+    if begun:
+        both = " and ".join(format_.name for format_ in begun)
+        raise ArgumentError(f"{quoted(name)} may be {both}")
+    close = get_close_matches(name, names, 1)
+    raise ArgumentError(
+        f"there is no description {quoted(name)}",
+        hint=f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}",
+    )
+
+
+def formats_like(text: str) -> list[LauncherFormat]:
+    """Return the formats that a text looks like."""
+    return [format_ for format_ in LAUNCHER_FORMATS if format_.matches(text)]
+
+
+def detect_formats(data: bytes | str) -> list[LauncherFormat]:
+    """Return the format of a file, several where they read it differently, or none."""
+    text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
+    formats = formats_like(text.removeprefix("\ufeff"))
+    if len(formats) < 2:  # noqa: PLR2004 - no choice
+        return formats
+    found = [read_hostfile(data, format_).hostfile for format_ in formats]
+    read = [
+        h and [(host.name, host.slots, host.ranks) for host in h.hosts] for h in found
+    ]
+    is_alike = None not in read and all(other == read[0] for other in read)
+    return formats[:1] if is_alike else formats
+
+
+def convert(hostfile: Hostfile, to: str, options: WriterOptions | None = None) -> str:
+    """Return the file of a format with the hosts of another one.
+
+    Args:
+        hostfile: The hosts.
+        to: Name of a launcher's format, or of one of rank tables.
+        options: What the format needs and the hosts do not say.
+
+    Raises:
+        ArgumentError: There is no such format, or it cannot express the hosts.
+    """
+    if any(format_.name == to for format_ in FORMATS):
+        return dumps(table_from_hostfile(hostfile), format=to).decode()
+    return format_of(to).write(hostfile, options or WriterOptions())
+
+
+MAX_SIZE_BYTES = 64 * 1024 * 1024
+"""A rank file of a million ranks is 32 MB."""
+
+DEFAULT_LIMIT = 20
+"""Findings of each code that are placed and shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostfileReading:
+    """What came of reading.
+
+    Attributes:
+        report: What was found.
+        hostfile: The hostfile, None if there is an error.
+        left_out: What the text says of hosts and the hostfile does not.
+    """
+
+    report: Report
+    hostfile: Hostfile | None
+    left_out: tuple[str, ...] = ()
+
+
+def read_hostfile(
+    data: bytes | str,
+    format_: LauncherFormat | str | None = None,
+    *,
+    file: str = "<string>",
+    limit: int | None = DEFAULT_LIMIT,
+) -> HostfileReading:
+    """Read a file of a launcher or a scheduler.
+
+    Args:
+        data: The file.
+        format_: Its format or the name of one; by default it is detected.
+        file: Name to report.
+        limit: Findings of each code to place; the report counts all.
+
+    Raises:
+        ArgumentError: There is no such format, or it cannot be told.
+    """
+    if format_ is None:
+        formats = detect_formats(data)
+        if len(formats) != 1:
+            names = " or ".join(one.name for one in formats) or "any format or none"
+            raise ArgumentError(f"{file} may be {names}")
+        format_ = formats[0]
+    elif isinstance(format_, str):
+        format_ = format_of(format_)
+    return read_text(data, format_.read, file=file, name=format_.name, limit=limit)
+
+
+def read_text(
+    data: bytes | str,
+    read: Callable[[SourceText], Hostfile | None],
+    *,
+    file: str,
+    name: str,
+    limit: int | None = DEFAULT_LIMIT,
+) -> HostfileReading:
+    """Read a file, or an option, with a reader.
+
+    Args:
+        data: The file.
+        read: The reader; it returns None after reporting what is wrong.
+        file: Name to report.
+        name: Name of the format.
+        limit: Findings of each code to place; the report counts all.
+    """
+    return HostfileReading(
+        *read_source(
+            data,
+            read,
+            file=file,
+            name=name,
+            limit=limit,
+            max_size_bytes=MAX_SIZE_BYTES,
+        )
+    )

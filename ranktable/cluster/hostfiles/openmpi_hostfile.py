@@ -1,0 +1,391 @@
+"""Host files of Open MPI and PRRTE: ``node01 slots=8``.
+
+Comments are ``#``, ``//`` and ``/* */``; the latter end a line on either side, and a
+comment to the end of the line needs a newline: Open MPI 4.1 was seen to refuse one at
+the very end of a file.
+
+Source: openpmix/prrte, src/util/hostfile/hostfile.c, hostfile_lex.l and
+src/mca/rmaps/rank_file/rmaps_rank_file_lex.l; tried with Open MPI 4.1.4.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.hostfiles import hostfile_rules as rules
+from ranktable.cluster.hostfiles.host_table import HostTable
+from ranktable.cluster.hostfiles.hostfile import LauncherFormat, sizes_of
+from ranktable.cluster.hostfiles.writer_checks import names_of, refuse_interleaved
+from ranktable.cluster.source_text import Token, port_number
+from ranktable.schema.address import is_address
+from ranktable.schema.messages import printable, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ranktable.cluster.hostfiles.hostfile import Hostfile, WriterOptions
+    from ranktable.cluster.source_text import SourceText
+
+EQUALS = "="
+
+_TOKEN = re.compile(
+    r"""(?P<blank>[ \t\f\v]+)
+      | (?P<line>\n)
+      | (?P<comment>(?:\#|//)[^\n]*)
+      | (?P<block>/\*.*?\*/)
+      | (?P<word>=|[^\s=#"/\0-\x1f\x7f]+)
+      | (?P<other>.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_ODD = {
+    '"': "a quotation mark cannot stand here",
+    "\r": "a carriage return ends this line; Open MPI takes it for a part of it",
+}
+
+
+def read_lines(source: SourceText) -> Iterator[list[Token]]:
+    """Yield the words of every line that has any; ``=`` is a word of its own."""
+    words: list[Token] = []
+    text = source.text
+    at, end = 0, len(text)
+    while at < end:
+        match = _TOKEN.match(text, at)
+        assert match is not None  # noqa: S101 - the last alternative is any character
+        kind = match.lastgroup
+        if kind == "word":
+            words.append(Token(match[0], at, match.end()))
+        elif kind == "other":
+            _report_odd(source, match[0], at)
+            # Nothing sensible can be made of the rest of the line.
+            words = []
+            at = text.find("\n", at) + 1 or end
+            continue
+        elif kind != "blank":
+            if kind == "comment" and match.end() == end:
+                _report_no_newline(source, Token(match[0], at, end))
+            if kind != "comment" and words:
+                yield words
+                words = []
+        at = match.end()
+    if words:
+        yield words
+
+
+def _report_odd(source: SourceText, character: str, at: int) -> None:
+    message = _ODD.get(character, f"{quoted(character)} cannot stand here")
+    if source.text.startswith("/*", at):
+        message = "a comment begins here and does not end"
+    hint = "convert the file: sed -i 's/\\r$//' FILE" if character == "\r" else None
+    word = Token(character, at, at + 1)
+    source.report(rules.BAD_LINE, word, message, hint=hint)
+
+
+def _report_no_newline(source: SourceText, comment: Token) -> None:
+    source.report(
+        rules.NOT_EVERYWHERE,
+        comment,
+        "Open MPI 4 takes a comment at the end of the file for a parse error",
+        hint="end the last line with a newline",
+    )
+
+
+SLOTS = ("slots", "cpu", "count")
+SLOTS_MAX = tuple(
+    f"{pair[0]}{joint}{pair[1]}"
+    for name in SLOTS
+    for joint in "-_"
+    for pair in ((name, "max"), ("max", name))
+)
+USER_NAMES = ("username", "user-name", "user_name")
+KEYWORDS = frozenset((*SLOTS, *SLOTS_MAX, *USER_NAMES, "rank", "slot", "port"))
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+def host_word(source: SourceText, word: Token) -> Token | None:
+    """Return the host of ``[user@]host``, None after saying what is wrong."""
+    users = list(word.parts("@"))
+    host = users[-1]
+    if len(users) > 2 or not users[0].text:  # noqa: PLR2004 - user@host
+        source.report(
+            rules.BAD_HOST, word, f"{quoted(word.text)} is not a host or user@host"
+        )
+        return None
+    if len(users) > 1:
+        source.left_out.add("user names")
+    reason = _problem(host.text)
+    if reason is not None:
+        source.report(rules.BAD_HOST, host, f"{quoted(host.text)} {reason}")
+        return None
+    return None if source.host(host) is None else host
+
+
+def _problem(text: str) -> str | None:
+    if text in KEYWORDS:
+        return "is a word of Open MPI's host files, which cannot name a host"
+    if text.isascii() and text.isdigit() and text != str(int(text)):
+        return f"is a number to Open MPI, which makes {quoted(text.lstrip('0'))} of it"
+    return None
+
+
+def compared_name(name: str) -> str:
+    """Return the name that Open MPI compares: without a domain, addresses whole."""
+    return name if is_address(name) else name.partition(".")[0]
+
+
+def refuse_names(names: Iterable[str], title: str) -> None:
+    """Raise ArgumentError for hosts that cannot be written or are one to Open MPI."""
+    seen: dict[str, str] = {}
+    for name in names:
+        shown = printable(name)
+        problem = _problem(name)
+        if problem is None and not (_NAME.fullmatch(name) or is_address(name)):
+            problem = "is not a name that it reads"
+        if problem is not None:
+            raise ArgumentError(f"{title} cannot name the host {shown}: it {problem}")
+        first = seen.setdefault(compared_name(name), name)
+        if first != name:
+            raise ArgumentError(
+                f"{title} cannot hold both {printable(first)} and {shown}: Open MPI "
+                "cuts names at the first dot",
+                hint="name the hosts without their domains: --hosts LIST",
+            )
+
+
+_PAIR = 3  # key = value
+_REACHING = {"user": "user names", "port": "ports"}
+
+
+def read_keys(source: SourceText, words: list[Token]) -> dict[str, tuple[int, Token]]:
+    """Return ``slots`` and ``maximum`` as far as they are given, with their places.
+
+    A port and a user name say how to reach the host: they are checked and left out.
+    """
+    found: dict[str, tuple[int, Token]] = {}
+    at = 0
+    while at < len(words):
+        key = words[at]
+        kind = _kind(key.text)
+        has_value = len(words) >= at + _PAIR and words[at + 1].text == EQUALS
+        if kind is None or not has_value:
+            _report_odd_key(source, key, is_known=kind is not None)
+            break
+        value = words[at + 2]
+        at += _PAIR
+        if kind in _REACHING:
+            source.left_out.add(_REACHING[kind])
+        if kind == "user":
+            continue
+        if kind in found:
+            source.report(
+                rules.BAD_LINE, key, f"{key.text} is given twice in this line"
+            )
+        if kind == "port":
+            number = port_number(source, value)
+        else:
+            number = source.count(value, hint="write, for example, slots=8")
+        if number is not None:
+            found[kind] = (number, value)
+    return {kind: value for kind, value in found.items() if kind != "port"}
+
+
+def _kind(key: str) -> str | None:
+    if key in SLOTS:
+        return "slots"
+    if key in SLOTS_MAX:
+        return "maximum"
+    if key in USER_NAMES:
+        return "user"
+    return "port" if key == "port" else None
+
+
+def _report_odd_key(source: SourceText, word: Token, *, is_known: bool) -> None:
+    if is_known:
+        message = f"{word.text} needs a value"
+    elif word.text == EQUALS:
+        message = "there is nothing before this ="
+    else:
+        message = f"{quoted(word.text)} is not a key; Open MPI ignores it or stops"
+    hint = "a line is one host and keys: node01 slots=8 max_slots=16"
+    source.report(rules.BAD_LINE, word, message, hint=hint)
+
+
+TITLE = "an Open MPI host file"
+_TWICE = (
+    "Open MPI counts one slot for every bare line, and stops or adds up where slots= "
+    "is given too"
+)
+_LINE = re.compile(
+    r"^[ \t]*\^?\S+[ \t]+(?:slots|cpu|count|max)[\w-]*[ \t]*=", re.MULTILINE
+)
+
+
+@dataclass(slots=True)
+class _Host:
+    """A host while the file is read.
+
+    Attributes:
+        word: Its name, where it stands first.
+        lines: Number of its lines that give no number.
+        slots: The number that a line gives.
+        maximum: The maximum that a line gives, and where.
+    """
+
+    word: Token
+    lines: int = 0
+    slots: int | None = None
+    maximum: tuple[int, Token] | None = None
+
+    @property
+    def is_given(self) -> bool:
+        return self.slots is not None or self.maximum is not None
+
+    def number(self) -> int | None:
+        if self.slots is not None:
+            return self.slots
+        if self.maximum is not None:
+            return self.maximum[0]
+        # One bare line means as many as the host has CPUs; two mean two.
+        return self.lines if self.lines > 1 else None
+
+
+@dataclass(slots=True)
+class _Reader:
+    source: SourceText
+    hosts: dict[str, _Host] = field(default_factory=dict)
+    excluded: list[Token] = field(default_factory=list)
+    placed: set[str] = field(default_factory=set)
+
+    def line(self, words: list[Token]) -> None:
+        first = words[0]
+        if first.text == "rank" and len(words) > 1 and words[1].text != EQUALS:
+            self.rank(words)
+        elif first.text.startswith("+"):
+            self.source.report(
+                rules.NOT_FIXED,
+                first,
+                f"{quoted(first.text)} is a place in an allocation, which the file "
+                "does not have",
+                hint="write the name of the host",
+            )
+        elif first.text.startswith("^"):
+            self.exclusion(words)
+        else:
+            self.host(words)
+
+    def rank(self, words: list[Token]) -> None:
+        """Count a slot for the host of ``rank N=HOST slot=LIST``."""
+        shape = [word.text for word in words[2:6]]
+        if len(shape) < 2 or shape[0] != EQUALS:  # noqa: PLR2004 - = and a host
+            self.source.report(
+                rules.BAD_LINE,
+                words[1],
+                "this is not rank N=HOST",
+                hint="write, for example, rank 0=node01 slot=0",
+            )
+            return
+        self.source.number(words[1], "a rank")
+        host = host_word(self.source, words[3])
+        if host is not None:
+            entry = self.entry(host)
+            self.placed.add(compared_name(host.text))
+            entry.lines += 1
+            if entry.is_given:
+                self.twice(host, entry)
+
+    def exclusion(self, words: list[Token]) -> None:
+        source = self.source
+        host = host_word(source, words[0].part(1))
+        for word in words[1:2]:
+            source.report(
+                rules.BAD_LINE, word, "nothing follows a host that is excluded"
+            )
+        source.report(
+            rules.NOT_EVERYWHERE,
+            words[0],
+            "Open MPI 4 does not know ^ and stops; PRRTE leaves the host out",
+            hint="remove the lines of the host instead",
+        )
+        if host is not None:
+            self.excluded.append(host)
+
+    def host(self, words: list[Token]) -> None:
+        if len(words) > 1 and words[1].text == EQUALS:
+            self.source.report(
+                rules.BAD_LINE,
+                words[0],
+                f"there is no host before {quoted(words[0].text)}",
+                hint="a line begins with a host; a comment /* */ begins a new one",
+            )
+            return
+        host = host_word(self.source, words[0])
+        keys = read_keys(self.source, words[1:])
+        if host is None:
+            return
+        entry = self.entry(host)
+        if (keys and (entry.lines or entry.is_given)) or entry.is_given:
+            self.twice(host, entry)
+        elif keys:
+            self.give(entry, keys)
+        else:
+            entry.lines += 1
+
+    def entry(self, host: Token) -> _Host:
+        return self.hosts.setdefault(compared_name(host.text), _Host(host))
+
+    def twice(self, host: Token, entry: _Host) -> None:
+        HostTable(self.source).report_twice(host, entry.word, _TWICE)
+
+    def give(self, entry: _Host, keys: dict[str, tuple[int, Token]]) -> None:
+        if "slots" in keys:
+            entry.slots = keys["slots"][0]
+        if "maximum" in keys:
+            entry.maximum = keys["maximum"]
+        if entry.slots is not None and entry.maximum is not None:
+            maximum, place = entry.maximum
+            self.source.left_out.add("maximums of slots")
+            if maximum < entry.slots:
+                self.source.report(
+                    rules.ABOVE_MAXIMUM,
+                    place,
+                    f"the maximum of {maximum} slots is below the {entry.slots} given",
+                )
+        if not entry.is_given:  # only a port or a user name
+            entry.lines += 1
+
+
+def read(source: SourceText) -> Hostfile | None:
+    """Return the hosts and slots of a host file."""
+    reader = _Reader(source)
+    for words in read_lines(source):
+        reader.line(words)
+    for word in reader.excluded:
+        reader.hosts.pop(compared_name(word.text), None)
+    table = HostTable(source)
+    for name, host in reader.hosts.items():
+        # A line of a rank file counts one slot, however few there are.
+        slots = host.lines if name in reader.placed else host.number()
+        table.add(host.word, slots, _TWICE)
+    return table.hostfile()
+
+
+def write(hostfile: Hostfile, _options: WriterOptions) -> str:
+    """Return the host file of a hostfile."""
+    refuse_interleaved(hostfile, TITLE)
+    names = names_of(hostfile, TITLE)
+    refuse_names(names, TITLE)
+    sizes = sizes_of(hostfile)
+    return "".join(
+        f"{name} slots={size}\n" for name, size in zip(names, sizes, strict=True)
+    )
+
+
+OPENMPI_HOSTFILE = LauncherFormat(
+    name="openmpi-hostfile",
+    title=TITLE,
+    read=read,
+    write=write,
+    matches=_LINE.search,
+)

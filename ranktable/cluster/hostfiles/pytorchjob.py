@@ -1,0 +1,128 @@
+"""PyTorchJobs of Kubeflow's training operator: a master and workers, or workers alone.
+
+Source: kubeflow/training-operator, pkg/apis/kubeflow.org/v1/pytorch_types.go and
+pkg/controller.v1/pytorch/envvar.go.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.host_lists import MAX_HOSTS
+from ranktable.cluster.hostfiles import hostfile_rules as rules
+from ranktable.cluster.hostfiles.hostfile import Hostfile, LauncherFormat
+from ranktable.cluster.hostfiles.kubernetes_manifests import (
+    MANIFEST_OPTIONS,
+    container,
+    equal_pods,
+    find_objects,
+    job_name,
+    known_by,
+    name_of,
+    pod_size,
+    pods,
+    port_and_script,
+    size_at,
+)
+from ranktable.cluster.hostfiles.yaml_fields import dump_yaml
+
+if TYPE_CHECKING:
+    from ranktable.cluster.hostfiles.hostfile import WriterOptions
+    from ranktable.cluster.hostfiles.yaml_fields import Fields
+    from ranktable.cluster.source_text import SourceText
+
+TITLE = "a PyTorchJob"
+GROUP = "kubeflow.org"
+_SPECS = ("spec", "pytorchReplicaSpecs")
+_POLICY = ("spec", "elasticPolicy")
+_KNOWN = known_by("PyTorchJob")
+
+
+def read(source: SourceText) -> Hostfile | None:
+    """Return the pods of a PyTorchJob, the master first."""
+    try:
+        job, _ = find_objects(source, "PyTorchJob", GROUP)
+    except LookupError:
+        return None
+    name = name_of(job)
+    found: list[Hostfile] = []
+    for kind, least in (("Master", 1), ("Worker", 0)):
+        if job.get(*_SPECS, kind) is None:
+            continue
+        count = job.integer(*_SPECS, kind, "replicas", least=least, default=1) or 0
+        if count > (1 if kind == "Master" else MAX_HOSTS):
+            job.report(f"{count} are too many of {kind}", *_SPECS, kind, "replicas")
+            continue
+        names = [f"{name}-{kind.lower()}-{index}" for index in range(count)]
+        size = _size(job, kind)
+        if names and (one := pods(source, job, names, size)) is not None:
+            found.append(one)
+    _check_policy(job, sum(len(one.hosts) for one in found))
+    hosts = [host for one in found for host in one.hosts]
+    source.refuse_nothing(hosts)
+    return Hostfile(hosts=tuple(hosts)) if source.is_sound else None
+
+
+def _size(job: Fields, kind: str) -> int | None:
+    """Return the processes of a pod: the job's number, else what its container says."""
+    for path in (("spec", "nprocPerNode"), (*_POLICY, "nProcPerNode")):
+        value = job.get(*path)
+        if value is not None:
+            return size_at(job, path, value)
+    return pod_size(job, *_SPECS, kind, "template")
+
+
+def _check_policy(job: Fields, count: int) -> None:
+    """Say if the number of workers is left open; without a master it needs none."""
+    if job.get(*_POLICY) is None:
+        if job.get(*_SPECS, "Master") is None and job.source.is_sound:
+            message = "there is no Master, and no elasticPolicy that needs none"
+            job.report(message, *_SPECS)
+        return
+    low = job.integer(*_POLICY, "minReplicas", least=1, default=count)
+    high = job.integer(*_POLICY, "maxReplicas", least=1, default=count)
+    is_sound = job.source.is_sound and low is not None and high is not None
+    if is_sound and (low, high) != (count, count):
+        job.source.report(
+            rules.NOT_FIXED,
+            job.span_of(*_POLICY, "minReplicas" if low != count else "maxReplicas"),
+            f"the job has {low} to {high} workers, as many as come",
+            hint=f"a rank table is for a fixed number: write {count} for both",
+        )
+
+
+def write(hostfile: Hostfile, options: WriterOptions) -> str:
+    """Return a PyTorchJob with a pod for every node; the first one is the master."""
+    size = equal_pods(hostfile, TITLE)
+    name = job_name(options)
+    _, script = port_and_script(options)
+    workers = len(hostfile.hosts) - 1
+    # The operator gives torchrun its options as variables, and knows the container
+    # by the name pytorch only.
+    pod = {
+        "spec": {
+            "containers": [container(options, size, ["torchrun", *script], "pytorch")]
+        }
+    }
+    master = {"replicas": 1, "restartPolicy": "Never", "template": pod}
+    specs = {"Master": master}
+    if workers:
+        specs["Worker"] = {**master, "replicas": workers}
+    job = {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": name},
+        "spec": {"nprocPerNode": str(size), "pytorchReplicaSpecs": specs},
+    }
+    return dump_yaml(job)
+
+
+PYTORCHJOB = LauncherFormat(
+    name="pytorchjob",
+    title=TITLE,
+    read=read,
+    write=write,
+    matches=_KNOWN.search,
+    options=tuple(name for name in MANIFEST_OPTIONS if name != "port"),
+    names_hosts=True,
+)

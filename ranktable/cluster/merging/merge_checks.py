@@ -1,0 +1,245 @@
+"""Whether nodes and files go together: duplicates, uniformity, ranks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.merging.merge_rules import (
+    MISSING_RANKS,
+    PARTS_DISAGREE,
+    RANK_CLASH,
+    REPEATED_NODE,
+    UNEQUAL_NODES,
+)
+from ranktable.cluster.probes.probe_rules import MIXED_CHIPS
+from ranktable.schema.document import SourceSpan
+from ranktable.schema.messages import counted, folded, printable, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ranktable.cluster.file_findings import FileFindings, FileSpan
+    from ranktable.cluster.merging.merge_nodes import FileNode
+    from ranktable.schema.format import Format
+
+    Owners = dict[int, tuple[FileNode, int]]
+    """Who has a rank: the node and the index of the device in it."""
+
+_OTHER_FILE = "the other file"
+
+
+def check_duplicate_files(findings: FileFindings) -> None:
+    """Report every file that is given twice (RT230)."""
+    first_use: dict[str, int] = {}
+    for index, file in enumerate(findings.files):
+        first = index if file.path is None else first_use.setdefault(file.path, index)
+        if first != index:
+            findings.report(
+                REPEATED_NODE,
+                (index, None),
+                "the file is given twice, the first time as "
+                f"{findings.files[first].file}",
+            )
+
+
+def check_duplicate_nodes(
+    nodes: Sequence[FileNode],
+    format_: Format,
+    findings: FileFindings,
+    *,
+    with_addresses: bool = False,
+) -> None:
+    """Report every node that an earlier one is, too (RT230).
+
+    Args:
+        nodes: The nodes.
+        format_: Their format.
+        findings: Where to report.
+        with_addresses: Whether an address tells a node that has no host. It does where
+            every node made its own file; parts of one table are what they are.
+    """
+    first_use: dict[tuple[str, str], FileNode] = {}
+    for node in nodes:
+        for kind, name in _names(node, with_addresses=with_addresses):
+            first = first_use.setdefault((kind, name), node)
+            if first is not node and _are_one(kind, first, node):
+                steps = (format_.host_key,) if kind == "host" else ()
+                findings.report(
+                    REPEATED_NODE,
+                    node.at(*steps),
+                    f"the {kind} {quoted(name)} is in {first.origin(node)}, too",
+                    hint="run probe once a node: srun --ntasks-per-node=1 "
+                    "ranktable probe"
+                    if node.path is None
+                    else "leave one of the two out",
+                    related=(first.at(*steps, label="the earlier node"),),
+                )
+                break
+
+
+def _names(node: FileNode, *, with_addresses: bool) -> Iterator[tuple[str, str]]:
+    """Yield what only one node has, with the kind of each."""
+    if node.host is not None:
+        yield "host", node.host
+    for identifier in sorted(node.identifiers):
+        yield "chip", identifier
+    for device in node.node.devices if with_addresses else ():
+        address = device.address
+        if address and not device.is_emulated and not _is_loopback(address):
+            yield "address", address
+
+
+def _is_loopback(address: str) -> bool:
+    return address.startswith("127.") or address == "::1"
+
+
+def _are_one(kind: str, first: FileNode, other: FileNode) -> bool:
+    """Whether a shared name makes two of them one node.
+
+    Nodes of one table may share an address, and two hosts that are named are believed.
+    """
+    if kind != "address":
+        return True
+    return first.file != other.file and None in (first.host, other.host)
+
+
+def check_sizes(nodes: Sequence[FileNode], findings: FileFindings) -> None:
+    """Report every node with another number of devices than most (RT232)."""
+    sizes = Counter(len(node.node.devices) for node in nodes)
+    usual = max(sizes, key=lambda size: (sizes[size], size))
+    for node in nodes:
+        size = len(node.node.devices)
+        if size != usual:
+            findings.report(
+                UNEQUAL_NODES,
+                node.at(),
+                f"{node.host or 'this node'} has {counted(size, 'device')}; "
+                f"{sizes[usual]} of {len(nodes)} nodes have {usual}",
+            )
+
+
+def check_models(nodes: Sequence[FileNode], findings: FileFindings) -> None:
+    """Report every node whose chips are others than the first one's (RT144)."""
+    first = nodes[0]
+    known = next((node for node in nodes if node.model), first)
+    for node in nodes:
+        other = first if node.vendor != first.vendor else known
+        if node.vendor != first.vendor or node.model not in (None, known.model):
+            findings.report(
+                MIXED_CHIPS,
+                node.at(),
+                f"{printable(str(node.host))} has chips of {_make(node)}, "
+                f"{printable(str(other.host))} has chips of {_make(other)}",
+                related=(other.at(label="the other node"),),
+            )
+
+
+def _make(node: FileNode) -> str:
+    make = " ".join(filter(None, (node.vendor or "unknown make", node.model)))
+    return printable(make)  # whatever a probe line has
+
+
+def check_formats(formats: Sequence[Format], findings: FileFindings) -> Format:
+    """Return the format of the first file; RT233 for each that has another."""
+    first = formats[0]
+    for index, format_ in enumerate(formats):
+        if format_ is not first:
+            findings.report(
+                PARTS_DISAGREE,
+                (index, SourceSpan((format_.nodes_key,), "key")),
+                f"the format is {format_.name}, and {first.name} in "
+                f"{findings.files[0].file}",
+                related=(
+                    (0, SourceSpan((first.nodes_key,), "key", label=_OTHER_FILE)),
+                ),
+            )
+    return first
+
+
+def check_tops(
+    tops: Sequence[Mapping[str, object]], findings: FileFindings
+) -> dict[str, object]:
+    """Return what the files say of the whole table; RT233 where two of them differ.
+
+    Args:
+        tops: Of every file the keys at its top, without the nodes.
+        findings: Where to report.
+    """
+    agreed: dict[str, tuple[int, object]] = {}
+    for index, top in enumerate(tops):
+        for key, value in top.items():
+            first, other = agreed.setdefault(key, (index, value))
+            if other != value:
+                findings.report(
+                    PARTS_DISAGREE,
+                    (index, SourceSpan((key,))),
+                    f"{key} is {quoted(value)}, and {quoted(other)} in "
+                    f"{findings.files[first].file}",
+                    related=((first, SourceSpan((key,), label=_OTHER_FILE)),),
+                )
+    return {key: value for key, (_, value) in agreed.items()}
+
+
+def check_ranks(
+    nodes: Sequence[FileNode], format_: Format, findings: FileFindings
+) -> None:
+    """Report ranks that two nodes have (RT231) and that none has (RT234)."""
+    owners: Owners = {}
+    for node in nodes:
+        clashes = [
+            index
+            for index, device in enumerate(node.node.devices)
+            if owners.setdefault(device.rank, (node, index))[0] is not node
+        ]
+        if clashes:
+            _report_clash(node, clashes, owners, format_, findings)
+    if sum(len(node.node.devices) for node in nodes) == len(owners):
+        _check_gaps(owners, format_, findings)
+
+
+def _report_clash(
+    node: FileNode,
+    clashes: list[int],
+    owners: Owners,
+    format_: Format,
+    findings: FileFindings,
+) -> None:
+    devices = node.node.devices
+    ranks = sorted(devices[index].rank for index in clashes)
+    verb = "is" if len(ranks) == 1 else "are"
+    first, first_index = owners[devices[clashes[0]].rank]
+    findings.report(
+        RANK_CLASH,
+        _rank_at(node, clashes[0], format_),
+        f"{_named(ranks)} {verb} in {first.origin(node)}, too",
+        hint="--renumber counts the ranks anew, in the order of the nodes",
+        related=(_rank_at(first, first_index, format_, label="first use"),),
+    )
+
+
+def _check_gaps(owners: Owners, format_: Format, findings: FileFindings) -> None:
+    size = len(owners)
+    free = [rank for rank in range(size) if rank not in owners]
+    if not free:
+        return
+    beyond = min(rank for rank in owners if rank > free[0])
+    findings.report(
+        MISSING_RANKS,
+        _rank_at(*owners[beyond], format_),
+        f"no file has {_named(free)}: {counted(size, 'device')} need the ranks 0 to "
+        f"{size - 1}",
+        hint="give the file that is missing, or count anew with --renumber",
+    )
+
+
+def _named(ranks: list[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"the ranks {folded(ranks)}"
+
+
+def _rank_at(
+    node: FileNode, index: int, format_: Format, label: str | None = None
+) -> FileSpan:
+    written = {key for key, _ in node.node.devices[index].layout or ()}
+    key = next((key for key in format_.rank_keys if key in written), "rank")
+    return node.at(format_.devices_key, index, key, label=label)

@@ -1,0 +1,1 @@
+"""Lines of ``ranktable probe``: what one node has."""

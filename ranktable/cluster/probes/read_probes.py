@@ -1,0 +1,164 @@
+"""Lines of ``ranktable probe``: text to values, strictly, with the place of a mistake.
+
+One line is one node. Several nodes may come in any order, as srun prints them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ranktable.cluster.probes.probe_line import NodeProbe
+from ranktable.cluster.probes.probe_rules import NOT_A_PROBE_LINE, UNHEALTHY_CHIP
+from ranktable.schema.diagnostic import Severity
+from ranktable.schema.document import SourceSpan
+from ranktable.schema.finding import Finding
+from ranktable.schema.json_parser import parse
+from ranktable.schema.locate import find_spans
+from ranktable.schema.messages import quoted
+from ranktable.schema.rules.syntax import TRUNCATED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+_PROBE = re.compile(rb'^[ \t]*\{[ \t]*"probe"[ \t]*:', re.MULTILINE)
+_LINE = re.compile(r"[^\n]+")
+_DECODER = msgspec.json.Decoder(NodeProbe)
+_SHOWN = 40
+"""Characters of a line that is no probe's, as a message shows it."""
+
+
+def is_probe_text(data: bytes) -> bool:
+    """Whether bytes hold lines of ``ranktable probe``, whatever stands between them."""
+    if _PROBE.search(data):
+        return True
+    # A tool that sorts keys puts others before it.
+    first = data.lstrip().partition(b"\n")[0]
+    try:
+        document = msgspec.json.decode(first)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return isinstance(document, dict) and "probe" in document
+
+
+def read_probes(text: str) -> Iterator[ProbedNode | Finding]:
+    """Yield every node of a text, and what is wrong with any line.
+
+    The spans of the findings are offsets in the text.
+    """
+    for match in _LINE.finditer(text):
+        line = match[0]
+        if not line.strip():
+            continue
+        found = _Line(line, match.start())
+        yield from found.read()
+
+
+def _as_printed(text: str) -> NodeProbe | None:
+    """Return what a line says if it is, byte for byte, what probe prints of a node.
+
+    Then no key is repeated or unknown and no type is wrong, and only the values are
+    left to be looked at: a third of the time of judging the line.
+    """
+    try:
+        probe = _DECODER.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    is_printed = msgspec.json.encode(probe) == text.encode(errors="replace")
+    return probe if is_printed and probe.is_sound else None
+
+
+@dataclass(frozen=True, slots=True)
+class ProbedNode:
+    """What one line says, and the line itself."""
+
+    probe: NodeProbe
+    line: _Line
+
+    @property
+    def span(self) -> SourceSpan:
+        """The host in the text, found when somebody asks."""
+        return self.line.at(SourceSpan(("host",)))
+
+
+class _Line:
+    """One line of the text, and where it begins."""
+
+    def __init__(self, text: str, start: int) -> None:
+        self.text = text.rstrip("\r")
+        self.start = start
+
+    def read(self) -> Iterator[ProbedNode | Finding]:
+        probe = _as_printed(self.text)
+        if probe is not None:
+            yield from self.node(probe)
+        else:
+            yield from self.judged()
+
+    def judged(self) -> Iterator[ProbedNode | Finding]:
+        """Yield the node of a line that may be anything, and what is wrong with it."""
+        if not self.text.lstrip().startswith("{"):
+            shown = quoted(self.text.strip()[:_SHOWN])
+            yield NOT_A_PROBE_LINE.finding(
+                self.span(), f"this line is no JSON object: {shown}"
+            )
+            return
+        parsed = parse(self.text)
+        if isinstance(parsed, Finding):
+            yield self.unfinished() if parsed.rule is TRUNCATED else self.placed(parsed)
+            return
+        document, found = parsed
+        # Imported only where a line is not as probe prints it.
+        from ranktable.cluster.probes.probe_shape import (  # noqa: PLC0415
+            check_line,
+        )
+
+        found.extend(check_line(document))
+        for finding in found:
+            yield self.placed(finding)
+        if all(finding.rule.severity is not Severity.ERROR for finding in found):
+            yield from self.node(msgspec.convert(document, NodeProbe))
+
+    def node(self, probe: NodeProbe) -> Iterator[ProbedNode | Finding]:
+        yield ProbedNode(probe, self)
+        for place, chip in enumerate(probe.chips):
+            if not chip.is_healthy:
+                yield UNHEALTHY_CHIP.finding(
+                    self.at(SourceSpan(("chips", place, "status"))),
+                    f"chip {chip.device_id} of {probe.host} is "
+                    f"{quoted(chip.status)}, not active",
+                )
+
+    def unfinished(self) -> Finding:
+        return NOT_A_PROBE_LINE.finding(
+            self.span(),
+            "the line ends in the middle of an object",
+            hint="a node is one line; jq prints it on one with -c",
+        )
+
+    def span(self) -> SourceSpan:
+        """Return the span of the whole line."""
+        return SourceSpan(offsets=(self.start, self.start + len(self.text)))
+
+    def at(self, span: SourceSpan) -> SourceSpan:
+        """Return a span of the line as a span of the text."""
+        offsets = find_spans(self.text, [span]).get(span)
+        if offsets is None:
+            return replace(self.span(), label=span.label)
+        start, end = offsets
+        return SourceSpan(
+            offsets=(start + self.start, end + self.start), label=span.label
+        )
+
+    def placed(self, finding: Finding) -> Finding:
+        """Return a finding about the line as one about the text."""
+        return replace(
+            finding,
+            span=self.span() if finding.span is None else self.at(finding.span),
+            related=tuple(map(self.at, finding.related)),
+            edit=None,  # no command repairs a stream
+        )

@@ -1,0 +1,291 @@
+"""A text that is being read piece by piece, and what was found wrong with it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from ranktable.cluster.hostfiles import hostfile_rules as rules
+from ranktable.schema.address import is_address
+from ranktable.schema.check_report import Report, make_report
+from ranktable.schema.decoding import decode
+from ranktable.schema.diagnostic import Severity
+from ranktable.schema.document import SourceSpan
+from ranktable.schema.finding import Finding
+from ranktable.schema.messages import quoted
+from ranktable.schema.quota import Quota
+from ranktable.schema.rules.reading import TOO_LARGE
+from ranktable.schema.rules.syntax import TOO_MANY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ranktable.schema.rules.rule import Rule
+
+T = TypeVar("T")
+
+MAX_LINES = 1 << 21
+
+MAX_SLOTS = 1 << 20
+"""Processes of a job; a rank table has no more chips."""
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
+_DIGITS = re.compile(r"[0-9]+")
+_MAX_DIGITS = 18
+_WORD = re.compile(r"\S+")
+
+
+class Token(NamedTuple):
+    """A piece of a text with its offsets.
+
+    Attributes:
+        text: What is meant; quotation marks of a shell are taken off.
+        start: Offset of its first character.
+        end: Offset after its last character.
+    """
+
+    text: str
+    start: int
+    end: int
+
+    def part(self, start: int, end: int | None = None) -> Token:
+        """Return the piece between two offsets of this one."""
+        text = self.text[start:end]
+        return Token(text, self.start + start, self.start + start + len(text))
+
+    def parts(self, separator: str) -> Iterator[Token]:
+        """Yield the pieces between separators."""
+        at = 0
+        for text in self.text.split(separator):
+            yield self.part(at, at + len(text))
+            at += len(text) + len(separator)
+
+
+class SourceText:
+    """A text and the findings of its reader.
+
+    Attributes:
+        text: The text.
+        found: What was found, as many of each code as the quota allows.
+        is_sound: Whether no error was found, shown or not.
+        left_out: What the text says of hosts and a description has no place for.
+    """
+
+    def __init__(self, text: str, quota: Quota | None = None) -> None:
+        """Begin with nothing found."""
+        self.text = text
+        self.quota = quota or Quota()
+        self.found: list[Finding] = []
+        self.is_sound = True
+        self.left_out: set[str] = set()
+
+    def report(
+        self,
+        rule: Rule,
+        place: Token | SourceSpan | None,
+        message: str,
+        *,
+        hint: str | None = None,
+        first_use: Token | None = None,
+    ) -> None:
+        """Add a finding of a rule."""
+        if rule.severity is Severity.ERROR:
+            self.is_sound = False
+        if self.quota.is_spent(rule):
+            return
+        spot = (
+            SourceSpan(offsets=(place.start, place.end))
+            if isinstance(place, Token)
+            else place
+        )
+        related: tuple[SourceSpan, ...] = ()
+        if first_use is not None:
+            span = (first_use.start, first_use.end)
+            related = (SourceSpan(offsets=span, label="first use"),)
+        self.found.append(rule.finding(spot, message, hint=hint, related=related))
+
+    def add(self, findings: Iterable[Finding]) -> None:
+        """Add findings that somebody else made, and counted where a quota is kept."""
+        for finding in findings:
+            if finding.rule.severity is Severity.ERROR:
+                self.is_sound = False
+            self.found.append(finding)
+
+    def lines(self) -> Iterator[Token]:
+        """Yield every line, without its end; only a newline ends one."""
+        at = 0
+        for text in self.text.split("\n"):
+            yield Token(text, at, at + len(text))
+            at += len(text) + 1
+
+    def number(
+        self, word: Token, what: str, *, hint: str | None = None, lax: str = ""
+    ) -> int | None:
+        """Return the number that a word is, None after saying that it is none.
+
+        Args:
+            word: The word.
+            what: What it should be, with an article.
+            hint: What to write.
+            lax: What the launcher makes of it.
+        """
+        if _DIGITS.fullmatch(word.text):
+            if len(word.text) <= _MAX_DIGITS:
+                return int(word.text)
+            message = f"{quoted(word.text)} is too large for {what}"
+        elif word.text:
+            message = f"{quoted(word.text)} is not {what}"
+        else:
+            message = f"{what} is missing here"
+        ending = f"; {lax}" if lax else ""
+        self.report(rules.BAD_COUNT, word, message + ending, hint=hint)
+        return None
+
+    def count(
+        self,
+        word: Token,
+        what: str = "a number of slots",
+        *,
+        hint: str | None = None,
+        lax: str = "",
+    ) -> int | None:
+        """Return the number of processes that a word is, within the limit."""
+        number = self.number(word, what, hint=hint, lax=lax)
+        if number is not None and number > MAX_SLOTS:
+            self.too_many(word, "processes")
+            return None
+        return number
+
+    def too_many(self, word: Token, what: str) -> None:
+        """Say that there are more hosts or processes than the limit."""
+        self.report(TOO_MANY, word, f"this is more than {MAX_SLOTS} {what}")
+
+    def host(self, word: Token) -> str | None:
+        """Return the host that a word is, None after saying that it is none."""
+        if is_host(word.text):
+            return word.text
+        hint = None
+        if "," in word.text:
+            hint = "write one host a line"
+        elif re.fullmatch(r"[A-Za-z0-9_.-]+:[0-9]+", word.text):
+            hint = "the number of slots is not part of the name here"
+        message = f"{quoted(word.text)} is not the name of a host"
+        if not word.text:
+            message = "the name of a host is missing here"
+        self.report(rules.BAD_HOST, word, message, hint=hint)
+        return None
+
+    def refuse_long(self) -> bool:
+        """Say if there are too many lines; return whether there are."""
+        if self.text.count("\n") <= MAX_LINES:
+            return False
+        self.report(TOO_MANY, None, f"the file has more than {MAX_LINES} lines")
+        return True
+
+    def refuse_nothing(self, hosts: Iterable[object]) -> None:
+        """Say that there are no hosts, unless something else was said."""
+        if self.is_sound and not any(True for _ in hosts):
+            self.report(rules.NO_HOSTS, None, "the file names no host")
+
+
+def is_host(text: str) -> bool:
+    """Whether a text is a host name or an IP address."""
+    return bool(_NAME.fullmatch(text)) or is_address(text)
+
+
+def words_of(line: Token) -> list[Token]:
+    """Return the words of a line, with blanks between them."""
+    return [
+        line.part(match.start(), match.end()) for match in _WORD.finditer(line.text)
+    ]
+
+
+MAX_PORT = 65535
+_BRACKETS = re.compile(r"\[([^\]]*)\](?::(.*))?")
+_PLAIN = re.compile(r"([^:\[\]]*)(?::([^:]*))?")
+
+
+def endpoint_parts(
+    source: SourceText, word: Token
+) -> tuple[Token, Token | None] | None:
+    """Return the host and the port of an endpoint, None after saying what is wrong."""
+    match = _BRACKETS.fullmatch(word.text) or _PLAIN.fullmatch(word.text)
+    if match is None:
+        source.report(
+            rules.BAD_HOST,
+            word,
+            f"{quoted(word.text)} is not host:port",
+            hint="an IPv6 address stands in brackets: [fd00::1]:29400",
+        )
+        return None
+    port = None if match[2] is None else word.part(match.start(2), match.end(2))
+    return word.part(match.start(1), match.end(1)), port
+
+
+def endpoint_host(source: SourceText, word: Token) -> Token | None:
+    """Return the host of an endpoint whose port may be left out."""
+    parts = endpoint_parts(source, word)
+    if parts is None:
+        return None
+    if parts[1] is not None:
+        port_number(source, parts[1])
+    return parts[0]
+
+
+def port_number(source: SourceText, word: Token) -> int | None:
+    """Return a port, None after saying that it is none."""
+    port = source.number(word, "a port")
+    if port is not None and not 0 < port <= MAX_PORT:
+        source.report(
+            rules.BAD_COUNT, word, f"{port} is no port; ports end at {MAX_PORT}"
+        )
+        return None
+    return port
+
+
+def endpoint(host: str, port: int) -> str:
+    """Return an endpoint as it is written."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def read_source(  # noqa: PLR0913 - every one is an option of its own
+    data: bytes | str,
+    read: Callable[[SourceText], T | None],
+    *,
+    file: str,
+    name: str,
+    limit: int | None,
+    max_size_bytes: int,
+) -> tuple[Report, T | None, tuple[str, ...]]:
+    """Read a file with a reader.
+
+    Args:
+        data: The file.
+        read: The reader; it returns None after reporting what is wrong.
+        file: Name to report.
+        name: Name of the format.
+        limit: Findings of each code to place; the report counts all.
+        max_size_bytes: The largest file that is read.
+
+    Returns:
+        What was found; the value, None if there is an error; what the value leaves out.
+    """
+    quota = Quota(limit)
+
+    def report(found: list[Finding], text: str | None) -> Report:
+        return make_report(found, file=file, text=text, format_name=name, quota=quota)
+
+    if len(data) > max_size_bytes:
+        message = f"the file is larger than {max_size_bytes} bytes"
+        return report([TOO_LARGE.finding(None, message)], None), None, ()
+    decoded = decode(data) if isinstance(data, bytes) else (data, [])
+    if isinstance(decoded, Finding):
+        assert isinstance(data, bytes)  # noqa: S101 - a text is decoded
+        text = data.decode("utf-8", "replace") if decoded.span else None
+        return report([decoded], text), None, ()
+    text, found = decoded
+    source = SourceText(text, quota)
+    value = None if source.refuse_long() else read(source)
+    result = report([*found, *source.found], text)
+    left_out = tuple(sorted(source.left_out))
+    return result, value if result.ok else None, left_out

@@ -1,0 +1,388 @@
+"""From the bytes of a cluster spec to its value, or to what is wrong with it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.generate import ring_order
+from ranktable.cluster.host_lists import expand_hosts, fold_hosts
+from ranktable.cluster.hostfiles.hostfile_rules import BAD_HOST
+from ranktable.cluster.source_text import MAX_SLOTS, SourceText, is_host, read_source
+from ranktable.cluster.specs import spec_rules as rules
+from ranktable.cluster.specs.address_pattern import parse_pattern
+from ranktable.cluster.specs.spec import NAME, Spec
+from ranktable.cluster.specs.spec_shape import dotted, read_shape
+from ranktable.schema.address import is_address
+from ranktable.schema.diagnostic import RankTableError
+from ranktable.schema.messages import printable, quoted
+from ranktable.schema.rules.syntax import TOO_MANY
+from ranktable.schema.topology import BUILT_IN
+from ranktable.schema.topology_file import find_topology
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ranktable.cluster.specs.address_pattern import Pattern
+    from ranktable.cluster.specs.spec_shape import SpecDocument
+    from ranktable.schema.check_report import Report
+    from ranktable.schema.document import Offsets, Path
+    from ranktable.schema.topology import Topology
+
+MAX_SIZE_BYTES = 4 * 1024 * 1024
+"""A spec is a page; one that lists 100,000 odd hosts is 1 MB."""
+
+DEFAULT_LIMIT = 20
+"""Findings of each code that are placed and shown."""
+
+_ITEM = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
+_MAX_SHOWN = 60
+
+Chips = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SpecReading:
+    """What came of reading.
+
+    Attributes:
+        report: What was found.
+        spec: The spec, None if there is an error.
+    """
+
+    report: Report
+    spec: Spec | None
+
+
+def read_spec(
+    data: bytes | str, *, file: str = "<string>", limit: int | None = DEFAULT_LIMIT
+) -> SpecReading:
+    """Read a cluster spec.
+
+    Args:
+        data: The file.
+        file: Its path; a ring that is a file is looked for beside it.
+        limit: Findings of each code to place; the report counts all.
+    """
+
+    def read(source: SourceText) -> Spec | None:
+        document = read_shape(source)
+        return None if document is None else _SpecReader(document, file).spec()
+
+    report, spec, _ = read_source(
+        data, read, file=file, name=NAME, limit=limit, max_size_bytes=MAX_SIZE_BYTES
+    )
+    return SpecReading(report, spec)
+
+
+@dataclass(frozen=True, slots=True)
+class _Nodes:
+    """The nodes of a spec.
+
+    Attributes:
+        count: How many there are.
+        index: Index of each host, None where only the count is known.
+    """
+
+    count: int
+    index: dict[str, int] | None
+
+    def called(self, node: int) -> str:
+        """Return what to call a node in a message."""
+        return f"node {node}" if self.index is None else list(self.index)[node]
+
+
+class _SpecReader:
+    """Reads the values of a spec whose shape is right.
+
+    Every key is looked at, whatever is wrong with the others.
+    """
+
+    def __init__(self, document: SpecDocument, file: str) -> None:
+        self.document = document
+        self.values = document.values
+        self.report = document.report
+        self.file = file
+        self.nodes = self._nodes()
+
+    def spec(self) -> Spec | None:
+        chips = self._chips()
+        ring = self._ring()
+        pattern = self._pattern()
+        racks = self._racks()
+        spares = self._spares()
+        if self.values.get("order", "as-listed") != "as-listed":
+            self._check_order()
+        if self.nodes is None or chips is None:
+            return None
+        own = self._in_ring(*chips, ring[1] if ring else None)
+        if own is None:
+            return None
+        return Spec(
+            hosts=None if self.nodes.index is None else list(self.nodes.index),
+            chips=own,
+            addresses=self._addresses(pattern, self.nodes, own) if pattern else None,
+            racks=racks,
+            spares=spares,
+            order=self.values.get("order", "as-listed"),
+            ring=ring[0] if ring else None,
+        )
+
+    def _nodes(self) -> _Nodes | None:
+        value = self.values.get("nodes")
+        if not isinstance(value, str):
+            return None if value is None else _Nodes(value, None)
+        hosts = self._hosts(("nodes",), value)
+        if hosts is None:
+            return None
+        return _Nodes(len(hosts), {host: index for index, host in enumerate(hosts)})
+
+    def _chips(self) -> tuple[list[tuple[Path, Chips]], list[int]] | None:
+        """Return the sets of chips with their paths, and the set of every node."""
+        value = self.values.get("chips")
+        if value is None:
+            return None
+        if isinstance(value, dict):
+            sets = [self._set(("chips", key), chips) for key, chips in value.items()]
+            paths = [(("chips", key), key) for key in value]
+            set_of = self._groups("chips", paths, of_key=True)
+        else:
+            sets = [self._set(("chips",), value)]
+            set_of = None if self.nodes is None else [0] * self.nodes.count
+        known = [one for one in sets if one is not None]
+        if set_of is None or len(known) < len(sets):
+            return None
+        if sum(len(known[index][1]) for index in set_of) > MAX_SLOTS:
+            message = f"these are more than {MAX_SLOTS} chips in all"
+            self.report(TOO_MANY, ("chips",), message)
+            return None
+        return known, set_of
+
+    def _set(self, path: Path, value: int | list[int]) -> tuple[Path, Chips] | None:
+        if (path, False) in self.document.wrong:
+            return None
+        if isinstance(value, int):
+            return path, tuple(range(value))
+        seen: set[int] = set()
+        for index, chip in enumerate(value):
+            if ((*path, index), False) in self.document.wrong:
+                continue
+            if chip in seen:
+                message = f"chip {quoted(chip)} stands twice in {dotted(path)}"
+                self.report(rules.CHIP_TWICE, (*path, index), message)
+            seen.add(chip)
+        return (path, tuple(value)) if len(seen) == len(value) else None
+
+    def _ring(self) -> tuple[str, Topology] | None:
+        """Return the name of the topology and the topology, None if there is none."""
+        name = self.values.get("ring")
+        if name is None:
+            return None
+        if all(topology.name != name for topology in BUILT_IN):
+            folder = os.path.dirname(self.file)  # noqa: PTH120 - any name
+            name = os.path.join(folder, name)  # noqa: PTH118
+        try:
+            return name, find_topology(name)
+        except RankTableError as error:
+            first = error.diagnostics[0]
+            self.report(rules.NO_RING, ("ring",), first.message, hint=first.hint)
+            return None
+
+    def _in_ring(
+        self,
+        sets: Sequence[tuple[Path, Chips]],
+        set_of: list[int],
+        topology: Topology | None,
+    ) -> list[Chips] | None:
+        """Return the chips of every node in ring order, None if one has no ring."""
+        ordered: list[Chips] = []
+        for path, chips in sets:
+            try:
+                order = ring_order(chips, topology) if topology else chips
+            except ArgumentError as error:
+                self.report(rules.NO_RING, path, error.reason, hint=error.hint)
+                continue
+            ordered.append(tuple(order))
+        if len(ordered) < len(sets):
+            return None
+        return [ordered[index] for index in set_of]
+
+    def _pattern(self) -> Pattern | None:
+        """Return the pattern of the addresses, None if there is none."""
+        text = self.values.get("addresses")
+        if text is None:
+            return None
+        try:
+            pattern = parse_pattern(text)
+        except ArgumentError as error:
+            path = ("addresses",)
+            self.report(rules.BAD_PATTERN, path, error.reason, hint=error.hint)
+            return None
+        if pattern.has_host and self.nodes is not None and self.nodes.index is None:
+            message = "addresses has {host}, and nodes is a count"
+            self.report(rules.NO_NAMES, ("addresses",), message, hint="write {node}")
+            return None
+        return pattern
+
+    def _addresses(
+        self, pattern: Pattern, nodes: _Nodes, chips: Sequence[Chips]
+    ) -> list[list[str]] | None:
+        """Return the address of every chip, None after reporting a wrong one."""
+        hosts = [None] * nodes.count if nodes.index is None else list(nodes.index)
+        node_of: dict[str, int] = {}
+        found = []
+        for node, (host, own) in enumerate(zip(hosts, chips, strict=True)):
+            found.append(pattern.addresses(node, host, own))
+            for chip, address in zip(own, found[-1], strict=True):
+                other = node_of.setdefault(address, node)
+                if other != node:
+                    both = f"{nodes.called(other)} and {nodes.called(node)}"
+                    message = f"{both} both get {quoted(address)}"
+                    self.report(rules.ADDRESS_TWICE, ("addresses",), message)
+                    return None
+                if not is_address(address):
+                    message = (
+                        f"chip {chip} of {nodes.called(node)} gets {quoted(address)}, "
+                        "which is no address"
+                    )
+                    self.report(rules.BAD_ADDRESS, ("addresses",), message)
+                    return None
+        return found
+
+    def _racks(self) -> list[int] | None:
+        """Return the index of the rack of every node, None if there are no racks."""
+        value = self.values.get("racks")
+        if isinstance(value, dict):
+            paths = [(("racks", name), hosts) for name, hosts in value.items()]
+            return self._groups("racks", paths)
+        if value is None or self.nodes is None:
+            return None
+        return [index // value for index in range(self.nodes.count)]
+
+    def _spares(self) -> frozenset[int]:
+        """Return the indices of the spares."""
+        if "spares" not in self.values:
+            return frozenset()
+        spares = frozenset(self._indices(("spares",), self.values["spares"]) or ())
+        if self.nodes is not None and len(spares) == self.nodes.count:
+            message = "every host is a spare, so that none is left for the table"
+            self.report(rules.NOTHING_LEFT, ("spares",), message)
+        return spares
+
+    def _check_order(self) -> None:
+        if not self.document.document.has("racks"):
+            order = self.values["order"]
+            message = f"the order {order} needs racks, and there are none"
+            self.report(rules.NO_RACKS, ("order",), message)
+
+    def _groups(
+        self, key: str, lists: Sequence[tuple[Path, Any]], *, of_key: bool = False
+    ) -> list[int] | None:
+        """Return the index of the group of every node.
+
+        Args:
+            key: The key whose groups they are.
+            lists: The host list of every group, with its path.
+            of_key: Whether the lists are the keys at these paths.
+
+        Returns:
+            The indices; None after reporting what is wrong, or without nodes.
+        """
+        found = [self._indices(path, value, of_key=of_key) for path, value in lists]
+        if self.nodes is None or self.nodes.index is None or None in found:
+            return None
+        hosts = list(self.nodes.index)
+        group_of = [-1] * self.nodes.count
+        is_sound = True
+        for group, ((path, value), members) in enumerate(
+            zip(lists, found, strict=True)
+        ):
+            twice = [hosts[node] for node in members or () if group_of[node] >= 0]
+            if twice:
+                is_sound = False
+                offsets = self._item(path, value, twice[0], of_key=of_key)
+                message = f"{_named(twice)} in two groups of {key}"
+                self.report(
+                    rules.HOST_TWICE, path, message, of_key=of_key, offsets=offsets
+                )
+            for node in members or ():
+                group_of[node] = group
+        left_out = [host for node, host in enumerate(hosts) if group_of[node] < 0]
+        if left_out:
+            message = f"{_named(left_out)} in nodes, and in no group of {key}"
+            self.report(rules.HOST_LEFT_OUT, (key,), message, of_key=True)
+        return group_of if is_sound and not left_out else None
+
+    def _indices(
+        self, path: Path, value: str, *, of_key: bool = False
+    ) -> list[int] | None:
+        """Return the indices in ``nodes`` of the hosts of a list."""
+        if (path, of_key) in self.document.wrong:
+            return None
+        hosts = self._hosts(path, value, of_key=of_key)
+        if hosts is None or self.nodes is None:
+            return None
+        index = self.nodes.index
+        if index is None:
+            message = f"{dotted(path)} names hosts, and nodes is a count"
+            hint = "list the hosts in nodes"
+            self.report(rules.NO_NAMES, path, message, hint=hint, of_key=of_key)
+            return None
+        unknown = [host for host in hosts if host not in index]
+        if unknown:
+            offsets = self._item(path, value, unknown[0], of_key=of_key)
+            message = f"{_named(unknown)} in {dotted(path)}, and not in nodes"
+            self.report(
+                rules.HOST_UNKNOWN, path, message, of_key=of_key, offsets=offsets
+            )
+            return None
+        return [index[host] for host in hosts]
+
+    def _hosts(
+        self, path: Path, value: str, *, of_key: bool = False
+    ) -> list[str] | None:
+        """Return the hosts of a list, None after reporting what is wrong with it."""
+        hint, offsets = None, None
+        try:
+            hosts = expand_hosts(value)
+        except ArgumentError as error:
+            at = error.position or 0
+            offsets = self.document.part(path, value, at, at + 1, of_key=of_key)
+            rule, message, hint = rules.BAD_HOSTS, error.reason, error.hint
+        else:
+            odd = next((host for host in hosts if not is_host(host)), None)
+            twice = [host for host, count in Counter(hosts).items() if count > 1]
+            if not hosts:
+                rule, message = rules.BAD_HOSTS, f"{dotted(path)} names no host"
+            elif odd is not None:
+                rule, message = BAD_HOST, f"{quoted(odd)} is not the name of a host"
+                offsets = self._item(path, value, odd, of_key=of_key)
+            elif twice:
+                message = f"{_named(twice)} twice in {dotted(path)}"
+                rule = rules.HOST_TWICE
+                offsets = self._item(path, value, twice[0], of_key=of_key)
+            else:
+                return hosts
+        self.report(rule, path, message, hint=hint, of_key=of_key, offsets=offsets)
+        return None
+
+    def _item(
+        self, path: Path, value: str, host: str, *, of_key: bool
+    ) -> Offsets | None:
+        """Return the offsets of the last item of a list that has a host."""
+        for match in reversed(list(_ITEM.finditer(value))):
+            if host in expand_hosts(match[0]):
+                return self.document.part(path, value, *match.span(), of_key=of_key)
+        return None
+
+
+def _named(hosts: Iterable[str]) -> str:
+    """Return a list of hosts as the subject of a sentence: ``n[1-2] stand``."""
+    every = list(hosts)
+    text = fold_hosts(every)
+    shown = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+    return f"{printable(shown)} {'stands' if len(every) == 1 else 'stand'}"

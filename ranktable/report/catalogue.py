@@ -1,0 +1,49 @@
+"""Every rule of this package, by code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.hostfiles import hostfile_rules
+from ranktable.cluster.merging import merge_rules
+from ranktable.cluster.probes import probe_rules
+from ranktable.cluster.specs import spec_rules
+from ranktable.runtime import rules as runtime_rules
+from ranktable.schema.rules import (
+    chips,
+    groups,
+    nodes,
+    placement,
+    ranks,
+    reading,
+    shape,
+    syntax,
+    topology,
+)
+
+if TYPE_CHECKING:
+    from ranktable.schema.rules.rule import Rule
+
+FAMILIES = (
+    reading,
+    syntax,
+    shape,
+    topology,
+    ranks,
+    chips,
+    nodes,
+    placement,
+    groups,
+    hostfile_rules,
+    probe_rules,
+    merge_rules,
+    spec_rules,
+    runtime_rules,
+)
+
+RULES: tuple[Rule, ...] = tuple(
+    sorted(
+        (rule for family in FAMILIES for rule in family.RULES),
+        key=lambda rule: rule.code,
+    )
+)

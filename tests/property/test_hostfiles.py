@@ -1,0 +1,297 @@
+"""Laws of descriptions: what is written is read back, and any bytes end in findings."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.hostfiles.command_line import commands_in
+from ranktable.cluster.hostfiles.deepspeed_hostfile import include
+from ranktable.cluster.hostfiles.hostfile import (
+    Host,
+    Hostfile,
+    WriterOptions,
+    hostfile_from_table,
+    table_from_hostfile,
+)
+from ranktable.cluster.hostfiles.launcher_formats import (
+    LAUNCHER_FORMATS,
+    format_of,
+    read_hostfile,
+    read_text,
+)
+from ranktable.cluster.source_text import SourceText
+from ranktable.schema.model import Device, Node, RankTable
+from ranktable.schema.writing import dumps
+from ranktable.schema.yaml_parser import parse_yaml, read_yaml
+from tests.effort import law
+from tests.property.strategies import chip_lists
+
+if TYPE_CHECKING:
+    from ranktable.cluster.hostfiles.hostfile import LauncherFormat
+
+# A letter first: a name of digits alone is a number to Open MPI.
+names = st.from_regex(r"[a-z][a-z0-9_-]{0,7}", fullmatch=True).filter(
+    lambda name: name not in ("rank", "slot", "slots", "cpu", "count", "port")
+)
+IMAGE = WriterOptions(image="registry/image:tag")
+
+
+@st.composite
+def tables(draw: st.DrawFn, *, even: bool = False) -> RankTable:
+    """Draw a table whose nodes have hosts, its ranks in any order over the nodes."""
+    chips = draw(st.lists(chip_lists, min_size=1, max_size=5))
+    if even:
+        chips = [chips[0]] * len(chips)
+    hosts = draw(st.lists(names, unique=True, min_size=len(chips), max_size=len(chips)))
+    ranks = list(range(sum(map(len, chips))))
+    if not even and draw(st.booleans()):
+        ranks = draw(st.permutations(ranks))
+    nodes = []
+    for host, own in zip(hosts, chips, strict=True):
+        taken, ranks = sorted(ranks[: len(own)]), ranks[len(own) :]
+        pairs = zip(taken, own, strict=True)
+        devices = tuple(Device(rank=rank, device_id=chip) for rank, chip in pairs)
+        nodes.append(Node(devices=devices, host=host))
+    nodes.sort(key=lambda node: node.devices[0].rank)
+    return RankTable(nodes=tuple(nodes))
+
+
+def through(
+    form: LauncherFormat, table: RankTable, settings: WriterOptions = IMAGE
+) -> Hostfile:
+    """Return what is read after a table is written."""
+    description = hostfile_from_table(table)
+    taken = {name: getattr(settings, name) for name in form.options}
+    text = form.write(description, WriterOptions(**taken))
+    reading = read_hostfile(text.encode(), form, file="x")
+    assert reading.report.diagnostics == ()
+    assert reading.hostfile is not None
+    return reading.hostfile
+
+
+@law(100)
+@given(tables())
+def test_rank_file_says_all_that_a_table_says(table: RankTable) -> None:
+    found = through(format_of("openmpi-rankfile"), table)
+
+    assert found == hostfile_from_table(table)
+    if is_consecutive(table):
+        assert table_from_hostfile(found) == table
+        assert dumps(table_from_hostfile(found)) == dumps(table)
+    else:
+        with pytest.raises(ArgumentError, match="one after the other"):
+            table_from_hostfile(found)
+
+
+def is_consecutive(table: RankTable) -> bool:
+    """Whether the ranks of every node follow each other."""
+    return all(
+        [device.rank for device in node.devices]
+        == list(range(node.devices[0].rank, node.devices[-1].rank + 1))
+        for node in table.nodes
+    )
+
+
+@law(100)
+@given(tables(), st.sampled_from(["srun-hostfile", "paddle-endpoints"]))
+def test_lists_of_ranks_keep_host_and_order_of_every_rank(
+    table: RankTable, name: str
+) -> None:
+    found = through(format_of(name), table)
+
+    expected = hostfile_from_table(table)
+    assert [(h.name, h.ranks) for h in found.hosts] == [
+        (h.name, h.ranks) for h in expected.hosts
+    ]
+
+
+@law(100)
+@given(
+    tables(),
+    st.sampled_from(
+        ["openmpi-hostfile", "mpich-machinefile", "slurm-nodelist", "torchrun"]
+    ),
+)
+def test_lists_of_hosts_keep_names_and_sizes_or_refuse_the_order(
+    table: RankTable, name: str
+) -> None:
+    expected = [(node.host, len(node.devices)) for node in table.nodes]
+    in_order = [d.rank for node in table.nodes for d in node.devices]
+    if in_order != sorted(in_order):
+        with pytest.raises(ArgumentError, match="host by host"):
+            through(format_of(name), table)
+        return
+
+    found = through(format_of(name), table)
+
+    assert [(host.name, host.slots) for host in found.hosts] == expected
+
+
+@law(100)
+@given(tables(even=True))
+def test_host_file_and_filter_of_deepspeed_say_all(table: RankTable) -> None:
+    form = format_of("deepspeed-hostfile")
+    text = form.write(hostfile_from_table(table), WriterOptions())
+    found = read_hostfile(text.encode(), form, file="x").hostfile
+    assert found is not None
+    if text.startswith("#"):
+        chosen = shlex.split(text.partition("\n")[0])[-1]
+        found = include(SourceText(chosen), found)
+
+    assert found is not None
+    assert table_from_hostfile(found) == table
+
+
+@law(100)
+@given(tables(even=True), st.sampled_from(LAUNCHER_FORMATS))
+def test_every_form_keeps_the_number_of_nodes_and_their_size(
+    table: RankTable, form: LauncherFormat
+) -> None:
+    found = through(form, table)
+
+    sizes = [len(node.devices) for node in table.nodes]
+    if form.name == "deepspeed-hostfile":  # the file has the highest chip
+        sizes = [max(d.device_id for d in n.devices) + 1 for n in table.nodes]
+    assert [host.slots for host in found.hosts] == sizes
+
+
+PIECES = st.sampled_from(
+    [
+        *("n1", "n2", "node[1-3]", "10.0.0.1", "fd00::1", "+n1", "^n1", "u@n1"),
+        *("slots", "slot", "rank", "max_slots", "=", "=", "=8", " ", " ", "\n", "\n"),
+        *(
+            "0",
+            "1",
+            "8",
+            "8(x2)",
+            ":",
+            ":8",
+            ",",
+            "#",
+            "//",
+            "/*",
+            "*/",
+            '"',
+            "'",
+            "\r",
+        ),
+        *("torchrun", "--nnodes", "2", "2:4", "--node-rank", "$R", "--standalone"),
+        *("kind: Job\n", "spec:\n  ", "completions: 2\n", "- ", "&a", "*a", "!!int 1"),
+        *("num_machines: 2\n", "num_processes: 3\n", "{", "}", "[", "]", "\x00", "é"),
+        *("python -m paddle.distributed.launch", "--ips", "--devices", "99999999"),
+    ]
+)
+texts = st.lists(PIECES, max_size=25).map("".join)
+
+
+@law(300)
+@given(
+    st.one_of(st.binary(max_size=60), texts.map(str.encode)),
+    st.sampled_from(LAUNCHER_FORMATS),
+)
+@example(b"", format_of("openmpi-hostfile"))
+@example(b"\xff\xfe", format_of("torchrun"))
+def test_any_bytes_end_in_a_description_or_in_diagnostics(
+    data: bytes, form: LauncherFormat
+) -> None:
+    reading = read_hostfile(data, form, file="x")
+
+    report = reading.report
+    assert (reading.hostfile is None) == (not report.ok)
+    assert report.ok or report.diagnostics
+    for diagnostic in report.diagnostics:
+        assert "\n" not in diagnostic.message
+        line, column = diagnostic.location.line, diagnostic.location.column
+        assert (line is None) == (column is None)
+        assert line is None or 1 <= line <= data.count(b"\n") + 1
+    if reading.hostfile is not None:
+        check_description(reading.hostfile)
+
+
+def check_description(description: Hostfile) -> None:
+    """Assert what every description keeps."""
+    assert description.hosts
+    for host in description.hosts:
+        assert host.slots is None or host.slots > 0
+        assert host.device_ids is None or len(host.device_ids) == host.slots
+        assert host.ranks is None or len(host.ranks) == host.slots
+
+
+@law(100)
+@given(texts, st.sampled_from(["n1", "n1@n2", "n1:0,1", "n1:", "@", "n2:9", "n1:1,1"]))
+def test_any_filter_ends_in_a_description_or_in_diagnostics(
+    text: str, near: str
+) -> None:
+    hosts = (
+        Host(name="n1", slots=2, device_ids=(0, 1)),
+        Host(name="n2", slots=1, device_ids=(0,)),
+    )
+    for chosen in (text, near):
+        reading = read_text(
+            chosen,
+            lambda source: include(source, Hostfile(hosts=hosts)),
+            file="--include",
+            name="filter",
+        )
+        assert (reading.hostfile is None) == (not reading.report.ok)
+
+
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(min_value=-(10**6), max_value=10**6)
+    | st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=6)
+    | st.sampled_from(["no", "1:30", "0644", "~", "null", "1.5", "- a", "#", "<<"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text("abc:-#' é", max_size=4), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@law(150)
+@given(json_values)
+def test_yaml_that_was_written_is_read_back(value: object) -> None:
+    text = yaml.safe_dump(value, allow_unicode=True)
+    documents, found = parse_yaml(text)
+
+    assert found == []
+    assert [document.data for document in documents] == [value]
+
+
+@law(150)
+@given(json_values)
+def test_every_value_of_yaml_has_its_place(value: object) -> None:
+    text = yaml.safe_dump({"it": value}, default_flow_style=False)
+    (document,), _ = parse_yaml(text)
+    for path, (start, end) in (document.values or {}).items():
+        assert 0 <= start <= end <= len(text)
+        inner = document.get(*path)
+        if isinstance(inner, str) and inner.isalnum() and inner.isascii():
+            assert inner in text[start:end]
+
+
+@law(150)
+@given(st.one_of(st.binary(max_size=60), texts.map(str.encode)))
+def test_any_bytes_are_yaml_or_diagnosed(data: bytes) -> None:
+    text, documents, found = read_yaml(data)
+
+    assert documents or found or not text.strip() or text.strip().startswith("#")
+    for finding in found:
+        assert finding.span is None or finding.span.offsets is not None
+
+
+@law(100)
+@given(st.lists(st.text("ab $\"'\\;&|#\n\t", max_size=5), min_size=1, max_size=4))
+def test_words_that_a_shell_would_quote_are_read_back(words: list[str]) -> None:
+    (command,) = commands_in(SourceText(shlex.join(["a", *words])))
+
+    assert [word.text for word in command.words] == ["a", *words]

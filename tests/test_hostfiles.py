@@ -1,0 +1,384 @@
+"""Descriptions of clusters: every kind of file, read strictly and written."""
+
+from __future__ import annotations
+
+import importlib
+import json
+
+import pytest
+import yaml
+
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.hostfiles import deepspeed_hostfile
+from ranktable.cluster.hostfiles.hostfile import Host, Hostfile, WriterOptions
+from ranktable.cluster.hostfiles.launcher_formats import (
+    LAUNCHER_FORMATS,
+    HostfileReading,
+    format_of,
+    formats_like,
+    read_hostfile,
+    read_text,
+)
+from ranktable.cluster.source_text import MAX_LINES, MAX_SLOTS
+from tests.hostfile_cases import CASES
+
+ALL = [(name, text) for name, texts in CASES.items() for text in texts]
+TWO = Hostfile(
+    hosts=(
+        Host(name="n1", slots=2, device_ids=(3, 1), ranks=(0, 1)),
+        Host(name="n2", slots=2, device_ids=(0, 1), ranks=(2, 3)),
+    )
+)
+EVEN = Hostfile(
+    hosts=tuple(Host(name=f"n{node}", slots=2, device_ids=(0, 1)) for node in (1, 2))
+)
+UNEVEN = Hostfile(hosts=(Host(name="n1", slots=8), Host(name="n2", slots=4)))
+INTERLEAVED = Hostfile(
+    hosts=(Host(name="n1", slots=2, ranks=(0, 2)), Host(name="n2", slots=1, ranks=(1,)))
+)
+POD = WriterOptions(image="registry/image:tag", resource="vendor.com/chip")
+
+
+def read(name: str, text: str) -> HostfileReading:
+    return read_hostfile(text.encode(), format_of(name), file="x")
+
+
+def said(reading: HostfileReading) -> str:
+    """Return what came of reading, as the cases have it."""
+    parts = [shown(reading.hostfile)]
+    for diagnostic in reading.report.diagnostics:
+        place = diagnostic.location
+        where = "" if place.line is None else f"{place.line}:{place.column} "
+        parts.append(f"{where}{diagnostic.code}")
+    return " | ".join(parts)
+
+
+def shown(description: Hostfile | None) -> str:
+    if description is None:
+        return "refused"
+    shown = "; ".join(map(host_text, description.hosts[:5]))
+    more = len(description.hosts) - 5
+    return shown + (f"; and {more} more" if more > 0 else "")
+
+
+def host_text(host: Host) -> str:
+    words = [host.name or "-", str(host.slots or "?")]
+    for key, numbers in (("chips", host.device_ids), ("ranks", host.ranks)):
+        if numbers:
+            words += [key, ",".join(map(str, numbers))]
+    return " ".join(words)
+
+
+@pytest.mark.parametrize(("name", "text"), ALL)
+def test_text_is_read_or_refused_at_its_place(name: str, text: str) -> None:
+    assert said(read(name, text)) == CASES[name][text]
+
+
+def test_every_form_has_cases_and_a_name_of_its_own() -> None:
+    names = [form.name for form in LAUNCHER_FORMATS]
+
+    assert len(set(names)) == len(names)
+    # Those of Kubernetes are in test_manifests.py.
+    assert set(CASES) == {
+        form.name for form in LAUNCHER_FORMATS if not form.names_hosts
+    }
+
+
+# What is written
+
+
+WRITTEN = {
+    "openmpi-hostfile": "n1 slots=2\nn2 slots=2\n",
+    "openmpi-rankfile": (
+        "rank 0=n1 slot=3\nrank 1=n1 slot=1\nrank 2=n2 slot=0\nrank 3=n2 slot=1\n"
+    ),
+    "mpich-machinefile": "n1:2\nn2:2\n",
+    "deepspeed-hostfile": (
+        "# deepspeed --include n1:3,1@n2:0,1\nn1 slots=4\nn2 slots=2\n"
+    ),
+    "slurm-nodelist": "n[1-2] 2(x2)\n",
+    "srun-hostfile": "n1\nn1\nn2\nn2\n",
+    "torchrun": (
+        "# host: n1\ntorchrun --nnodes 2 --node-rank 0 --nproc-per-node 2 "
+        "--master-addr n1 --master-port 29500 train.py\n"
+        "# host: n2\ntorchrun --nnodes 2 --node-rank 1 --nproc-per-node 2 "
+        "--master-addr n1 --master-port 29500 train.py\n"
+    ),
+    "paddle-endpoints": "n1:6070,n1:6071,n2:6070,n2:6071\n",
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_description_is_written(name: str) -> None:
+    assert format_of(name).write(TWO, WriterOptions()) == WRITTEN[name]
+
+
+def test_settings_reach_what_is_written() -> None:
+    script = WriterOptions(script="'a b.py' --n 1", port=1234)
+    paddle = format_of("paddle").write(EVEN, WriterOptions(script="a.py -x"))
+
+    assert "--master-port 1234 'a b.py' --n 1\n" in format_of("torchrun").write(
+        TWO, script
+    )
+    assert (
+        format_of("paddle-endpoints")
+        .write(TWO, WriterOptions(port=7))
+        .startswith("n1:7,")
+    )
+    assert paddle == (
+        "python -m paddle.distributed.launch --ips n1,n2 --devices 0,1 a.py -x\n"
+    )
+
+
+def test_accelerate_has_a_file_for_every_machine() -> None:
+    form = format_of("accelerate")
+    first, second = (
+        yaml.safe_load(form.write(TWO, WriterOptions(node=node))) for node in (0, 1)
+    )
+
+    assert first["num_processes"] == 4
+    assert (first["main_process_ip"], first["main_process_port"]) == ("n1", 29500)
+    assert (first["machine_rank"], first["gpu_ids"]) == (0, "3,1")
+    assert (second["machine_rank"], second["gpu_ids"]) == (1, "0,1")
+    assert first.keys() == second.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "description", "reason"),
+    [
+        ("accelerate", UNEVEN, "the same number of processes on every node"),
+        ("kubernetes-job", UNEVEN, "the same number of processes on every node"),
+        ("jobset", UNEVEN, "the same number of processes on every node"),
+        ("pytorchjob", UNEVEN, "the same number of processes on every node"),
+        ("trainjob", UNEVEN, "the same number of processes on every node"),
+        ("paddle", TWO, "one list of devices for all nodes"),
+        ("mpich-machinefile", INTERLEAVED, "the ranks of node 0 (n1) are 0,2"),
+        ("slurm-nodelist", INTERLEAVED, "numbers ranks host by host"),
+    ],
+)
+def test_what_cannot_be_expressed_is_refused_with_the_reason(
+    name: str, description: Hostfile, reason: str
+) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        format_of(name).write(description, POD)
+
+    assert reason in caught.value.reason
+    assert "\n" not in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "host"),
+    [
+        ("openmpi-hostfile", "slots"),
+        ("openmpi-rankfile", "007"),
+        ("openmpi-hostfile", "a b"),
+        ("mpich-machinefile", "fd00::1"),
+        ("deepspeed-hostfile", "a\nb"),
+        ("slurm-nodelist", "n[1]"),
+        ("srun-hostfile", None),
+        ("torchrun", "a;b"),
+        ("accelerate", None),
+        ("paddle", ""),
+    ],
+)
+def test_host_that_no_file_can_hold_is_refused(name: str, host: str | None) -> None:
+    hosts = (Host(name=host, slots=1), Host(name="n2", slots=1))
+
+    with pytest.raises(ArgumentError, match=r"host"):
+        format_of(name).write(Hostfile(hosts=hosts), WriterOptions())
+
+
+def test_two_hosts_that_are_one_to_open_mpi_are_refused() -> None:
+    hosts = (Host(name="a.x", slots=1), Host(name="a.y", slots=1))
+
+    with pytest.raises(ArgumentError, match="cuts names at the first dot"):
+        format_of("openmpi-hostfile").write(Hostfile(hosts=hosts), WriterOptions())
+
+
+# DeepSpeed's filters, with the examples of its own documents and tests
+
+HOSTS = "worker-0 slots=4\nworker-1 slots=4\n"
+INCLUDED = {
+    "worker-1:0,3": "worker-1 2 chips 0,3",
+    "worker-0@worker-1:0,2": "worker-0 4 chips 0,1,2,3; worker-1 2 chips 0,2",
+    "worker-1:0,2@worker-0": "worker-0 4 chips 0,1,2,3; worker-1 2 chips 0,2",
+    "worker-0:3,1": "worker-0 2 chips 3,1",
+    "worker-0:1,1": "worker-0 1 chips 1 | 1:12 RT229",
+    "worker-0:1@worker-0:0,1": "worker-0 2 chips 0,1 | 1:12 RT229",
+    "jeff": "refused | 1:1 RT223",
+    "worker-1:4": "refused | 1:10 RT223",
+    "worker-1:": "refused | 1:10 RT132",
+    "worker-1:x": "refused | 1:10 RT132",
+    "worker-1: 1": "refused | 1:10 RT132",
+    "worker-1:+1": "refused | 1:10 RT132",
+    "worker-1:0:1": "refused | 1:12 RT130",
+    "worker-0 @worker-1": "refused | 1:1 RT223",
+    "@worker-1": "refused | 1:1 RT223",
+}
+EXCLUDED = {
+    "worker-1": "worker-0 4 chips 0,1,2,3",
+    "worker-0:0,1@worker-1:3": "worker-0 2 chips 2,3; worker-1 3 chips 0,1,2",
+    "worker-0@worker-1:3": "worker-1 3 chips 0,1,2",
+    "worker-0:0,1,2,3": "worker-1 4 chips 0,1,2,3",
+    "worker-0@worker-1": "refused | RT133",
+    "worker-1@worker-0:1@5": "refused | 1:21 RT223",
+    "worker-0@worker-0:1": "refused | 1:19 RT130",
+    "worker-0:1,1": "refused | 1:12 RT130",
+}
+
+
+@pytest.mark.parametrize("text", INCLUDED)
+def test_include_chooses_hosts_and_slots(text: str) -> None:
+    hosts = read("deepspeed-hostfile", HOSTS).hostfile
+    assert hosts is not None
+    reading = read_text(
+        text, lambda it: deepspeed_hostfile.include(it, hosts), file="-i", name="filter"
+    )
+
+    assert said(reading) == INCLUDED[text]
+
+
+@pytest.mark.parametrize("text", EXCLUDED)
+def test_exclude_leaves_hosts_and_slots(text: str) -> None:
+    hosts = read("deepspeed-hostfile", HOSTS).hostfile
+    assert hosts is not None
+    reading = read_text(
+        text, lambda it: deepspeed_hostfile.exclude(it, hosts), file="-e", name="filter"
+    )
+
+    assert said(reading) == EXCLUDED[text]
+
+
+# Bounds
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("openmpi-hostfile", f"n1 slots={MAX_SLOTS}\nn2 slots=1\n"),
+        ("mpich-machinefile", f"n1:{MAX_SLOTS}\nn2\n"),
+        ("deepspeed-hostfile", "n1 slots=99999999\n"),
+        ("slurm-nodelist", "n[1-60000]x[1-60000] 1\n"),
+        ("slurm-nodelist", f"n[1-2] {MAX_SLOTS}(x2)\n"),
+        ("srun-hostfile", "n[1-60000]*60000\n"),
+        ("torchrun", "torchrun --nnodes 99999999 t.py\n"),
+        ("paddle", "python -m paddle.distributed.launch --nnodes 99999999 t.py\n"),
+        ("accelerate", "num_processes: 99999999\ndistributed_type: MULTI_GPU\n"),
+        ("openmpi-hostfile", "\n" * (MAX_LINES + 1)),
+        ("paddle-endpoints", "a:1," * MAX_SLOTS + "b:1"),
+    ],
+)
+def test_more_than_the_limit_is_refused_at_once(name: str, text: str) -> None:
+    reading = read(name, text)
+
+    assert reading.hostfile is None
+    assert set(reading.report.totals) <= {"RT134", "RT131"}
+
+
+def test_every_defect_is_counted_and_few_are_placed() -> None:
+    reading = read("openmpi-hostfile", "n1 gpus=8\n" * 1000)
+
+    assert reading.report.totals == {"RT130": 1000}
+    assert len(reading.report.diagnostics) == 20
+
+
+@pytest.mark.parametrize("name", [form.name for form in LAUNCHER_FORMATS])
+@pytest.mark.parametrize("unit", ["{", '{"a":', "[", "- ", "? ", "/*", "'", "a: "])
+def test_deep_and_open_texts_end_in_diagnostics(name: str, unit: str) -> None:
+    reading = read(name, unit * 20_000)
+
+    assert reading.hostfile is None
+    assert reading.report.diagnostics
+
+
+# Kinds are told apart
+
+
+@pytest.mark.parametrize("form", LAUNCHER_FORMATS, ids=lambda form: form.name)
+def test_what_is_written_is_recognised(form: object) -> None:
+    text = form.write(EVEN, POD)  # type: ignore[attr-defined]
+    like = [other.name for other in formats_like(text)]
+
+    # A plain list of hosts may be anything.
+    assert form.name in like or form.name == "srun-hostfile"  # type: ignore[attr-defined]
+    assert len(like) <= 2
+
+
+def test_names_may_be_cut_where_no_other_begins_alike() -> None:
+    assert format_of("mpich").name == "mpich-machinefile"
+    assert format_of("paddle").name == "paddle"
+    with pytest.raises(ArgumentError, match="openmpi-hostfile and openmpi-rankfile"):
+        format_of("openmpi")
+    with pytest.raises(ArgumentError, match="torchrum") as caught:
+        format_of("torchrum")
+    assert caught.value.hint == "did you mean torchrun?"
+
+
+# Kubernetes
+
+
+@pytest.mark.slow
+def test_manifests_are_valid_against_the_published_schemas() -> None:
+    published = importlib.import_module("kubernetes_validate")  # it has no types
+
+    for document in yaml.safe_load_all(format_of("kubernetes-job").write(EVEN, POD)):
+        published.validate(document, "1.28", strict=True)
+
+
+@pytest.mark.parametrize("name", ["kubernetes-job", "jobset", "pytorchjob", "trainjob"])
+def test_manifest_has_what_a_pod_needs(name: str) -> None:
+    text = format_of(name).write(EVEN, POD)
+
+    assert "&id" not in text
+    assert "registry/image:tag" in text
+    assert "vendor.com/chip: 2" in text
+
+
+def test_job_and_service_name_the_pods() -> None:
+    service, job = yaml.safe_load_all(format_of("kubernetes-job").write(EVEN, POD))
+    template = job["spec"]["template"]["spec"]
+    (container,) = template["containers"]
+
+    assert (service["spec"]["clusterIP"], job["spec"]["completionMode"]) == (
+        "None",
+        "Indexed",
+    )
+    assert service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}
+    assert template["subdomain"] == service["metadata"]["name"]
+    assert container["command"][:5] == [
+        *("torchrun", "--nnodes", "2", "--node-rank", "$(JOB_COMPLETION_INDEX)")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (WriterOptions(), "needs an image"),
+        (WriterOptions(image="i", name="Train"), "cannot begin the name of a pod"),
+        (WriterOptions(image="i", name="a" * 60), "cannot begin the name of a pod"),
+        (WriterOptions(image="i", script="'"), "no closing quotation"),
+        (WriterOptions(image="i", script=" "), "names no script"),
+    ],
+)
+def test_bad_settings_are_refused(settings: WriterOptions, reason: str) -> None:
+    with pytest.raises(ArgumentError, match=reason):
+        format_of("jobset").write(EVEN, settings)
+
+
+def test_manifest_may_be_json() -> None:
+    text = format_of("trainjob").write(EVEN, POD)
+    again = read("trainjob", json.dumps(yaml.safe_load(text), indent="\t"))
+
+    assert shown(again.hostfile) == "train-node-0-0.train 2; train-node-0-1.train 2"
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        (WriterOptions(node=2), "accelerate"),
+        (WriterOptions(port=65535), "paddle-endpoints"),
+    ],
+)
+def test_number_beyond_its_range_is_refused(settings: WriterOptions, name: str) -> None:
+    with pytest.raises(ArgumentError):
+        format_of(name).write(EVEN, settings)
