@@ -52,7 +52,16 @@ class DocumentReader:
         nodes = self._list((format_.nodes_key,), document, "nodes")
         for node, members in enumerate(nodes):
             self._node(node, members)
+        self._complete_columns()
         return self.columns, self.found
+
+    def _complete_columns(self) -> None:
+        """Give every further column an entry for the last nodes and devices too."""
+        columns = self.columns
+        of_nodes = {field.key for field in self.format.node_fields}
+        for key, column in columns.optional.items():
+            size = columns.num_nodes if key in of_nodes else columns.num_devices
+            column.extend([None] * (size - len(column)))
 
     def _add(  # noqa: PLR0913 - the parts of a finding, by name
         self,

@@ -138,10 +138,10 @@ FORMAT = Format(
     ),
     device_fields=(
         DEVICE_ID,
+        LOCAL_RANK,
         RANK,
         WORLD_RANK,
         RANK_ID,
-        LOCAL_RANK,
         DEVICE_IP,
         DEVICE_IP_EMULATOR,
     ),

@@ -78,10 +78,10 @@ FORMAT = Format(
     ),
     device_fields=(
         sccl.DEVICE_ID,
+        replace(sccl.LOCAL_RANK, is_written=False),
         replace(sccl.RANK, is_written=False),
         replace(sccl.WORLD_RANK, is_written=False),
         replace(sccl.RANK_ID, is_written=True),
-        replace(sccl.LOCAL_RANK, is_written=False),
         sccl.DEVICE_IP,
         sccl.DEVICE_IP_EMULATOR,
     ),
