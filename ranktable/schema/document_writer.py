@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from ranktable.schema.format import Kind, Role
+from ranktable.schema.formats import by_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
-    from ranktable.schema.format import Format
+    from ranktable.schema.format import Field, Format
     from ranktable.schema.model import Device, Layout, Node, RankTable
 
 
 def to_document(table: RankTable, format_: Format) -> dict[str, object]:
     """Return a table as the plain data of a file in a format."""
     is_own = table.format == format_.name
+    if not is_own:
+        table = _without_own_keys(table, format_)
     nodes = [_node(node, format_, is_own=is_own) for node in table.nodes]
     version = table.version if is_own else format_.versions[0]
     values: dict[str, object] = {"version": version}
@@ -27,6 +32,34 @@ def to_document(table: RankTable, format_: Format) -> dict[str, object]:
             values[field.key] = field.examples[0]
     values[format_.nodes_key] = nodes
     return _spelt(values, table.extra, table.layout if is_own else None)
+
+
+def _without_own_keys(table: RankTable, target: Format) -> RankTable:
+    """Return a table without what its format defines and another one does not."""
+    source = by_name(table.format)
+
+    def kept(
+        extra: Mapping[str, object], old: Sequence[Field], new: Sequence[Field]
+    ) -> dict[str, object]:
+        own = {field.key for field in old} - {field.key for field in new}
+        return {key: value for key, value in extra.items() if key not in own}
+
+    def of_device(device: Device) -> Device:
+        extra = kept(device.extra, source.device_fields, target.device_fields)
+        return structs.replace(device, extra=extra)
+
+    nodes = [
+        structs.replace(
+            node,
+            extra=kept(node.extra, source.node_fields, target.node_fields),
+            devices=tuple(
+                of_device(device) if device.extra else device for device in node.devices
+            ),
+        )
+        for node in table.nodes
+    ]
+    extra = kept(table.extra, source.table_fields, target.table_fields)
+    return table.with_changes(nodes=nodes, extra=extra)
 
 
 def _node(node: Node, format_: Format, *, is_own: bool) -> dict[str, object]:
@@ -67,7 +100,7 @@ def _device(
 def _new_device(device: Device, local_rank: int, format_: Format) -> dict[str, object]:
     """Return a device that was spelt nowhere, or in another format."""
     members: dict[str, object] = {"device_id": str(device.device_id)}
-    if device.address is not None or format_.has_blank_addresses:
+    if device.address is not None or format_.writes_blank_addresses:
         members[_address_key(device)] = device.address or ""
     for key in format_.written_keys:
         members[key] = str(local_rank if key == "local_rank" else device.rank)

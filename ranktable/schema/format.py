@@ -196,6 +196,12 @@ class Format:
         return self.device_keys_of(Role.ADDRESS)
 
     @cached_property
+    def writes_blank_addresses(self) -> bool:
+        """Whether a device without an address is written with an empty one."""
+        fields = [field for field in self.device_fields if field.role is Role.ADDRESS]
+        return any(field.is_written for field in fields)
+
+    @cached_property
     def joins_addresses(self) -> bool:
         """Whether one device may have several addresses in one text."""
         return any(field.kind is Kind.ADDRESSES for field in self.device_fields)

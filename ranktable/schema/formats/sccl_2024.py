@@ -82,7 +82,7 @@ FORMAT = Format(
         replace(sccl.RANK, is_written=False),
         replace(sccl.WORLD_RANK, is_written=False),
         replace(sccl.RANK_ID, is_written=True),
-        sccl.DEVICE_IP,
+        replace(sccl.DEVICE_IP, is_written=True),
         sccl.DEVICE_IP_EMULATOR,
     ),
     node_title="Server",
