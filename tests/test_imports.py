@@ -140,7 +140,9 @@ def test_a_command_loads_no_other() -> None:
     )
 
     loaded = {
-        name for name in COMMANDS if f"ranktable.cli.{module_of(name)}" in modules
+        name
+        for name in COMMANDS
+        if f"ranktable.cli.commands.{module_of(name)}" in modules
     }
     assert loaded == {"digest"}
 
@@ -151,12 +153,14 @@ def test_no_command_is_loaded_where_none_is_named(arguments: str) -> None:
         f"from ranktable.cli.app import app_for; app_for({arguments})"
     )
 
-    assert not {f"ranktable.cli.{module_of(name)}" for name in COMMANDS} & modules
+    assert (
+        not {f"ranktable.cli.commands.{module_of(name)}" for name in COMMANDS} & modules
+    )
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_does_what_the_list_says(name: str) -> None:
-    module = importlib.import_module(f"ranktable.cli.{module_of(name)}")
+    module = importlib.import_module(f"ranktable.cli.commands.{module_of(name)}")
     said = inspect.getdoc(getattr(module, module_of(name))) or ""
 
     assert " ".join(said.split("\n\n")[0].split()) == COMMANDS[name]

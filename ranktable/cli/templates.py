@@ -114,7 +114,7 @@ def content_of(source: str) -> tuple[bytes, bool]:
         CommandError: The installation lacks the templates.
     """
     if source.startswith(SCHEMA):
-        from ranktable.cli.schema import schema_of  # noqa: PLC0415 - only here
+        from ranktable.cli.commands.schema import schema_of  # noqa: PLC0415 - only here
 
         return schema_of(source.removeprefix(SCHEMA)), False
     path = _folder() / source

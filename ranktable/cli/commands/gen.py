@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ranktable.cli.commands.probe import ROOT, ROOT_HELP
 from ranktable.cli.failure import CommandError
 from ranktable.cli.output_file import DEFAULT_FILE
-from ranktable.cli.probe import ROOT, ROOT_HELP
 from ranktable.cli.table_file import put_table
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.messages import counted
@@ -167,7 +167,7 @@ def _given(text: str) -> _Chips:
 
 def _seen(root: str) -> _Chips:
     """Return the chips of this node."""
-    from ranktable.cli.probe import probe_node  # noqa: PLC0415 - not for --help
+    from ranktable.cli.commands.probe import probe_node  # noqa: PLC0415 - not for --help
 
     found = probe_node(root)
     if not found.chips:

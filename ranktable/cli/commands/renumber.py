@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli.change_output import Again, ChangeOutput
+from ranktable.cli.commands.shrink import places_of
 from ranktable.cli.failure import CommandError
 from ranktable.cli.files import check_file, table_in
 from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.new_nodes import part_of
 from ranktable.cli.option_sets import with_options
-from ranktable.cli.shrink import places_of
 from ranktable.layout.change.renumbering import Policy  # noqa: TC001 - typer reads it
 
 if TYPE_CHECKING:

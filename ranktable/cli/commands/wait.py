@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ranktable.cli.commands.validate import MIB
 from ranktable.cli.failure import COULD_NOT_JUDGE, CommandError
 from ranktable.cli.files import STANDARD_INPUT, named_file
 from ranktable.cli.findings import FORM_HELP, Form, show_findings
 from ranktable.cli.output import COLOR_HELP, Color
 from ranktable.cli.progress import Progress, progress
-from ranktable.cli.validate import MIB
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.messages import counted, printable
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ranktable.cli.commands.validate import DEFAULT_MAX_ERRORS, MIB
 from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
 from ranktable.cli.files import STANDARD_INPUT
 from ranktable.cli.findings import FORM_HELP, Form, show_findings
@@ -15,7 +16,6 @@ from ranktable.cli.output import COLOR_HELP, Color
 from ranktable.cli.output_file import DEFAULT_FILE
 from ranktable.cli.progress import progress
 from ranktable.cli.table_file import STANDARD_OUTPUT, put_table
-from ranktable.cli.validate import DEFAULT_MAX_ERRORS, MIB
 from ranktable.cluster.merging.wishes import Order  # noqa: TC001 - typer reads it
 from ranktable.runtime.table import VARIABLE
 
