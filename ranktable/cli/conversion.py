@@ -54,12 +54,16 @@ class Read:
 
     Attributes:
         kind: What the file is.
+        name: Its name.
+        data: Its bytes.
         description: The hosts that it describes.
         table: The rank table, None if the file is none.
         left_out: What the file says of hosts and the description does not.
     """
 
     kind: Kind | Format
+    name: str
+    data: bytes
     description: Description
     table: RankTable | None = None
     left_out: tuple[str, ...] = ()
@@ -94,10 +98,19 @@ def read(file: str | None, from_name: str | None, form: Form) -> Read:
         is_known = from_name not in (None, TABLE)
         options = Options(limit=5, format=kind if is_known else None)
         table = _table(check_bytes(data, options, file=name))
-        return Read(kind=kind, description=describe_table(table), table=table)
+        description = describe_table(table)
+        return Read(
+            kind=kind, name=name, data=data, description=description, table=table
+        )
     reading = read_description(data, kind, file=name)
     description = _sound(reading, form)
-    return Read(kind=kind, description=description, left_out=reading.left_out)
+    return Read(
+        kind=kind,
+        name=name,
+        data=data,
+        description=description,
+        left_out=reading.left_out,
+    )
 
 
 def _bytes(file: str) -> tuple[str, bytes]:

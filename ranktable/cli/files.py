@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.cli.failure import DEFECTS_FOUND, CommandError
 from ranktable.runtime.table import VARIABLE
@@ -21,6 +21,20 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "-"
 STANDARD_INPUT_NAME = "<stdin>"
 FILE_HELP = "Rank table, or - for standard input; by default $RANK_TABLE_FILE."
+
+
+class TableFile(NamedTuple):
+    """A table that was read.
+
+    Attributes:
+        name: Name of its file.
+        table: The table.
+        data: The bytes of the file, with which it is compared before it is replaced.
+    """
+
+    name: str
+    table: RankTable
+    data: bytes
 
 
 def named_file(file: str | None) -> str:
@@ -55,8 +69,8 @@ def check_file(file: str, options: Options) -> Report:
     return check_bytes(data, options, file=STANDARD_INPUT_NAME)
 
 
-def sound_table(file: str | None) -> tuple[str, RankTable]:
-    """Return the name of a file and its table.
+def sound_table(file: str | None) -> TableFile:
+    """Return a file and its table.
 
     Raises:
         CommandError: The table has errors; the message is their concise form.
@@ -66,7 +80,7 @@ def sound_table(file: str | None) -> tuple[str, RankTable]:
     report = check_file(
         named_file(file), Options(limit=5, max_size_bytes=DEFAULT_MAX_SIZE_BYTES)
     )
-    return report.file, table_in(report)
+    return TableFile(report.file, table_in(report), report.data or b"")
 
 
 def table_in(report: Report) -> RankTable:

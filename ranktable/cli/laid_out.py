@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.cli.files import check_file, named_file, table_in
+from ranktable.cli.files import TableFile, check_file, named_file, table_in
 
 if TYPE_CHECKING:
     from ranktable.schema.check import Report
     from ranktable.schema.model import RankTable
 
 
-def laid_out_table(file: str | None) -> tuple[str, RankTable]:
-    """Return the name of a file and its table, of SCCL or of HCCL.
+def laid_out_table(file: str | None) -> TableFile:
+    """Return a file and its table, of SCCL or of HCCL.
 
     Raises:
         CommandError: The table has errors; the message is their concise form.
@@ -26,8 +26,8 @@ def laid_out_table(file: str | None) -> tuple[str, RankTable]:
         options = Options(limit=5, format=HCCL)
         ascend = check_bytes(report.data, options, file=report.file)
         if ascend.columns is not None and ascend.columns.num_nodes:
-            return ascend.file, _in_rank_order(ascend)
-    return report.file, table_in(report)
+            return TableFile(ascend.file, _in_rank_order(ascend), report.data)
+    return TableFile(report.file, table_in(report), report.data or b"")
 
 
 def _in_rank_order(report: Report) -> RankTable:

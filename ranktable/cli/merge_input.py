@@ -33,6 +33,11 @@ class MergeInput:
         self.unread: list[Report] = []
         self.data = [self._read(place, name) for place, name in enumerate(names)]
 
+    @property
+    def contents(self) -> dict[str, bytes]:
+        """What every file holds, by its path."""
+        return dict(zip(self.names, self.data, strict=True))
+
     def _read(self, place: int, name: str) -> bytes:
         from ranktable.schema.check import report_unreadable  # noqa: PLC0415
         from ranktable.schema.files import (  # noqa: PLC0415

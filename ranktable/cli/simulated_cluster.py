@@ -42,7 +42,8 @@ def cluster_of(
     if file == STANDARD_INPUT:
         raise CommandError("every rank reads the table by itself; name a file")
     if file is not None or (os.environ.get(VARIABLE) and not is_sized):
-        return sound_table(file)
+        name, table, _ = sound_table(file)
+        return name, table
     from ranktable.simulate.boxes import (  # noqa: PLC0415 - not for --help
         CHIPS_OF_BOX,
         make_boxes,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,9 +11,14 @@ import typer
 from ranktable.cli.failure import CommandError
 from ranktable.cli.findings import Form as Findings
 from ranktable.cli.output import write
-from ranktable.cli.output_file import output_file
+from ranktable.cli.output_files import (
+    OutputFile,
+    output_file,
+    put_files,
+    tell_written,
+)
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.messages import counted, printable
+from ranktable.schema.messages import counted
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.description import Description
@@ -151,7 +155,9 @@ def convert(
     if output in (None, "-"):
         write([text])
     else:
-        _save(str(output), text, _summary(description, target), force=force)
+        made = OutputFile(path=output_file(output), data=text.encode())
+        (done,) = put_files([made], force=force, read={source.name: source.data})
+        tell_written(done, made.path, _summary(description, target))
 
 
 def _is_table(target: Form | Format) -> bool:
@@ -196,23 +202,3 @@ def _summary(description: Description, target: Form | Format) -> str:
     if _is_table(target):
         return f"{counted(hosts, 'node')}, {counted(processes, 'rank')}"
     return f"{counted(hosts, 'host')}, {counted(processes, 'process', 'processes')}"
-
-
-def _save(output: str, text: str, summary: str, *, force: bool) -> None:
-    """Write the file unless it holds something else."""
-    from ranktable.schema.writing import replace_file  # noqa: PLC0415
-
-    name = output_file(output)
-    data = text.encode()
-    path = Path(name)
-    done = "wrote"
-    if path.is_file() and not force:
-        if path.read_bytes() != data:
-            raise CommandError(
-                f"{name} holds something else; --force replaces it, --output names "
-                "another"
-            )
-        done = "unchanged"
-    else:
-        replace_file(name, data)
-    sys.stderr.write(f"{done} {printable(name)}: {summary}\n")

@@ -84,9 +84,10 @@ def diff(
 
 def _judgeable(file: str) -> tuple[str, RankTable]:
     try:
-        return sound_table(file)
+        name, table, _ = sound_table(file)
     except CommandError as error:
         raise CommandError(str(error), COULD_NOT_JUDGE) from None
+    return name, table
 
 
 def _layouts(

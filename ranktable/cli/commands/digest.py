@@ -29,7 +29,7 @@ def digest(
     """
     found = []
     for file in files or (None,):
-        name, table = sound_table(file)
+        name, table, _ = sound_table(file)
         found.append({"file": name, "digest": table.digest()})
     if format is Form.JSON:
         write([json.dumps(found, indent=2) + "\n"])

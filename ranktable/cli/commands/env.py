@@ -76,7 +76,7 @@ def _agree_with_table(found: Environment) -> None:
         with_world_size,
     )
 
-    _, table = sound_table(None)  # the variable's: "-" is a file there
+    _, table, _ = sound_table(None)  # the variable's: "-" is a file there
     refuse_contradiction(with_world_size(found, table), table)
 
 

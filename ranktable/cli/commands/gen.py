@@ -11,8 +11,7 @@ import typer
 
 from ranktable.cli.commands.probe import ROOT, ROOT_HELP
 from ranktable.cli.failure import CommandError
-from ranktable.cli.output_file import DEFAULT_FILE
-from ranktable.cli.table_file import put_table
+from ranktable.cli.output_files import DEFAULT_FILE, put_table
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.messages import counted
 

@@ -59,11 +59,12 @@ def grow(
     result.prepare()
     if not add and not spares:
         raise CommandError("nothing to add; give --add NODES or --spares")
-    name, table = sound_table(file)
+    read = sound_table(file)
+    table = read.table
     nodes = _nodes(table, add or [], with_spares=spares, again=again)
     layout = wished.layout(table.world_size, with_dp=bool(nodes) or not again)
     found = change(named(table), layout, nodes, kept=keep.split(","), world_size=ranks)
-    result.put(name, table, found.table, (layout, found.layout))
+    result.put(read, found.table, (layout, found.layout))
     say_sizes(layout, found.layout)
 
 

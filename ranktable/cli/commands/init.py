@@ -12,13 +12,13 @@ import typer
 
 from ranktable.cli.failure import CommandError
 from ranktable.cli.output import Form, write
+from ranktable.cli.output_files import STANDARD_OUTPUT, OutputFile, put_files
+from ranktable.schema.messages import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.cli.templates import Template
-
-STANDARD_OUTPUT = "-"
 
 
 def init(
@@ -49,7 +49,6 @@ def init(
 
     Example: ranktable init one-box && ranktable gen --spec cluster.yaml
     """
-    from ranktable.cli.copying import Copy, write_copies  # noqa: PLC0415
     from ranktable.cli.templates import content_of, template_of  # noqa: PLC0415
 
     if template is None:
@@ -65,12 +64,20 @@ def init(
         write([contents[0][0].decode()])
         return
     paths = _paths(chosen, output)
-    copies = [
-        Copy(path=path, data=data, is_executable=is_executable)
+    _refuse_other_kinds(paths)
+    files = [
+        OutputFile(path=path, data=data, is_executable=is_executable)
         for path, (data, is_executable) in zip(paths, contents, strict=True)
     ]
-    for line in write_copies(copies, force=force):
-        sys.stderr.write(f"{line}\n")
+    for path, done in zip(paths, put_files(files, force=force), strict=True):
+        sys.stderr.write(f"{done} {printable(path)}\n")
+
+
+def _refuse_other_kinds(paths: list[str]) -> None:
+    """Raise CommandError for a folder, a pipe or a link to nothing."""
+    for path in paths:
+        if os.path.lexists(path) and not Path(path).is_file():
+            raise CommandError(f"{path} is there and is not a file; it is not replaced")
 
 
 def _listed(form: Form) -> Iterator[str]:

@@ -13,9 +13,8 @@ from ranktable.cli.files import STANDARD_INPUT
 from ranktable.cli.findings import FORM_HELP, Form, show_findings
 from ranktable.cli.merge_input import MergeInput
 from ranktable.cli.output import COLOR_HELP, Color
-from ranktable.cli.output_file import DEFAULT_FILE
+from ranktable.cli.output_files import DEFAULT_FILE, STANDARD_OUTPUT, put_table
 from ranktable.cli.progress import progress
-from ranktable.cli.table_file import STANDARD_OUTPUT, put_table
 from ranktable.cluster.merging.wishes import Order  # noqa: TC001 - typer reads it
 from ranktable.runtime.table import VARIABLE
 
@@ -129,7 +128,7 @@ def merge(
     if is_refused or merged.table is None or merged.data is None:
         unreadable = any(report.is_unreadable for report in merged.reports)
         raise typer.Exit(COULD_NOT_JUDGE if unreadable else DEFECTS_FOUND)
-    put_table(output, merged.table, merged.data, force=force)
+    put_table(output, merged.table, merged.data, force=force, read=found.contents)
 
 
 def _has_warnings(reports: Sequence[Report]) -> bool:

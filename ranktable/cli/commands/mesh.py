@@ -43,7 +43,7 @@ def mesh(
 
     wished.refuse_clash()
     gc.disable()  # nothing here makes cycles, and collecting is a third of the time
-    name, table = laid_out_table(file)
+    name, table, _ = laid_out_table(file)
     if rank is not None and not 0 <= rank < table.world_size:
         raise CommandError(f"rank {rank} is not among the {table.world_size} ranks")
     layout = wished.layout(table.world_size)

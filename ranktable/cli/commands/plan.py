@@ -152,7 +152,8 @@ def plan(
             "nothing says what is sent, so nothing is better; give --model with --seq "
             "and --micro, or --bytes"
         )
-    name, table = laid_out_table(file)
+    read = laid_out_table(file)
+    name, table, _ = read
     layout = wished.layout(table.world_size)
     made = make_plan(
         table,
@@ -175,9 +176,9 @@ def plan(
     else:
         write(pieces)
     if texts:
-        from ranktable.cli.plan_output import put_files  # noqa: PLC0415
+        from ranktable.cli.plan_output import put_plan  # noqa: PLC0415
 
-        put_files(texts, table, is_better=made.is_better, force=force)
+        put_plan(texts, read, is_better=made.is_better, force=force)
 
 
 def _rings(

@@ -10,7 +10,7 @@ import typer
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.commands.shrink import places_of
 from ranktable.cli.failure import CommandError
-from ranktable.cli.files import check_file, table_in
+from ranktable.cli.files import TableFile, check_file, table_in
 from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.new_nodes import part_of
 from ranktable.cli.option_sets import with_options
@@ -18,7 +18,6 @@ from ranktable.layout.change.renumbering import Policy  # noqa: TC001 - typer re
 
 if TYPE_CHECKING:
     from ranktable.schema.columns import Columns
-    from ranktable.schema.model import RankTable
 
 _RANKS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
@@ -65,16 +64,17 @@ def renumber(
     from ranktable.layout.change.renumbering import renumber as change  # noqa: PLC0415
 
     result.prepare()
-    name, table = _table(file)
+    read = _table(file)
+    table = read.table
     lost = places_of(table, drop or [], again=again)
     ranks = [] if drop_ranks is None else _ranks(drop_ranks)
     found = change(named(table), policy, nodes=lost, ranks=ranks)
     if wished.are_given:
         wished.layout(found.world_size)
-    result.put(name, table, found)
+    result.put(read, found)
 
 
-def _table(file: str) -> tuple[str, RankTable]:
+def _table(file: str) -> TableFile:
     """Return a table whose ranks may have gaps."""
     from ranktable.schema.check import Options  # noqa: PLC0415 - not for --help
     from ranktable.schema.rules.ranks import WRONG_LOCAL_RANK  # noqa: PLC0415
@@ -83,7 +83,9 @@ def _table(file: str) -> tuple[str, RankTable]:
     # Where chips were taken out of a node, its local ranks have gaps too.
     also = [WRONG_LOCAL_RANK.code] if _count_up(report.columns) else []
     table = part_of(report, also)
-    return report.file, table_in(report) if table is None else table
+    if table is None:
+        table = table_in(report)
+    return TableFile(report.file, table, report.data or b"")
 
 
 def _count_up(columns: Columns | None) -> bool:

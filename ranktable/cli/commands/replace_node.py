@@ -44,10 +44,11 @@ def replace_node(
     from ranktable.layout.change.replace import replace_node as change  # noqa: PLC0415
 
     result.prepare()
-    name, table = sound_table(file)
+    read = sound_table(file)
+    table = read.table
     node = read_node(new) if is_file(new) else one_host(new)
     changed = change(named(table), old, node)
-    result.put(name, table, changed)
+    result.put(read, changed)
     if old not in node_names(table.nodes):
         # The command was done before, or OLD is a slip of the pen: who knows.
         host = node if isinstance(node, str) else str(node.host)

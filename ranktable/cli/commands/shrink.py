@@ -58,12 +58,13 @@ def shrink(
     from ranktable.layout.change.resize import shrink as change  # noqa: PLC0415
 
     result.prepare()
-    name, table = sound_table(file)
+    read = sound_table(file)
+    table = read.table
     # Done again, dp is what is left by now, whatever it was at first.
     lost = places_of(table, drop, again=again)
     layout = wished.layout(table.world_size, with_dp=bool(lost) or not again)
     found = change(named(table), layout, lost, kept=keep.split(","), world_size=ranks)
-    result.put(name, table, found.table, (layout, found.layout))
+    result.put(read, found.table, (layout, found.layout))
     say_sizes(layout, found.layout)
 
 

@@ -47,18 +47,17 @@ def spares(
 
     Example: ranktable spares sccl_rank_table.json --add n7 -o with_spare.json
     """
-    name, table = sound_table(file)
+    read = sound_table(file)
+    table = read.table
     if not add and not remove:
         if result.in_place or result.output is not None:
             raise CommandError("nothing to write; give --add or --remove")
-        _show(name, table, result.form)
+        _show(read.name, table, result.form)
         return
     result.prepare()
     from ranktable.layout.change.names import named  # noqa: PLC0415
 
-    result.put(
-        name, table, _changed(named(table), add or [], remove or [], again=again)
-    )
+    result.put(read, _changed(named(table), add or [], remove or [], again=again))
 
 
 def _changed(

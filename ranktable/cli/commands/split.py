@@ -58,7 +58,7 @@ def split(
     from ranktable.schema.folder import create_folder  # noqa: PLC0415
 
     assert by is Unit.NODE  # noqa: S101 - the only one there is
-    name, table = sound_table(file)
+    name, table, _ = sound_table(file)
     folder = output or _default_folder(name)
     _refuse_folder(folder)
     with progress() as line:

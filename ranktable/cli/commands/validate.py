@@ -250,6 +250,6 @@ def _fix(report: Report, options: Options) -> Report:
     if text is None:
         return report
     data = text.encode()
-    replace_file(report.file, data)
+    replace_file(report.file, data, expected=report.data)
     sys.stderr.write(f"{printable(report.file)}: repaired\n")
     return check_bytes(data, options, file=report.file)
