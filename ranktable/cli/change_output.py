@@ -18,6 +18,13 @@ from ranktable.cli.output_files import (
     table_size,
     tell_written,
 )
+from ranktable.layout.change.differing import difference
+from ranktable.layout.change.names import named, unnamed
+from ranktable.layout.change.rebuilt import with_nodes
+from ranktable.layout.change.spares import spares_of, with_spares
+from ranktable.report.diff_data import render_diff_json
+from ranktable.report.diff_text import render_changes
+from ranktable.schema.writing import dumps, replace_file
 
 if TYPE_CHECKING:
     from ranktable.cli.files import TableFile
@@ -98,10 +105,6 @@ class ChangeOutput:
             RankTableError: The table is not sound; nothing is written.
             FileChangedError: The file that was read is to be replaced, and has changed.
         """
-        from ranktable.layout.change.differing import difference  # noqa: PLC0415
-        from ranktable.layout.change.names import named  # noqa: PLC0415
-        from ranktable.schema.writing import dumps  # noqa: PLC0415
-
         found = difference(named(read.table), after, layouts)
         after = _as_named(after, read.table)
         data = dumps(after)
@@ -118,7 +121,6 @@ class ChangeOutput:
         self._tell(read.name, found)
 
     def _replace(self, read: TableFile, after: RankTable, data: bytes) -> None:
-        from ranktable.schema.writing import replace_file  # noqa: PLC0415
 
         if read.name == STANDARD_INPUT_NAME:
             raise CommandError("standard input cannot be replaced; use --output")
@@ -130,12 +132,9 @@ class ChangeOutput:
 
     def _tell(self, name: str, found: Difference) -> None:
         if self.form is Form.JSON:
-            from ranktable.report.diff_data import render_diff_json  # noqa: PLC0415
-
             new = name if self.in_place else self.output
             write(render_diff_json((name, new), found))
             return
-        from ranktable.report.diff_text import render_changes  # noqa: PLC0415
 
         if not found.is_same:
             sys.stderr.writelines(render_changes(found, style(stream=sys.stderr)))
@@ -143,10 +142,6 @@ class ChangeOutput:
 
 def _as_named(after: RankTable, before: RankTable) -> RankTable:
     """Return a table whose nodes have the names that they were read with."""
-    from ranktable.layout.change.names import unnamed  # noqa: PLC0415
-    from ranktable.layout.change.rebuilt import with_nodes  # noqa: PLC0415
-    from ranktable.layout.change.spares import spares_of, with_spares  # noqa: PLC0415
-
     if all(node.host is not None for node in before.nodes):
         return after
     spares = unnamed(spares_of(after), before)

@@ -13,6 +13,7 @@ from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME, named_file
 from ranktable.cli.findings import Form
 from ranktable.cli.output import style
 from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.descriptions import deepspeed_filter
 from ranktable.cluster.descriptions.forms import FORMS, form_of, forms_like
 from ranktable.cluster.descriptions.reading import read_description, read_text
 from ranktable.cluster.descriptions.table import (
@@ -20,6 +21,10 @@ from ranktable.cluster.descriptions.table import (
     with_chips,
     with_hosts,
 )
+from ranktable.cluster.device_list import parse_device_list
+from ranktable.cluster.hosts import expand_hosts
+from ranktable.report.renderers import RENDERERS
+from ranktable.report.style import Style
 from ranktable.schema.check import Options, check_bytes, sound_table
 from ranktable.schema.diagnostic import RankTableError
 from ranktable.schema.files import (
@@ -170,9 +175,6 @@ def _sound(reading: Reading, form: Form) -> Description:
     """
     report = reading.report
     if report.totals:
-        from ranktable.report.renderers import RENDERERS  # noqa: PLC0415 - rare
-        from ranktable.report.style import Style  # noqa: PLC0415
-
         look = style()
         look = Style(look.is_coloured and sys.stderr.isatty(), look.width)
         sys.stderr.writelines(dict(RENDERERS)[form.value]([report], look))
@@ -197,7 +199,6 @@ def filtered(
         raise CommandError("--include and --exclude are for deepspeed-hostfile")
     if include and exclude:
         raise CommandError("--include and --exclude exclude each other")
-    from ranktable.cluster.descriptions import deepspeed_filter  # noqa: PLC0415 - rare
 
     choose: Callable[[Source, Description], Description | None] = (
         deepspeed_filter.include if include else deepspeed_filter.exclude
@@ -222,9 +223,6 @@ def with_options(
     Raises:
         CommandError: An option is malformed, or does not fit the description.
     """
-    from ranktable.cluster.device_list import parse_device_list  # noqa: PLC0415
-    from ranktable.cluster.hosts import expand_hosts  # noqa: PLC0415
-
     if device_id is not None and chips_per_node is not None:
         raise CommandError("--device-id and --chips-per-node do not go together")
     option = "--hosts"

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ranktable.cluster.descriptions import deepspeed_filter
+from ranktable.cluster.descriptions.forms import form_of
+from ranktable.cluster.descriptions.reading import read_description, read_text
+from ranktable.cluster.hosts import expand_hosts
+from ranktable.cluster.merging.probes import merge_probes
+from ranktable.cluster.merging.tables import merge_tables
+from ranktable.cluster.merging.wishes import Wishes
+from ranktable.cluster.specs.reading import read_spec
+from ranktable.schema.check import check
+
 if TYPE_CHECKING:
     from ranktable.schema.check import Report
     from ranktable.schema.rules.rule import Rule
@@ -54,12 +64,9 @@ def judge_example(rule: Rule, data: bytes, stem: str) -> list[Report]:
     if rule.command == "merge":
         return _merge(rule, files)
     if _SPEC in rule.options:
-        from ranktable.cluster.specs.reading import read_spec  # noqa: PLC0415
-
         return [read_spec(data, file=name, limit=None).report for name in files]
     if rule.command == "convert":
         return [_describe(rule, text, name) for name, text in files.items()]
-    from ranktable.schema.check import check  # noqa: PLC0415 - not for --help
 
     topology, tp = rule.options.get("topology"), rule.options.get("tp")
     return [
@@ -69,12 +76,6 @@ def judge_example(rule: Rule, data: bytes, stem: str) -> list[Report]:
 
 
 def _describe(rule: Rule, data: bytes, file: str) -> Report:
-    from ranktable.cluster.descriptions import deepspeed_filter  # noqa: PLC0415
-    from ranktable.cluster.descriptions.forms import form_of  # noqa: PLC0415
-    from ranktable.cluster.descriptions.reading import (  # noqa: PLC0415
-        read_description,
-        read_text,
-    )
 
     form = form_of(rule.options[_DESCRIPTION])
     reading = read_description(data, form, file=file, limit=None)
@@ -91,11 +92,6 @@ def _describe(rule: Rule, data: bytes, file: str) -> Report:
 
 
 def _merge(rule: Rule, files: dict[str, bytes]) -> list[Report]:
-    from ranktable.cluster.hosts import expand_hosts  # noqa: PLC0415
-    from ranktable.cluster.merging.probes import merge_probes  # noqa: PLC0415
-    from ranktable.cluster.merging.tables import merge_tables  # noqa: PLC0415
-    from ranktable.cluster.merging.wishes import Wishes  # noqa: PLC0415
-    from ranktable.schema.check import check  # noqa: PLC0415
 
     names, data = list(files), list(files.values())
     hosts = rule.options.get("hosts")

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.cli.failure import DEFECTS_FOUND, CommandError
 from ranktable.runtime.table import VARIABLE
+from ranktable.schema.check import Options, check_bytes, check_path, report_unreadable
+from ranktable.schema.check import sound_table as table_of
+from ranktable.schema.diagnostic import RankTableError
 from ranktable.schema.files import (
     DEFAULT_MAX_SIZE_BYTES,
     UnreadableError,
@@ -15,7 +18,7 @@ from ranktable.schema.files import (
 )
 
 if TYPE_CHECKING:
-    from ranktable.schema.check import Options, Report
+    from ranktable.schema.check import Report
     from ranktable.schema.model import RankTable
 
 STANDARD_INPUT = "-"
@@ -54,12 +57,6 @@ def named_file(file: str | None) -> str:
 
 def check_file(file: str, options: Options) -> Report:
     """Judge a file or standard input."""
-    from ranktable.schema.check import (  # noqa: PLC0415 - not for --help
-        check_bytes,
-        check_path,
-        report_unreadable,
-    )
-
     if file != STANDARD_INPUT:
         return check_path(file, options)
     try:
@@ -75,8 +72,6 @@ def sound_table(file: str | None) -> TableFile:
     Raises:
         CommandError: The table has errors; the message is their concise form.
     """
-    from ranktable.schema.check import Options  # noqa: PLC0415 - not for --help
-
     report = check_file(
         named_file(file), Options(limit=5, max_size_bytes=DEFAULT_MAX_SIZE_BYTES)
     )
@@ -89,9 +84,6 @@ def table_in(report: Report) -> RankTable:
     Raises:
         CommandError: It has errors; the message is their concise form.
     """
-    from ranktable.schema.check import sound_table as table_of  # noqa: PLC0415
-    from ranktable.schema.diagnostic import RankTableError  # noqa: PLC0415
-
     try:
         return table_of(report)
     except RankTableError as error:

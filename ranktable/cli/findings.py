@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from ranktable.cli.output import Color, style, write
+from ranktable.report.renderers import RENDERERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,8 +41,6 @@ def show_findings(
         aside: Whether to print on standard error, because standard output is the
             result's.
     """
-    from ranktable.report.renderers import RENDERERS  # noqa: PLC0415 - not for --help
-
     stream = sys.stderr if aside else sys.stdout
     if not reports and form in (None, Form.FULL, Form.CONCISE):
         return

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from ranktable.cli.files import TableFile, check_file, named_file, table_in
+from ranktable.schema.build import build_table
+from ranktable.schema.check import Options, check_bytes
+from ranktable.schema.diagnostic import Severity
+from ranktable.schema.formats.hccl import HCCL
+from ranktable.schema.rules.placement import RANKS_OUT_OF_ORDER
+from ranktable.schema.rules.shape import OTHER_VENDOR
 
 if TYPE_CHECKING:
     from ranktable.schema.check import Report
@@ -17,10 +26,6 @@ def laid_out_table(file: str | None) -> TableFile:
     Raises:
         CommandError: The table has errors; the message is their concise form.
     """
-    from ranktable.schema.check import Options, check_bytes  # noqa: PLC0415
-    from ranktable.schema.formats.hccl import HCCL  # noqa: PLC0415
-    from ranktable.schema.rules.shape import OTHER_VENDOR  # noqa: PLC0415
-
     report = check_file(named_file(file), Options(limit=5))
     if OTHER_VENDOR.code in report.totals and report.data is not None:
         options = Options(limit=5, format=HCCL)
@@ -32,14 +37,6 @@ def laid_out_table(file: str | None) -> TableFile:
 
 def _in_rank_order(report: Report) -> RankTable:
     """Return the table of a report, whose servers may list their ranks in any order."""
-    from operator import attrgetter  # noqa: PLC0415 - not for --help
-
-    from msgspec import structs  # noqa: PLC0415
-
-    from ranktable.schema.build import build_table  # noqa: PLC0415
-    from ranktable.schema.diagnostic import Severity  # noqa: PLC0415
-    from ranktable.schema.rules.placement import RANKS_OUT_OF_ORDER  # noqa: PLC0415
-
     errors = report.count(Severity.ERROR)
     if report.columns is None or errors != report.totals.get(
         RANKS_OUT_OF_ORDER.code, 0

@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING
 from ranktable.cli.failure import CommandError
 from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME
 from ranktable.cli.progress import CountingStream, Progress
+from ranktable.cluster.merging.merge import Merged
+from ranktable.cluster.merging.probes import merge_probes
+from ranktable.cluster.merging.tables import is_part, merge_tables
 from ranktable.cluster.merging.wishes import Order
+from ranktable.cluster.probe_reading import is_probe_text
+from ranktable.schema.check import Options, check_bytes, report_unreadable
+from ranktable.schema.files import UnreadableError, read_file, read_stream
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.cluster.merging.merge import Merged
     from ranktable.cluster.merging.wishes import Wishes
     from ranktable.schema.check import Report
 
@@ -39,12 +44,6 @@ class MergeInput:
         return dict(zip(self.names, self.data, strict=True))
 
     def _read(self, place: int, name: str) -> bytes:
-        from ranktable.schema.check import report_unreadable  # noqa: PLC0415
-        from ranktable.schema.files import (  # noqa: PLC0415
-            UnreadableError,
-            read_file,
-            read_stream,
-        )
 
         try:
             if name == STANDARD_INPUT:
@@ -63,9 +62,6 @@ class MergeInput:
             CommandError: Some are rank tables and some lines of probes.
             ArgumentError: The wishes cannot be met.
         """
-        from ranktable.cluster.merging.merge import Merged  # noqa: PLC0415
-        from ranktable.cluster.probe_reading import is_probe_text  # noqa: PLC0415
-
         if self.unread:
             return Merged(reports=tuple(self.unread))
         kinds = [are_probes or is_probe_text(data) for data in self.data]
@@ -80,7 +76,6 @@ class MergeInput:
         return self._tables(wishes)
 
     def _probes(self, wishes: Wishes) -> Merged:
-        from ranktable.cluster.merging.probes import merge_probes  # noqa: PLC0415
 
         if wishes.order is Order.BY_RANK:
             raise CommandError("--order by-rank: probes have no ranks; use by-host")
@@ -92,11 +87,6 @@ class MergeInput:
         )
 
     def _tables(self, wishes: Wishes) -> Merged:
-        from ranktable.cluster.merging.tables import (  # noqa: PLC0415
-            is_part,
-            merge_tables,
-        )
-        from ranktable.schema.check import Options, check_bytes  # noqa: PLC0415
 
         if wishes.topology is not None:
             raise CommandError(

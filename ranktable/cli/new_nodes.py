@@ -8,6 +8,20 @@ from typing import TYPE_CHECKING
 
 from ranktable.cli.failure import CommandError
 from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME
+from ranktable.cluster.hosts import expand_hosts
+from ranktable.cluster.merging.probes import merge_probes
+from ranktable.cluster.merging.tables import is_part
+from ranktable.cluster.merging.wishes import Wishes
+from ranktable.cluster.probe_reading import is_probe_text
+from ranktable.schema.build import build_table
+from ranktable.schema.check import Options, check_bytes
+from ranktable.schema.diagnostic import RankTableError, Severity
+from ranktable.schema.files import (
+    DEFAULT_MAX_SIZE_BYTES,
+    UnreadableError,
+    read_file,
+    read_stream,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,8 +48,6 @@ def hosts_in(text: str) -> list[str]:
         ArgumentError: It is malformed.
         CommandError: There are none.
     """
-    from ranktable.cluster.hosts import expand_hosts  # noqa: PLC0415 - not for --help
-
     hosts = expand_hosts(text)
     if not hosts:
         raise CommandError(f"{text!r} names no node")
@@ -61,11 +73,6 @@ def read_nodes(file: str) -> tuple[Node, ...]:
     Raises:
         CommandError: They are not sound.
     """
-    from ranktable.cluster.merging.probes import merge_probes  # noqa: PLC0415
-    from ranktable.cluster.merging.wishes import Wishes  # noqa: PLC0415
-    from ranktable.cluster.probe_reading import is_probe_text  # noqa: PLC0415
-    from ranktable.schema.check import Options, check_bytes  # noqa: PLC0415
-
     name, data = _read(file)
     if is_probe_text(data):
         merged = merge_probes([name], [data], [None], Wishes())
@@ -101,9 +108,6 @@ def part_of(report: Report, also: Sequence[str] = ()) -> RankTable | None:
         report: What was found in it.
         also: Codes of other errors that do not matter.
     """
-    from ranktable.cluster.merging.tables import is_part  # noqa: PLC0415
-    from ranktable.schema.build import build_table  # noqa: PLC0415
-
     if report.table is not None:
         return report.table
     if report.is_unreadable or report.columns is None or not is_part(report, also):
@@ -112,12 +116,6 @@ def part_of(report: Report, also: Sequence[str] = ()) -> RankTable | None:
 
 
 def _read(file: str) -> tuple[str, bytes]:
-    from ranktable.schema.files import (  # noqa: PLC0415
-        DEFAULT_MAX_SIZE_BYTES,
-        UnreadableError,
-        read_file,
-        read_stream,
-    )
 
     name = STANDARD_INPUT_NAME if file == STANDARD_INPUT else file
     try:
@@ -129,7 +127,6 @@ def _read(file: str) -> tuple[str, bytes]:
 
 
 def _unsound(name: str, reports: Iterable[Report]) -> CommandError:
-    from ranktable.schema.diagnostic import RankTableError, Severity  # noqa: PLC0415
 
     errors = [
         diagnostic

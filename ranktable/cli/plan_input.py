@@ -12,12 +12,18 @@ from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
 from ranktable.cli.findings import Form as Findings
 from ranktable.cli.findings import show_findings
 from ranktable.cli.output import Color, Form
+from ranktable.layout.byte_sizes import parse_size
+from ranktable.layout.topologies.hierarchy import boundaries_of
+from ranktable.layout.topologies.level_list import boundaries_of_levels, is_level_list
+from ranktable.layout.topologies.reading import MAX_SIZE_BYTES, read_topology
+from ranktable.layout.topologies.super_pods import super_pods
+from ranktable.layout.traffic import Model, given_flows, model_flows
+from ranktable.schema.files import UnreadableError, read_file
 
 if TYPE_CHECKING:
     from ranktable.layout.boundaries import Boundary
     from ranktable.layout.flow import Flow
     from ranktable.layout.parallel import ParallelLayout
-    from ranktable.layout.traffic import Model
     from ranktable.schema.model import RankTable
 
 _MODEL = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")
@@ -64,7 +70,6 @@ def given_model(
     if seq is None or micro is None:
         missing = " and ".join(name for name in ("--seq", "--micro") if not told[name])
         raise CommandError(f"--model needs {missing} to say how much is sent")
-    from ranktable.layout.traffic import Model  # noqa: PLC0415
 
     return Model(
         layers=int(match[1]),
@@ -95,9 +100,6 @@ def flows_of(
     Raises:
         CommandError: ``--bytes`` is malformed.
     """
-    from ranktable.layout.byte_sizes import parse_size  # noqa: PLC0415
-    from ranktable.layout.traffic import given_flows, model_flows  # noqa: PLC0415
-
     if model is not None:
         return model_flows(model, layout)
     found: dict[str, float] = {}
@@ -119,12 +121,6 @@ def holders(
     Raises:
         CommandError: The topology cannot be read.
     """
-    from ranktable.layout.topologies.level_list import (  # noqa: PLC0415
-        boundaries_of_levels,
-        is_level_list,
-    )
-    from ranktable.layout.topologies.super_pods import super_pods  # noqa: PLC0415
-
     pods = super_pods(table)
     found = [] if pods is None else [pods]
     if topology is not None:
@@ -138,12 +134,6 @@ def holders(
 def _from_file(
     name: str, table: RankTable, form: Form, color: Color
 ) -> tuple[Boundary, ...]:
-    from ranktable.layout.topologies.hierarchy import boundaries_of  # noqa: PLC0415
-    from ranktable.layout.topologies.reading import (  # noqa: PLC0415
-        MAX_SIZE_BYTES,
-        read_topology,
-    )
-    from ranktable.schema.files import UnreadableError, read_file  # noqa: PLC0415
 
     try:
         data = read_file(name, MAX_SIZE_BYTES)

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ranktable.schema.messages import printable
+from ranktable.schema.readers.readers import readings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,8 +23,6 @@ def show_readers(report: Report, look: Style) -> Iterator[str]:
 
     Ranks with the same outcome share a line.
     """
-    from ranktable.schema.readers.readers import readings  # noqa: PLC0415 - rare
-
     if report.data is None:
         sys.stderr.write(f"{printable(report.file)}: there is nothing to read\n")
         return
@@ -40,8 +39,6 @@ def show_readers(report: Report, look: Style) -> Iterator[str]:
 
 def readers_data(report: Report) -> dict[str, object]:
     """Return what each reader would give each rank of a file, as plain data."""
-    from ranktable.schema.readers.readers import readings  # noqa: PLC0415 - rare
-
     size = report.columns.num_devices if report.columns else 1
     found = readings(report.data or b"", range(max(1, min(size, MAX_RANKS))))
     return {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ranktable.cli import conversion
 from ranktable.cli.failure import CommandError
 from ranktable.cli.findings import Form as Findings
 from ranktable.cli.output import write
@@ -17,13 +18,15 @@ from ranktable.cli.output_files import (
     put_files,
     tell_written,
 )
+from ranktable.cluster.descriptions.form import Form, Settings
+from ranktable.cluster.descriptions.table import table_of
 from ranktable.runtime.table import VARIABLE
+from ranktable.schema.formats.format import Format
 from ranktable.schema.messages import counted
+from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
     from ranktable.cluster.descriptions.description import Description
-    from ranktable.cluster.descriptions.form import Form, Settings
-    from ranktable.schema.formats.format import Format
 
 KINDS = (
     "sccl-1.0, openmpi-hostfile, openmpi-rankfile, mpich-machinefile, "
@@ -124,9 +127,6 @@ def convert(
 
     Example: ranktable convert sccl_rank_table.json --hosts n1 --to openmpi-rankfile
     """
-    from ranktable.cli import conversion  # noqa: PLC0415 - not for --help
-    from ranktable.cluster.descriptions.form import Settings  # noqa: PLC0415
-
     target = conversion.kind_of("--to", to)
     settings = Settings(
         script=script, port=port, node=node, name=name, image=image, resource=resource
@@ -137,8 +137,6 @@ def convert(
     is_changed = any(option is not None for option in given)
     description = source.description
     if source.table is not None and not is_changed and _is_table(target):
-        from ranktable.schema.writing import dumps  # noqa: PLC0415
-
         text = dumps(source.table, format=target.name).decode()
     else:
         description = conversion.with_options(
@@ -161,7 +159,6 @@ def convert(
 
 
 def _is_table(target: Form | Format) -> bool:
-    from ranktable.schema.formats.format import Format  # noqa: PLC0415
 
     return isinstance(target, Format)
 
@@ -175,9 +172,6 @@ def _refuse_settings(settings: Settings, target: Form | Format) -> None:
 
 
 def _text(description: Description, target: Form | Format, settings: Settings) -> str:
-    from ranktable.cluster.descriptions.form import Form  # noqa: PLC0415
-    from ranktable.cluster.descriptions.table import table_of  # noqa: PLC0415
-    from ranktable.schema.writing import dumps  # noqa: PLC0415
 
     hosts = description.hosts
     if isinstance(target, Form):

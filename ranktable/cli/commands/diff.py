@@ -12,6 +12,11 @@ from ranktable.cli.files import STANDARD_INPUT, sound_table
 from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.option_sets import with_options
 from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
+from ranktable.layout.change.crossing import AXES
+from ranktable.layout.change.differing import difference
+from ranktable.layout.errors import LayoutError
+from ranktable.report.diff_data import render_diff_json
+from ranktable.report.diff_text import render_diff
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,8 +63,6 @@ def diff(
 
     Example: ranktable diff sccl_rank_table.json sccl_rank_table.json --tp 4
     """
-    from ranktable.layout.change.differing import difference  # noqa: PLC0415
-
     if first == second == STANDARD_INPUT:
         raise CommandError("standard input can be read once")
     needs_layout = groups is not None or bytes_ is not None
@@ -71,12 +74,8 @@ def diff(
     kinds = None if groups is None else groups.split(",")
     found = difference(before, after, layouts, groups=kinds, bytes_of=bytes_of)
     if format is Form.JSON:
-        from ranktable.report.diff_data import render_diff_json  # noqa: PLC0415
-
         write(render_diff_json((name, other), found))
     else:
-        from ranktable.report.diff_text import render_diff  # noqa: PLC0415
-
         write(render_diff((name, other), found, style(color)))
     if not found.is_same:
         raise typer.Exit(DEFECTS_FOUND)
@@ -94,7 +93,6 @@ def _layouts(
     wished: LayoutOptions, tables: Iterable[tuple[str, RankTable]]
 ) -> tuple[ParallelLayout, ParallelLayout]:
     """Return the layout of both tables, or raise CommandError for the one it misses."""
-    from ranktable.layout.errors import LayoutError  # noqa: PLC0415
 
     def laid_out(name: str, table: RankTable) -> ParallelLayout:
         try:
@@ -112,8 +110,6 @@ def read_bytes(text: str) -> dict[str, int]:
     Raises:
         CommandError: It is none.
     """
-    from ranktable.layout.change.crossing import AXES  # noqa: PLC0415
-
     found: dict[str, int] = {}
     for item in text.split(","):
         axis, _, size = item.partition("=")

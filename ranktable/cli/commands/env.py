@@ -12,6 +12,10 @@ import typer
 from ranktable.cli.failure import DEFECTS_FOUND, CommandError
 from ranktable.cli.files import sound_table
 from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
+from ranktable.runtime.agreement import refuse_contradiction, with_world_size
+from ranktable.runtime.environment import advice, resolve_environment
+from ranktable.runtime.errors import ConflictingVariablesError, LaunchEnvironmentError
+from ranktable.runtime.weighing import Fate, weigh
 from ranktable.schema.messages import printable
 
 if TYPE_CHECKING:
@@ -19,9 +23,7 @@ if TYPE_CHECKING:
 
     from ranktable.report.style import Style
     from ranktable.runtime.environment import Environment
-    from ranktable.runtime.errors import LaunchEnvironmentError
     from ranktable.runtime.launchers.launcher import Claim
-    from ranktable.runtime.weighing import Fate
 
 
 def env(
@@ -41,10 +43,6 @@ def env(
 
     Example: ranktable env --explain
     """
-    from ranktable.runtime.environment import resolve_environment  # noqa: PLC0415
-    from ranktable.runtime.errors import LaunchEnvironmentError  # noqa: PLC0415
-    from ranktable.runtime.weighing import weigh  # noqa: PLC0415 - not for --help
-
     claims: list[tuple[Claim, Fate]] = []
     found: Environment | None = None
     problem: LaunchEnvironmentError | None = None
@@ -71,10 +69,6 @@ def _agree_with_table(found: Environment) -> None:
     """Raise unless the rank table, if there is one, says the same."""
     if found.rank_table_file is None:
         return
-    from ranktable.runtime.agreement import (  # noqa: PLC0415 - not for --help
-        refuse_contradiction,
-        with_world_size,
-    )
 
     _, table, _ = sound_table(None)  # the variable's: "-" is a file there
     refuse_contradiction(with_world_size(found, table), table)
@@ -87,9 +81,6 @@ def _disputed(
 
     Each of them may win its field and still contradict another field, or the table.
     """
-    from ranktable.runtime.errors import ConflictingVariablesError  # noqa: PLC0415
-    from ranktable.runtime.weighing import Fate  # noqa: PLC0415 - not for --help
-
     is_known = any(fate is Fate.CONTRADICTS for _, fate in claims)
     if is_known or not isinstance(problem, ConflictingVariablesError):
         return claims
@@ -140,7 +131,6 @@ def _text(
     problem: LaunchEnvironmentError | None,
     look: Style,
 ) -> Iterator[str]:
-    from ranktable.runtime.environment import advice  # noqa: PLC0415 - not for --help
 
     if found is not None:
         for name, value in asdict(found).items():

@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ranktable.cli.collectives import explain_collective
+from ranktable.cli.example import BESIDE, command_for, judge_example
 from ranktable.cli.failure import CommandError
 from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
+from ranktable.report.full import render_full
 from ranktable.report.style import Style
+from ranktable.runtime.rules import RULES as RUNTIME_RULES
+from ranktable.schema.rules.catalogue import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +70,6 @@ def explain(
     if collective is not None:
         if code is not None:
             raise CommandError(f"explain {code} or --collective, one of them")
-        from ranktable.cli.collectives import explain_collective  # noqa: PLC0415
 
         status = explain_collective(
             collective, backend, dtype, op, format, even=not uneven
@@ -94,8 +98,6 @@ def explain(
 
 
 def _all_rules() -> tuple[Rule, ...]:
-    from ranktable.runtime.rules import RULES as RUNTIME_RULES  # noqa: PLC0415
-    from ranktable.schema.rules.catalogue import RULES  # noqa: PLC0415 - not for --help
 
     return tuple(sorted((*RULES, *RUNTIME_RULES), key=lambda rule: rule.code))
 
@@ -155,12 +157,6 @@ def _examples(rule: Rule, look: Style) -> Iterator[str]:
     """Yield the bad example with what its command says of it, and the good one."""
     if rule.bad is None or rule.good is None:
         return
-    from ranktable.cli.example import (  # noqa: PLC0415 - not for --help
-        BESIDE,
-        command_for,
-        judge_example,
-    )
-    from ranktable.report.full import render_full  # noqa: PLC0415 - not for --help
 
     reports = [
         _only(rule, report)

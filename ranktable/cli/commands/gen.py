@@ -9,11 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.commands.probe import ROOT, ROOT_HELP
+from ranktable.cli.commands.probe import ROOT, ROOT_HELP, probe_node
 from ranktable.cli.failure import CommandError
 from ranktable.cli.output_files import DEFAULT_FILE, put_table
+from ranktable.cli.spec import table_of_file
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.device_list import parse_address_list, parse_device_list
+from ranktable.cluster.generate import grouped_ring_order, make_table, ring_order
+from ranktable.cluster.hosts import expand_hosts
 from ranktable.runtime.table import VARIABLE
+from ranktable.schema.check import make_options
 from ranktable.schema.messages import counted
+from ranktable.schema.topology_file import find_topology
+from ranktable.schema.writing import dumps_judged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -96,15 +104,11 @@ def gen(
 
     Example: ranktable gen --device-id '[[0..7]]' --ring sophgo-8
     """
-    from ranktable.schema.check import make_options  # noqa: PLC0415 - not for --help
-    from ranktable.schema.writing import dumps_judged  # noqa: PLC0415
-
     gc.disable()  # this makes no cycles, and collecting is a quarter of the time
     if tp is not None and ring is None:
         raise CommandError("--tp needs the links of the chips: --ring TOPOLOGY")
     if spec is not None:
         _refuse_beside_spec(device_id, device_ip, hosts, ring)
-        from ranktable.cli.spec import table_of_file  # noqa: PLC0415 - not for --help
 
         table, ring = table_of_file(spec, is_emulated=emulator)
     else:
@@ -154,9 +158,6 @@ class _Chips:
 
 def _given(text: str) -> _Chips:
     """Return the chips that an option lists."""
-    from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415
-    from ranktable.cluster.device_list import parse_device_list  # noqa: PLC0415
-
     try:
         parsed = parse_device_list(text)
     except ArgumentError as error:
@@ -166,8 +167,6 @@ def _given(text: str) -> _Chips:
 
 def _seen(root: str) -> _Chips:
     """Return the chips of this node."""
-    from ranktable.cli.commands.probe import probe_node  # noqa: PLC0415 - not for --help
-
     found = probe_node(root)
     if not found.chips:
         reasons = "; ".join(f"{item.what}: {item.why}" for item in found.unseen)
@@ -192,10 +191,6 @@ def _table(
     *,
     is_emulated: bool,
 ) -> RankTable:
-    from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415
-    from ranktable.cluster.device_list import parse_address_list  # noqa: PLC0415
-    from ranktable.cluster.generate import make_table  # noqa: PLC0415
-    from ranktable.schema.topology_file import find_topology  # noqa: PLC0415
 
     device_ids = chips.device_ids
     try:
@@ -223,10 +218,6 @@ def _table(
 
 
 def _in_ring_order(node: list[int], topology: Topology, tp: int | None) -> list[int]:
-    from ranktable.cluster.generate import (  # noqa: PLC0415 - not for --help
-        grouped_ring_order,
-        ring_order,
-    )
 
     if tp is None:
         return ring_order(node, topology)
@@ -242,9 +233,6 @@ def _in_ring_order(node: list[int], topology: Topology, tp: int | None) -> list[
 
 def _hosts(text: str, num_nodes: int) -> list[str]:
     """Return the host of each node."""
-    from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415
-    from ranktable.cluster.hosts import expand_hosts  # noqa: PLC0415
-
     hosts = expand_hosts(text)
     if len(hosts) != num_nodes:
         raise ArgumentError(

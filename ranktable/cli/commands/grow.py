@@ -13,6 +13,11 @@ from ranktable.cli.files import sound_table
 from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.new_nodes import NODES_HELP, hosts_in, is_file, read_nodes
 from ranktable.cli.option_sets import with_options
+from ranktable.layout.change.errors import ChangeError
+from ranktable.layout.change.names import named
+from ranktable.layout.change.resize import grow as change
+from ranktable.layout.change.spares import spares_of
+from ranktable.layout.change.twin import twin_of
 
 if TYPE_CHECKING:
     from ranktable.schema.model import Node, RankTable
@@ -53,9 +58,6 @@ def grow(
     Example: ranktable gen --device-id '[[0..7]]' --hosts a -o - | ranktable grow -
     --add b --tp 4 -o grown.json
     """
-    from ranktable.layout.change.names import named  # noqa: PLC0415
-    from ranktable.layout.change.resize import grow as change  # noqa: PLC0415
-
     result.prepare()
     if not add and not spares:
         raise CommandError("nothing to add; give --add NODES or --spares")
@@ -71,9 +73,6 @@ def grow(
 def _nodes(
     table: RankTable, added: list[str], *, with_spares: bool, again: bool
 ) -> list[Node]:
-    from ranktable.layout.change.errors import ChangeError  # noqa: PLC0415
-    from ranktable.layout.change.spares import spares_of  # noqa: PLC0415
-    from ranktable.layout.change.twin import twin_of  # noqa: PLC0415
 
     spares = spares_of(table)
     by_host = {node.host: node for node in spares}

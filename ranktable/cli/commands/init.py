@@ -13,6 +13,7 @@ import typer
 from ranktable.cli.failure import CommandError
 from ranktable.cli.output import Form, write
 from ranktable.cli.output_files import STANDARD_OUTPUT, OutputFile, put_files
+from ranktable.cli.templates import TEMPLATES, content_of, template_of
 from ranktable.schema.messages import printable
 
 if TYPE_CHECKING:
@@ -49,8 +50,6 @@ def init(
 
     Example: ranktable init one-box && ranktable gen --spec cluster.yaml
     """
-    from ranktable.cli.templates import content_of, template_of  # noqa: PLC0415
-
     if template is None:
         if output is not None or force:
             raise CommandError("name the TEMPLATE to copy; ranktable init lists them")
@@ -81,7 +80,6 @@ def _refuse_other_kinds(paths: list[str]) -> None:
 
 
 def _listed(form: Form) -> Iterator[str]:
-    from ranktable.cli.templates import TEMPLATES  # noqa: PLC0415 - not for --help
 
     if form is Form.JSON:
         data = [

@@ -15,13 +15,19 @@ from ranktable.cli.merge_input import MergeInput
 from ranktable.cli.output import COLOR_HELP, Color
 from ranktable.cli.output_files import DEFAULT_FILE, STANDARD_OUTPUT, put_table
 from ranktable.cli.progress import progress
-from ranktable.cluster.merging.wishes import Order  # noqa: TC001 - typer reads it
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.hosts import expand_hosts
+from ranktable.cluster.merging.wishes import (
+    Order,
+    Wishes,
+)
 from ranktable.runtime.table import VARIABLE
+from ranktable.schema.diagnostic import Severity
+from ranktable.schema.topology_file import find_topology
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.cluster.merging.wishes import Wishes
     from ranktable.schema.check import Report
 
 
@@ -111,8 +117,6 @@ def merge(
     Example: ranktable split sccl_rank_table.json -o parts && ranktable merge
     parts/*.json -o merged.json
     """
-    from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415
-
     _refuse_combinations(files, order, hosts)
     gc.disable()  # this makes no cycles, and collecting is two fifths of the time
     try:
@@ -136,8 +140,6 @@ def _has_warnings(reports: Sequence[Report]) -> bool:
 
     Those about placement, RT5xx, would refuse every table of several nodes.
     """
-    from ranktable.schema.diagnostic import Severity  # noqa: PLC0415 - not for --help
-
     return any(
         diagnostic.severity is Severity.WARNING
         and not diagnostic.code.startswith("RT5")
@@ -163,10 +165,6 @@ def _wishes(
     *,
     renumber: bool,
 ) -> Wishes:
-    from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415
-    from ranktable.cluster.hosts import expand_hosts  # noqa: PLC0415
-    from ranktable.cluster.merging.wishes import Wishes  # noqa: PLC0415
-    from ranktable.schema.topology_file import find_topology  # noqa: PLC0415
 
     try:
         listed = None if hosts is None else expand_hosts(hosts)

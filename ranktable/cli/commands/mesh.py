@@ -13,6 +13,9 @@ from ranktable.cli.laid_out import laid_out_table
 from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.option_sets import with_options
 from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
+from ranktable.layout.communicator import communicators
+from ranktable.report.mesh_data import render_mesh_json
+from ranktable.report.mesh_text import render_mesh, render_rank
 
 
 @with_options(wished=LayoutOptions)
@@ -39,8 +42,6 @@ def mesh(
 
     Example: ranktable mesh sccl_rank_table.json --tp 4 --dp -1
     """
-    from ranktable.layout.communicator import communicators  # noqa: PLC0415
-
     wished.refuse_clash()
     gc.disable()  # nothing here makes cycles, and collecting is a third of the time
     name, table, _ = laid_out_table(file)
@@ -49,11 +50,8 @@ def mesh(
     layout = wished.layout(table.world_size)
     found = communicators(table, layout, None if groups is None else groups.split(","))
     if format is Form.JSON:
-        from ranktable.report.mesh_data import render_mesh_json  # noqa: PLC0415
-
         write(render_mesh_json(name, found, rank))
         return
-    from ranktable.report.mesh_text import render_mesh, render_rank  # noqa: PLC0415
 
     if rank is None:
         write(render_mesh(name, found, style(color)))

@@ -14,11 +14,24 @@ from ranktable.cli.laid_out import laid_out_table
 from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.option_sets import with_options
 from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
+from ranktable.cli.plan_input import flows_of, given_model, holders
+from ranktable.cli.plan_output import put_plan
+from ranktable.cluster.descriptions.form import Settings
+from ranktable.cluster.descriptions.forms import form_of
+from ranktable.cluster.descriptions.table import describe_table
+from ranktable.layout.hops import RingRows, ring_rows
+from ranktable.layout.placing import place_ranks
+from ranktable.layout.planning import Mode as Placing
+from ranktable.layout.planning import make_plan
+from ranktable.report.plan_data import render_plan_json
+from ranktable.report.plan_text import render_plan
+from ranktable.schema.formats.hccl import HCCL
+from ranktable.schema.topology_file import find_topology
+from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ranktable.layout.hops import RingRows
     from ranktable.layout.planning import Plan
     from ranktable.schema.model import RankTable
 
@@ -122,10 +135,6 @@ def plan(
     Example: ranktable plan sccl_rank_table.json --tp 4 --model 32x4096 --seq 4096
     --micro 16
     """
-    from ranktable.cli.plan_input import flows_of, given_model, holders  # noqa: PLC0415
-    from ranktable.layout.planning import Mode as Placing  # noqa: PLC0415
-    from ranktable.layout.planning import make_plan  # noqa: PLC0415
-
     wished.refuse_clash()
     outputs = {
         "": output,
@@ -164,8 +173,6 @@ def plan(
     )
     placed = table
     if made.is_better:
-        from ranktable.layout.placing import place_ranks  # noqa: PLC0415
-
         placed = place_ranks(table, made.after)
     rings = _rings(links, table, placed, made)
     texts = _texts(placed, wanted)
@@ -176,8 +183,6 @@ def plan(
     else:
         write(pieces)
     if texts:
-        from ranktable.cli.plan_output import put_plan  # noqa: PLC0415
-
         put_plan(texts, read, is_better=made.is_better, force=force)
 
 
@@ -186,8 +191,6 @@ def _rings(
 ) -> RingRows | None:
     if links is None:
         return None
-    from ranktable.layout.hops import RingRows, ring_rows  # noqa: PLC0415
-    from ranktable.schema.topology_file import find_topology  # noqa: PLC0415
 
     scene, topology = made.scene, find_topology(links)
     before, after = (
@@ -201,11 +204,6 @@ def _texts(placed: RankTable, wanted: dict[str, str]) -> Sequence[tuple[str, byt
     """Return the path and the bytes of every file, before one of them is written."""
     if not wanted:
         return ()
-    from ranktable.cluster.descriptions.form import Settings  # noqa: PLC0415
-    from ranktable.cluster.descriptions.forms import form_of  # noqa: PLC0415
-    from ranktable.cluster.descriptions.table import describe_table  # noqa: PLC0415
-    from ranktable.schema.formats.hccl import HCCL  # noqa: PLC0415
-    from ranktable.schema.writing import dumps  # noqa: PLC0415
 
     if "" in wanted and placed.format == HCCL.name:
         raise CommandError(
@@ -230,9 +228,6 @@ def _rendered(
     color: Color,
 ) -> Iterator[str]:
     if form is Form.JSON:
-        from ranktable.report.plan_data import render_plan_json  # noqa: PLC0415
-
         return render_plan_json(name, made, rings=rings)
-    from ranktable.report.plan_text import render_plan  # noqa: PLC0415
 
     return render_plan(name, made, style(color), rings=rings)

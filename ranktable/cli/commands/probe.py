@@ -11,6 +11,8 @@ import typer
 
 from ranktable.cli.failure import CommandError
 from ranktable.cli.output import COLOR_HELP, Color, style, write
+from ranktable.cluster.discovery.machine import Machine
+from ranktable.cluster.discovery.probe import probe as seen
 from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
@@ -70,9 +72,6 @@ def probe_node(
     Raises:
         CommandError: An argument is wrong.
     """
-    from ranktable.cluster.discovery.machine import Machine  # noqa: PLC0415
-    from ranktable.cluster.discovery.probe import probe as seen  # noqa: PLC0415
-
     if not os.path.isdir(root):  # noqa: PTH112 - any name, no Path needed
         raise CommandError(f"--root: {root} is no folder")
     if not (math.isfinite(timeout_s) and timeout_s > 0):

@@ -14,7 +14,11 @@ from ranktable.cli.files import TableFile, check_file, table_in
 from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.new_nodes import part_of
 from ranktable.cli.option_sets import with_options
-from ranktable.layout.change.renumbering import Policy  # noqa: TC001 - typer reads it
+from ranktable.layout.change.names import named
+from ranktable.layout.change.renumbering import Policy
+from ranktable.layout.change.renumbering import renumber as change
+from ranktable.schema.check import Options
+from ranktable.schema.rules.ranks import WRONG_LOCAL_RANK
 
 if TYPE_CHECKING:
     from ranktable.schema.columns import Columns
@@ -60,9 +64,6 @@ def renumber(
 
     Example: ranktable renumber sccl_rank_table.json --policy fill --drop-ranks 1,4-5
     """
-    from ranktable.layout.change.names import named  # noqa: PLC0415
-    from ranktable.layout.change.renumbering import renumber as change  # noqa: PLC0415
-
     result.prepare()
     read = _table(file)
     table = read.table
@@ -76,9 +77,6 @@ def renumber(
 
 def _table(file: str) -> TableFile:
     """Return a table whose ranks may have gaps."""
-    from ranktable.schema.check import Options  # noqa: PLC0415 - not for --help
-    from ranktable.schema.rules.ranks import WRONG_LOCAL_RANK  # noqa: PLC0415
-
     report = check_file(file, Options(limit=5))
     # Where chips were taken out of a node, its local ranks have gaps too.
     also = [WRONG_LOCAL_RANK.code] if _count_up(report.columns) else []

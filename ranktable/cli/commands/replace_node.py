@@ -11,6 +11,8 @@ from ranktable.cli.change_output import ChangeOutput
 from ranktable.cli.files import sound_table
 from ranktable.cli.new_nodes import NODES_HELP, is_file, one_host, read_node
 from ranktable.cli.option_sets import with_options
+from ranktable.layout.change.names import named, node_names
+from ranktable.layout.change.replace import replace_node as change
 from ranktable.schema.messages import printable
 
 
@@ -40,9 +42,6 @@ def replace_node(
 
     Example: ranktable replace-node sccl_rank_table.json 0 n7 -o replaced.json
     """
-    from ranktable.layout.change.names import named, node_names  # noqa: PLC0415
-    from ranktable.layout.change.replace import replace_node as change  # noqa: PLC0415
-
     result.prepare()
     read = sound_table(file)
     table = read.table

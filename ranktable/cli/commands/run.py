@@ -6,6 +6,7 @@ import os
 import shlex
 import socket
 import sys
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +15,8 @@ from ranktable.cli.failure import DEFECTS_FOUND, CommandError
 from ranktable.cli.files import STANDARD_INPUT, sound_table
 from ranktable.cli.output import write
 from ranktable.cli.run_checks import address, launched_by, refuse_contradiction
+from ranktable.runtime.agents import agents_of, find_agent
+from ranktable.runtime.meeting import DEFAULT_PORT
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.messages import counted, printable
 
@@ -71,8 +74,6 @@ def run(
 
     Example: ranktable run --table sccl_rank_table.json --dry-run train.py
     """
-    from ranktable.runtime.agents import agents_of  # noqa: PLC0415 - not for --help
-
     if table == STANDARD_INPUT:
         raise CommandError("the processes read the table themselves; name a file")
     file, ranks, _ = sound_table(table)
@@ -97,7 +98,6 @@ def run(
 
 
 def _port(environment: Environment) -> int:
-    from ranktable.runtime.meeting import DEFAULT_PORT  # noqa: PLC0415
 
     return environment.master_port or DEFAULT_PORT
 
@@ -105,7 +105,6 @@ def _port(environment: Environment) -> int:
 def _this_agent(
     agents: Sequence[Agent], environment: Environment, node: int | None
 ) -> Agent:
-    from ranktable.runtime.agents import find_agent  # noqa: PLC0415 - not for --help
 
     if node is not None:
         return agents[node]
@@ -143,8 +142,6 @@ def _commands(
 
 def _start(arguments: list[str], file: str) -> None:
     """Replace this process with torchrun, so that signals reach it directly."""
-    from importlib.util import find_spec  # noqa: PLC0415 - not for --help
-
     if find_spec("torch") is None:
         raise CommandError("torch is not installed; pip install 'ranktable[torch]'")
     given = [name for name in os.environ if name.startswith(_OURS)]

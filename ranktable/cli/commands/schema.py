@@ -8,6 +8,10 @@ import typer
 
 from ranktable.cli.failure import CommandError
 from ranktable.cli.output import write
+from ranktable.cluster.specs.json_schema import spec_schema_text
+from ranktable.cluster.specs.reading import NAME as SPEC
+from ranktable.schema.formats.detect import FORMATS
+from ranktable.schema.json_schema import schema_text
 
 DEFAULT = "sccl-1.0"
 
@@ -40,11 +44,6 @@ def schema_of(name: str) -> bytes:
     Raises:
         CommandError: There is no such format.
     """
-    from ranktable.cluster.specs.json_schema import spec_schema_text  # noqa: PLC0415
-    from ranktable.cluster.specs.reading import NAME as SPEC  # noqa: PLC0415
-    from ranktable.schema.formats.detect import FORMATS  # noqa: PLC0415
-    from ranktable.schema.json_schema import schema_text  # noqa: PLC0415 - not for --help
-
     if name == SPEC:
         return spec_schema_text()
     for format_ in FORMATS:

@@ -10,6 +10,7 @@ import typer
 from ranktable.cli.failure import CommandError
 from ranktable.cli.files import FILE_HELP, sound_table
 from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
+from ranktable.report.folding import fold_nodes
 from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
@@ -102,7 +103,6 @@ def _text(
 
 
 def _overview(name: str, table: RankTable, look: Style) -> Iterator[str]:
-    from ranktable.report.folding import fold_nodes  # noqa: PLC0415 - not for --help
 
     title = look.mark(printable(name), "bold")
     nodes = counted(len(table.nodes), "node")

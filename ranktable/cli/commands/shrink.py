@@ -12,6 +12,9 @@ from ranktable.cli.files import sound_table
 from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.new_nodes import hosts_in
 from ranktable.cli.option_sets import with_options
+from ranktable.layout.change.fitting import factor_names
+from ranktable.layout.change.names import find_nodes, named, node_names
+from ranktable.layout.change.resize import shrink as change
 
 if TYPE_CHECKING:
     from ranktable.layout.parallel import ParallelLayout
@@ -54,9 +57,6 @@ def shrink(
     Example: ranktable gen --device-id '[[0..7],[0..7]]' --hosts a,b -o - | ranktable
     shrink - --drop b --tp 4 -o shrunk.json
     """
-    from ranktable.layout.change.names import named  # noqa: PLC0415
-    from ranktable.layout.change.resize import shrink as change  # noqa: PLC0415
-
     result.prepare()
     read = sound_table(file)
     table = read.table
@@ -75,8 +75,6 @@ def places_of(table: RankTable, names: list[str], *, again: bool) -> list[int]:
         ArgumentError: A list of hosts is malformed.
         ChangeError: There is no such node, or one is given twice.
     """
-    from ranktable.layout.change.names import find_nodes, node_names  # noqa: PLC0415
-
     wanted = [host for text in names for host in hosts_in(text)]
     if again:
         there = set(node_names(table.nodes))
@@ -86,8 +84,6 @@ def places_of(table: RankTable, names: list[str], *, again: bool) -> list[int]:
 
 def say_sizes(before: ParallelLayout, after: ParallelLayout) -> None:
     """Say on standard error which sizes have changed."""
-    from ranktable.layout.change.fitting import factor_names  # noqa: PLC0415
-
     sizes = [
         f"{axis} {getattr(before, axis)} -> {getattr(after, axis)}"
         for axis in factor_names(before)

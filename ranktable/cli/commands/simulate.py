@@ -13,15 +13,22 @@ import typer
 from ranktable.cli.failure import DEFECTS_FOUND, CommandError
 from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
 from ranktable.cli.simulated_cluster import Vendor, announcement, cluster_of
+from ranktable.report import contributions
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.messages import printable
+from ranktable.simulate.add_up import BUILT_IN, add_up
+from ranktable.simulate.launch import launch
+from ranktable.simulate.plan import Plan, make_run
+from ranktable.simulate.real_package import refuse_real_package
+from ranktable.simulate.run_folder import run_folder
+from ranktable.simulate.script import refuse_missing_script, refuse_missing_torch
+from ranktable.simulate.signals import noted_signals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ranktable.report.style import Style
     from ranktable.simulate.launch import Outcome
-    from ranktable.simulate.plan import Plan
 
 _SIGNALLED = 128  # plus the signal, as shells report it
 
@@ -112,9 +119,6 @@ def simulate(
 
     Example: ranktable simulate --nproc 4 train.py --epochs 1
     """
-    from ranktable.simulate.add_up import BUILT_IN  # noqa: PLC0415 - not for --help
-    from ranktable.simulate.plan import Plan, make_run  # noqa: PLC0415
-
     if not script:
         _refuse("is for a SCRIPT", {"--module": module, "--once": once})
     elif format is not Form.TEXT:
@@ -159,12 +163,6 @@ def _refuse_to_start(
     script: Sequence[str] | None, vendor: Vendor, *, is_module: bool, is_forced: bool
 ) -> None:
     """Raise where ranks could not start, or would not import what is simulated."""
-    from ranktable.simulate.real_package import refuse_real_package  # noqa: PLC0415
-    from ranktable.simulate.script import (  # noqa: PLC0415 - not for --help
-        refuse_missing_script,
-        refuse_missing_torch,
-    )
-
     refuse_real_package(vendor.value, is_forced=is_forced)
     if script:
         refuse_missing_script(script[0], vendor.value, is_module=is_module)
@@ -172,9 +170,6 @@ def _refuse_to_start(
 
 
 def _run_script(plan: Plan) -> Outcome:
-    from ranktable.simulate.launch import launch  # noqa: PLC0415 - not for --help
-    from ranktable.simulate.run_folder import run_folder  # noqa: PLC0415
-    from ranktable.simulate.signals import noted_signals  # noqa: PLC0415
 
     with noted_signals() as signals, run_folder() as folder:
         return launch(plan, folder, signals)
@@ -182,10 +177,6 @@ def _run_script(plan: Plan) -> Outcome:
 
 def _add_up(plan: Plan, form: Form, look: Style) -> Outcome:
     """Run the built-in all_reduce, and show what each rank has got."""
-    from ranktable.report import contributions  # noqa: PLC0415 - not for --help
-    from ranktable.simulate.add_up import add_up  # noqa: PLC0415
-    from ranktable.simulate.signals import noted_signals  # noqa: PLC0415
-
     with noted_signals() as signals:
         outcome, found = add_up(plan, signals)
     if form is Form.JSON:

@@ -13,6 +13,10 @@ from ranktable.cli.files import FILE_HELP, sound_table
 from ranktable.cli.new_nodes import NODES_HELP, hosts_in, is_file, read_nodes
 from ranktable.cli.option_sets import with_options
 from ranktable.cli.output import Form, write
+from ranktable.layout.change.names import named
+from ranktable.layout.change.spares import add_spares, spares_of, take_spare
+from ranktable.layout.change.twin import twin_of
+from ranktable.report.folding import fold_numbers
 from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
@@ -55,7 +59,6 @@ def spares(
         _show(read.name, table, result.form)
         return
     result.prepare()
-    from ranktable.layout.change.names import named  # noqa: PLC0415
 
     result.put(read, _changed(named(table), add or [], remove or [], again=again))
 
@@ -63,11 +66,6 @@ def spares(
 def _changed(
     table: RankTable, added: list[str], removed: list[str], *, again: bool
 ) -> RankTable:
-    from ranktable.layout.change.spares import (  # noqa: PLC0415
-        add_spares,
-        spares_of,
-        take_spare,
-    )
 
     hosts = {node.host for node in spares_of(table)}
     for host in (host for text in removed for host in hosts_in(text)):
@@ -80,7 +78,6 @@ def _changed(
 
 
 def _nodes(table: RankTable, text: str) -> list[Node]:
-    from ranktable.layout.change.twin import twin_of  # noqa: PLC0415
 
     if is_file(text):
         return list(read_nodes(text))
@@ -90,7 +87,6 @@ def _nodes(table: RankTable, text: str) -> list[Node]:
 
 
 def _show(name: str, table: RankTable, form: Form) -> None:
-    from ranktable.layout.change.spares import spares_of  # noqa: PLC0415
 
     nodes = spares_of(table)
     if form is Form.TEXT:
@@ -113,7 +109,6 @@ def _json(name: str, nodes: list[Node]) -> Iterator[str]:
 
 
 def _lines(name: str, nodes: list[Node]) -> Iterator[str]:
-    from ranktable.report.folding import fold_numbers  # noqa: PLC0415
 
     yield f"{printable(name)}: {counted(len(nodes), 'spare')}\n"
     for node in nodes:

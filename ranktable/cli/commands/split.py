@@ -12,6 +12,8 @@ import typer
 from ranktable.cli.failure import CommandError
 from ranktable.cli.files import FILE_HELP, STANDARD_INPUT_NAME, sound_table
 from ranktable.cli.progress import Progress, progress
+from ranktable.cluster.splitting import begins_at_zero, split_by_node
+from ranktable.schema.folder import create_folder
 from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
@@ -51,12 +53,6 @@ def split(
 
     Example: ranktable split sccl_rank_table.json -o nodes
     """
-    from ranktable.cluster.splitting import (  # noqa: PLC0415 - not for --help
-        begins_at_zero,
-        split_by_node,
-    )
-    from ranktable.schema.folder import create_folder  # noqa: PLC0415
-
     assert by is Unit.NODE  # noqa: S101 - the only one there is
     name, table, _ = sound_table(file)
     folder = output or _default_folder(name)

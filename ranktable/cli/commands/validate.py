@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,15 +13,21 @@ from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
 from ranktable.cli.files import FILE_HELP, STANDARD_INPUT, check_file, named_file
 from ranktable.cli.findings import Form
 from ranktable.cli.output import COLOR_HELP, Color, style, write
-from ranktable.schema.messages import printable
+from ranktable.cli.readers import readers_data, show_readers
+from ranktable.report.renderers import RENDERERS
+from ranktable.runtime import chip_map
+from ranktable.runtime.errors import LaunchEnvironmentError
+from ranktable.runtime.rules import RULES
+from ranktable.schema.check import check_bytes, make_options, with_finding
+from ranktable.schema.diagnostic import RankTableError, Severity
+from ranktable.schema.fixes import repaired_text
+from ranktable.schema.messages import counted, printable
+from ranktable.schema.writing import replace_file
 
 if TYPE_CHECKING:
     from ranktable.schema.check import Options, Report
 
 DEFAULT_MAX_ERRORS = 20
-MAX_ROUNDS = 100
-"""Repairs of the syntax are made one a round."""
-
 MIB = 1024 * 1024
 
 
@@ -120,11 +125,6 @@ def _refuse_combinations(
 
 def _with_environment(report: Report) -> Report:
     """Return the report of ``$RANK_TABLE_FILE`` with what ``CHIP_MAP`` adds to it."""
-    from ranktable.runtime import chip_map  # noqa: PLC0415 - not for --help
-    from ranktable.runtime.errors import LaunchEnvironmentError  # noqa: PLC0415
-    from ranktable.runtime.rules import RULES  # noqa: PLC0415
-    from ranktable.schema.check import with_finding  # noqa: PLC0415
-
     table = report.table
     if table is None:
         return report
@@ -146,8 +146,6 @@ def _options(
     max_errors: int,
     max_size: int,
 ) -> Options:
-    from ranktable.schema.check import make_options  # noqa: PLC0415 - not for --help
-    from ranktable.schema.diagnostic import RankTableError  # noqa: PLC0415
 
     try:
         return make_options(
@@ -164,7 +162,6 @@ def _options(
 
 
 def _show_readers(reports: list[Report], form: Form | None, color: Color) -> None:
-    from ranktable.cli.readers import readers_data, show_readers  # noqa: PLC0415
 
     if form is Form.JSON:
         data = [readers_data(report) for report in reports if report.data is not None]
@@ -175,7 +172,6 @@ def _show_readers(reports: list[Report], form: Form | None, color: Color) -> Non
 
 
 def _render(reports: list[Report], form: Form | None, color: Color) -> None:
-    from ranktable.report.renderers import RENDERERS  # noqa: PLC0415 - not for --help
 
     if form is None:
         form = Form.FULL if sys.stdout.isatty() else Form.CONCISE
@@ -183,7 +179,6 @@ def _render(reports: list[Report], form: Form | None, color: Color) -> None:
 
 
 def _status(reports: list[Report], *, strict: bool) -> int:
-    from ranktable.schema.diagnostic import Severity  # noqa: PLC0415 - not for --help
 
     if any(report.is_unreadable for report in reports):
         return COULD_NOT_JUDGE
@@ -193,29 +188,8 @@ def _status(reports: list[Report], *, strict: bool) -> int:
     return 0
 
 
-def _repaired(report: Report, options: Options) -> str | None:
-    """Return the text with every safe repair, None if there is none to make.
-
-    One repair may show the next: a table whose syntax is mended can be judged.
-    """
-    from ranktable.schema.check import check_bytes  # noqa: PLC0415 - not for --help
-    from ranktable.schema.fixes import fixed_text  # noqa: PLC0415
-
-    every = replace(options, limit=None)
-    done: str | None = None
-    for _ in range(MAX_ROUNDS):
-        data = report.data if done is None else done.encode()
-        if data is None:
-            break
-        text = fixed_text(check_bytes(data, every, file=report.file))
-        if text is None:
-            break
-        done = text
-    return done
-
-
 def _show_diff(report: Report, options: Options, color: Color) -> None:
-    text = _repaired(report, options)
+    text = repaired_text(report, options)
     if text is None or report.data is None:
         sys.stderr.write(f"{printable(report.file)}: nothing to repair safely\n")
         return
@@ -243,13 +217,13 @@ def _lines(text: str) -> list[str]:
 
 def _fix(report: Report, options: Options) -> Report:
     """Repair a file and judge it again."""
-    from ranktable.schema.check import check_bytes  # noqa: PLC0415 - not for --help
-    from ranktable.schema.writing import replace_file  # noqa: PLC0415
-
-    text = _repaired(report, options)
+    text = repaired_text(report, options)
     if text is None:
         return report
     data = text.encode()
     replace_file(report.file, data, expected=report.data)
-    sys.stderr.write(f"{printable(report.file)}: repaired\n")
-    return check_bytes(data, options, file=report.file)
+    found = check_bytes(data, options, file=report.file)
+    left = found.count(Severity.ERROR)
+    said = f"repaired in part, {counted(left, 'error')} left" if left else "repaired"
+    sys.stderr.write(f"{printable(report.file)}: {said}\n")
+    return found

@@ -15,7 +15,9 @@ from ranktable.cli.files import STANDARD_INPUT, named_file
 from ranktable.cli.findings import FORM_HELP, Form, show_findings
 from ranktable.cli.output import COLOR_HELP, Color
 from ranktable.cli.progress import Progress, progress
+from ranktable.cluster.waiting import Clock, wait_for_table
 from ranktable.runtime.table import VARIABLE
+from ranktable.schema.files import read_file
 from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
@@ -58,9 +60,6 @@ def wait(
 
     Example: ranktable wait sccl_rank_table.json --timeout 60
     """
-    from ranktable.cluster.waiting import Clock, wait_for_table  # noqa: PLC0415
-    from ranktable.schema.files import read_file  # noqa: PLC0415 - not for --help
-
     _refuse_times(timeout, interval)
     if file == STANDARD_INPUT:
         raise CommandError("standard input comes once; it cannot be waited for")
