@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from ranktable.cli.site_schema import judge_by_schema
 from ranktable.cluster.descriptions import deepspeed_filter
 from ranktable.cluster.descriptions.forms import form_of
 from ranktable.cluster.descriptions.reading import read_description, read_text
@@ -13,6 +16,7 @@ from ranktable.cluster.merging.tables import merge_tables
 from ranktable.cluster.merging.wishes import Wishes
 from ranktable.cluster.specs.reading import read_spec
 from ranktable.schema.check import check
+from ranktable.schema.site_schema import SiteSchema
 
 if TYPE_CHECKING:
     from ranktable.schema.check import Report
@@ -23,6 +27,9 @@ BESIDE = "beside.json"
 
 _DESCRIPTION = "from"
 """The option of a rule about descriptions: which kind its examples are."""
+
+_SCHEMA = "schema"
+"""The option of a rule about a site's schema: the file beside is the schema."""
 
 _SPEC = "spec"
 """The option of a rule about cluster specs: the ending of their names."""
@@ -48,7 +55,8 @@ def command_for(rule: Rule) -> str:
     options = "".join(f" --{key} {value}" for key, value in rule.options.items())
     if _DESCRIPTION in rule.options:
         options = f" --to sccl-1.0{options}"
-    files = " ".join(example_files(rule, rule.bad, "bad"))
+    names = list(example_files(rule, rule.bad, "bad"))
+    files = " ".join(names[-1:] if _SCHEMA in rule.options else names)
     return f"ranktable {rule.command}{options} {files}"
 
 
@@ -68,11 +76,20 @@ def judge_example(rule: Rule, data: bytes, stem: str) -> list[Report]:
     if rule.command == "convert":
         return [_describe(rule, text, name) for name, text in files.items()]
 
+    if _SCHEMA in rule.options:
+        return [_judge_by_schema(rule, data, list(files)[-1])]
     topology, tp = rule.options.get("topology"), rule.options.get("tp")
     return [
         check(text, file=name, topology=topology, tp=None if tp is None else int(tp))
         for name, text in files.items()
     ]
+
+
+def _judge_by_schema(rule: Rule, data: bytes, file: str) -> Report:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / BESIDE
+        path.write_bytes(rule.beside or b"")
+        return judge_by_schema(check(data, file=file), SiteSchema(path=str(path)))
 
 
 def _describe(rule: Rule, data: bytes, file: str) -> Report:

@@ -14,6 +14,7 @@ from ranktable.cli.files import FILE_HELP, STANDARD_INPUT, check_file, named_fil
 from ranktable.cli.findings import Form
 from ranktable.cli.output import COLOR_HELP, Color, style, write
 from ranktable.cli.readers import readers_data, show_readers
+from ranktable.cli.site_schema import judge_by_schema
 from ranktable.report.renderers import RENDERERS
 from ranktable.runtime import chip_map
 from ranktable.runtime.errors import LaunchEnvironmentError
@@ -22,6 +23,7 @@ from ranktable.schema.check import check_bytes, make_options, with_finding
 from ranktable.schema.diagnostic import RankTableError, Severity
 from ranktable.schema.fixes import repaired_text
 from ranktable.schema.messages import counted, printable
+from ranktable.schema.site_schema import SiteSchema
 from ranktable.schema.writing import replace_file
 
 if TYPE_CHECKING:
@@ -61,6 +63,13 @@ def validate(
             help="Warn where groups of so many ranks could be rings and are not.",
         ),
     ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="A JSON Schema of your own to check by besides; local files only.",
+        ),
+    ] = None,
     fix: Annotated[
         bool, typer.Option("--fix", help="Make the repairs that are safe.")
     ] = False,
@@ -97,11 +106,14 @@ def validate(
     reports = [check_file(name, options) for name in names]
     if not files:
         reports = [_with_environment(report) for report in reports]
+    site = None if schema is None else SiteSchema(path=schema, limit=options.limit)
+    if site is not None:
+        reports = [judge_by_schema(report, site) for report in reports]
     if diff:
         for report in reports:
             _show_diff(report, options, color)
     elif fix:
-        reports = [_fix(report, options) for report in reports]
+        reports = [_fix(report, options, site) for report in reports]
     if readers:
         _show_readers(reports, format, color)
     if not (diff or readers):
@@ -215,7 +227,7 @@ def _lines(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n")
 
 
-def _fix(report: Report, options: Options) -> Report:
+def _fix(report: Report, options: Options, site: SiteSchema | None) -> Report:
     """Repair a file and judge it again."""
     text = repaired_text(report, options)
     if text is None:
@@ -223,6 +235,8 @@ def _fix(report: Report, options: Options) -> Report:
     data = text.encode()
     replace_file(report.file, data, expected=report.data)
     found = check_bytes(data, options, file=report.file)
+    if site is not None:
+        found = judge_by_schema(found, site)
     left = found.count(Severity.ERROR)
     said = f"repaired in part, {counted(left, 'error')} left" if left else "repaired"
     sys.stderr.write(f"{printable(report.file)}: {said}\n")
