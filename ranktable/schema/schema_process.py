@@ -17,7 +17,7 @@ import jsonschema
 import msgspec
 from jsonschema.exceptions import best_match
 from jsonschema.validators import validator_for
-from jsonschema_specifications import REGISTRY
+from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
 from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
@@ -42,6 +42,7 @@ MAX_FILE_BYTES = 4 << 20
 MAX_VALUES = 8
 """Values of an enum that a message shows."""
 
+_UNKNOWN = object()
 _SAYS = "by the site's schema,"
 _MESSAGES = {
     "type": "is not of type",
@@ -172,10 +173,10 @@ class _Files:
 
 def _kind_of(schema: object) -> Any:  # noqa: ANN401 - a class of jsonschema
     draft = schema.get("$schema") if isinstance(schema, dict) else None
-    kind = validator_for(schema, default=None)
     if draft is None:
         return jsonschema.Draft202012Validator
-    if kind is None:
+    kind: Any = validator_for({"$schema": draft}, default=_UNKNOWN)  # type: ignore[arg-type]
+    if kind is _UNKNOWN:
         raise _RefusedError(f"$schema {quoted(draft)} is not a draft of JSON Schema")
     return kind
 
@@ -221,7 +222,7 @@ def _text(value: object) -> str:
 
 def _references(schema: object, base: str) -> set[str]:
     """Return the addresses of the files that are referred to."""
-    bases = {(): base}
+    bases: dict[tuple[str | int, ...], str] = {(): base}
     found = set()
     for path, value in sorted(walk(schema), key=lambda item: len(item[0])):
         around = bases.get(path[:-1], base) if path else base
