@@ -11,7 +11,7 @@ import typer
 
 from ranktable.cli.failure import CommandError
 from ranktable.cli.files import STANDARD_INPUT_NAME
-from ranktable.cli.output import Form, style, write
+from ranktable.cli.output import OutputFormat, style, write
 from ranktable.cli.output_files import (
     STANDARD_OUTPUT,
     put_table,
@@ -67,12 +67,12 @@ class ChangeOutput:
         typer.Option("--force", help="Replace a file that holds a different table."),
     ] = False
     form: Annotated[
-        Form,
+        OutputFormat,
         typer.Option(
             "--format",
             help="Form of the summary; json is on standard output, text aside.",
         ),
-    ] = Form.TEXT
+    ] = OutputFormat.TEXT
 
     def prepare(self) -> None:
         """Get ready for a large table; raise CommandError for options that clash."""
@@ -80,7 +80,7 @@ class ChangeOutput:
         if self.in_place and self.output is not None:
             raise CommandError("--in-place and --output do not go together")
         is_printed = not self.in_place and self.output in (None, STANDARD_OUTPUT)
-        if is_printed and self.form is Form.JSON:
+        if is_printed and self.form is OutputFormat.JSON:
             raise CommandError(
                 "--format json needs --in-place or --output FILE: standard output is "
                 "the table's"
@@ -121,7 +121,6 @@ class ChangeOutput:
         self._tell(read.name, found)
 
     def _replace(self, read: TableFile, after: RankTable, data: bytes) -> None:
-
         if read.name == STANDARD_INPUT_NAME:
             raise CommandError("standard input cannot be replaced; use --output")
         done = "unchanged"
@@ -131,7 +130,7 @@ class ChangeOutput:
         tell_written(done, read.name, table_size(after))
 
     def _tell(self, name: str, found: Difference) -> None:
-        if self.form is Form.JSON:
+        if self.form is OutputFormat.JSON:
             new = name if self.in_place else self.output
             write(render_diff_json((name, new), found))
             return

@@ -10,7 +10,7 @@ import typer
 
 from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
 from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME, named_file
-from ranktable.cli.findings import Form
+from ranktable.cli.findings import FindingsFormat
 from ranktable.cli.output import style
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.descriptions import deepspeed_filter
@@ -89,7 +89,7 @@ def kind_of(option: str, name: str) -> Kind | Format:
         raise CommandError(f"{option}: {error}") from None
 
 
-def read(file: str | None, from_name: str | None, form: Form) -> Read:
+def read(file: str | None, from_name: str | None, form: FindingsFormat) -> Read:
     """Return what a file describes; findings are shown in a form.
 
     Raises:
@@ -168,7 +168,7 @@ def _read_alike(data: bytes, forms: list[Kind]) -> bool:
     return all(other == found[0] for other in found)
 
 
-def _sound(reading: Reading, form: Form) -> Description:
+def _sound(reading: Reading, form: FindingsFormat) -> Description:
     """Show what was found, and return the description if there is no error.
 
     The output may be the description itself, so that findings go to standard error.
@@ -179,14 +179,17 @@ def _sound(reading: Reading, form: Form) -> Description:
         look = Style(look.is_coloured and sys.stderr.isatty(), look.width)
         sys.stderr.writelines(dict(RENDERERS)[form.value]([report], look))
     if reading.description is None:
-        if form not in (Form.FULL, Form.CONCISE):  # for programs, with nothing after it
+        if form not in (
+            FindingsFormat.FULL,
+            FindingsFormat.CONCISE,
+        ):  # for programs, with nothing after it
             raise typer.Exit(DEFECTS_FOUND)
         raise CommandError(f"{report.file} cannot be converted", DEFECTS_FOUND)
     return reading.description
 
 
 def filtered(
-    source: Read, include: str | None, exclude: str | None, form: Form
+    source: Read, include: str | None, exclude: str | None, form: FindingsFormat
 ) -> Description:
     """Return the hosts that DeepSpeed's filters choose.
 

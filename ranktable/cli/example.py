@@ -93,7 +93,6 @@ def _judge_by_schema(rule: Rule, data: bytes, file: str) -> Report:
 
 
 def _describe(rule: Rule, data: bytes, file: str) -> Report:
-
     form = form_of(rule.options[_DESCRIPTION])
     reading = read_description(data, form, file=file, limit=None)
     description = reading.description
@@ -109,7 +108,6 @@ def _describe(rule: Rule, data: bytes, file: str) -> Report:
 
 
 def _merge(rule: Rule, files: dict[str, bytes]) -> list[Report]:
-
     names, data = list(files), list(files.values())
     hosts = rule.options.get("hosts")
     wishes = Wishes(hosts=None if hosts is None else expand_hosts(hosts))

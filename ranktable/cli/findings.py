@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FORM_HELP = "Form of the findings."
 
 
-class Form(str, Enum):
+class FindingsFormat(str, Enum):
     """Forms of findings; ``report.renderers`` has one renderer for each."""
 
     FULL = "full"
@@ -29,7 +29,11 @@ class Form(str, Enum):
 
 
 def show_findings(
-    reports: Sequence[Report], form: Form | None, color: Color, *, aside: bool = False
+    reports: Sequence[Report],
+    form: FindingsFormat | None,
+    color: Color,
+    *,
+    aside: bool = False,
 ) -> None:
     """Print what was found.
 
@@ -42,10 +46,10 @@ def show_findings(
             result's.
     """
     stream = sys.stderr if aside else sys.stdout
-    if not reports and form in (None, Form.FULL, Form.CONCISE):
+    if not reports and form in (None, FindingsFormat.FULL, FindingsFormat.CONCISE):
         return
     if form is None:
-        form = Form.FULL if stream.isatty() else Form.CONCISE
+        form = FindingsFormat.FULL if stream.isatty() else FindingsFormat.CONCISE
     pieces = dict(RENDERERS)[form.value](reports, style(color, stream))
     if aside:
         stream.writelines(pieces)

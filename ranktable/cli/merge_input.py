@@ -44,7 +44,6 @@ class MergeInput:
         return dict(zip(self.names, self.data, strict=True))
 
     def _read(self, place: int, name: str) -> bytes:
-
         try:
             if name == STANDARD_INPUT:
                 stream = CountingStream(sys.stdin.buffer, self.line, name)
@@ -76,7 +75,6 @@ class MergeInput:
         return self._tables(wishes)
 
     def _probes(self, wishes: Wishes) -> Merged:
-
         if wishes.order is Order.BY_RANK:
             raise CommandError("--order by-rank: probes have no ranks; use by-host")
         return merge_probes(
@@ -87,7 +85,6 @@ class MergeInput:
         )
 
     def _tables(self, wishes: Wishes) -> Merged:
-
         if wishes.topology is not None:
             raise CommandError(
                 "--ring orders the chips of probes; those of a table have an order"

@@ -116,7 +116,6 @@ def part_of(report: Report, also: Sequence[str] = ()) -> RankTable | None:
 
 
 def _read(file: str) -> tuple[str, bytes]:
-
     name = STANDARD_INPUT_NAME if file == STANDARD_INPUT else file
     try:
         if file == STANDARD_INPUT:
@@ -127,7 +126,6 @@ def _read(file: str) -> tuple[str, bytes]:
 
 
 def _unsound(name: str, reports: Iterable[Report]) -> CommandError:
-
     errors = [
         diagnostic
         for report in reports

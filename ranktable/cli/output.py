@@ -25,7 +25,7 @@ class Color(str, Enum):
     NEVER = "never"
 
 
-class Form(str, Enum):
+class OutputFormat(str, Enum):
     """Forms of the facts that a command prints."""
 
     TEXT = "text"

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
-from ranktable.cli.findings import Form as Findings
-from ranktable.cli.findings import show_findings
-from ranktable.cli.output import Color, Form
+from ranktable.cli.findings import FindingsFormat, show_findings
+from ranktable.cli.output import Color, OutputFormat
 from ranktable.layout.byte_sizes import parse_size
 from ranktable.layout.topologies.hierarchy import boundaries_of
 from ranktable.layout.topologies.level_list import boundaries_of_levels, is_level_list
@@ -114,7 +113,7 @@ def flows_of(
 
 
 def holders(
-    topology: str | None, table: RankTable, form: Form, color: Color
+    topology: str | None, table: RankTable, form: OutputFormat, color: Color
 ) -> list[Boundary]:
     """Return what holds several nodes: the table's super pods and a topology.
 
@@ -132,9 +131,8 @@ def holders(
 
 
 def _from_file(
-    name: str, table: RankTable, form: Form, color: Color
+    name: str, table: RankTable, form: OutputFormat, color: Color
 ) -> tuple[Boundary, ...]:
-
     try:
         data = read_file(name, MAX_SIZE_BYTES)
     except UnreadableError as error:
@@ -142,7 +140,9 @@ def _from_file(
         raise CommandError(message, COULD_NOT_JUDGE) from None
     report, hierarchy = read_topology(data, file=name)
     if hierarchy is None:
-        show_findings([report], Findings.JSON if form is Form.JSON else None, color)
+        show_findings(
+            [report], FindingsFormat.JSON if form is OutputFormat.JSON else None, color
+        )
         raise typer.Exit(DEFECTS_FOUND)
     if report.totals:
         show_findings([report], None, color, aside=True)

@@ -10,7 +10,7 @@ import typer
 
 from ranktable.cli import conversion
 from ranktable.cli.failure import CommandError
-from ranktable.cli.findings import Form as Findings
+from ranktable.cli.findings import FindingsFormat
 from ranktable.cli.output import write
 from ranktable.cli.output_files import (
     OutputFile,
@@ -118,8 +118,8 @@ def convert(
         typer.Option(metavar="NAME", help="What counts chips: vendor.com/chip."),
     ] = None,
     format: Annotated[  # noqa: A002 - the name of the option
-        Findings, typer.Option(help="Form of the findings, on standard error.")
-    ] = Findings.FULL,
+        FindingsFormat, typer.Option(help="Form of the findings, on standard error.")
+    ] = FindingsFormat.FULL,
 ) -> None:
     """Convert between rank tables and what launchers and schedulers read.
 
@@ -159,7 +159,6 @@ def convert(
 
 
 def _is_table(target: Form | Format) -> bool:
-
     return isinstance(target, Format)
 
 
@@ -172,7 +171,6 @@ def _refuse_settings(settings: Settings, target: Form | Format) -> None:
 
 
 def _text(description: Description, target: Form | Format, settings: Settings) -> str:
-
     hosts = description.hosts
     if isinstance(target, Form):
         text = target.write(description, settings)

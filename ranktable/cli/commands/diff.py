@@ -10,8 +10,8 @@ import typer
 from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
 from ranktable.cli.files import STANDARD_INPUT, sound_table
 from ranktable.cli.layout_options import LayoutOptions
-from ranktable.cli.option_sets import with_options
-from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
+from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
+from ranktable.cli.shared_options import with_options
 from ranktable.layout.change.crossing import AXES
 from ranktable.layout.change.differing import difference
 from ranktable.layout.errors import LayoutError
@@ -28,14 +28,14 @@ _BYTES = re.compile(r"(\d+(?:\.\d+)?)(B|KiB|MiB|GiB|TiB)?")
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-@with_options(wished=LayoutOptions)
+@with_options(layout_options=LayoutOptions)
 def diff(
     *,
     first: Annotated[
         str, typer.Argument(metavar="A", help="Rank table, or - for standard input.")
     ],
     second: Annotated[str, typer.Argument(metavar="B", help="The other one.")],
-    wished: LayoutOptions,
+    layout_options: LayoutOptions,
     groups: Annotated[
         str | None,
         typer.Option(metavar="LIST", help="Groups to compare: tp,dp-cp; default each."),
@@ -49,8 +49,8 @@ def diff(
         ),
     ] = None,
     format: Annotated[  # noqa: A002 - the name of the option
-        Form, typer.Option(help="Form of the output.")
-    ] = Form.TEXT,
+        OutputFormat, typer.Option(help="Form of the output.")
+    ] = OutputFormat.TEXT,
     color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
 ) -> None:
     """Show what differs between two tables: nodes, ranks, roles, groups and bytes.
@@ -69,11 +69,11 @@ def diff(
     bytes_of = None if bytes_ is None else read_bytes(bytes_)
     (name, before), (other, after) = (_judgeable(file) for file in (first, second))
     layouts = None
-    if wished.are_given or needs_layout:
-        layouts = _layouts(wished, [(name, before), (other, after)])
+    if layout_options.are_given or needs_layout:
+        layouts = _layouts(layout_options, [(name, before), (other, after)])
     kinds = None if groups is None else groups.split(",")
     found = difference(before, after, layouts, groups=kinds, bytes_of=bytes_of)
-    if format is Form.JSON:
+    if format is OutputFormat.JSON:
         write(render_diff_json((name, other), found))
     else:
         write(render_diff((name, other), found, style(color)))
@@ -90,13 +90,13 @@ def _judgeable(file: str) -> tuple[str, RankTable]:
 
 
 def _layouts(
-    wished: LayoutOptions, tables: Iterable[tuple[str, RankTable]]
+    layout_options: LayoutOptions, tables: Iterable[tuple[str, RankTable]]
 ) -> tuple[ParallelLayout, ParallelLayout]:
     """Return the layout of both tables, or raise CommandError for the one it misses."""
 
     def laid_out(name: str, table: RankTable) -> ParallelLayout:
         try:
-            return wished.layout(table.world_size)
+            return layout_options.layout(table.world_size)
         except LayoutError as error:
             raise CommandError(f"{name}: {error}") from None
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ranktable.cli.files import FILE_HELP, sound_table
-from ranktable.cli.output import Form, write
+from ranktable.cli.output import OutputFormat, write
 from ranktable.schema.messages import printable
 
 
@@ -17,8 +17,8 @@ def digest(
         list[str] | None, typer.Argument(metavar="FILE", help=FILE_HELP)
     ] = None,
     format: Annotated[  # noqa: A002 - the name of the option
-        Form, typer.Option(help="Form of the output.")
-    ] = Form.TEXT,
+        OutputFormat, typer.Option(help="Form of the output.")
+    ] = OutputFormat.TEXT,
 ) -> None:
     """Print the SHA-256 of what a table says, whatever its formatting.
 
@@ -31,7 +31,7 @@ def digest(
     for file in files or (None,):
         name, table, _ = sound_table(file)
         found.append({"file": name, "digest": table.digest()})
-    if format is Form.JSON:
+    if format is OutputFormat.JSON:
         write([json.dumps(found, indent=2) + "\n"])
     else:
         write(f"{item['digest']}  {printable(item['file'])}\n" for item in found)

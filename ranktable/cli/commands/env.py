@@ -11,7 +11,7 @@ import typer
 
 from ranktable.cli.failure import DEFECTS_FOUND, CommandError
 from ranktable.cli.files import sound_table
-from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
+from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.runtime.agreement import refuse_contradiction, with_world_size
 from ranktable.runtime.environment import advice, resolve_environment
 from ranktable.runtime.errors import ConflictingVariablesError, LaunchEnvironmentError
@@ -32,8 +32,8 @@ def env(
         typer.Option("--explain", help="Show every claim and what became of it."),
     ] = False,
     format: Annotated[  # noqa: A002 - the name of the option
-        Form, typer.Option(help="Form of the output.")
-    ] = Form.TEXT,
+        OutputFormat, typer.Option(help="Form of the output.")
+    ] = OutputFormat.TEXT,
     color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
 ) -> None:
     """Show rank, size, node and master, and which variable gave each.
@@ -56,7 +56,7 @@ def env(
         claims = _disputed(claims, error)
     except CommandError as error:  # of the table
         unsound = error
-    if format is Form.JSON:
+    if format is OutputFormat.JSON:
         write([json.dumps(_data(found, claims, problem, unsound), indent=2) + "\n"])
     else:
         write(_text(found, claims if explain else [], problem, style(color)))
@@ -131,7 +131,6 @@ def _text(
     problem: LaunchEnvironmentError | None,
     look: Style,
 ) -> Iterator[str]:
-
     if found is not None:
         for name, value in asdict(found).items():
             if name == "sources":

@@ -12,7 +12,7 @@ import typer
 from ranktable.cli.collectives import explain_collective
 from ranktable.cli.example import BESIDE, command_for, judge_example
 from ranktable.cli.failure import CommandError
-from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
+from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.report.full import render_full
 from ranktable.report.style import Style
 from ranktable.runtime.rules import RULES as RUNTIME_RULES
@@ -56,8 +56,8 @@ def explain(
         bool, typer.Option("--uneven", help="With parts of different sizes.")
     ] = False,
     format: Annotated[  # noqa: A002 - the name of the option
-        Form, typer.Option(help="Form of the output.")
-    ] = Form.TEXT,
+        OutputFormat, typer.Option(help="Form of the output.")
+    ] = OutputFormat.TEXT,
     color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
 ) -> None:
     """Explain a diagnostic: why it matters, what the vendor does, what to do.
@@ -81,7 +81,7 @@ def explain(
         raise CommandError(
             f"nothing is known about {code!r}; ranktable explain lists every code"
         )
-    if format is Form.JSON:
+    if format is OutputFormat.JSON:
         write([json.dumps([_data(rule) for rule in found], indent=2) + "\n"])
         return
     if code is None:
@@ -98,7 +98,6 @@ def explain(
 
 
 def _all_rules() -> tuple[Rule, ...]:
-
     return tuple(sorted((*RULES, *RUNTIME_RULES), key=lambda rule: rule.code))
 
 

@@ -191,7 +191,6 @@ def _table(
     *,
     is_emulated: bool,
 ) -> RankTable:
-
     device_ids = chips.device_ids
     try:
         option = "--ring"
@@ -218,7 +217,6 @@ def _table(
 
 
 def _in_ring_order(node: list[int], topology: Topology, tp: int | None) -> list[int]:
-
     if tp is None:
         return ring_order(node, topology)
     order = grouped_ring_order(node, topology, tp)

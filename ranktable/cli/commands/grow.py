@@ -12,7 +12,7 @@ from ranktable.cli.failure import CommandError
 from ranktable.cli.files import sound_table
 from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.new_nodes import NODES_HELP, hosts_in, is_file, read_nodes
-from ranktable.cli.option_sets import with_options
+from ranktable.cli.shared_options import with_options
 from ranktable.layout.change.errors import ChangeError
 from ranktable.layout.change.names import named
 from ranktable.layout.change.resize import grow as change
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ranktable.schema.model import Node, RankTable
 
 
-@with_options(wished=LayoutOptions, result=ChangeOutput)
+@with_options(layout_options=LayoutOptions, result=ChangeOutput)
 def grow(
     *,
     file: Annotated[
@@ -44,7 +44,7 @@ def grow(
     ranks: Annotated[
         int | None, typer.Option(min=1, metavar="N", help=RANKS_HELP)
     ] = None,
-    wished: LayoutOptions,
+    layout_options: LayoutOptions,
     again: Again = False,
     result: ChangeOutput,
 ) -> None:
@@ -64,7 +64,7 @@ def grow(
     read = sound_table(file)
     table = read.table
     nodes = _nodes(table, add or [], with_spares=spares, again=again)
-    layout = wished.layout(table.world_size, with_dp=bool(nodes) or not again)
+    layout = layout_options.layout(table.world_size, with_dp=bool(nodes) or not again)
     found = change(named(table), layout, nodes, kept=keep.split(","), world_size=ranks)
     result.put(read, found.table, (layout, found.layout))
     say_sizes(layout, found.layout)
@@ -73,7 +73,6 @@ def grow(
 def _nodes(
     table: RankTable, added: list[str], *, with_spares: bool, again: bool
 ) -> list[Node]:
-
     spares = spares_of(table)
     by_host = {node.host: node for node in spares}
     found: list[Node] = []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli.failure import CommandError
-from ranktable.cli.output import Form, write
+from ranktable.cli.output import OutputFormat, write
 from ranktable.cli.output_files import STANDARD_OUTPUT, OutputFile, put_files
 from ranktable.cli.templates import TEMPLATES, content_of, template_of
 from ranktable.schema.messages import printable
@@ -41,7 +41,7 @@ def init(
         bool, typer.Option("--force", help="Replace files that hold something else.")
     ] = False,
     format: Annotated[  # noqa: A002 - the name of the option
-        Form | None, typer.Option(help="Form of the list.")
+        OutputFormat | None, typer.Option(help="Form of the list.")
     ] = None,
 ) -> None:
     """List the templates, or copy one: cluster specs, jobs, checks, editor settings.
@@ -53,7 +53,7 @@ def init(
     if template is None:
         if output is not None or force:
             raise CommandError("name the TEMPLATE to copy; ranktable init lists them")
-        write(_listed(format or Form.TEXT))
+        write(_listed(format or OutputFormat.TEXT))
         return
     if format is not None:
         raise CommandError("--format is for the list, without TEMPLATE")
@@ -79,9 +79,8 @@ def _refuse_other_kinds(paths: list[str]) -> None:
             raise CommandError(f"{path} is there and is not a file; it is not replaced")
 
 
-def _listed(form: Form) -> Iterator[str]:
-
-    if form is Form.JSON:
+def _listed(form: OutputFormat) -> Iterator[str]:
+    if form is OutputFormat.JSON:
         data = [
             {
                 "name": template.name,

@@ -10,7 +10,7 @@ import typer
 from ranktable.cli.commands.validate import DEFAULT_MAX_ERRORS, MIB
 from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
 from ranktable.cli.files import STANDARD_INPUT
-from ranktable.cli.findings import FORM_HELP, Form, show_findings
+from ranktable.cli.findings import FORM_HELP, FindingsFormat, show_findings
 from ranktable.cli.merge_input import MergeInput
 from ranktable.cli.output import COLOR_HELP, Color
 from ranktable.cli.output_files import DEFAULT_FILE, STANDARD_OUTPUT, put_table
@@ -94,7 +94,7 @@ def merge(
         ),
     ] = False,
     format: Annotated[  # noqa: A002 - the name of the option
-        Form | None,
+        FindingsFormat | None,
         typer.Option(
             help=FORM_HELP, show_default="full on a terminal, concise in a pipe"
         ),
@@ -165,7 +165,6 @@ def _wishes(
     *,
     renumber: bool,
 ) -> Wishes:
-
     try:
         listed = None if hosts is None else expand_hosts(hosts)
     except ArgumentError as error:

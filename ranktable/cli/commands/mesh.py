@@ -9,20 +9,20 @@ import typer
 
 from ranktable.cli.failure import CommandError
 from ranktable.cli.files import FILE_HELP
-from ranktable.cli.laid_out import laid_out_table
 from ranktable.cli.layout_options import LayoutOptions
-from ranktable.cli.option_sets import with_options
-from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
+from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
+from ranktable.cli.placed_table import placed_table
+from ranktable.cli.shared_options import with_options
 from ranktable.layout.communicator import communicators
 from ranktable.report.mesh_data import render_mesh_json
 from ranktable.report.mesh_text import render_mesh, render_rank
 
 
-@with_options(wished=LayoutOptions)
+@with_options(layout_options=LayoutOptions)
 def mesh(
     *,
     file: Annotated[str | None, typer.Argument(metavar="FILE", help=FILE_HELP)] = None,
-    wished: LayoutOptions,
+    layout_options: LayoutOptions,
     groups: Annotated[
         str | None,
         typer.Option(metavar="LIST", help="Groups to show: tp,dp-cp; default each."),
@@ -31,8 +31,8 @@ def mesh(
         int | None, typer.Option(metavar="R", help="Show only this rank.")
     ] = None,
     format: Annotated[  # noqa: A002 - the name of the option
-        Form, typer.Option(help="Form of the output.")
-    ] = Form.TEXT,
+        OutputFormat, typer.Option(help="Form of the output.")
+    ] = OutputFormat.TEXT,
     color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
 ) -> None:
     """Show the parallel groups of a job: their ranks, coordinates, nodes and chips.
@@ -42,14 +42,14 @@ def mesh(
 
     Example: ranktable mesh sccl_rank_table.json --tp 4 --dp -1
     """
-    wished.refuse_clash()
+    layout_options.refuse_clash()
     gc.disable()  # nothing here makes cycles, and collecting is a third of the time
-    name, table, _ = laid_out_table(file)
+    name, table, _ = placed_table(file)
     if rank is not None and not 0 <= rank < table.world_size:
         raise CommandError(f"rank {rank} is not among the {table.world_size} ranks")
-    layout = wished.layout(table.world_size)
+    layout = layout_options.layout(table.world_size)
     found = communicators(table, layout, None if groups is None else groups.split(","))
-    if format is Form.JSON:
+    if format is OutputFormat.JSON:
         write(render_mesh_json(name, found, rank))
         return
 

@@ -10,12 +10,12 @@ import typer
 
 from ranktable.cli.failure import CommandError
 from ranktable.cli.files import FILE_HELP
-from ranktable.cli.laid_out import laid_out_table
 from ranktable.cli.layout_options import LayoutOptions
-from ranktable.cli.option_sets import with_options
-from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
+from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
+from ranktable.cli.placed_table import placed_table
 from ranktable.cli.plan_input import flows_of, given_model, holders
 from ranktable.cli.plan_output import put_plan
+from ranktable.cli.shared_options import with_options
 from ranktable.cluster.descriptions.form import Settings
 from ranktable.cluster.descriptions.forms import form_of
 from ranktable.cluster.descriptions.table import describe_table
@@ -55,11 +55,11 @@ def _file(text: str, *names: str) -> object:
     return typer.Option(*names, metavar="FILE", help=text)
 
 
-@with_options(wished=LayoutOptions)
+@with_options(layout_options=LayoutOptions)
 def plan(
     *,
     file: Annotated[str | None, typer.Argument(metavar="FILE", help=FILE_HELP)] = None,
-    wished: LayoutOptions,
+    layout_options: LayoutOptions,
     topology: Annotated[
         str | None,
         typer.Option(
@@ -122,8 +122,8 @@ def plan(
         bool, typer.Option("--force", help="Replace files that hold something else.")
     ] = False,
     format: Annotated[  # noqa: A002 - the name of the option
-        Form, typer.Option(help="Form of the output.")
-    ] = Form.TEXT,
+        OutputFormat, typer.Option(help="Form of the output.")
+    ] = OutputFormat.TEXT,
     color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
 ) -> None:
     """Show which groups cross nodes and racks, with how many bytes, against the least.
@@ -135,7 +135,7 @@ def plan(
     Example: ranktable plan sccl_rank_table.json --tp 4 --model 32x4096 --seq 4096
     --micro 16
     """
-    wished.refuse_clash()
+    layout_options.refuse_clash()
     outputs = {
         "": output,
         "openmpi-hostfile": hostfile,
@@ -161,9 +161,9 @@ def plan(
             "nothing says what is sent, so nothing is better; give --model with --seq "
             "and --micro, or --bytes"
         )
-    read = laid_out_table(file)
+    read = placed_table(file)
     name, table, _ = read
-    layout = wished.layout(table.world_size)
+    layout = layout_options.layout(table.world_size)
     made = make_plan(
         table,
         layout,
@@ -224,10 +224,10 @@ def _rendered(
     name: str,
     made: Plan,
     rings: RingRows | None,
-    form: Form,
+    form: OutputFormat,
     color: Color,
 ) -> Iterator[str]:
-    if form is Form.JSON:
+    if form is OutputFormat.JSON:
         return render_plan_json(name, made, rings=rings)
 
     return render_plan(name, made, style(color), rings=rings)

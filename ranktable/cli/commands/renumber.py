@@ -13,7 +13,7 @@ from ranktable.cli.failure import CommandError
 from ranktable.cli.files import TableFile, check_file, table_in
 from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.new_nodes import part_of
-from ranktable.cli.option_sets import with_options
+from ranktable.cli.shared_options import with_options
 from ranktable.layout.change.names import named
 from ranktable.layout.change.renumbering import Policy
 from ranktable.layout.change.renumbering import renumber as change
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _RANKS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 
-@with_options(wished=LayoutOptions, result=ChangeOutput)
+@with_options(layout_options=LayoutOptions, result=ChangeOutput)
 def renumber(
     *,
     file: Annotated[
@@ -53,7 +53,7 @@ def renumber(
         str | None,
         typer.Option(metavar="LIST", help="More ranks that are lost: 1,4-5."),
     ] = None,
-    wished: LayoutOptions,
+    layout_options: LayoutOptions,
     again: Again = False,
     result: ChangeOutput,
 ) -> None:
@@ -70,8 +70,8 @@ def renumber(
     lost = places_of(table, drop or [], again=again)
     ranks = [] if drop_ranks is None else _ranks(drop_ranks)
     found = change(named(table), policy, nodes=lost, ranks=ranks)
-    if wished.are_given:
-        wished.layout(found.world_size)
+    if layout_options.are_given:
+        layout_options.layout(found.world_size)
     result.put(read, found)
 
 

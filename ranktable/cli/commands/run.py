@@ -98,14 +98,12 @@ def run(
 
 
 def _port(environment: Environment) -> int:
-
     return environment.master_port or DEFAULT_PORT
 
 
 def _this_agent(
     agents: Sequence[Agent], environment: Environment, node: int | None
 ) -> Agent:
-
     if node is not None:
         return agents[node]
     started = environment.world_size

@@ -9,7 +9,7 @@ import typer
 
 from ranktable.cli.failure import CommandError
 from ranktable.cli.files import FILE_HELP, sound_table
-from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
+from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.report.folding import fold_nodes
 from ranktable.schema.messages import counted, printable
 
@@ -29,8 +29,8 @@ def show(
         int | None, typer.Option(metavar="N", help="Show every device of this node.")
     ] = None,
     format: Annotated[  # noqa: A002 - the name of the option
-        Form, typer.Option(help="Form of the output.")
-    ] = Form.TEXT,
+        OutputFormat, typer.Option(help="Form of the output.")
+    ] = OutputFormat.TEXT,
     color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
 ) -> None:
     """Show which chip each rank has.
@@ -48,7 +48,7 @@ def show(
         raise CommandError(f"node {node} is not among the {len(table.nodes)} nodes")
     chosen = [table.node_rank_of(rank)] if rank is not None else None
     chosen = [node] if node is not None else chosen
-    if format is Form.JSON:
+    if format is OutputFormat.JSON:
         write([json.dumps(_data(name, table, chosen, rank), indent=2) + "\n"])
     else:
         write(_text(name, table, chosen, rank, style(color)))
@@ -103,7 +103,6 @@ def _text(
 
 
 def _overview(name: str, table: RankTable, look: Style) -> Iterator[str]:
-
     title = look.mark(printable(name), "bold")
     nodes = counted(len(table.nodes), "node")
     ranks = counted(table.world_size, "rank")

@@ -11,7 +11,7 @@ from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.files import sound_table
 from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.new_nodes import hosts_in
-from ranktable.cli.option_sets import with_options
+from ranktable.cli.shared_options import with_options
 from ranktable.layout.change.fitting import factor_names
 from ranktable.layout.change.names import find_nodes, named, node_names
 from ranktable.layout.change.resize import shrink as change
@@ -24,7 +24,7 @@ KEEP_HELP = "Sizes that stay as they are."
 RANKS_HELP = "Ranks that are wanted; by default as many as fit."
 
 
-@with_options(wished=LayoutOptions, result=ChangeOutput)
+@with_options(layout_options=LayoutOptions, result=ChangeOutput)
 def shrink(
     *,
     file: Annotated[
@@ -43,7 +43,7 @@ def shrink(
     ranks: Annotated[
         int | None, typer.Option(min=1, metavar="N", help=RANKS_HELP)
     ] = None,
-    wished: LayoutOptions,
+    layout_options: LayoutOptions,
     again: Again = False,
     result: ChangeOutput,
 ) -> None:
@@ -62,7 +62,7 @@ def shrink(
     table = read.table
     # Done again, dp is what is left by now, whatever it was at first.
     lost = places_of(table, drop, again=again)
-    layout = wished.layout(table.world_size, with_dp=bool(lost) or not again)
+    layout = layout_options.layout(table.world_size, with_dp=bool(lost) or not again)
     found = change(named(table), layout, lost, kept=keep.split(","), world_size=ranks)
     result.put(read, found.table, (layout, found.layout))
     say_sizes(layout, found.layout)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli.failure import DEFECTS_FOUND, CommandError
-from ranktable.cli.output import COLOR_HELP, Color, Form, style, write
+from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.cli.simulated_cluster import Vendor, announcement, cluster_of
-from ranktable.report import contributions
+from ranktable.report import all_reduce
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.messages import printable
 from ranktable.simulate.add_up import BUILT_IN, add_up
@@ -105,8 +105,8 @@ def simulate(
         bool, typer.Option("--force", help="Even where the real package is installed.")
     ] = False,
     format: Annotated[  # noqa: A002 - the name of the option
-        Form, typer.Option(help="Form of the output of the all_reduce.")
-    ] = Form.TEXT,
+        OutputFormat, typer.Option(help="Form of the output of the all_reduce.")
+    ] = OutputFormat.TEXT,
     color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
 ) -> None:
     """Run a script on simulated chips: SOPHGO's TPUs, on the CPUs of this machine.
@@ -121,7 +121,7 @@ def simulate(
     """
     if not script:
         _refuse("is for a SCRIPT", {"--module": module, "--once": once})
-    elif format is not Form.TEXT:
+    elif format is not OutputFormat.TEXT:
         raise CommandError("--format is for the all_reduce that runs without a SCRIPT")
     if vendor is Vendor.ASCEND:
         limits = {"--profile": profile, "--strict-vendor": strict_vendor}
@@ -170,20 +170,19 @@ def _refuse_to_start(
 
 
 def _run_script(plan: Plan) -> Outcome:
-
     with noted_signals() as signals, run_folder() as folder:
         return launch(plan, folder, signals)
 
 
-def _add_up(plan: Plan, form: Form, look: Style) -> Outcome:
+def _add_up(plan: Plan, form: OutputFormat, look: Style) -> Outcome:
     """Run the built-in all_reduce, and show what each rank has got."""
     with noted_signals() as signals:
         outcome, found = add_up(plan, signals)
-    if form is Form.JSON:
-        data = contributions.data(plan.table, found, outcome.findings)
+    if form is OutputFormat.JSON:
+        data = all_reduce.data(plan.table, found, outcome.findings)
         write([json.dumps(data, indent=2) + "\n"])
     else:
-        write(contributions.text(plan.table, found, look))
+        write(all_reduce.text(plan.table, found, look))
     return outcome
 
 

@@ -11,8 +11,8 @@ from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.failure import CommandError
 from ranktable.cli.files import FILE_HELP, sound_table
 from ranktable.cli.new_nodes import NODES_HELP, hosts_in, is_file, read_nodes
-from ranktable.cli.option_sets import with_options
-from ranktable.cli.output import Form, write
+from ranktable.cli.output import OutputFormat, write
+from ranktable.cli.shared_options import with_options
 from ranktable.layout.change.names import named
 from ranktable.layout.change.spares import add_spares, spares_of, take_spare
 from ranktable.layout.change.twin import twin_of
@@ -66,7 +66,6 @@ def spares(
 def _changed(
     table: RankTable, added: list[str], removed: list[str], *, again: bool
 ) -> RankTable:
-
     hosts = {node.host for node in spares_of(table)}
     for host in (host for text in removed for host in hosts_in(text)):
         if host in hosts or not again:
@@ -78,7 +77,6 @@ def _changed(
 
 
 def _nodes(table: RankTable, text: str) -> list[Node]:
-
     if is_file(text):
         return list(read_nodes(text))
     last = table.nodes[-1]
@@ -86,10 +84,9 @@ def _nodes(table: RankTable, text: str) -> list[Node]:
     return [twin_of(last, host, name=label) for host in hosts_in(text)]
 
 
-def _show(name: str, table: RankTable, form: Form) -> None:
-
+def _show(name: str, table: RankTable, form: OutputFormat) -> None:
     nodes = spares_of(table)
-    if form is Form.TEXT:
+    if form is OutputFormat.TEXT:
         write(_lines(name, nodes))
         return
     write(_json(name, nodes))
@@ -109,7 +106,6 @@ def _json(name: str, nodes: list[Node]) -> Iterator[str]:
 
 
 def _lines(name: str, nodes: list[Node]) -> Iterator[str]:
-
     yield f"{printable(name)}: {counted(len(nodes), 'spare')}\n"
     for node in nodes:
         chips = fold_numbers([device.device_id for device in node.devices])

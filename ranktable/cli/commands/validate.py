@@ -11,9 +11,9 @@ import typer
 
 from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
 from ranktable.cli.files import FILE_HELP, STANDARD_INPUT, check_file, named_file
-from ranktable.cli.findings import Form
+from ranktable.cli.findings import FindingsFormat
 from ranktable.cli.output import COLOR_HELP, Color, style, write
-from ranktable.cli.readers import readers_data, show_readers
+from ranktable.cli.reader_output import readers_data, show_readers
 from ranktable.cli.site_schema import judge_by_schema
 from ranktable.report.renderers import RENDERERS
 from ranktable.runtime import chip_map
@@ -38,7 +38,7 @@ def validate(
         list[str] | None, typer.Argument(metavar="FILE", help=FILE_HELP)
     ] = None,
     format: Annotated[  # noqa: A002 - the name of the option
-        Form | None,
+        FindingsFormat | None,
         typer.Option(
             help="Form of the output.",
             show_default="full on a terminal, concise in a pipe",
@@ -122,7 +122,12 @@ def validate(
 
 
 def _refuse_combinations(
-    names: list[str], form: Form | None, *, fix: bool, diff: bool, readers: bool
+    names: list[str],
+    form: FindingsFormat | None,
+    *,
+    fix: bool,
+    diff: bool,
+    readers: bool,
 ) -> None:
     """Raise CommandError for options that do not go together, before anything."""
     if names.count(STANDARD_INPUT) > 1:
@@ -131,7 +136,12 @@ def _refuse_combinations(
         raise CommandError("standard input cannot be repaired in place; use --diff")
     if diff and (readers or form is not None):
         raise CommandError("--diff has one form and stands alone")
-    if readers and form not in (None, Form.FULL, Form.CONCISE, Form.JSON):
+    if readers and form not in (
+        None,
+        FindingsFormat.FULL,
+        FindingsFormat.CONCISE,
+        FindingsFormat.JSON,
+    ):
         raise CommandError(f"--readers has no form {form.value}; it has full and json")
 
 
@@ -158,7 +168,6 @@ def _options(
     max_errors: int,
     max_size: int,
 ) -> Options:
-
     try:
         return make_options(
             chip=chip,
@@ -173,9 +182,10 @@ def _options(
         raise CommandError(str(error)) from None
 
 
-def _show_readers(reports: list[Report], form: Form | None, color: Color) -> None:
-
-    if form is Form.JSON:
+def _show_readers(
+    reports: list[Report], form: FindingsFormat | None, color: Color
+) -> None:
+    if form is FindingsFormat.JSON:
         data = [readers_data(report) for report in reports if report.data is not None]
         write([json.dumps(data, indent=2) + "\n"])
         return
@@ -183,15 +193,13 @@ def _show_readers(reports: list[Report], form: Form | None, color: Color) -> Non
         write(show_readers(report, style(color)))
 
 
-def _render(reports: list[Report], form: Form | None, color: Color) -> None:
-
+def _render(reports: list[Report], form: FindingsFormat | None, color: Color) -> None:
     if form is None:
-        form = Form.FULL if sys.stdout.isatty() else Form.CONCISE
+        form = FindingsFormat.FULL if sys.stdout.isatty() else FindingsFormat.CONCISE
     write(dict(RENDERERS)[form.value](reports, style(color)))
 
 
 def _status(reports: list[Report], *, strict: bool) -> int:
-
     if any(report.is_unreadable for report in reports):
         return COULD_NOT_JUDGE
     for report in reports:

@@ -12,7 +12,7 @@ import typer
 from ranktable.cli.commands.validate import MIB
 from ranktable.cli.failure import COULD_NOT_JUDGE, CommandError
 from ranktable.cli.files import STANDARD_INPUT, named_file
-from ranktable.cli.findings import FORM_HELP, Form, show_findings
+from ranktable.cli.findings import FORM_HELP, FindingsFormat, show_findings
 from ranktable.cli.output import COLOR_HELP, Color
 from ranktable.cli.progress import Progress, progress
 from ranktable.cluster.waiting import Clock, wait_for_table
@@ -42,7 +42,7 @@ def wait(
         float, typer.Option(metavar="S", help="Seconds between two readings.")
     ] = INTERVAL_S,
     format: Annotated[  # noqa: A002 - the name of the option
-        Form | None,
+        FindingsFormat | None,
         typer.Option(
             help=FORM_HELP, show_default="full on a terminal, concise in a pipe"
         ),
