@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 STANDARD_INPUT = "-"
 STANDARD_INPUT_NAME = "<stdin>"
+DEFAULT_MAX_ERRORS = 20
+MIB = 1024 * 1024
 FILE_HELP = "Rank table, or - for standard input; by default $RANK_TABLE_FILE."
 
 

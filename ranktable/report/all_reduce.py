@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ranktable.report.terminal import table_lines
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -21,17 +23,13 @@ def text(
     table: RankTable, found: Mapping[int, Contribution], look: Style
 ) -> Iterator[str]:
     """Yield a table with a line for each rank of the job."""
-    rows = [_HEADS]
+    rows: list[tuple[str, ...]] = [_HEADS]
     nodes = sorted(table.nodes, key=lambda node: node.devices[0].rank)
     for node_rank, node in enumerate(nodes):
         for device in node.devices:
             place = (str(device.rank), str(node_rank), str(device.device_id))
             rows.append((*place, *_result(found.get(device.rank))))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for number, row in enumerate(rows):
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        line = "  ".join(cells).rstrip()
-        yield (look.mark(line, "bold") if number == 0 else line) + "\n"
+    yield from table_lines(rows, look)
 
 
 def _result(found: Contribution | None) -> tuple[str, str]:

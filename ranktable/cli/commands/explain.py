@@ -15,6 +15,7 @@ from ranktable.cli.failure import CommandError
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.report.full import render_full
 from ranktable.report.style import Style
+from ranktable.report.terminal import table_lines
 from ranktable.runtime.rules import RULES as RUNTIME_RULES
 from ranktable.schema.rules.catalogue import RULES
 
@@ -84,17 +85,24 @@ def explain(
     if format is OutputFormat.JSON:
         write([json.dumps([_data(rule) for rule in found], indent=2) + "\n"])
         return
-    if code is None:
-        write(
-            f"{rule.code}  {rule.severity.value:<8} {rule.summary}\n" for rule in rules
-        )
-        return
     look = style(color)
+    if code is None:
+        write(_listed(rules, look))
+        return
     if len(found) > 1:
         write([f"{code!r} is met with {len(found)} defects:\n\n"])
         write(f"{rule.code}  {rule.summary}\n" for rule in found)
         return
     write(_page(found[0], look))
+
+
+def _listed(rules: tuple[Rule, ...], look: Style) -> Iterator[str]:
+    rows = [(rule.code, rule.severity.value, rule.summary) for rule in rules]
+    if look.is_drawn:
+        yield from table_lines([("code", "severity", "defect"), *rows], look)
+        return
+    for code, severity, summary in rows:
+        yield f"{code}  {severity:<8} {summary}\n"
 
 
 def _all_rules() -> tuple[Rule, ...]:

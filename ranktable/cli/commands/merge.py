@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.commands.validate import DEFAULT_MAX_ERRORS, MIB
 from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
-from ranktable.cli.files import STANDARD_INPUT
+from ranktable.cli.files import DEFAULT_MAX_ERRORS, MIB, STANDARD_INPUT
 from ranktable.cli.findings import FORM_HELP, FindingsFormat, show_findings
 from ranktable.cli.merge_input import MergeInput
 from ranktable.cli.output import COLOR_HELP, Color

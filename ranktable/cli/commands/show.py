@@ -11,6 +11,7 @@ from ranktable.cli.failure import CommandError
 from ranktable.cli.files import FILE_HELP, sound_table
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.report.folding import fold_nodes
+from ranktable.report.terminal import table_lines
 from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
@@ -107,6 +108,12 @@ def _overview(name: str, table: RankTable, look: Style) -> Iterator[str]:
     nodes = counted(len(table.nodes), "node")
     ranks = counted(table.world_size, "rank")
     yield f"{title}: {table.format}, {nodes}, {ranks}\n"
+    if look.is_drawn:
+        rows = [
+            (printable(fold.host), fold.chips, fold.ranks) for fold in fold_nodes(table)
+        ]
+        yield from table_lines([("node", "chips", "ranks"), *rows], look)
+        return
     for fold in fold_nodes(table):
         host = look.mark(printable(fold.host), "place")
         chips = "chip" if fold.chips.isdigit() else "chips"

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
-from ranktable.cli.files import FILE_HELP, STANDARD_INPUT, check_file, named_file
+from ranktable.cli.files import (
+    DEFAULT_MAX_ERRORS,
+    FILE_HELP,
+    MIB,
+    STANDARD_INPUT,
+    check_file,
+    named_file,
+)
 from ranktable.cli.findings import FindingsFormat
 from ranktable.cli.output import COLOR_HELP, Color, style, write
 from ranktable.cli.reader_output import readers_data, show_readers
@@ -28,9 +35,6 @@ from ranktable.schema.writing import replace_file
 
 if TYPE_CHECKING:
     from ranktable.schema.check import Options, Report
-
-DEFAULT_MAX_ERRORS = 20
-MIB = 1024 * 1024
 
 
 def validate(

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.commands.validate import MIB
 from ranktable.cli.failure import COULD_NOT_JUDGE, CommandError
-from ranktable.cli.files import STANDARD_INPUT, named_file
+from ranktable.cli.files import MIB, STANDARD_INPUT, named_file
 from ranktable.cli.findings import FORM_HELP, FindingsFormat, show_findings
 from ranktable.cli.output import COLOR_HELP, Color
 from ranktable.cli.progress import Progress, progress
