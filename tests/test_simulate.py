@@ -296,7 +296,7 @@ def test_launcher_needs_no_torch() -> None:
     modules = modules_after(
         "import ranktable.cli.commands.simulate, ranktable.simulate.add_up, "
         "ranktable.simulate.chips, ranktable.simulate.in_process, "
-        "ranktable.report.contributions"
+        "ranktable.report.all_reduce"
     )
 
     assert "ranktable.simulate.launch" in modules
