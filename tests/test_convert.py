@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ranktable
-from ranktable.cli.convert import KINDS
+from ranktable.cli.commands.convert import KINDS
 from ranktable.cluster import expand_hosts
 from ranktable.cluster.device_list import parse_device_list
 from ranktable.cluster.generate import make_table

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ranktable.schema.check import check
-from ranktable.schema.fixes import fixed_text
+from ranktable.schema.fixes import fixed_text, repaired_text
+from ranktable.schema.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,3 +100,55 @@ def test_every_defect_is_repaired_in_one_run(
     assert done.status == 0
     assert check(path).ok
     assert len(json.loads(path.read_text())["node_list"][0]["device_list"]) == 40
+
+
+@pytest.mark.parametrize("count", [200, 2000])
+def test_all_trailing_commas_are_removed(
+    run: Callable[..., Outcome], tmp_path: Path, count: int
+) -> None:
+    devices = [f'{{"device_id":"{n}","rank":"{n}",}}' for n in range(count)]
+    path = tmp_path / "t.json"
+    head = '{"version":"1.0","node_list":[{"device_list":[\n'
+    path.write_text(head + ",\n".join(devices) + "]}]}")
+    expected = path.read_text().replace(",}", "}")
+
+    started_s = time.perf_counter()
+    done = run("ranktable", "validate", "t.json", "--fix")
+
+    assert time.perf_counter() - started_s < 5
+    assert (done.status, done.err) == (0, "t.json: repaired\n")
+    assert path.read_text() == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"a":[1,],"b":[1, ,],}', '{"a":[1],"b":[1 ]}'),
+        ('{"a":[1,],"b":[1,,,],}', '{"a":[1],"b":[1,,,],}'),
+        ('{"a":"1,]","b":[1,],"c":"\\",}",}', '{"a":"1,]","b":[1],"c":"\\",}"}'),
+        # What stands behind another error is not understood, so it stays.
+        ('{"a":[1,],"b":tru,"c":[2,]}', '{"a":[1],"b":tru,"c":[2,]}'),
+        ('{"a":[1,],"b":"x,]', '{"a":[1],"b":"x,]'),
+        (
+            '{"a":[1,],"b":' + "9" * 5000 + ',"c":[1,]}',
+            '{"a":[1],"b":' + "9" * 5000 + ',"c":[1]}',
+        ),
+        (
+            '{"a":[1,],"b":' + "[" * 5000 + '"c":[1,]}',
+            '{"a":[1],"b":' + "[" * 5000 + '"c":[1,]}',
+        ),
+    ],
+)
+def test_commas_are_removed_where_the_text_is_sound(text: str, expected: str) -> None:
+    assert repaired_text(check(text.encode()), Options()) == expected
+
+
+def test_what_is_left_is_said(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_text('{"version":"1.0",' + TABLE.replace('"0"', '"0x0"', 1) + ",}")
+
+    done = run("ranktable", "validate", "t.json", "--fix")
+
+    assert done.status == 1
+    assert done.err == "t.json: repaired in part, 1 error left\n"
+    assert "RT114" in done.out

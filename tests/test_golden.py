@@ -1,16 +1,18 @@
 """Every code has a smallest bad file and its nearest good neighbour.
 
-They come from the rules, which ``explain`` prints; the folders here hold what every
-renderer says of them. ``make golden`` rewrites the folders, to be read in review.
+They come from the rules, which ``explain`` prints; the files in ``golden`` hold what
+people see of each, and three reports in every other form. ``make golden`` rewrites
+them, to be read in review.
 """
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ranktable.cli.example import example_files, judge_example
+from ranktable.cli.example import judge_example
 from ranktable.report.catalogue import FAMILIES, RULES
 from ranktable.report.renderers import RENDERERS
 from ranktable.report.style import Style
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from ranktable.schema.rules.rule import Rule
 
 GOLDEN = HERE / "golden"
+OTHERS = ("RT101", "RT202", "RT231")
+"""A text that is not JSON, a defect with a related place, a defect of several files."""
 SUFFIXES = {"json": "json", "jsonl": "jsonl", "sarif": "sarif"}
 WITH_EXAMPLE = [rule for rule in RULES if rule.bad is not None]
 
@@ -33,30 +37,45 @@ def reports_of(rule: Rule, data: bytes | None, stem: str) -> list[Report]:
     return judge_example(rule, data, stem)
 
 
-def outputs(rule: Rule) -> dict[str, bytes]:
-    assert rule.bad is not None
-    assert rule.good is not None
-    reports = reports_of(rule, rule.bad, "bad")
-    found = {
-        **example_files(rule, rule.bad, "bad"),
-        **example_files(rule, rule.good, "good"),
-    }
-    for name, render in RENDERERS:
-        text = "".join(render(reports, Style()))
-        found[f"{name}.{SUFFIXES.get(name, 'txt')}"] = text.encode()
-    return found
+def rendered(form: str, rule: Rule) -> str:
+    """Return what a renderer says of the bad example of a rule."""
+    render = dict(RENDERERS)[form]
+    return "".join(render(reports_of(rule, rule.bad, "bad"), Style()))
+
+
+def file_of(form: str, rule: Rule) -> Path:
+    return GOLDEN / form / f"{rule.code}.{SUFFIXES.get(form, 'txt')}"
+
+
+CASES = [("full", rule.code) for rule in WITH_EXAMPLE] + [
+    (form, code) for form, _ in RENDERERS if form != "full" for code in OTHERS
+]
+"""Of each code what people see; of the other renderers three reports that differ."""
+
+
+@pytest.mark.parametrize(("form", "code"), CASES)
+def test_outputs_are_as_reviewed(
+    form: str, code: str, request: pytest.FixtureRequest
+) -> None:
+    rule = next(rule for rule in WITH_EXAMPLE if rule.code == code)
+    file, text = file_of(form, rule), rendered(form, rule)
+    if request.config.getoption("--update-golden"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+
+    assert file.read_text("utf-8") == text
 
 
 @pytest.mark.parametrize("rule", WITH_EXAMPLE, ids=lambda rule: rule.code)
-def test_outputs_are_as_reviewed(rule: Rule, request: pytest.FixtureRequest) -> None:
-    folder: Path = GOLDEN / rule.code
-    expected = outputs(rule)
-    if request.config.getoption("--update-golden"):
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, data in expected.items():
-            (folder / name).write_bytes(data)
+def test_every_renderer_shows_every_code(rule: Rule) -> None:
+    for form, _ in RENDERERS:
+        text = rendered(form, rule)
 
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == expected
+        assert rule.code in text
+        if form in ("json", "sarif"):
+            json.loads(text)
+        elif form == "jsonl":
+            assert all(json.loads(line) for line in text.splitlines())
 
 
 @pytest.mark.parametrize("rule", WITH_EXAMPLE, ids=lambda rule: rule.code)
@@ -82,8 +101,12 @@ def test_good_neighbour_is_free_of_it(rule: Rule) -> None:
     assert not any(rule.code in report.totals for report in reports)
 
 
-def test_every_golden_folder_has_a_rule() -> None:
-    assert {path.name for path in GOLDEN.iterdir()} == {r.code for r in WITH_EXAMPLE}
+def test_every_golden_file_is_compared() -> None:
+    by_code = {rule.code: rule for rule in WITH_EXAMPLE}
+
+    assert {path for path in GOLDEN.rglob("*") if path.is_file()} == {
+        file_of(form, by_code[code]) for form, code in CASES
+    }
 
 
 def test_codes_are_unique_and_in_their_range() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ranktable
-from ranktable.cli.plan import Mode
+from ranktable.cli.commands.plan import Mode
 from ranktable.cluster.generate import make_table
 from ranktable.layout.planning import Mode as Placing
 from tests.conftest import CORPUS

@@ -294,9 +294,9 @@ def test_real_package_stops_it(
 
 def test_launcher_needs_no_torch() -> None:
     modules = modules_after(
-        "import ranktable.cli.simulate, ranktable.simulate.add_up, "
+        "import ranktable.cli.commands.simulate, ranktable.simulate.add_up, "
         "ranktable.simulate.chips, ranktable.simulate.in_process, "
-        "ranktable.report.contributions"
+        "ranktable.report.all_reduce"
     )
 
     assert "ranktable.simulate.launch" in modules

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ranktable
-from ranktable.cli.copying import Copy, write_copies
+from ranktable.cli.output_files import OutputFile, put_files
 from ranktable.cli.templates import SCHEMA, TEMPLATES
-from ranktable.schema.writing import replace_file
+from ranktable.schema.writing import create_file
 from ranktable.schema.yaml_parser import parse_yaml
 from tests.commands import clean_environment
 from tests.slurm_cluster import PAUSE_S
@@ -189,12 +189,12 @@ def test_a_failure_takes_back_what_was_written(
     def fail_at_last(path: str, data: bytes) -> None:
         if path == last:
             raise OSError(28, "No space left on device", path)
-        replace_file(path, data)
+        create_file(path, data)
 
-    monkeypatch.setattr("ranktable.cli.copying.replace_file", fail_at_last)
-    copies = [Copy(path=path, data=b"theirs") for path in (old, new, last)]
+    monkeypatch.setattr("ranktable.cli.output_files.create_file", fail_at_last)
+    files = [OutputFile(path=path, data=b"theirs") for path in (old, new, last)]
     with pytest.raises(OSError, match="No space left"):
-        write_copies(copies, force=True)
+        put_files(files, force=True)
 
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
     assert Path(old).read_text() == "mine"

@@ -108,7 +108,7 @@ def make_app(names: tuple[str, ...]) -> typer.Typer:
     app.callback()(_options)
     for name in names:
         place = name.replace("-", "_")
-        function = getattr(import_module(f"ranktable.cli.{place}"), place)
+        function = getattr(import_module(f"ranktable.cli.commands.{place}"), place)
         app.command(name, context_settings=SETTINGS.get(name))(function)
     if not names:
         for name, does in COMMANDS.items():

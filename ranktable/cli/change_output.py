@@ -11,11 +11,23 @@ import typer
 
 from ranktable.cli.failure import CommandError
 from ranktable.cli.files import STANDARD_INPUT_NAME
-from ranktable.cli.output import Form, style, write
-from ranktable.cli.table_file import STANDARD_OUTPUT, put_table
-from ranktable.schema.messages import counted, printable
+from ranktable.cli.output import OutputFormat, style, write
+from ranktable.cli.output_files import (
+    STANDARD_OUTPUT,
+    put_table,
+    table_size,
+    tell_written,
+)
+from ranktable.layout.change.differing import difference
+from ranktable.layout.change.names import named, unnamed
+from ranktable.layout.change.rebuilt import with_nodes
+from ranktable.layout.change.spares import spares_of, with_spares
+from ranktable.report.diff_data import render_diff_json
+from ranktable.report.diff_text import render_changes
+from ranktable.schema.writing import dumps, replace_file
 
 if TYPE_CHECKING:
+    from ranktable.cli.files import TableFile
     from ranktable.layout.change.differing import Difference
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.schema.model import RankTable
@@ -55,12 +67,12 @@ class ChangeOutput:
         typer.Option("--force", help="Replace a file that holds a different table."),
     ] = False
     form: Annotated[
-        Form,
+        OutputFormat,
         typer.Option(
             "--format",
             help="Form of the summary; json is on standard output, text aside.",
         ),
-    ] = Form.TEXT
+    ] = OutputFormat.TEXT
 
     def prepare(self) -> None:
         """Get ready for a large table; raise CommandError for options that clash."""
@@ -68,7 +80,7 @@ class ChangeOutput:
         if self.in_place and self.output is not None:
             raise CommandError("--in-place and --output do not go together")
         is_printed = not self.in_place and self.output in (None, STANDARD_OUTPUT)
-        if is_printed and self.form is Form.JSON:
+        if is_printed and self.form is OutputFormat.JSON:
             raise CommandError(
                 "--format json needs --in-place or --output FILE: standard output is "
                 "the table's"
@@ -76,16 +88,14 @@ class ChangeOutput:
 
     def put(
         self,
-        name: str,
-        before: RankTable,
+        read: TableFile,
         after: RankTable,
         layouts: tuple[ParallelLayout, ParallelLayout] | None = None,
     ) -> None:
         """Write the table, if it is sound, and say what has changed.
 
         Args:
-            name: Name of the file that was read.
-            before: The table in it.
+            read: The file that was read.
             after: What became of it once its nodes were ``named``.
             layouts: The layout of each.
 
@@ -93,48 +103,37 @@ class ChangeOutput:
             CommandError: A file holds another table, or standard input is to be
                 replaced.
             RankTableError: The table is not sound; nothing is written.
+            FileChangedError: The file that was read is to be replaced, and has changed.
         """
-        from ranktable.layout.change.differing import difference  # noqa: PLC0415
-        from ranktable.layout.change.names import named  # noqa: PLC0415
-        from ranktable.schema.writing import dumps  # noqa: PLC0415
-
-        found = difference(named(before), after, layouts)
-        after = _as_named(after, before)
+        found = difference(named(read.table), after, layouts)
+        after = _as_named(after, read.table)
         data = dumps(after)
         if self.in_place:
-            self._replace(name, before, after, data)
+            self._replace(read, after, data)
         else:
             put_table(
                 STANDARD_OUTPUT if self.output is None else self.output,
                 after,
                 data,
                 force=self.force,
+                read={read.name: read.data},
             )
-        self._tell(name, found)
+        self._tell(read.name, found)
 
-    def _replace(
-        self, name: str, before: RankTable, after: RankTable, data: bytes
-    ) -> None:
-        from ranktable.schema.writing import replace_file  # noqa: PLC0415
-
-        if name == STANDARD_INPUT_NAME:
+    def _replace(self, read: TableFile, after: RankTable, data: bytes) -> None:
+        if read.name == STANDARD_INPUT_NAME:
             raise CommandError("standard input cannot be replaced; use --output")
         done = "unchanged"
-        if before.digest() != after.digest():
-            replace_file(name, data)
+        if read.table.digest() != after.digest():
+            replace_file(read.name, data, expected=read.data)
             done = "wrote"
-        nodes = counted(len(after.nodes), "node")
-        ranks = counted(after.world_size, "rank")
-        sys.stderr.write(f"{done} {printable(name)}: {nodes}, {ranks}\n")
+        tell_written(done, read.name, table_size(after))
 
     def _tell(self, name: str, found: Difference) -> None:
-        if self.form is Form.JSON:
-            from ranktable.report.diff_data import render_diff_json  # noqa: PLC0415
-
+        if self.form is OutputFormat.JSON:
             new = name if self.in_place else self.output
             write(render_diff_json((name, new), found))
             return
-        from ranktable.report.diff_text import render_changes  # noqa: PLC0415
 
         if not found.is_same:
             sys.stderr.writelines(render_changes(found, style(stream=sys.stderr)))
@@ -142,10 +141,6 @@ class ChangeOutput:
 
 def _as_named(after: RankTable, before: RankTable) -> RankTable:
     """Return a table whose nodes have the names that they were read with."""
-    from ranktable.layout.change.names import unnamed  # noqa: PLC0415
-    from ranktable.layout.change.rebuilt import with_nodes  # noqa: PLC0415
-    from ranktable.layout.change.spares import spares_of, with_spares  # noqa: PLC0415
-
     if all(node.host is not None for node in before.nodes):
         return after
     spares = unnamed(spares_of(after), before)

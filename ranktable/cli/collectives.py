@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ranktable.cli.failure import CommandError
-from ranktable.cli.output import Form, write
+from ranktable.cli.output import OutputFormat, write
 from ranktable.dist.capability import TABLES
 from ranktable.dist.errors import UnsupportedError
 from ranktable.dist.explanation import explain
@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
 
 def explain_collective(
-    operation: str, backend: str | None, dtype: str, op: str, form: Form, *, even: bool
+    operation: str,
+    backend: str | None,
+    dtype: str,
+    op: str,
+    form: OutputFormat,
+    *,
+    even: bool,
 ) -> int:
     """Write how a collective is done, on one backend or on each.
 
@@ -45,7 +51,7 @@ def explain_collective(
         )
     wanted = names if backend is None else [backend]
     answers = {name: _answer(operation, name, dtype, op, even=even) for name in wanted}
-    if form is Form.JSON:
+    if form is OutputFormat.JSON:
         data = [_data(name, answer) for name, answer in answers.items()]
         write([json.dumps(data, indent=2) + "\n"])
     elif backend is not None:

@@ -10,9 +10,12 @@ import typer
 
 from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
 from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME, named_file
-from ranktable.cli.findings import Form
+from ranktable.cli.findings import FindingsFormat
 from ranktable.cli.output import style
 from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.device_list import parse_device_list
+from ranktable.cluster.host_lists import expand_hosts
+from ranktable.cluster.hostfiles import deepspeed_hostfile
 from ranktable.cluster.hostfiles.hostfile import (
     hostfile_from_table,
     with_chips,
@@ -25,6 +28,8 @@ from ranktable.cluster.hostfiles.launcher_formats import (
     read_hostfile,
     read_text,
 )
+from ranktable.report.renderers import RENDERERS
+from ranktable.report.style import Style
 from ranktable.schema.check import check_bytes
 from ranktable.schema.diagnostic import RankTableError
 from ranktable.schema.files import (
@@ -60,12 +65,16 @@ class Read:
 
     Attributes:
         kind: What the file is.
+        name: Its name.
+        data: Its bytes.
         description: The hosts that it describes.
         table: The rank table, None if the file is none.
         left_out: What the file says of hosts and the description does not.
     """
 
     kind: Kind | Format
+    name: str
+    data: bytes
     description: Hostfile
     table: RankTable | None = None
     left_out: tuple[str, ...] = ()
@@ -86,7 +95,7 @@ def kind_of(option: str, name: str) -> Kind | Format:
         raise CommandError(f"{option}: {error}") from None
 
 
-def read(file: str | None, from_name: str | None, form: Form) -> Read:
+def read(file: str | None, from_name: str | None, form: FindingsFormat) -> Read:
     """Return what a file describes; findings are shown in a form.
 
     Raises:
@@ -100,10 +109,19 @@ def read(file: str | None, from_name: str | None, form: Form) -> Read:
         is_known = from_name not in (None, TABLE)
         options = Options(limit=5, format=kind if is_known else None)
         table = _table(check_bytes(data, options, file=name))
-        return Read(kind=kind, description=hostfile_from_table(table), table=table)
+        description = hostfile_from_table(table)
+        return Read(
+            kind=kind, name=name, data=data, description=description, table=table
+        )
     reading = read_hostfile(data, kind, file=name)
     description = _sound(reading, form)
-    return Read(kind=kind, description=description, left_out=reading.left_out)
+    return Read(
+        kind=kind,
+        name=name,
+        data=data,
+        description=description,
+        left_out=reading.left_out,
+    )
 
 
 def _bytes(file: str) -> tuple[str, bytes]:
@@ -145,28 +163,28 @@ def _recognised(name: str, data: bytes) -> Kind | Format:
     return forms[0]
 
 
-def _sound(reading: HostfileReading, form: Form) -> Hostfile:
+def _sound(reading: HostfileReading, form: FindingsFormat) -> Hostfile:
     """Show what was found, and return the description if there is no error.
 
     The output may be the description itself, so that findings go to standard error.
     """
     report = reading.report
     if report.totals:
-        from ranktable.report.renderers import RENDERERS  # noqa: PLC0415 - rare
-        from ranktable.report.style import Style  # noqa: PLC0415
-
         look = style()
         look = Style(look.is_coloured and sys.stderr.isatty(), look.width)
         sys.stderr.writelines(dict(RENDERERS)[form.value]([report], look))
     if reading.hostfile is None:
-        if form not in (Form.FULL, Form.CONCISE):  # for programs, with nothing after it
+        if form not in (
+            FindingsFormat.FULL,
+            FindingsFormat.CONCISE,
+        ):  # for programs, with nothing after it
             raise typer.Exit(DEFECTS_FOUND)
         raise CommandError(f"{report.file} cannot be converted", DEFECTS_FOUND)
     return reading.hostfile
 
 
 def filtered(
-    source: Read, include: str | None, exclude: str | None, form: Form
+    source: Read, include: str | None, exclude: str | None, form: FindingsFormat
 ) -> Hostfile:
     """Return the hosts that DeepSpeed's filters choose.
 
@@ -179,7 +197,6 @@ def filtered(
         raise CommandError("--include and --exclude are for deepspeed-hostfile")
     if include and exclude:
         raise CommandError("--include and --exclude exclude each other")
-    from ranktable.cluster.hostfiles import deepspeed_hostfile  # noqa: PLC0415 - rare
 
     choose: Callable[[SourceText, Hostfile], Hostfile | None] = (
         deepspeed_hostfile.include if include else deepspeed_hostfile.exclude
@@ -204,9 +221,6 @@ def with_options(
     Raises:
         CommandError: An option is malformed, or does not fit the description.
     """
-    from ranktable.cluster.device_list import parse_device_list  # noqa: PLC0415
-    from ranktable.cluster.host_lists import expand_hosts  # noqa: PLC0415
-
     if device_id is not None and chips_per_node is not None:
         raise CommandError("--device-id and --chips-per-node do not go together")
     option = "--hosts"

@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
+
+from ranktable.cli.site_schema import judge_by_schema
+from ranktable.cluster.host_lists import expand_hosts
+from ranktable.cluster.hostfiles import deepspeed_hostfile
+from ranktable.cluster.hostfiles.launcher_formats import (
+    format_of,
+    read_hostfile,
+    read_text,
+)
+from ranktable.cluster.merging.merge_nodes import MergeOptions
+from ranktable.cluster.merging.merge_probes import merge_probes
+from ranktable.cluster.merging.merge_tables import merge_tables
+from ranktable.cluster.specs.read_spec import read_spec
+from ranktable.schema.check import check
+from ranktable.schema.site_schema import SiteSchema
 
 if TYPE_CHECKING:
     from ranktable.schema.check_report import Report
@@ -13,6 +30,9 @@ BESIDE = "beside.json"
 
 _DESCRIPTION = "from"
 """The option of a rule about descriptions: which kind its examples are."""
+
+_SCHEMA = "schema"
+"""The option of a rule about a site's schema: the file beside is the schema."""
 
 _SPEC = "spec"
 """The option of a rule about cluster specs: the ending of their names."""
@@ -38,7 +58,8 @@ def command_for(rule: Rule) -> str:
     options = "".join(f" --{key} {value}" for key, value in rule.options.items())
     if _DESCRIPTION in rule.options:
         options = f" --to sccl-1.0{options}"
-    files = " ".join(example_files(rule, rule.bad, "bad"))
+    names = list(example_files(rule, rule.bad, "bad"))
+    files = " ".join(names[-1:] if _SCHEMA in rule.options else names)
     return f"ranktable {rule.command}{options} {files}"
 
 
@@ -54,13 +75,12 @@ def judge_example(rule: Rule, data: bytes, stem: str) -> list[Report]:
     if rule.command == "merge":
         return _merge(rule, files)
     if _SPEC in rule.options:
-        from ranktable.cluster.specs.read_spec import read_spec  # noqa: PLC0415
-
         return [read_spec(data, file=name, limit=None).report for name in files]
     if rule.command == "convert":
         return [_describe(rule, text, name) for name, text in files.items()]
-    from ranktable.schema.check import check  # noqa: PLC0415 - not for --help
 
+    if _SCHEMA in rule.options:
+        return [_judge_by_schema(rule, data, list(files)[-1])]
     topology, tp = rule.options.get("topology"), rule.options.get("tp")
     return [
         check(text, file=name, topology=topology, tp=None if tp is None else int(tp))
@@ -68,14 +88,14 @@ def judge_example(rule: Rule, data: bytes, stem: str) -> list[Report]:
     ]
 
 
-def _describe(rule: Rule, data: bytes, file: str) -> Report:
-    from ranktable.cluster.hostfiles import deepspeed_hostfile  # noqa: PLC0415
-    from ranktable.cluster.hostfiles.launcher_formats import (  # noqa: PLC0415
-        format_of,
-        read_hostfile,
-        read_text,
-    )
+def _judge_by_schema(rule: Rule, data: bytes, file: str) -> Report:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / BESIDE
+        path.write_bytes(rule.beside or b"")
+        return judge_by_schema(check(data, file=file), SiteSchema(path=str(path)))
 
+
+def _describe(rule: Rule, data: bytes, file: str) -> Report:
     form = format_of(rule.options[_DESCRIPTION])
     reading = read_hostfile(data, form, file=file, limit=None)
     description = reading.hostfile
@@ -91,12 +111,6 @@ def _describe(rule: Rule, data: bytes, file: str) -> Report:
 
 
 def _merge(rule: Rule, files: dict[str, bytes]) -> list[Report]:
-    from ranktable.cluster.host_lists import expand_hosts  # noqa: PLC0415
-    from ranktable.cluster.merging.merge_nodes import MergeOptions  # noqa: PLC0415
-    from ranktable.cluster.merging.merge_probes import merge_probes  # noqa: PLC0415
-    from ranktable.cluster.merging.merge_tables import merge_tables  # noqa: PLC0415
-    from ranktable.schema.check import check  # noqa: PLC0415
-
     names, data = list(files), list(files.values())
     hosts = rule.options.get("hosts")
     wishes = MergeOptions(hosts=None if hosts is None else expand_hosts(hosts))

@@ -84,8 +84,10 @@ def _message(error: Exception) -> tuple[str, int]:
     from ranktable.layout.change.errors import ChangeError  # noqa: PLC0415
     from ranktable.layout.errors import LayoutError  # noqa: PLC0415
     from ranktable.schema.diagnostic import RankTableError  # noqa: PLC0415
+    from ranktable.schema.writing import FileChangedError  # noqa: PLC0415
 
-    if isinstance(error, (ArgumentError, ChangeError, LayoutError, RankTableError)):
+    refusals = (ArgumentError, ChangeError, LayoutError, RankTableError)
+    if isinstance(error, (*refusals, FileChangedError)):
         return str(error), COULD_NOT_JUDGE
     name = type(error).__name__
     report = f"please report it, with what {DEBUG_VARIABLE}=1 adds to the output"

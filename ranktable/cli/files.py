@@ -4,24 +4,42 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.cli.failure import DEFECTS_FOUND, CommandError
 from ranktable.runtime.table import VARIABLE
+from ranktable.schema.check import check_bytes, check_path, report_unreadable
+from ranktable.schema.diagnostic import RankTableError
 from ranktable.schema.files import (
     DEFAULT_MAX_SIZE_BYTES,
     UnreadableError,
     read_stream,
 )
+from ranktable.schema.options import Options
 
 if TYPE_CHECKING:
     from ranktable.schema.check_report import Report
     from ranktable.schema.model import RankTable
-    from ranktable.schema.options import Options
 
 STANDARD_INPUT = "-"
 STANDARD_INPUT_NAME = "<stdin>"
+DEFAULT_MAX_ERRORS = 20
+MIB = 1024 * 1024
 FILE_HELP = "Rank table, or - for standard input; by default $RANK_TABLE_FILE."
+
+
+class TableFile(NamedTuple):
+    """A table that was read.
+
+    Attributes:
+        name: Name of its file.
+        table: The table.
+        data: The bytes of the file, with which it is compared before it is replaced.
+    """
+
+    name: str
+    table: RankTable
+    data: bytes
 
 
 def named_file(file: str | None) -> str:
@@ -41,8 +59,6 @@ def named_file(file: str | None) -> str:
 
 def check_file(file: str, options: Options) -> Report:
     """Judge a file or standard input."""
-    from ranktable.schema.check import check_bytes, check_path, report_unreadable  # noqa: PLC0415 - not for --help
-
     if file != STANDARD_INPUT:
         return check_path(file, options)
     try:
@@ -52,18 +68,16 @@ def check_file(file: str, options: Options) -> Report:
     return check_bytes(data, options, file=STANDARD_INPUT_NAME)
 
 
-def sound_table(file: str | None) -> tuple[str, RankTable]:
-    """Return the name of a file and its table.
+def sound_table(file: str | None) -> TableFile:
+    """Return a file and its table.
 
     Raises:
         CommandError: The table has errors; the message is their concise form.
     """
-    from ranktable.schema.options import Options  # noqa: PLC0415 - not for --help
-
     report = check_file(
         named_file(file), Options(limit=5, max_size_bytes=DEFAULT_MAX_SIZE_BYTES)
     )
-    return report.file, table_in(report)
+    return TableFile(report.file, table_in(report), report.data or b"")
 
 
 def table_in(report: Report) -> RankTable:
@@ -72,8 +86,6 @@ def table_in(report: Report) -> RankTable:
     Raises:
         CommandError: It has errors; the message is their concise form.
     """
-    from ranktable.schema.diagnostic import RankTableError  # noqa: PLC0415
-
     try:
         return report.sound_table()
     except RankTableError as error:

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from ranktable.cli.output import Color, style, write
+from ranktable.report.renderers import RENDERERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 FORM_HELP = "Form of the findings."
 
 
-class Form(str, Enum):
+class FindingsFormat(str, Enum):
     """Forms of findings; ``report.renderers`` has one renderer for each."""
 
     FULL = "full"
@@ -28,7 +29,11 @@ class Form(str, Enum):
 
 
 def show_findings(
-    reports: Sequence[Report], form: Form | None, color: Color, *, aside: bool = False
+    reports: Sequence[Report],
+    form: FindingsFormat | None,
+    color: Color,
+    *,
+    aside: bool = False,
 ) -> None:
     """Print what was found.
 
@@ -40,13 +45,11 @@ def show_findings(
         aside: Whether to print on standard error, because standard output is the
             result's.
     """
-    from ranktable.report.renderers import RENDERERS  # noqa: PLC0415 - not for --help
-
     stream = sys.stderr if aside else sys.stdout
-    if not reports and form in (None, Form.FULL, Form.CONCISE):
+    if not reports and form in (None, FindingsFormat.FULL, FindingsFormat.CONCISE):
         return
     if form is None:
-        form = Form.FULL if stream.isatty() else Form.CONCISE
+        form = FindingsFormat.FULL if stream.isatty() else FindingsFormat.CONCISE
     pieces = dict(RENDERERS)[form.value](reports, style(color, stream))
     if aside:
         stream.writelines(pieces)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
 from ranktable.cli.failure import CommandError
-
-if TYPE_CHECKING:
-    from ranktable.layout.parallel import ParallelLayout
+from ranktable.layout.experts import OWN_AXIS
+from ranktable.layout.parallel import ParallelLayout
+from ranktable.layout.presets import find_preset
+from ranktable.layout.sizes import INFERRED
 
 DEFAULT_PRESET: Final = "megatron"
 
@@ -88,11 +89,6 @@ class LayoutOptions:
             CommandError: A preset is given beside what it stands for.
             LayoutError: There is no such layout.
         """
-        from ranktable.layout.experts import OWN_AXIS  # noqa: PLC0415 - not for --help
-        from ranktable.layout.parallel import ParallelLayout  # noqa: PLC0415
-        from ranktable.layout.presets import find_preset  # noqa: PLC0415
-        from ranktable.layout.sizes import INFERRED  # noqa: PLC0415
-
         self.refuse_clash()
         names = ("tp", "cp", "pp", "dp", "ep", "etp", "dp_replicate")
         sizes = {name: getattr(self, name) for name in names}

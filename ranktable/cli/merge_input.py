@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING
 from ranktable.cli.failure import CommandError
 from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME
 from ranktable.cli.progress import CountingStream, Progress
-from ranktable.cluster.merging.merge_nodes import Order
+from ranktable.cluster.merging.merge_nodes import Merged, Order
+from ranktable.cluster.merging.merge_probes import merge_probes
+from ranktable.cluster.merging.merge_tables import is_part, merge_tables
+from ranktable.cluster.probes.read_probes import is_probe_text
+from ranktable.schema.check import check_bytes, report_unreadable
+from ranktable.schema.files import UnreadableError, read_file, read_stream
+from ranktable.schema.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.cluster.merging.merge_nodes import Merged, MergeOptions
+    from ranktable.cluster.merging.merge_nodes import MergeOptions
     from ranktable.schema.check_report import Report
 
 
@@ -32,14 +38,12 @@ class MergeInput:
         self.unread: list[Report] = []
         self.data = [self._read(place, name) for place, name in enumerate(names)]
 
-    def _read(self, place: int, name: str) -> bytes:
-        from ranktable.schema.check import report_unreadable  # noqa: PLC0415
-        from ranktable.schema.files import (  # noqa: PLC0415
-            UnreadableError,
-            read_file,
-            read_stream,
-        )
+    @property
+    def contents(self) -> dict[str, bytes]:
+        """What every file holds, by its path."""
+        return dict(zip(self.names, self.data, strict=True))
 
+    def _read(self, place: int, name: str) -> bytes:
         try:
             if name == STANDARD_INPUT:
                 stream = CountingStream(sys.stdin.buffer, self.line, name)
@@ -57,9 +61,6 @@ class MergeInput:
             CommandError: Some are rank tables and some lines of probes.
             ArgumentError: The wishes cannot be met.
         """
-        from ranktable.cluster.merging.merge_nodes import Merged  # noqa: PLC0415
-        from ranktable.cluster.probes.read_probes import is_probe_text  # noqa: PLC0415
-
         if self.unread:
             return Merged(reports=tuple(self.unread))
         kinds = [are_probes or is_probe_text(data) for data in self.data]
@@ -74,8 +75,6 @@ class MergeInput:
         return self._tables(wishes)
 
     def _probes(self, wishes: MergeOptions) -> Merged:
-        from ranktable.cluster.merging.merge_probes import merge_probes  # noqa: PLC0415
-
         if wishes.order is Order.BY_RANK:
             raise CommandError("--order by-rank: probes have no ranks; use by-host")
         return merge_probes(
@@ -86,13 +85,6 @@ class MergeInput:
         )
 
     def _tables(self, wishes: MergeOptions) -> Merged:
-        from ranktable.cluster.merging.merge_tables import (  # noqa: PLC0415
-            is_part,
-            merge_tables,
-        )
-        from ranktable.schema.check import check_bytes  # noqa: PLC0415
-        from ranktable.schema.options import Options  # noqa: PLC0415
-
         if wishes.topology is not None:
             raise CommandError(
                 "--ring orders the chips of probes; those of a table have an order"

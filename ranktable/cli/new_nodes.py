@@ -8,12 +8,27 @@ from typing import TYPE_CHECKING
 
 from ranktable.cli.failure import CommandError
 from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME
+from ranktable.cluster.host_lists import expand_hosts
+from ranktable.cluster.merging.merge_nodes import MergeOptions
+from ranktable.cluster.merging.merge_probes import merge_probes
+from ranktable.cluster.merging.merge_tables import is_part
+from ranktable.cluster.probes.read_probes import is_probe_text
+from ranktable.schema.check import check_bytes
+from ranktable.schema.diagnostic import RankTableError, Severity
+from ranktable.schema.files import (
+    DEFAULT_MAX_SIZE_BYTES,
+    UnreadableError,
+    read_file,
+    read_stream,
+)
+from ranktable.schema.model import RankTable
+from ranktable.schema.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ranktable.schema.check_report import Report
-    from ranktable.schema.model import Node, RankTable
+    from ranktable.schema.model import Node
 
 NODES_HELP = (
     "a host, or a file: a rank table or lines of ranktable probe. A file has a slash "
@@ -34,8 +49,6 @@ def hosts_in(text: str) -> list[str]:
         ArgumentError: It is malformed.
         CommandError: There are none.
     """
-    from ranktable.cluster.host_lists import expand_hosts  # noqa: PLC0415 - not for --help
-
     hosts = expand_hosts(text)
     if not hosts:
         raise CommandError(f"{text!r} names no node")
@@ -61,12 +74,6 @@ def read_nodes(file: str) -> tuple[Node, ...]:
     Raises:
         CommandError: They are not sound.
     """
-    from ranktable.cluster.merging.merge_nodes import MergeOptions  # noqa: PLC0415
-    from ranktable.cluster.merging.merge_probes import merge_probes  # noqa: PLC0415
-    from ranktable.cluster.probes.read_probes import is_probe_text  # noqa: PLC0415
-    from ranktable.schema.check import check_bytes  # noqa: PLC0415
-    from ranktable.schema.options import Options  # noqa: PLC0415
-
     name, data = _read(file)
     if is_probe_text(data):
         merged = merge_probes([name], [data], [None], MergeOptions())
@@ -102,9 +109,6 @@ def part_of(report: Report, also: Sequence[str] = ()) -> RankTable | None:
         report: What was found in it.
         also: Codes of other errors that do not matter.
     """
-    from ranktable.cluster.merging.merge_tables import is_part  # noqa: PLC0415
-    from ranktable.schema.model import RankTable  # noqa: PLC0415
-
     if report.table is not None:
         return report.table
     if report.is_unreadable or report.columns is None or not is_part(report, also):
@@ -113,13 +117,6 @@ def part_of(report: Report, also: Sequence[str] = ()) -> RankTable | None:
 
 
 def _read(file: str) -> tuple[str, bytes]:
-    from ranktable.schema.files import (  # noqa: PLC0415
-        DEFAULT_MAX_SIZE_BYTES,
-        UnreadableError,
-        read_file,
-        read_stream,
-    )
-
     name = STANDARD_INPUT_NAME if file == STANDARD_INPUT else file
     try:
         if file == STANDARD_INPUT:
@@ -130,8 +127,6 @@ def _read(file: str) -> tuple[str, bytes]:
 
 
 def _unsound(name: str, reports: Iterable[Report]) -> CommandError:
-    from ranktable.schema.diagnostic import RankTableError, Severity  # noqa: PLC0415
-
     errors = [
         diagnostic
         for report in reports

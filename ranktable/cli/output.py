@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import TextIO
 
+_WITH_LINES = ("utf-8", "utf8")
+"""Encodings that have the characters of which lines are drawn."""
+
 _FLUSH_CHARACTERS = 1 << 16
 
 
@@ -25,7 +28,7 @@ class Color(str, Enum):
     NEVER = "never"
 
 
-class Form(str, Enum):
+class OutputFormat(str, Enum):
     """Forms of the facts that a command prints."""
 
     TEXT = "text"
@@ -41,8 +44,9 @@ def style(color: Color = Color.AUTO, stream: TextIO | None = None) -> Style:
     Source: no-color.org for NO_COLOR, force-color.org for FORCE_COLOR; an option wins
     over both, and an empty variable counts as unset.
     """
-    is_terminal = (stream or sys.stdout).isatty()
-    wanted = is_terminal and os.environ.get("TERM") != "dumb"
+    stream = stream or sys.stdout
+    is_terminal = stream.isatty() and os.environ.get("TERM") != "dumb"
+    wanted = is_terminal
     if os.environ.get("FORCE_COLOR"):
         wanted = True
     if os.environ.get("NO_COLOR"):
@@ -50,7 +54,8 @@ def style(color: Color = Color.AUTO, stream: TextIO | None = None) -> Style:
     if color is not Color.AUTO:
         wanted = color is Color.ALWAYS
     width = shutil.get_terminal_size((100, 24)).columns
-    return Style(is_coloured=wanted, width=width)
+    is_drawn = is_terminal and (stream.encoding or "").lower() in _WITH_LINES
+    return Style(is_coloured=wanted, width=width, is_drawn=is_drawn)
 
 
 def write(pieces: Iterable[str]) -> None:

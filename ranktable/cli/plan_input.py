@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING
 import typer
 
 from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
-from ranktable.cli.findings import Form as Findings
-from ranktable.cli.findings import show_findings
-from ranktable.cli.output import Color, Form
+from ranktable.cli.findings import FindingsFormat, show_findings
+from ranktable.cli.output import Color, OutputFormat
+from ranktable.layout.byte_sizes import parse_size
+from ranktable.layout.topologies.hierarchy import boundaries_of
+from ranktable.layout.topologies.level_list import boundaries_of_levels, is_level_list
+from ranktable.layout.topologies.reading import MAX_SIZE_BYTES, read_topology
+from ranktable.layout.topologies.super_pods import super_pods
+from ranktable.layout.traffic import Model, given_flows, model_flows
+from ranktable.schema.files import UnreadableError, read_file
 
 if TYPE_CHECKING:
     from ranktable.layout.boundaries import Boundary
     from ranktable.layout.flow import Flow
     from ranktable.layout.parallel import ParallelLayout
-    from ranktable.layout.traffic import Model
     from ranktable.schema.model import RankTable
 
 _MODEL = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")
@@ -64,7 +69,6 @@ def given_model(
     if seq is None or micro is None:
         missing = " and ".join(name for name in ("--seq", "--micro") if not told[name])
         raise CommandError(f"--model needs {missing} to say how much is sent")
-    from ranktable.layout.traffic import Model  # noqa: PLC0415
 
     return Model(
         layers=int(match[1]),
@@ -95,9 +99,6 @@ def flows_of(
     Raises:
         CommandError: ``--bytes`` is malformed.
     """
-    from ranktable.layout.byte_sizes import parse_size  # noqa: PLC0415
-    from ranktable.layout.traffic import given_flows, model_flows  # noqa: PLC0415
-
     if model is not None:
         return model_flows(model, layout)
     found: dict[str, float] = {}
@@ -112,19 +113,13 @@ def flows_of(
 
 
 def holders(
-    topology: str | None, table: RankTable, form: Form, color: Color
+    topology: str | None, table: RankTable, form: OutputFormat, color: Color
 ) -> list[Boundary]:
     """Return what holds several nodes: the table's super pods and a topology.
 
     Raises:
         CommandError: The topology cannot be read.
     """
-    from ranktable.layout.topologies.level_list import (  # noqa: PLC0415
-        boundaries_of_levels,
-        is_level_list,
-    )
-    from ranktable.layout.topologies.super_pods import super_pods  # noqa: PLC0415
-
     pods = super_pods(table)
     found = [] if pods is None else [pods]
     if topology is not None:
@@ -136,15 +131,8 @@ def holders(
 
 
 def _from_file(
-    name: str, table: RankTable, form: Form, color: Color
+    name: str, table: RankTable, form: OutputFormat, color: Color
 ) -> tuple[Boundary, ...]:
-    from ranktable.layout.topologies.hierarchy import boundaries_of  # noqa: PLC0415
-    from ranktable.layout.topologies.reading import (  # noqa: PLC0415
-        MAX_SIZE_BYTES,
-        read_topology,
-    )
-    from ranktable.schema.files import UnreadableError, read_file  # noqa: PLC0415
-
     try:
         data = read_file(name, MAX_SIZE_BYTES)
     except UnreadableError as error:
@@ -152,7 +140,9 @@ def _from_file(
         raise CommandError(message, COULD_NOT_JUDGE) from None
     report, hierarchy = read_topology(data, file=name)
     if hierarchy is None:
-        show_findings([report], Findings.JSON if form is Form.JSON else None, color)
+        show_findings(
+            [report], FindingsFormat.JSON if form is OutputFormat.JSON else None, color
+        )
         raise typer.Exit(DEFECTS_FOUND)
     if report.totals:
         show_findings([report], None, color, aside=True)

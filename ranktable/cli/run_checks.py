@@ -7,6 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.cli.failure import DEFECTS_FOUND, CommandError
+from ranktable.runtime import agreement
+from ranktable.runtime.environment import resolve_environment
+from ranktable.runtime.errors import InvalidVariableError, LaunchEnvironmentError
+from ranktable.runtime.values import read_address
 
 if TYPE_CHECKING:
     from ranktable.runtime.environment import Environment
@@ -23,9 +27,6 @@ def launched_by(*, is_started: bool) -> Environment:
     Raises:
         CommandError: The variables contradict each other, or there are several.
     """
-    from ranktable.runtime.environment import resolve_environment  # noqa: PLC0415
-    from ranktable.runtime.errors import LaunchEnvironmentError  # noqa: PLC0415
-
     try:
         environment = resolve_environment(os.environ)
     except LaunchEnvironmentError as error:
@@ -56,9 +57,6 @@ def refuse_other_node(
     environment: Environment, table: RankTable, file: str, node: int | None
 ) -> None:
     """Raise unless what is known of this node and its chips is in the table."""
-    from ranktable.runtime import agreement  # noqa: PLC0415 - not for --help
-    from ranktable.runtime.errors import LaunchEnvironmentError  # noqa: PLC0415
-
     is_worker = environment.launcher is not None
     about_node = replace(
         environment,
@@ -79,9 +77,6 @@ def refuse_other_node(
 
 def address(argument: str | None) -> str | None:
     """Return the option; torchrun would take some texts for options of its own."""
-    from ranktable.runtime.errors import InvalidVariableError  # noqa: PLC0415
-    from ranktable.runtime.values import read_address  # noqa: PLC0415 - as above
-
     if argument is None:
         return None
     try:

@@ -10,6 +10,7 @@ from ranktable.cli.failure import CommandError
 from ranktable.cli.files import STANDARD_INPUT, sound_table
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.messages import counted
+from ranktable.simulate.boxes import CHIPS_OF_BOX, make_boxes, ring_warning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,11 +43,8 @@ def cluster_of(
     if file == STANDARD_INPUT:
         raise CommandError("every rank reads the table by itself; name a file")
     if file is not None or (os.environ.get(VARIABLE) and not is_sized):
-        return sound_table(file)
-    from ranktable.simulate.boxes import (  # noqa: PLC0415 - not for --help
-        CHIPS_OF_BOX,
-        make_boxes,
-    )
+        name, table, _ = sound_table(file)
+        return name, table
 
     chips = CHIPS_OF_BOX if nproc is None else nproc
     nodes = 1 if num_nodes is None else num_nodes
@@ -55,8 +53,6 @@ def cluster_of(
 
 def announcement(table: RankTable, vendor: Vendor, *, is_made: bool) -> Iterator[str]:
     """Yield that nothing here is real, and what else is to be known of the cluster."""
-    from ranktable.simulate.boxes import ring_warning  # noqa: PLC0415 - not for --help
-
     chips = counted(table.world_size, f"{_DEVICES[vendor]} chip")
     nodes = counted(len(table.nodes), "node")
     yield f"ranktable: simulating {chips} of {nodes} on the CPUs of this machine"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import ranktable
+from ranktable.cli.commands.schema import schema_of
 from ranktable.cli.failure import CommandError
 
 SCHEMA = "schema:"
@@ -114,8 +115,6 @@ def content_of(source: str) -> tuple[bytes, bool]:
         CommandError: The installation lacks the templates.
     """
     if source.startswith(SCHEMA):
-        from ranktable.cli.schema import schema_of  # noqa: PLC0415 - only here
-
         return schema_of(source.removeprefix(SCHEMA)), False
     path = _folder() / source
     return path.read_bytes(), bool(path.stat().st_mode & 0o100)

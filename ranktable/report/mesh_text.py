@@ -13,6 +13,7 @@ from ranktable.report.progression import (
     spell_indices,
     spell_numbers,
 )
+from ranktable.report.terminal import table_lines
 from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
@@ -39,7 +40,9 @@ def render_mesh(name: str, found: Communicators, look: Style) -> Iterator[str]:
     """Yield the whole layout: the ranks, then the groups of every kind."""
     yield _title(name, found, look)
     yield "\n"
-    yield from _ranks(found) if found.table.world_size <= MAX_RANKS else _nodes(found)
+    yield from (
+        _ranks(found, look) if found.table.world_size <= MAX_RANKS else _nodes(found)
+    )
     for kind in found.kinds:
         yield "\n"
         yield from _kind(kind, list(found.of_kind(kind)), look)
@@ -81,7 +84,7 @@ def describe_sizes(layout: ParallelLayout) -> str:
     return f"{text}, experts {spread} as {layout.ep_style}"
 
 
-def _ranks(found: Communicators) -> Iterator[str]:
+def _ranks(found: Communicators, look: Style) -> Iterator[str]:
     """Yield a table with a line for every rank."""
     axes = found.layout.kinds
     rows = [("rank", "node", "chip", *axes)]
@@ -92,10 +95,8 @@ def _ranks(found: Communicators) -> Iterator[str]:
         chip = found.table.device_of(rank).device_id
         row = (rank, printable(name), chip, *(place[axis] for axis in axes))
         rows.append(tuple(map(str, row)))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        yield "  ".join(cells) + "\n"
+    columns = range(len(rows[0]))
+    yield from table_lines(rows, look, right=columns, is_head_marked=False)
 
 
 def _nodes(found: Communicators) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ranktable.layout.byte_sizes import GIB
 from ranktable.layout.lower_bound import is_reached
 from ranktable.report.mesh_text import describe_sizes
+from ranktable.report.terminal import table_lines
 from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
@@ -88,14 +89,7 @@ def _table(
     grid += [_row(row, rings, has_bytes=has_bytes) for row in rows]
     if has_bytes:
         grid += _foot(plan, owners, rows, len(grid[0]))
-    widths = [max(map(len, column)) for column in zip(*grid, strict=True)]
-    for at, cells in enumerate(grid):
-        first, *others = (
-            cell.ljust(width) if not place else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        )
-        line = "  ".join([first, *others]).rstrip()
-        yield (look.mark(line, "bold") if not at else line) + "\n"
+    yield from table_lines(grid, look, right=range(1, len(grid[0])))
 
 
 def _head(boundaries: Sequence[Boundary], *, has_bytes: bool, has_rings: bool) -> Cells:

@@ -24,10 +24,12 @@ class Style:
     Attributes:
         is_coloured: Whether escape sequences are wanted.
         width: Columns of the terminal.
+        is_drawn: Whether a terminal shows it, where tables have lines.
     """
 
     is_coloured: bool = False
     width: int = 100
+    is_drawn: bool = False
 
     def mark(self, text: str, kind: str) -> str:
         """Return text in the colour of a kind."""

@@ -2,18 +2,56 @@
 
 from __future__ import annotations
 
+import json
+import re
+from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from ranktable.schema.check import check_bytes
 from ranktable.schema.document import SourceSpan
+from ranktable.schema.json_parser import find_too_deep
 from ranktable.schema.locate import find_spans
+from ranktable.schema.rules.syntax import NOT_JSON
 
 if TYPE_CHECKING:
     from ranktable.schema.check_report import Report
     from ranktable.schema.finding import Finding
+    from ranktable.schema.options import Options
+
+MAX_COMMAS = 2
+"""Commas in a row, as after an item that was deleted; more of them are a puzzle."""
+
+# A string, or commas with the bracket that follows them. A string without an end is
+# matched too, so that no text is read twice.
+_COMMAS = re.compile(r'"(?:[^"\\]|\\.)*"?|,[ \t\r\n,]*([\]}]?)', re.DOTALL)
+
+
+def repaired_text(report: Report, options: Options) -> str | None:
+    """Return the text with all safe repairs, None if there is none to make.
+
+    One repair may show the next: a table whose syntax is mended can be judged. It ends
+    when nothing is left to repair, or when a repair changes nothing.
+
+    Args:
+        report: What was found in the file.
+        options: What it is judged with.
+    """
+    every = replace(options, limit=None)
+    seen: set[str] = set()
+    done: str | None = None
+    data = report.data
+    while data is not None:
+        text = fixed_text(check_bytes(data, every, file=report.file))
+        if text is None or text in seen:
+            break
+        seen.add(text)
+        done, data = text, text.encode()
+    return done
 
 
 def fixed_text(report: Report) -> str | None:
-    """Return the text with every safe repair made, None if there is none to make.
+    """Return the text with every repair that is known to be safe, None if none is.
 
     Everything else stays as it was, character by character. A repair is safe when all
     readers that accept the old text already read it like the new one.
@@ -22,6 +60,8 @@ def fixed_text(report: Report) -> str | None:
     if report.text is None or not repairs:
         return None
     text = report.text
+    if repairs[0].rule is NOT_JSON and repairs[0].span and repairs[0].span.offsets:
+        return _without_trailing_commas(text, repairs[0].span.offsets[0])
     spans = find_spans(text, [_edited_span(finding) for finding in repairs])
     replacements = sorted(
         (_replacement(text, finding, spans[_edited_span(finding)]))
@@ -59,3 +99,47 @@ def _replacement(
         rest = text[text.index(",", end) + 1 :]
         end = len(text) - len(rest.lstrip(" \t\r\n"))
     return start, end, ""
+
+
+def _without_trailing_commas(text: str, first: int) -> str:
+    """Return the text without the commas after last items.
+
+    A parser stops at the first of them; to parse once for each would take as long as
+    they are many. What is behind the next error of another kind stays as it is.
+
+    Args:
+        text: A text that is sound up to the first of them.
+        first: Offset of that one.
+    """
+    commas = [first, *(at for at in _trailing_commas(text) if at > first)]
+    end = _sound_characters(_without(text, commas))
+    kept = [at for number, at in enumerate(commas) if at - number <= end]
+    return _without(text, kept or [first])
+
+
+def _trailing_commas(text: str) -> list[int]:
+    return [
+        at
+        for run in _COMMAS.finditer(text)
+        if run[1] and run[0].count(",") <= MAX_COMMAS
+        for at in range(run.start(), run.end())
+        if text[at] == ","
+    ]
+
+
+def _without(text: str, offsets: list[int]) -> str:
+    edges = [-1, *offsets, len(text)]
+    return "".join(text[a + 1 : b] for a, b in pairwise(edges))
+
+
+def _sound_characters(text: str) -> int:
+    """Return how many characters of a text a parser takes before it stops."""
+    try:
+        json.loads(text, parse_int=str)
+    except json.JSONDecodeError as error:
+        return error.pos
+    except RecursionError:
+        found = find_too_deep(text)
+        span = found.span if found is not None else None
+        return span.offsets[0] if span is not None and span.offsets else 0
+    return len(text)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import re
 import secrets
 import stat
+import time
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,6 +17,7 @@ import msgspec
 from ranktable.schema.check import judge
 from ranktable.schema.diagnostic import Location, RankTableError, Severity
 from ranktable.schema.document import Document
+from ranktable.schema.files import UnreadableError, read_file
 from ranktable.schema.finding import Finding
 from ranktable.schema.formats import by_name
 from ranktable.schema.json_parser import parse
@@ -22,7 +26,7 @@ from ranktable.schema.quota import Quota
 from ranktable.schema.rules import reading as rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from ranktable.schema.format import Format
     from ranktable.schema.model import RankTable
@@ -35,6 +39,12 @@ IN_MEMORY = "<table>"
 
 INDENT = 4
 """Spaces a level, as the vendor's generator writes."""
+
+LOCK_TIMEOUT_S = 10.0
+"""How long to wait for a file that another program has locked."""
+
+_LOCK_PAUSE_S = 0.005
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 def dumps(table: RankTable, *, format: str | None = None) -> bytes:  # noqa: A002
@@ -166,30 +176,97 @@ def dump(
     replace_file(path, dumps(table, format=format))
 
 
-def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
+class FileChangedError(RuntimeError):
+    """A file that somebody changed between its reading and its replacement."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Name the file."""
+        super().__init__(
+            f"{os.fsdecode(path)} has changed since it was read; nothing was written; "
+            "run the command again"
+        )
+
+
+def replace_file(
+    path: str | os.PathLike[str], data: bytes, *, expected: bytes | None = None
+) -> None:
     """Replace a file atomically: temporary file in its folder, fsync, rename.
 
     A new file gets the user's umask, an old one keeps its owner
     and its permissions.
 
+    Args:
+        path: Path of the file; a symbolic link is followed.
+        data: The new content.
+        expected: What the file has to hold still, as it was read; by default it is
+            not compared. A file that holds the new content already is left alone.
+
     Raises:
+        FileChangedError: The file holds something else than expected.
         RankTableError: The path is a directory, a pipe or a device.
         OSError: The file cannot be written; nothing is left behind.
     """
     target = os.path.realpath(path)
-    old: os.stat_result | None = None
-    with contextlib.suppress(FileNotFoundError):
+    with _temporary_beside(target, data, _status(target, path)) as temporary:
+        if expected is None:
+            os.replace(temporary, target)  # noqa: PTH105
+            return
+        # Whoever compares holds the lock until the new file has the name: of two who
+        # have read the same, the second finds what the first has written.
+        with _locked(target):
+            if _holds(target, expected):
+                os.replace(temporary, target)  # noqa: PTH105
+            elif not _holds(target, data):
+                raise FileChangedError(path)
+
+
+def create_file(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a new file, which has all of its bytes from the beginning.
+
+    Args:
+        path: Path of the file; a symbolic link is followed.
+        data: Its content.
+
+    Raises:
+        FileExistsError: There is one; of several who create it, one succeeds.
+        RankTableError: The path is a directory, a pipe or a device.
+        OSError: The file cannot be written; nothing is left behind.
+    """
+    target = os.path.realpath(path)
+    if _status(target, path) is not None:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+    with _temporary_beside(target, data, None) as temporary:
+        try:
+            os.link(temporary, target)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links: the name is taken first
+            os.close(os.open(target, _NEW_FILE, 0o666))
+            os.replace(temporary, target)  # noqa: PTH105
+
+
+def _status(target: str, path: str | os.PathLike[str]) -> os.stat_result | None:
+    """Return the status of a file, None if there is none."""
+    try:
         status = os.stat(target)  # noqa: PTH116 - beside the calls below
-        if not stat.S_ISREG(status.st_mode):
-            finding = rules.NOT_A_REGULAR_FILE.finding(
-                None, "this is not a regular file; it is not replaced"
-            )
-            raise RankTableError([finding.diagnostic(Location(file=os.fsdecode(path)))])
-        old = status
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        finding = rules.NOT_A_REGULAR_FILE.finding(
+            None, "this is not a regular file; it is not replaced"
+        )
+        raise RankTableError([finding.diagnostic(Location(file=os.fsdecode(path)))])
+    return status
+
+
+@contextlib.contextmanager
+def _temporary_beside(
+    target: str, data: bytes, old: os.stat_result | None
+) -> Iterator[str]:
+    """Give a file with these bytes in the folder of the target, gone afterwards."""
     folder = os.path.dirname(target)  # noqa: PTH120 - any name, no Path needed
     temporary = os.path.join(folder, f".ranktable.{secrets.token_hex(8)}.tmp")  # noqa: PTH118
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    descriptor = os.open(temporary, flags, 0o666)
+    descriptor = os.open(temporary, _NEW_FILE, 0o666)
     try:
         with os.fdopen(descriptor, "wb") as file:
             if old is not None:
@@ -199,12 +276,68 @@ def replace_file(path: str | os.PathLike[str], data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(descriptor)
-        os.replace(temporary, target)  # noqa: PTH105
-    except BaseException:
-        with contextlib.suppress(OSError):
+        yield temporary
+    finally:
+        with contextlib.suppress(OSError):  # it has the name of the target by now
             os.unlink(temporary)  # noqa: PTH108
-        raise
     _sync_folder(folder)
+
+
+@contextlib.contextmanager
+def _locked(target: str) -> Iterator[None]:
+    """Hold the lock of a file, if it is there and its file system has locks."""
+    descriptor = _lock(target)
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _lock(target: str) -> int | None:
+    """Return the descriptor that holds the lock, None where there is no lock.
+
+    Raises:
+        TimeoutError: Another program keeps it.
+    """
+    deadline_s = time.monotonic() + LOCK_TIMEOUT_S
+    while True:
+        try:
+            descriptor = _opened(target)
+        except OSError:
+            return None  # gone or not to be opened: comparing it tells
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            if time.monotonic() > deadline_s:
+                reason = "another program keeps the file locked"
+                raise TimeoutError(errno.ETIMEDOUT, reason, target) from None
+            time.sleep(_LOCK_PAUSE_S)
+            continue
+        except OSError:
+            os.close(descriptor)
+            return None
+        # The name may have been given to a new file while this waited for the old one.
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.fstat(descriptor), os.stat(target)):  # noqa: PTH116
+                return descriptor
+        os.close(descriptor)
+
+
+def _opened(target: str) -> int:
+    """Open a file for its lock: NFS gives one only to those who may write."""
+    try:
+        return os.open(target, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+    except PermissionError:
+        return os.open(target, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+
+
+def _holds(target: str, data: bytes) -> bool:
+    try:
+        return read_file(target, len(data)) == data
+    except UnreadableError:
+        return False
 
 
 def _sync_folder(folder: str) -> None:

@@ -178,7 +178,7 @@ def merge_nodes(
     document = to_document(table, format_)
     _judge(document, nodes, format_, options, findings)
     reports = findings.reports()
-    if findings.has_errors:
+    if not all(report.ok for report in reports):
         return Merged(reports=reports)
     return Merged(table=table, data=encode(document), reports=reports)
 

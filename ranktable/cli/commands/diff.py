@@ -1,0 +1,125 @@
+"""``ranktable diff``: what differs between two tables."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
+from ranktable.cli.files import STANDARD_INPUT, sound_table
+from ranktable.cli.layout_options import LayoutOptions
+from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
+from ranktable.cli.shared_options import with_options
+from ranktable.layout.change.crossing import AXES
+from ranktable.layout.change.differing import difference
+from ranktable.layout.errors import LayoutError
+from ranktable.report.diff_data import render_diff_json
+from ranktable.report.diff_text import render_diff
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ranktable.layout.parallel import ParallelLayout
+    from ranktable.schema.model import RankTable
+
+_BYTES = re.compile(r"(\d+(?:\.\d+)?)(B|KiB|MiB|GiB|TiB)?")
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+@with_options(layout_options=LayoutOptions)
+def diff(
+    *,
+    first: Annotated[
+        str, typer.Argument(metavar="A", help="Rank table, or - for standard input.")
+    ],
+    second: Annotated[str, typer.Argument(metavar="B", help="The other one.")],
+    layout_options: LayoutOptions,
+    groups: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="Groups to compare: tp,dp-cp; default each."),
+    ] = None,
+    bytes_: Annotated[
+        str | None,
+        typer.Option(
+            "--bytes",
+            metavar="LIST",
+            help="Bytes of a group and step: tp=16GiB,dp=2.25GiB,pp=256MiB.",
+        ),
+    ] = None,
+    format: Annotated[  # noqa: A002 - the name of the option
+        OutputFormat, typer.Option(help="Form of the output.")
+    ] = OutputFormat.TEXT,
+    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+) -> None:
+    """Show what differs between two tables: nodes, ranks, roles, groups and bytes.
+
+    A rank moves when a chip gets another number, a role when its coordinates along tp,
+    cp, pp or the experts change, so that it has to load other weights. With sizes,
+    both tables are laid out by them; dp is what is left, unless both have the same.
+
+    Exit status: 0 they say the same, 1 they differ, 2 could not judge.
+
+    Example: ranktable diff sccl_rank_table.json sccl_rank_table.json --tp 4
+    """
+    if first == second == STANDARD_INPUT:
+        raise CommandError("standard input can be read once")
+    needs_layout = groups is not None or bytes_ is not None
+    bytes_of = None if bytes_ is None else read_bytes(bytes_)
+    (name, before), (other, after) = (_judgeable(file) for file in (first, second))
+    layouts = None
+    if layout_options.are_given or needs_layout:
+        layouts = _layouts(layout_options, [(name, before), (other, after)])
+    kinds = None if groups is None else groups.split(",")
+    found = difference(before, after, layouts, groups=kinds, bytes_of=bytes_of)
+    if format is OutputFormat.JSON:
+        write(render_diff_json((name, other), found))
+    else:
+        write(render_diff((name, other), found, style(color)))
+    if not found.is_same:
+        raise typer.Exit(DEFECTS_FOUND)
+
+
+def _judgeable(file: str) -> tuple[str, RankTable]:
+    try:
+        name, table, _ = sound_table(file)
+    except CommandError as error:
+        raise CommandError(str(error), COULD_NOT_JUDGE) from None
+    return name, table
+
+
+def _layouts(
+    layout_options: LayoutOptions, tables: Iterable[tuple[str, RankTable]]
+) -> tuple[ParallelLayout, ParallelLayout]:
+    """Return the layout of both tables, or raise CommandError for the one it misses."""
+
+    def laid_out(name: str, table: RankTable) -> ParallelLayout:
+        try:
+            return layout_options.layout(table.world_size)
+        except LayoutError as error:
+            raise CommandError(f"{name}: {error}") from None
+
+    first, second = (laid_out(name, table) for name, table in tables)
+    return first, second
+
+
+def read_bytes(text: str) -> dict[str, int]:
+    """Return the bytes of every axis in ``tp=16GiB,dp=2.25GiB``.
+
+    Raises:
+        CommandError: It is none.
+    """
+    found: dict[str, int] = {}
+    for item in text.split(","):
+        axis, _, size = item.partition("=")
+        match = _BYTES.fullmatch(size)
+        if axis not in AXES or match is None:
+            raise CommandError(
+                f"--bytes: {item!r} is no axis with its bytes; write tp=16GiB, of "
+                f"{', '.join(AXES)} and in {', '.join(_UNITS)}"
+            )
+        if axis in found:
+            raise CommandError(f"--bytes names {axis} twice")
+        found[axis] = round(float(match[1]) * 1024 ** _UNITS.index(match[2] or "B"))
+    return found

@@ -1,0 +1,181 @@
+"""``ranktable env``: what the environment says of this process."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli.failure import DEFECTS_FOUND, CommandError
+from ranktable.cli.files import sound_table
+from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
+from ranktable.runtime.agreement import refuse_other_table, with_world_size
+from ranktable.runtime.environment import advice, resolve_environment
+from ranktable.runtime.errors import ConflictingVariablesError, LaunchEnvironmentError
+from ranktable.runtime.resolution import Outcome, resolve_claims
+from ranktable.schema.messages import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.report.style import Style
+    from ranktable.runtime.environment import Environment
+    from ranktable.runtime.launchers.launcher import Claim
+
+
+def env(
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Show every claim and what became of it."),
+    ] = False,
+    format: Annotated[  # noqa: A002 - the name of the option
+        OutputFormat, typer.Option(help="Form of the output.")
+    ] = OutputFormat.TEXT,
+    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+) -> None:
+    """Show rank, size, node and master, and which variable gave each.
+
+    Exit status: 0 resolved, 1 the variables contradict each other or the table, or
+    the table is not sound, 2 it cannot be read.
+
+    Example: ranktable env --explain
+    """
+    claims: list[tuple[Claim, Outcome]] = []
+    found: Environment | None = None
+    problem: LaunchEnvironmentError | None = None
+    unsound: CommandError | None = None
+    try:
+        claims = resolve_claims(os.environ)
+        found = resolve_environment(os.environ)
+        _agree_with_table(found)
+    except LaunchEnvironmentError as error:
+        problem = error
+        claims = _disputed(claims, error)
+    except CommandError as error:  # of the table
+        unsound = error
+    if format is OutputFormat.JSON:
+        write([json.dumps(_data(found, claims, problem, unsound), indent=2) + "\n"])
+    else:
+        write(_text(found, claims if explain else [], problem, style(color)))
+    if unsound is not None:
+        raise unsound
+    raise typer.Exit(0 if problem is None else DEFECTS_FOUND)
+
+
+def _agree_with_table(found: Environment) -> None:
+    """Raise unless the rank table, if there is one, says the same."""
+    if found.rank_table_file is None:
+        return
+
+    _, table, _ = sound_table(None)  # the variable's: "-" is a file there
+    refuse_other_table(with_world_size(found, table), table)
+
+
+def _disputed(
+    claims: list[tuple[Claim, Outcome]], problem: LaunchEnvironmentError
+) -> list[tuple[Claim, Outcome]]:
+    """Return the claims with the fate that the whole of the variables gives them.
+
+    Each of them may win its field and still contradict another field, or the table.
+    """
+    is_known = any(fate is Outcome.CONTRADICTS for _, fate in claims)
+    if is_known or not isinstance(problem, ConflictingVariablesError):
+        return claims
+    believed = (Outcome.WON, Outcome.AGREES)
+    return [
+        (claim, Outcome.CONTRADICTS)
+        if claim.variable in problem.variables and fate in believed
+        else (claim, fate)
+        for claim, fate in claims
+    ]
+
+
+def _data(
+    found: Environment | None,
+    claims: list[tuple[Claim, Outcome]],
+    problem: LaunchEnvironmentError | None,
+    unsound: CommandError | None,
+) -> dict[str, object]:
+    return {
+        "ok": problem is None and unsound is None,
+        "environment": None if found is None else asdict(found),
+        "claims": [
+            {
+                "field": claim.field,
+                "value": claim.value,
+                "variable": claim.variable,
+                "text": claim.text,
+                "launcher": claim.launcher,
+                "level": claim.level.value,
+                "fate": fate.value,
+            }
+            for claim, fate in claims
+        ],
+        "problem": None
+        if problem is None
+        else {
+            "code": problem.code,
+            "message": problem.message,
+            "variables": problem.variables,
+        },
+        "table": None if unsound is None else str(unsound),
+    }
+
+
+def _text(
+    found: Environment | None,
+    claims: list[tuple[Claim, Outcome]],
+    problem: LaunchEnvironmentError | None,
+    look: Style,
+) -> Iterator[str]:
+    if found is not None:
+        for name, value in asdict(found).items():
+            if name == "sources":
+                continue
+            shown = "unknown" if value is None else printable(_shown(value))
+            source = found.sources.get(name)
+            yield f"{name:<16} {shown}{f'  ({source})' if source else ''}\n"
+        is_enough = found.world_size or found.rank_table_file
+        if found.rank is None or not is_enough:
+            lacking = "rank" if found.rank is None else "size"
+            if (how := advice(os.environ)) is not None:
+                yield f"no {lacking} is given here: {how}\n"
+    if claims:
+        yield "\n" if found is not None else ""
+        yield from _table(claims, look)
+    if problem is not None:
+        code = look.mark(problem.code, "error")
+        yield f"error[{code}] {printable(problem.message)}\n"
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return "-" if value is None else str(value)
+
+
+def _table(claims: list[tuple[Claim, Outcome]], look: Style) -> Iterator[str]:
+    rows = [("field", "value", "variable", "launcher", "level", "fate")]
+    rows += [
+        (
+            claim.field or "-",
+            printable(_shown(claim.value)),
+            claim.variable,
+            claim.launcher,
+            claim.level.value,
+            fate.value,
+        )
+        for claim, fate in claims
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for number, row in enumerate(rows):
+        line = "  ".join(
+            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+        )
+        kind = "bold" if number == 0 else None
+        if row[-1] in ("contradicts", "invalid"):
+            kind = "error"
+        yield (look.mark(line.rstrip(), kind) if kind else line.rstrip()) + "\n"

@@ -1,0 +1,195 @@
+"""``ranktable explain``: what a code means, offline."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli.collectives import explain_collective
+from ranktable.cli.example import BESIDE, command_for, judge_example
+from ranktable.cli.failure import CommandError
+from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
+from ranktable.report.catalogue import RULES
+from ranktable.report.full import render_full
+from ranktable.report.style import Style
+from ranktable.report.terminal import table_lines
+from ranktable.runtime.rules import RULES as RUNTIME_RULES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.schema.check_report import Report
+    from ranktable.schema.rules.rule import Rule
+
+_WIDTH = 79
+
+
+def explain(
+    code: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="CODE",
+            help="A code such as RT202, its name, or a message of a vendor's library.",
+        ),
+    ] = None,
+    collective: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Explain how ranktable.dist does a collective, such as all_reduce.",
+        ),
+    ] = None,
+    backend: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="On this backend; by default on each."),
+    ] = None,
+    dtype: Annotated[
+        str, typer.Option(metavar="TYPE", help="With tensors of this type.")
+    ] = "float32",
+    op: Annotated[
+        str, typer.Option(metavar="NAME", help="How it reduces: sum, mean, band ...")
+    ] = "sum",
+    uneven: Annotated[
+        bool, typer.Option("--uneven", help="With parts of different sizes.")
+    ] = False,
+    format: Annotated[  # noqa: A002 - the name of the option
+        OutputFormat, typer.Option(help="Form of the output.")
+    ] = OutputFormat.TEXT,
+    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+) -> None:
+    """Explain a diagnostic: why it matters, what the vendor does, what to do.
+
+    Without CODE, list every code. A vendor's error code or message finds ours. With
+    --collective, explain how that is done on a backend, and what it costs.
+
+    Example: ranktable explain RT202
+    """
+    if collective is not None:
+        if code is not None:
+            raise CommandError(f"explain {code} or --collective, one of them")
+
+        status = explain_collective(
+            collective, backend, dtype, op, format, even=not uneven
+        )
+        raise typer.Exit(status)
+    rules = _all_rules()
+    found = list(rules) if code is None else _find(code, rules)
+    if not found:
+        raise CommandError(
+            f"nothing is known about {code!r}; ranktable explain lists every code"
+        )
+    if format is OutputFormat.JSON:
+        write([json.dumps([_data(rule) for rule in found], indent=2) + "\n"])
+        return
+    look = style(color)
+    if code is None:
+        write(_listed(rules, look))
+        return
+    if len(found) > 1:
+        write([f"{code!r} is met with {len(found)} defects:\n\n"])
+        write(f"{rule.code}  {rule.summary}\n" for rule in found)
+        return
+    write(_page(found[0], look))
+
+
+def _listed(rules: tuple[Rule, ...], look: Style) -> Iterator[str]:
+    rows = [(rule.code, rule.severity.value, rule.summary) for rule in rules]
+    if look.is_drawn:
+        yield from table_lines([("code", "severity", "defect"), *rows], look)
+        return
+    for code, severity, summary in rows:
+        yield f"{code}  {severity:<8} {summary}\n"
+
+
+def _all_rules() -> tuple[Rule, ...]:
+    return tuple(sorted((*RULES, *RUNTIME_RULES), key=lambda rule: rule.code))
+
+
+def _find(text: str, rules: tuple[Rule, ...]) -> list[Rule]:
+    wanted = text.strip().casefold()
+    exact = [rule for rule in rules if wanted in (rule.code.casefold(), rule.name)]
+    if exact or not wanted:
+        return exact
+    return [
+        rule
+        for rule in rules
+        if any(
+            wanted in seen.casefold() or seen.casefold() in wanted
+            for seen in rule.seen_as
+        )
+    ]
+
+
+def _data(rule: Rule) -> dict[str, object]:
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "severity": rule.severity.value,
+        "summary": rule.summary,
+        "why": rule.why,
+        "fix": rule.fix,
+        "readers": dict(rule.readers),
+        "seen_as": list(rule.seen_as),
+        "command": rule.command,
+        "beside": _text(rule.beside),
+        "bad": _text(rule.bad),
+        "good": _text(rule.good),
+    }
+
+
+def _text(example: bytes | None) -> str | None:
+    return None if example is None else example.decode("utf-8", "replace")
+
+
+def _page(rule: Rule, look: Style) -> Iterator[str]:
+    title = look.mark(f"{rule.code} {rule.name}", "bold")
+    kind = look.mark(rule.severity.value, rule.severity.value)
+    yield f"{title} ({kind})\n{rule.summary}\n\n{_wrapped(rule.why)}\n"
+    yield f"\n{look.mark('What to do', 'bold')}\n{_wrapped(rule.fix)}\n"
+    if rule.readers:
+        yield f"\n{look.mark('What others do', 'bold')}\n"
+        for reader, effect in rule.readers.items():
+            yield _wrapped(f"{reader}: {effect}", indent="  ") + "\n"
+    if rule.seen_as:
+        yield f"\n{look.mark('Seen as', 'bold')}\n"
+        yield "".join(f"  {text}\n" for text in rule.seen_as)
+    yield from _examples(rule, look)
+
+
+def _examples(rule: Rule, look: Style) -> Iterator[str]:
+    """Yield the bad example with what its command says of it, and the good one."""
+    if rule.bad is None or rule.good is None:
+        return
+
+    reports = [
+        _only(rule, report)
+        for report in judge_example(rule, rule.bad, "bad")
+        if rule.code in report.totals
+    ]
+    if rule.beside is not None:
+        yield f"\n{look.mark(BESIDE, 'bold')}\n"
+        yield textwrap.indent(rule.beside.decode(), "  ")
+    yield f"\n{look.mark('Bad', 'bold')}: {command_for(rule)}\n\n"
+    shown = "".join(render_full(reports, Style(look.is_coloured, _WIDTH)))
+    yield textwrap.indent(shown.rpartition("\n\n")[0], "  ") + "\n"
+    yield f"\n{look.mark('Good', 'bold')}\n"
+    yield textwrap.indent(rule.good.decode(), "  ")
+
+
+def _only(rule: Rule, report: Report) -> Report:
+    """Return a report with the findings of one rule."""
+    wanted = tuple(d for d in report.diagnostics if d.code == rule.code)
+    return replace(report, diagnostics=wanted, totals={rule.code: len(wanted)})
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    return textwrap.fill(
+        text,
+        _WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent + "  " * bool(indent),
+    )

@@ -1,0 +1,250 @@
+"""``ranktable gen``: chips or a cluster spec, a sound table in a file."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli.commands.probe import ROOT, ROOT_HELP, RUN_PROGRAMS_HELP, probe_node
+from ranktable.cli.failure import CommandError
+from ranktable.cli.output_files import DEFAULT_FILE, put_table
+from ranktable.cli.spec import table_of_file
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.device_list import parse_address_list, parse_device_list
+from ranktable.cluster.generate import grouped_ring_order, make_table, ring_order
+from ranktable.cluster.host_lists import expand_hosts
+from ranktable.runtime.table import VARIABLE
+from ranktable.schema.messages import counted
+from ranktable.schema.options import make_options
+from ranktable.schema.topology_file import find_topology
+from ranktable.schema.writing import dumps_judged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ranktable.schema.finding import Finding
+    from ranktable.schema.model import RankTable
+    from ranktable.schema.topology import Topology
+
+
+def gen(
+    device_id: Annotated[
+        str | None,
+        typer.Option(
+            "--device-id",
+            "--device_id",
+            metavar="LISTS",
+            help="Chips of each node in rank order: '[[0..7]]', '[[3,1,0,2],[0..3]]'; "
+            "by default those that ranktable probe sees here.",
+        ),
+    ] = None,
+    spec: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="A cluster spec in their place: nodes, chips, ring and addresses.",
+        ),
+    ] = None,
+    device_ip: Annotated[
+        str | None,
+        typer.Option(
+            "--device-ip",
+            "--device_ip",
+            metavar="LISTS",
+            help="Addresses: one a node, \"['10.0.0.5','10.0.0.6']\", or one a chip.",
+        ),
+    ] = None,
+    hosts: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="Host of each node: n[001-128],login."),
+    ] = None,
+    emulator: Annotated[
+        bool,
+        typer.Option("--emulator", help="The addresses are those of emulated devices."),
+    ] = False,
+    ring: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPOLOGY",
+            help="Put each node's chips in ring order: sophgo-8, or a file of links.",
+        ),
+    ] = None,
+    tp: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="SIZE",
+            help="With --ring: an order that makes rings of groups of so many ranks.",
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help=f"By default ${VARIABLE}, else {DEFAULT_FILE}; - prints the table.",
+        ),
+    ] = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Replace a file that holds a different table."),
+    ] = False,
+    root: Annotated[str, typer.Option(metavar="DIR", help=ROOT_HELP)] = ROOT,
+    run_programs: Annotated[
+        bool, typer.Option("--run-programs", help=RUN_PROGRAMS_HELP)
+    ] = False,
+) -> None:
+    """Generate a rank table.
+
+    Each rank stands twice, as rank and as world_rank, so that both readers of the
+    vendor find it. Nothing is written when something is wrong. Without --device-id the
+    table is that of this node, with its host and its chips.
+
+    Example: ranktable gen --device-id '[[0..7]]' --ring sophgo-8
+    """
+    gc.disable()  # this makes no cycles, and collecting is a quarter of the time
+    if tp is not None and ring is None:
+        raise CommandError("--tp needs the links of the chips: --ring TOPOLOGY")
+    if spec is not None:
+        _refuse_beside_spec(device_id, device_ip, hosts, ring)
+
+        table, ring = table_of_file(spec, is_emulated=emulator)
+    else:
+        chips = (
+            _given(device_id)
+            if device_id is not None
+            else _seen(root, run_programs=run_programs)
+        )
+        table = _table(chips, device_ip, hosts, ring, tp, is_emulated=emulator)
+    options = make_options(topology=ring, tp=tp, limit=1)
+    data, found = dumps_judged(table, options=options)
+    _say(found)
+    put_table(output, table, data, force=force)
+
+
+def _refuse_beside_spec(
+    device_id: str | None, device_ip: str | None, hosts: str | None, ring: str | None
+) -> None:
+    """Raise CommandError for an option whose value the spec gives."""
+    options = {
+        "--device-id": device_id,
+        "--device-ip": device_ip,
+        "--hosts": hosts,
+        "--ring": ring,
+    }
+    given = [option for option, value in options.items() if value is not None]
+    if given:
+        raise CommandError(f"--spec and {given[0]} do not go together")
+
+
+def _say(found: Iterable[Finding]) -> None:
+    """Say on standard error what ``validate`` will note about the table."""
+    first: dict[str, Finding] = {}
+    for finding in found:
+        first.setdefault(finding.rule.code, finding)
+    for finding in first.values():
+        rule = finding.rule
+        sys.stderr.write(f"{rule.severity.value}[{rule.code}]: {finding.message}\n")
+        if finding.hint is not None:
+            sys.stderr.write(f"help: {finding.hint}\n")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chips:
+    """The chips of every node, and what a probe knows beside."""
+
+    device_ids: list[list[int]]
+    hosts: list[str] | None = None
+    addresses: dict[int, str] = field(default_factory=dict)
+
+
+def _given(text: str) -> _Chips:
+    """Return the chips that an option lists."""
+    try:
+        parsed = parse_device_list(text)
+    except ArgumentError as error:
+        raise CommandError(f"--device-id: {error}") from None
+    return _Chips(device_ids=[[chip.device_id for chip in node] for node in parsed])
+
+
+def _seen(root: str, *, run_programs: bool) -> _Chips:
+    """Return the chips of this node."""
+    found = probe_node(root, run_programs=run_programs)
+    if not found.chips:
+        reasons = "; ".join(f"{item.what}: {item.why}" for item in found.unseen)
+        raise CommandError(
+            f"no --device-id is given, and no chips are seen on {found.host}\n"
+            f"it was looked for {reasons}\n"
+            "help: write the chips, for example --device-id '[[0..7]]', or --spec FILE"
+        )
+    return _Chips(
+        device_ids=[[chip.device_id for chip in found.chips]],
+        hosts=[found.host],
+        addresses={c.device_id: c.address for c in found.chips if c.address},
+    )
+
+
+def _table(
+    chips: _Chips,
+    device_ip: str | None,
+    hosts: str | None,
+    ring: str | None,
+    tp: int | None,
+    *,
+    is_emulated: bool,
+) -> RankTable:
+    device_ids = chips.device_ids
+    try:
+        option = "--ring"
+        if ring is not None:
+            topology = find_topology(ring)
+            option = "--ring" if tp is None else f"--ring {ring} --tp {tp}"
+            device_ids = [_in_ring_order(node, topology, tp) for node in device_ids]
+        option = "--device-ip"
+        addresses: list[list[str | None]] | None = None
+        if device_ip is not None:
+            sizes = [len(node) for node in device_ids]
+            addresses = [list(node) for node in parse_address_list(device_ip, sizes)]
+        elif is_emulated:
+            raise CommandError("--emulator needs the addresses: --device-ip LISTS")
+        elif chips.addresses:
+            addresses = [[chips.addresses.get(i) for i in node] for node in device_ids]
+        option = "--hosts"
+        names = chips.hosts if hosts is None else _hosts(hosts, len(device_ids))
+    except ArgumentError as error:
+        raise CommandError(f"{option}: {error}") from None
+    return make_table(
+        device_ids, addresses=addresses, hosts=names, is_emulated=is_emulated
+    )
+
+
+def _in_ring_order(node: list[int], topology: Topology, tp: int | None) -> list[int]:
+    if tp is None:
+        return ring_order(node, topology)
+    order = grouped_ring_order(node, topology, tp)
+    if not order.is_proven:
+        chips = ",".join(map(str, order.chips))
+        sys.stderr.write(
+            f"note: the order {chips} takes {order.hops} hops round the groups of "
+            f"{tp}; a short search found none better\n"
+        )
+    return list(order.chips)
+
+
+def _hosts(text: str, num_nodes: int) -> list[str]:
+    """Return the host of each node."""
+    hosts = expand_hosts(text)
+    if len(hosts) != num_nodes:
+        raise ArgumentError(
+            f"{counted(len(hosts), 'host')} for {counted(num_nodes, 'node')}",
+            hint="give one host a node, in the order of the nodes",
+        )
+    if len(set(hosts)) < len(hosts):
+        twice = next(host for host in hosts if hosts.count(host) > 1)
+        raise ArgumentError(f"the host {twice} is given twice")
+    return hosts

@@ -1,0 +1,177 @@
+"""``ranktable merge``: the tables or probes of nodes become one table."""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
+from ranktable.cli.files import DEFAULT_MAX_ERRORS, MIB, STANDARD_INPUT
+from ranktable.cli.findings import FORM_HELP, FindingsFormat, show_findings
+from ranktable.cli.merge_input import MergeInput
+from ranktable.cli.output import COLOR_HELP, Color
+from ranktable.cli.output_files import DEFAULT_FILE, STANDARD_OUTPUT, put_table
+from ranktable.cli.progress import progress
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.host_lists import expand_hosts
+from ranktable.cluster.merging.merge_nodes import (
+    MergeOptions,
+    Order,
+)
+from ranktable.runtime.table import VARIABLE
+from ranktable.schema.diagnostic import Severity
+from ranktable.schema.topology_file import find_topology
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ranktable.schema.check_report import Report
+
+
+def merge(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILES",
+            help="Rank tables, or lines of ranktable probe; - is standard input.",
+        ),
+    ],
+    from_probes: Annotated[
+        bool,
+        typer.Option(
+            "--from-probes",
+            help="The files are lines of ranktable probe; else that is seen from them.",
+        ),
+    ] = False,
+    order: Annotated[
+        Order | None,
+        typer.Option(
+            help="Order of the nodes.",
+            show_default="given; by-host for probes",
+        ),
+    ] = None,
+    hosts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="The hosts that there must be, in the order of the nodes: n[001-128].",
+        ),
+    ] = None,
+    renumber: Annotated[
+        bool,
+        typer.Option(
+            "--renumber", help="Count the ranks anew, over the nodes in their order."
+        ),
+    ] = False,
+    ring: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPOLOGY",
+            help="Put the chips of each probe in ring order: sophgo-8, or a file.",
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help=f"By default ${VARIABLE}, else {DEFAULT_FILE}; - prints the table.",
+        ),
+    ] = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Replace a file that holds a different table."),
+    ] = False,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="Let warnings count as defects, but for those about placement, RT5xx.",
+        ),
+    ] = False,
+    format: Annotated[  # noqa: A002 - the name of the option
+        FindingsFormat | None,
+        typer.Option(
+            help=FORM_HELP, show_default="full on a terminal, concise in a pipe"
+        ),
+    ] = None,
+    max_errors: Annotated[
+        int, typer.Option(min=0, help="Findings of each code to show; 0 for all.")
+    ] = DEFAULT_MAX_ERRORS,
+    max_size: Annotated[
+        int, typer.Option(min=1, metavar="MIB", help="Largest file to read.")
+    ] = 256,
+    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+) -> None:
+    """Merge the rank tables of nodes, or what ranktable probe printed on them.
+
+    In a job of Slurm: srun ranktable probe | ranktable merge -
+
+    Nothing is written when something is wrong. Exit status: 0 merged, 1 defects found,
+    2 could not judge or wrong usage.
+
+    Example: ranktable split sccl_rank_table.json -o parts && ranktable merge
+    parts/*.json -o merged.json
+    """
+    _refuse_combinations(files, order, hosts)
+    gc.disable()  # this makes no cycles, and collecting is two fifths of the time
+    try:
+        wishes = _wishes(order, hosts, ring, max_errors, renumber=renumber)
+        with progress() as line:
+            found = MergeInput(files, max_size * MIB, line)
+            merged = found.merged(wishes, are_probes=from_probes)
+    except ArgumentError as error:
+        raise CommandError(str(error)) from None
+    is_refused = merged.table is None or (strict and _has_warnings(merged.reports))
+    aside = output == STANDARD_OUTPUT or (not is_refused and format is None)
+    show_findings(merged.reports, format, color, aside=aside)
+    if is_refused or merged.table is None or merged.data is None:
+        unreadable = any(report.is_unreadable for report in merged.reports)
+        raise typer.Exit(COULD_NOT_JUDGE if unreadable else DEFECTS_FOUND)
+    put_table(output, merged.table, merged.data, force=force, read=found.contents)
+
+
+def _has_warnings(reports: Sequence[Report]) -> bool:
+    """Whether there is a warning about the files or the nodes.
+
+    Those about placement, RT5xx, would refuse every table of several nodes.
+    """
+    return any(
+        diagnostic.severity is Severity.WARNING
+        and not diagnostic.code.startswith("RT5")
+        for report in reports
+        for diagnostic in report.diagnostics
+    )
+
+
+def _refuse_combinations(
+    files: Sequence[str], order: Order | None, hosts: str | None
+) -> None:
+    if files.count(STANDARD_INPUT) > 1:
+        raise CommandError("standard input can be read once")
+    if order is not None and hosts is not None:
+        raise CommandError("--order and --hosts do not go together")
+
+
+def _wishes(
+    order: Order | None,
+    hosts: str | None,
+    ring: str | None,
+    max_errors: int,
+    *,
+    renumber: bool,
+) -> MergeOptions:
+    try:
+        listed = None if hosts is None else expand_hosts(hosts)
+    except ArgumentError as error:
+        raise CommandError(f"--hosts: {error}") from None
+    return MergeOptions(
+        order=order,
+        hosts=listed,
+        renumber=renumber,
+        topology=None if ring is None else find_topology(ring),
+        limit=max_errors or None,
+    )

@@ -1,0 +1,225 @@
+"""``ranktable plan``: which groups cross which boundary, and a better placement."""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli.failure import CommandError
+from ranktable.cli.files import FILE_HELP, sound_table
+from ranktable.cli.layout_options import LayoutOptions
+from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
+from ranktable.cli.plan_input import flows_of, given_model, holders
+from ranktable.cli.plan_output import put_plan
+from ranktable.cli.shared_options import with_options
+from ranktable.cluster.hostfiles.hostfile import WriterOptions, hostfile_from_table
+from ranktable.cluster.hostfiles.launcher_formats import format_of
+from ranktable.layout.hops import RingRows, ring_rows
+from ranktable.layout.placing import place_ranks
+from ranktable.layout.planning import Mode as Placing
+from ranktable.layout.planning import make_plan
+from ranktable.report.plan_data import render_plan_json
+from ranktable.report.plan_text import render_plan
+from ranktable.schema.topology_file import find_topology
+from ranktable.schema.writing import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ranktable.layout.planning import Plan
+    from ranktable.schema.model import RankTable
+
+
+MAX_NUMBER = 10**12
+"""Of tokens, layers and the like; products of a few of them are floats still."""
+
+
+class Mode(str, Enum):
+    """How ranks may be placed."""
+
+    NODE_ORDER = "node-order"
+    FREE = "free"
+
+
+def _number(text: str) -> object:
+    return typer.Option(min=1, max=MAX_NUMBER, metavar="N", help=text)
+
+
+def _file(text: str, *names: str) -> object:
+    return typer.Option(*names, metavar="FILE", help=text)
+
+
+@with_options(layout_options=LayoutOptions)
+def plan(
+    *,
+    file: Annotated[str | None, typer.Argument(metavar="FILE", help=FILE_HELP)] = None,
+    layout_options: LayoutOptions,
+    topology: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPOLOGY",
+            help="What holds nodes: Slurm's topology.conf or topology.yaml, a list of "
+            "hosts and racks, or numbers of nodes, rack=4,pod=16.",
+        ),
+    ] = None,
+    links: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LINKS",
+            help="Links of every host: sophgo-8, or a file with a matrix or pairs.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="LxH", help="Layers and hidden size: 32x4096.")
+    ] = None,
+    seq: Annotated[int | None, _number("Tokens of a sequence.")] = None,
+    micro: Annotated[int | None, _number("Microbatches of a step and replica.")] = None,
+    micro_size: Annotated[int, _number("Sequences of a microbatch.")] = 1,
+    params: Annotated[
+        str | None,
+        typer.Option(metavar="NUMBER", help="Parameters: 70B; by default 12 L H H."),
+    ] = None,
+    kv_hidden: Annotated[
+        int | None, _number("Size of a token's keys, for cp; by default H.")
+    ] = None,
+    topk: Annotated[int | None, _number("Experts that a token goes to.")] = None,
+    interleave: Annotated[int, _number("Virtual stages of each rank.")] = 1,
+    bytes_: Annotated[
+        str | None,
+        typer.Option(
+            "--bytes",
+            metavar="LIST",
+            help="What is sent in a step, instead of --model: tp=16GiB,dp=2.25GiB.",
+        ),
+    ] = None,
+    mode: Annotated[
+        Mode | None,
+        typer.Option(
+            help="Look for a better placement: whole nodes in another order, or any "
+            "rank anywhere.",
+        ),
+    ] = None,
+    output: Annotated[
+        str | None,
+        _file("Write the better table; --mode is node-order then.", "--output", "-o"),
+    ] = None,
+    hostfile: Annotated[
+        str | None, _file("Write Open MPI's host file for it.", "--hostfile")
+    ] = None,
+    rankfile: Annotated[
+        str | None, _file("Write Open MPI's rank file for it.", "--rankfile")
+    ] = None,
+    slurm_hostfile: Annotated[
+        str | None, _file("Write the SLURM_HOSTFILE for it.", "--slurm-hostfile")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace files that hold something else.")
+    ] = False,
+    format: Annotated[  # noqa: A002 - the name of the option
+        OutputFormat, typer.Option(help="Form of the output.")
+    ] = OutputFormat.TEXT,
+    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+) -> None:
+    """Show which groups cross nodes and racks, with how many bytes, against the least.
+
+    The bound holds for every placement. A better one may reach it: with --mode
+    node-order every node keeps consecutive ranks; with --mode free any rank may be
+    anywhere, and RANK has to come from the table.
+
+    Example: ranktable plan sccl_rank_table.json --tp 4 --model 32x4096 --seq 4096
+    --micro 16
+    """
+    layout_options.refuse_clash()
+    outputs = {
+        "": output,
+        "openmpi-hostfile": hostfile,
+        "openmpi-rankfile": rankfile,
+        "srun-hostfile": slurm_hostfile,
+    }
+    wanted = {kind: path for kind, path in outputs.items() if path is not None}
+    if wanted and mode is None:
+        mode = Mode.NODE_ORDER
+    shape = given_model(
+        model=model,
+        seq=seq,
+        micro=micro,
+        micro_size=micro_size,
+        params=params,
+        kv_hidden=kv_hidden,
+        topk=topk,
+        interleave=interleave,
+        sizes=bytes_,
+    )
+    if mode is not None and shape is None and bytes_ is None:
+        raise CommandError(
+            "nothing says what is sent, so nothing is better; give --model with --seq "
+            "and --micro, or --bytes"
+        )
+    read = sound_table(file)
+    name, table, _ = read
+    layout = layout_options.layout(table.world_size)
+    made = make_plan(
+        table,
+        layout,
+        flows=flows_of(shape, bytes_, layout),
+        boundaries=holders(topology, table, format, color),
+        mode=None if mode is None else Placing(mode.value),
+    )
+    placed = table
+    if made.is_better:
+        placed = place_ranks(table, made.after)
+    rings = _rings(links, table, placed, made)
+    texts = _texts(placed, wanted)
+    is_aside = output == "-"
+    pieces = _rendered(name, made, rings, format, color)
+    if is_aside:
+        sys.stderr.writelines(pieces)
+    else:
+        write(pieces)
+    if texts:
+        put_plan(texts, read, is_better=made.is_better, force=force)
+
+
+def _rings(
+    links: str | None, table: RankTable, placed: RankTable, made: Plan
+) -> RingRows | None:
+    if links is None:
+        return None
+
+    scene, topology = made.scene, find_topology(links)
+    before, after = (
+        ring_rows(one, scene.layout, topology, scene.row_names)
+        for one in (table, placed)
+    )
+    return RingRows(before=before, after=after)
+
+
+def _texts(placed: RankTable, wanted: dict[str, str]) -> Sequence[tuple[str, bytes]]:
+    """Return the path and the bytes of every file, before one of them is written."""
+    if not wanted:
+        return ()
+
+    found = []
+    for kind, path in wanted.items():
+        if kind:
+            text = format_of(kind).write(hostfile_from_table(placed), WriterOptions())
+            found.append((path, text.encode()))
+        else:
+            found.append((path, dumps(placed)))
+    return found
+
+
+def _rendered(
+    name: str,
+    made: Plan,
+    rings: RingRows | None,
+    form: OutputFormat,
+    color: Color,
+) -> Iterator[str]:
+    if form is OutputFormat.JSON:
+        return render_plan_json(name, made, rings=rings)
+
+    return render_plan(name, made, style(color), rings=rings)

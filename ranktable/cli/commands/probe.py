@@ -1,0 +1,124 @@
+"""``ranktable probe``: the chips of this node, as one line of JSON."""
+
+from __future__ import annotations
+
+import math
+import os
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli.failure import CommandError
+from ranktable.cli.output import COLOR_HELP, Color, style, write
+from ranktable.cluster.discovery.machine import Machine
+from ranktable.cluster.discovery.probe import probe as seen
+from ranktable.schema.messages import counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.cluster.probes.probe_line import NodeProbe, ProbedChip
+    from ranktable.report.style import Style
+
+ROOT = "/"
+ROOT_HELP = "Folder that stands for /, such as a host's that is mounted in a container."
+RUN_PROGRAMS_HELP = "Run the vendors' tools below --root here, with our rights."
+NO_CHIPS = 1
+TIMEOUT_S = 10.0
+
+
+class Form(str, Enum):
+    """Forms of a probe; JSON is the one that merge reads."""
+
+    JSON = "json"
+    TEXT = "text"
+
+
+def probe(
+    format: Annotated[  # noqa: A002 - the name of the option
+        Form, typer.Option(help="One line of JSON for merge, or text for people.")
+    ] = Form.JSON,
+    host: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Name of this node; by default its own."),
+    ] = None,
+    root: Annotated[str, typer.Option(metavar="DIR", help=ROOT_HELP)] = ROOT,
+    run_programs: Annotated[
+        bool, typer.Option("--run-programs", help=RUN_PROGRAMS_HELP)
+    ] = False,
+    timeout: Annotated[
+        float,
+        typer.Option(metavar="S", help="Seconds that each of the vendors' tools has."),
+    ] = TIMEOUT_S,
+    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+) -> None:
+    """Print the chips of this node, and what could not be seen of them.
+
+    SOPHGO, Ascend, NVIDIA, AMD, Gaudi and Intel are looked for in this order. Exit
+    status: 0 there are chips, 1 there are none, 2 wrong usage.
+
+    Example: ranktable probe --format text; echo "exit status $?"
+    """
+    found = probe_node(root, run_programs=run_programs, host=host, timeout_s=timeout)
+    if format is Form.JSON:
+        write([found.to_line()])
+    else:
+        write(_text(found, style(color)))
+    raise typer.Exit(0 if found.chips else NO_CHIPS)
+
+
+def probe_node(
+    root: str,
+    *,
+    run_programs: bool,
+    host: str | None = None,
+    timeout_s: float = TIMEOUT_S,
+) -> NodeProbe:
+    """Return what is seen of this node.
+
+    Raises:
+        CommandError: An argument is wrong.
+    """
+    if not os.path.isdir(root):  # noqa: PTH112 - any name, no Path needed
+        raise CommandError(f"--root: {root} is no folder")
+    if not (math.isfinite(timeout_s) and timeout_s > 0):
+        raise CommandError("--timeout: the seconds are above 0")
+    if host is not None and (not host.isprintable() or not host or " " in host):
+        raise CommandError("--host: a name has no blanks and is not empty")
+    machine = Machine(
+        root=root, runs_programs=run_programs, timeout_s=timeout_s, env=os.environ
+    )
+    return seen(machine, host)
+
+
+def _text(found: NodeProbe, look: Style) -> Iterator[str]:
+    host = look.mark(printable(found.host), "bold")
+    if found.chips:
+        parts = (found.model or "", f"driver {found.driver}" if found.driver else "")
+        more = "".join(f", {printable(part)}" for part in parts if part)
+        number = counted(len(found.chips), "chip")
+        yield f"{host}: {number} of {printable(found.vendor or 'unknown make')}{more}\n"
+    else:
+        yield f"{host}: no chips\n"
+    for chip in found.chips:
+        yield f"  {_chip(chip, look)}\n"
+    for item in found.unseen:
+        what = look.mark(printable(item.what), "place")
+        yield f"  not seen: {what}: {printable(item.why)}\n"
+
+
+def _chip(chip: ProbedChip, look: Style) -> str:
+    words = [
+        chip.bus_address,
+        chip.model,
+        chip.address and f"address {chip.address}",
+        chip.uuid,
+        chip.serial and f"serial {chip.serial}",
+    ]
+    line = ", ".join(printable(word) for word in words if word)
+    head = f"chip {chip.device_id}" + (f"  {line}" if line else "")
+    if chip.status is None:
+        return head
+    kind = "help" if chip.is_healthy else "error"
+    return f"{head}  {look.mark(printable(chip.status), kind)}"

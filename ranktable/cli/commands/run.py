@@ -1,0 +1,150 @@
+"""``ranktable run``: start this node's processes as the rank table has them."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli.failure import DEFECTS_FOUND, CommandError
+from ranktable.cli.files import STANDARD_INPUT, sound_table
+from ranktable.cli.output import write
+from ranktable.cli.run_checks import address, launched_by, refuse_other_node
+from ranktable.runtime.agents import agents_of, find_agent
+from ranktable.runtime.meeting import DEFAULT_PORT
+from ranktable.runtime.table import VARIABLE
+from ranktable.schema.messages import counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ranktable.runtime.agents import Agent
+    from ranktable.runtime.environment import Environment
+
+# torchrun reads PET_X for an option --x. These say where and what to start, which is
+# the table's and the command line's; a rendezvous would deal out ranks as it likes.
+_OURS = (
+    *("PET_NNODES", "PET_NPROC_PER_NODE", "PET_N_PROC_PER_NODE", "PET_NODE_RANK"),
+    *("PET_RDZV_", "PET_STANDALONE", "PET_MASTER_", "PET_LOCAL_ADDR"),
+    *("PET_NO_PYTHON", "PET_MODULE", "PET_RUN_PATH"),
+)
+
+
+def run(
+    script: Annotated[
+        list[str],
+        typer.Argument(metavar="SCRIPT", help="What to start, and its arguments."),
+    ],
+    table: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help=f"Rank table; by default ${VARIABLE}."),
+    ] = None,
+    node: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Which node this is, by its ranks; by default found from the host "
+            "name or the launcher.",
+        ),
+    ] = None,
+    master_addr: Annotated[
+        str | None,
+        typer.Option(help="Where nodes meet; by default the first host of the table."),
+    ] = None,
+    master_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=65535, help="Port there; by default the launcher's, else 29500."
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Print the commands of all nodes; start none."),
+    ] = False,
+) -> None:
+    """Start this node's processes with torchrun, as the rank table has them.
+
+    On several nodes it is started once a node by the site's launcher: srun, mpirun,
+    ssh, or a pod.
+
+    Example: ranktable run --table sccl_rank_table.json --dry-run train.py
+    """
+    if table == STANDARD_INPUT:
+        raise CommandError("the processes read the table themselves; name a file")
+    file, ranks, _ = sound_table(table)
+    agents = agents_of(ranks)
+    environment = launched_by(is_started=not dry_run)
+    if node is not None and not 0 <= node < len(agents):
+        raise CommandError(f"node {node} is not among the {len(agents)} nodes")
+    if not dry_run:
+        refuse_other_node(environment, ranks, file, node)
+    addr = address(master_addr) or agents[0].host or environment.master_addr
+    port = master_port or _port(environment)
+    if len(agents) > 1 and addr is None and not dry_run:
+        raise CommandError(
+            "the table names no hosts, so nothing says where the nodes meet; "
+            "pass --master-addr"
+        )
+    if dry_run:
+        write(_commands(agents, script, addr or "FIRST_HOST", port, file))
+        return
+    agent = _this_agent(agents, environment, node)
+    _start(agent.arguments(script, addr, port), file)
+
+
+def _port(environment: Environment) -> int:
+    return environment.master_port or DEFAULT_PORT
+
+
+def _this_agent(
+    agents: Sequence[Agent], environment: Environment, node: int | None
+) -> Agent:
+    if node is not None:
+        return agents[node]
+    started = environment.world_size
+    if started not in (None, len(agents)):
+        nodes = counted(len(agents), "node")
+        raise CommandError(
+            f"{environment.launcher} started a job of {started}, and the table has "
+            f"{nodes}; start ranktable run once on each of them, or pass --node",
+            DEFECTS_FOUND,
+        )
+    host_name = socket.gethostname()
+    agent = find_agent(agents, environment, host_name)
+    if agent is None:
+        raise CommandError(
+            f"nothing says which of {counted(len(agents), 'node')} this is: the host "
+            f"{host_name} is not in the table, and no launcher gives the index of one "
+            "of its nodes; pass --node"
+        )
+    return agent
+
+
+def _commands(
+    agents: Sequence[Agent],
+    script: Sequence[str],
+    addr: str,
+    port: int,
+    file: str,
+) -> Iterator[str]:
+    for agent in agents:
+        host = printable(agent.host) if agent.host else f"node {agent.node_rank}"
+        words = ["torchrun", *agent.arguments(script, addr, port)]
+        yield f"# {host}\n{VARIABLE}={shlex.quote(file)} {shlex.join(words)}\n"
+
+
+def _start(arguments: list[str], file: str) -> None:
+    """Replace this process with torchrun, so that signals reach it directly."""
+    if find_spec("torch") is None:
+        raise CommandError("torch is not installed; pip install 'ranktable[torch]'")
+    given = [name for name in os.environ if name.startswith(_OURS)]
+    environ = {name: os.environ[name] for name in os.environ if name not in given}
+    environ[VARIABLE] = os.path.abspath(file)  # noqa: PTH100
+    command = [sys.executable, "-m", "torch.distributed.run", *arguments]
+    sys.stdout.flush()
+    os.execve(sys.executable, command, environ)  # noqa: S606 - no shell is wanted

@@ -1,0 +1,53 @@
+"""``ranktable schema``: the JSON Schema of a format, for editors and other tools."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ranktable.cli.failure import CommandError
+from ranktable.cli.output import write
+from ranktable.cluster.specs.spec import NAME as SPEC
+from ranktable.cluster.specs.spec import spec_schema_text
+from ranktable.schema.formats import FORMATS
+from ranktable.schema.json_schema import schema_text
+
+DEFAULT = "sccl-1.0"
+
+
+def schema(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="sccl-1.0 (node_list, also written 1.0), sccl-2024 (server_list), or "
+            f"cluster-spec; by default {DEFAULT}.",
+        ),
+    ] = None,
+    format_version: Annotated[
+        str | None, typer.Option(help="The same, for a rank table.")
+    ] = None,
+) -> None:
+    """Print the JSON Schema (draft 2020-12) of a format.
+
+    Example: ranktable schema cluster-spec > cluster-spec.schema.json
+    """
+    if name is not None and format_version is not None:
+        raise CommandError("NAME and --format-version do not go together")
+    write([schema_of(name or format_version or DEFAULT).decode()])
+
+
+def schema_of(name: str) -> bytes:
+    """Return the JSON Schema of a format.
+
+    Raises:
+        CommandError: There is no such format.
+    """
+    if name == SPEC:
+        return spec_schema_text()
+    for format_ in FORMATS:
+        if name in (format_.name, format_.name.removeprefix("sccl-")):
+            return schema_text(format_.name)
+    known = ", ".join((*(format_.name for format_ in FORMATS), SPEC))
+    raise CommandError(f"there is no format {name!r}; there are: {known}")

@@ -1,0 +1,133 @@
+"""``ranktable show``: nodes, chips and ranks, folded when there are many."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli.failure import CommandError
+from ranktable.cli.files import FILE_HELP, sound_table
+from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
+from ranktable.report.folding import fold_nodes
+from ranktable.report.terminal import table_lines
+from ranktable.schema.messages import counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.report.style import Style
+    from ranktable.schema.model import Device, Node, RankTable
+
+
+def show(
+    file: Annotated[str | None, typer.Argument(metavar="FILE", help=FILE_HELP)] = None,
+    rank: Annotated[
+        int | None, typer.Option(metavar="R", help="Show only this rank.")
+    ] = None,
+    node: Annotated[
+        int | None, typer.Option(metavar="N", help="Show every device of this node.")
+    ] = None,
+    format: Annotated[  # noqa: A002 - the name of the option
+        OutputFormat, typer.Option(help="Form of the output.")
+    ] = OutputFormat.TEXT,
+    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+) -> None:
+    """Show which chip each rank has.
+
+    Nodes that are alike share a line; in it, i is the number of the node.
+
+    Example: ranktable show sccl_rank_table.json --rank 3
+    """
+    if rank is not None and node is not None:
+        raise CommandError("--rank and --node do not go together")
+    name, table, _ = sound_table(file)
+    if rank is not None and not 0 <= rank < table.world_size:
+        raise CommandError(f"rank {rank} is not among the {table.world_size} ranks")
+    if node is not None and not 0 <= node < len(table.nodes):
+        raise CommandError(f"node {node} is not among the {len(table.nodes)} nodes")
+    chosen = [table.node_rank_of(rank)] if rank is not None else None
+    chosen = [node] if node is not None else chosen
+    if format is OutputFormat.JSON:
+        write([json.dumps(_data(name, table, chosen, rank), indent=2) + "\n"])
+    else:
+        write(_text(name, table, chosen, rank, style(color)))
+
+
+def _data(
+    name: str, table: RankTable, chosen: list[int] | None, rank: int | None
+) -> dict[str, object]:
+    places = range(len(table.nodes)) if chosen is None else chosen
+    return {
+        "file": name,
+        "format": table.format,
+        "world_size": table.world_size,
+        "num_nodes": len(table.nodes),
+        "digest": table.digest(),
+        "nodes": [_node_data(place, table.nodes[place], rank) for place in places],
+    }
+
+
+def _node_data(place: int, node: Node, rank: int | None) -> dict[str, object]:
+    return {
+        "node_rank": place,
+        "host": node.host,
+        "devices": [
+            {
+                "rank": device.rank,
+                "local_rank": local_rank,
+                "device_id": device.device_id,
+                "address": device.address,
+            }
+            for local_rank, device in enumerate(node.devices)
+            if rank is None or device.rank == rank
+        ],
+    }
+
+
+def _text(
+    name: str,
+    table: RankTable,
+    chosen: list[int] | None,
+    rank: int | None,
+    look: Style,
+) -> Iterator[str]:
+    if chosen is None:
+        yield from _overview(name, table, look)
+        return
+    place = chosen[0]
+    node = table.nodes[place]
+    for local_rank, device in enumerate(node.devices):
+        if rank is None or device.rank == rank:
+            yield _device_line(place, node, local_rank, device, look)
+
+
+def _overview(name: str, table: RankTable, look: Style) -> Iterator[str]:
+    title = look.mark(printable(name), "bold")
+    nodes = counted(len(table.nodes), "node")
+    ranks = counted(table.world_size, "rank")
+    yield f"{title}: {table.format}, {nodes}, {ranks}\n"
+    if look.is_drawn:
+        rows = [
+            (printable(fold.host), fold.chips, fold.ranks) for fold in fold_nodes(table)
+        ]
+        yield from table_lines([("node", "chips", "ranks"), *rows], look)
+        return
+    for fold in fold_nodes(table):
+        host = look.mark(printable(fold.host), "place")
+        chips = "chip" if fold.chips.isdigit() else "chips"
+        what = "rank" if fold.ranks.isdigit() else "ranks"
+        yield f"{host}: {chips} {fold.chips} -> {what} {fold.ranks}\n"
+
+
+def _device_line(
+    place: int, node: Node, local_rank: int, device: Device, look: Style
+) -> str:
+    host = f" ({printable(node.host)})" if node.host else ""
+    address = f", address {printable(device.address)}" if device.address else ""
+    head = look.mark(f"rank {device.rank}", "bold")
+    return (
+        f"{head}: node {place}{host}, local_rank {local_rank}, "
+        f"chip {device.device_id}{address}\n"
+    )

@@ -1,0 +1,201 @@
+"""``ranktable simulate``: a job on chips that this machine does not have."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli.failure import DEFECTS_FOUND, CommandError
+from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
+from ranktable.cli.simulated_cluster import Vendor, announcement, cluster_of
+from ranktable.report import all_reduce
+from ranktable.runtime.table import VARIABLE
+from ranktable.schema.messages import printable
+from ranktable.simulate.add_up import BUILT_IN, add_up
+from ranktable.simulate.launch import launch
+from ranktable.simulate.plan import Plan, make_run
+from ranktable.simulate.real_package import refuse_real_package
+from ranktable.simulate.run_folder import run_folder
+from ranktable.simulate.script import refuse_missing_script, refuse_missing_torch
+from ranktable.simulate.signals import noted_signals
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ranktable.report.style import Style
+    from ranktable.simulate.launch import Outcome
+
+_SIGNALLED = 128  # plus the signal, as shells report it
+
+
+class Profile(str, Enum):
+    """Whose word on the limits is taken."""
+
+    DOC = "doc"
+    SOURCE = "source"
+
+
+def simulate(
+    script: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="SCRIPT",
+            help="What to start, and its arguments; by default an all_reduce.",
+        ),
+    ] = None,
+    nproc: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Chips, one process on each; with --nodes, of each node. By default "
+            "8, the published box.",
+        ),
+    ] = None,
+    rank_table: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help=f"Rank table; by default ${VARIABLE}, else one is made.",
+        ),
+    ] = None,
+    nodes: Annotated[
+        int | None, typer.Option(metavar="M", help="Nodes, a torchrun for each.")
+    ] = None,
+    profile: Annotated[
+        Profile | None,
+        typer.Option(
+            help="Limits of the vendor's manual (doc) or of its code, the default."
+        ),
+    ] = None,
+    vendor: Annotated[Vendor, typer.Option(help="Whose chips.")] = Vendor.SOPHGO,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SPEC",
+            help="What goes wrong, any number of times: nojoin:RANK, "
+            "late:RANK=SECONDS, hang:RANK[@N], die:RANK[@N], map:RANK, "
+            "shape:RANK[@N]; N counts collectives from 1.",
+        ),
+    ] = None,
+    strict_vendor: Annotated[
+        bool,
+        typer.Option("--strict-vendor", help="Reproduce the vendor's defects too."),
+    ] = False,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            metavar="S", help="Seconds after which a rank that does not come is named."
+        ),
+    ] = 60.0,
+    module: Annotated[
+        bool, typer.Option("--module", "-m", help="SCRIPT is the name of a module.")
+    ] = False,
+    once: Annotated[
+        bool,
+        typer.Option(
+            "--once", help="Start SCRIPT once: it starts its ranks, as mp.spawn does."
+        ),
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Even where the real package is installed.")
+    ] = False,
+    format: Annotated[  # noqa: A002 - the name of the option
+        OutputFormat, typer.Option(help="Form of the output of the all_reduce.")
+    ] = OutputFormat.TEXT,
+    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+) -> None:
+    """Run a script on simulated chips: SOPHGO's TPUs, on the CPUs of this machine.
+
+    The script is started by torchrun and imports torch_tpu as on the real machine.
+    Without one, all chips add up their ones and a table shows the results.
+
+    Exit status: 0 the script and all checks passed, 1 the script failed, an error was
+    found or the table is not sound, 2 it could not be started.
+
+    Example: ranktable simulate --nproc 4 train.py --epochs 1
+    """
+    if not script:
+        _refuse("is for a SCRIPT", {"--module": module, "--once": once})
+    elif format is not OutputFormat.TEXT:
+        raise CommandError("--format is for the all_reduce that runs without a SCRIPT")
+    if vendor is Vendor.ASCEND:
+        limits = {"--profile": profile, "--strict-vendor": strict_vendor}
+        _refuse("is for --vendor sophgo", limits)
+    file, table = cluster_of(rank_table, nproc, nodes, vendor)
+    if once and len(table.nodes) > 1:
+        raise CommandError("--once is for one node; torchrun starts those of several")
+    run = make_run(
+        table,
+        vendor=vendor.value,
+        profile=(profile or Profile.SOURCE).value,
+        is_strict=strict_vendor,
+        timeout_s=timeout,
+        faults=fault or (),
+    )
+    _refuse_to_start(script, vendor, is_module=module, is_forced=force)
+    for line in announcement(table, vendor, is_made=file is None):
+        _say(line)
+    plan = Plan(
+        run=run,
+        table=table,
+        table_file=file,
+        script=script[0] if script else BUILT_IN,
+        arguments=script[1:] if script else (),
+        is_module=module or not script,
+        is_started_once=once,
+    )
+    outcome = _run_script(plan) if script else _add_up(plan, format, style(color))
+    raise typer.Exit(_status(outcome))
+
+
+def _refuse(why: str, options: Mapping[str, object]) -> None:
+    for name, value in options.items():
+        if value:
+            raise CommandError(f"{name} {why}")
+
+
+def _refuse_to_start(
+    script: Sequence[str] | None, vendor: Vendor, *, is_module: bool, is_forced: bool
+) -> None:
+    """Raise where ranks could not start, or would not import what is simulated."""
+    refuse_real_package(vendor.value, is_forced=is_forced)
+    if script:
+        refuse_missing_script(script[0], vendor.value, is_module=is_module)
+    refuse_missing_torch()
+
+
+def _run_script(plan: Plan) -> Outcome:
+    with noted_signals() as signals, run_folder() as folder:
+        return launch(plan, folder, signals)
+
+
+def _add_up(plan: Plan, form: OutputFormat, look: Style) -> Outcome:
+    """Run the built-in all_reduce, and show what each rank has got."""
+    with noted_signals() as signals:
+        outcome, found = add_up(plan, signals)
+    if form is OutputFormat.JSON:
+        data = all_reduce.data(plan.table, found, outcome.findings)
+        write([json.dumps(data, indent=2) + "\n"])
+    else:
+        write(all_reduce.text(plan.table, found, look))
+    return outcome
+
+
+def _status(outcome: Outcome) -> int:
+    """Say what was found, and return the exit status."""
+    for found in outcome.findings:
+        _say(f"{found.severity}: {printable(found.message)}")
+    if outcome.signum is not None:
+        return _SIGNALLED + outcome.signum
+    return DEFECTS_FOUND if outcome.errors else 0
+
+
+def _say(line: str) -> None:
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()

@@ -1,0 +1,112 @@
+"""``ranktable spares``: nodes that wait to take the place of others."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli.change_output import Again, ChangeOutput
+from ranktable.cli.failure import CommandError
+from ranktable.cli.files import FILE_HELP, sound_table
+from ranktable.cli.new_nodes import NODES_HELP, hosts_in, is_file, read_nodes
+from ranktable.cli.output import OutputFormat, write
+from ranktable.cli.shared_options import with_options
+from ranktable.layout.change.names import named
+from ranktable.layout.change.spares import add_spares, spares_of, take_spare
+from ranktable.layout.change.twin import twin_of
+from ranktable.report.folding import fold_numbers
+from ranktable.schema.messages import counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.schema.model import Node, RankTable
+
+
+@with_options(result=ChangeOutput)
+def spares(
+    *,
+    file: Annotated[str | None, typer.Argument(metavar="FILE", help=FILE_HELP)] = None,
+    add: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add",
+            metavar="NODES",
+            help=f"Spares to add; hosts such as n[08-09], each {NODES_HELP}",
+        ),
+    ] = None,
+    remove: Annotated[
+        list[str] | None,
+        typer.Option("--remove", metavar="NODES", help="Spares to take out: hosts."),
+    ] = None,
+    again: Again = False,
+    result: ChangeOutput,
+) -> None:
+    """Show the spares of a table, or add and remove some; they have no rank.
+
+    They are in the key spare_list, which no library reads. A host that is added has
+    the chips of the last node. replace-node, grow and renumber use them.
+
+    Example: ranktable spares sccl_rank_table.json --add n7 -o with_spare.json
+    """
+    read = sound_table(file)
+    table = read.table
+    if not add and not remove:
+        if result.in_place or result.output is not None:
+            raise CommandError("nothing to write; give --add or --remove")
+        _show(read.name, table, result.form)
+        return
+    result.prepare()
+
+    result.put(read, _changed(named(table), add or [], remove or [], again=again))
+
+
+def _changed(
+    table: RankTable, added: list[str], removed: list[str], *, again: bool
+) -> RankTable:
+    hosts = {node.host for node in spares_of(table)}
+    for host in (host for text in removed for host in hosts_in(text)):
+        if host in hosts or not again:
+            table = take_spare(table, host)[1]
+    new = [node for text in added for node in _nodes(table, text)]
+    if again:
+        new = [node for node in new if node.host not in hosts]
+    return add_spares(table, new)
+
+
+def _nodes(table: RankTable, text: str) -> list[Node]:
+    if is_file(text):
+        return list(read_nodes(text))
+    last = table.nodes[-1]
+    label = last.host or f"node {len(table.nodes) - 1}"
+    return [twin_of(last, host, name=label) for host in hosts_in(text)]
+
+
+def _show(name: str, table: RankTable, form: OutputFormat) -> None:
+    nodes = spares_of(table)
+    if form is OutputFormat.TEXT:
+        write(_lines(name, nodes))
+        return
+    write(_json(name, nodes))
+
+
+def _json(name: str, nodes: list[Node]) -> Iterator[str]:
+    """Yield the document, a spare a line."""
+    yield f'{{\n  "file": {json.dumps(name)},\n  "spares": ['
+    comma = ""
+    for node in nodes:
+        ids = [device.device_id for device in node.devices]
+        yield f"{comma}\n    {json.dumps({'host': node.host, 'device_ids': ids})}"
+        comma = ","
+    totals = {"spares": len(nodes), "chips": sum(len(n.devices) for n in nodes)}
+    end = "\n  ]" if nodes else "]"
+    yield f'{end},\n  "totals": {json.dumps(totals)}\n}}\n'
+
+
+def _lines(name: str, nodes: list[Node]) -> Iterator[str]:
+    yield f"{printable(name)}: {counted(len(nodes), 'spare')}\n"
+    for node in nodes:
+        chips = fold_numbers([device.device_id for device in node.devices])
+        yield f"{printable(node.host or 'without a host')}: chips {chips}\n"

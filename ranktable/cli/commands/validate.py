@@ -1,0 +1,257 @@
+"""``ranktable validate``: everything that is wrong with a table, and where."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
+from ranktable.cli.files import (
+    DEFAULT_MAX_ERRORS,
+    FILE_HELP,
+    MIB,
+    STANDARD_INPUT,
+    check_file,
+    named_file,
+)
+from ranktable.cli.findings import FindingsFormat
+from ranktable.cli.output import COLOR_HELP, Color, style, write
+from ranktable.cli.reader_output import readers_data, show_readers
+from ranktable.cli.site_schema import judge_by_schema
+from ranktable.report.renderers import RENDERERS
+from ranktable.runtime import chip_map
+from ranktable.runtime.errors import LaunchEnvironmentError
+from ranktable.runtime.rules import RULES
+from ranktable.schema.check import check_bytes
+from ranktable.schema.diagnostic import RankTableError, Severity
+from ranktable.schema.fixes import repaired_text
+from ranktable.schema.messages import counted, printable
+from ranktable.schema.options import make_options
+from ranktable.schema.site_schema import SiteSchema
+from ranktable.schema.writing import replace_file
+
+if TYPE_CHECKING:
+    from ranktable.schema.check_report import Report
+    from ranktable.schema.options import Options
+
+
+def validate(
+    files: Annotated[
+        list[str] | None, typer.Argument(metavar="FILE", help=FILE_HELP)
+    ] = None,
+    format: Annotated[  # noqa: A002 - the name of the option
+        FindingsFormat | None,
+        typer.Option(
+            help="Form of the output.",
+            show_default="full on a terminal, concise in a pipe",
+        ),
+    ] = None,
+    chip: Annotated[
+        str | None,
+        typer.Option(help="Chips of every host: a number, or the chip: bm1690."),
+    ] = None,
+    topology: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPOLOGY",
+            help="Links of every host: sophgo-8, or a file with a matrix or pairs.",
+        ),
+    ] = None,
+    tp: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="SIZE",
+            help="Warn where groups of so many ranks could be rings and are not.",
+        ),
+    ] = None,
+    schema: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="A JSON Schema of your own to check by besides; local files only.",
+        ),
+    ] = None,
+    fix: Annotated[
+        bool, typer.Option("--fix", help="Make the repairs that are safe.")
+    ] = False,
+    diff: Annotated[
+        bool,
+        typer.Option("--diff", help="Show the safe repairs and change nothing."),
+    ] = False,
+    readers: Annotated[
+        bool,
+        typer.Option("--readers", help="Show what each vendor's reader makes of it."),
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Let warnings count as defects.")
+    ] = False,
+    max_errors: Annotated[
+        int, typer.Option(min=0, help="Defects of each code to show; 0 for all.")
+    ] = DEFAULT_MAX_ERRORS,
+    max_size: Annotated[
+        int, typer.Option(min=1, metavar="MIB", help="Largest file to read.")
+    ] = 256,
+    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+) -> None:
+    """Check rank tables and show every defect with its line and column.
+
+    Exit status: 0 sound, 1 defects found, 2 could not judge.
+
+    Example: ranktable validate sccl_rank_table.json --topology sophgo-8
+    """
+    names = files or [named_file(None)]
+    _refuse_combinations(
+        names, format, fix=fix and not diff, diff=diff, readers=readers
+    )
+    options = _options(chip, topology, tp, max_errors, max_size)
+    reports = [check_file(name, options) for name in names]
+    if not files:
+        reports = [_with_environment(report) for report in reports]
+    site = None if schema is None else SiteSchema(path=schema, limit=options.limit)
+    if site is not None:
+        reports = [judge_by_schema(report, site) for report in reports]
+    if diff:
+        for report in reports:
+            _show_diff(report, options, color)
+    elif fix:
+        reports = [_fix(report, options, site) for report in reports]
+    if readers:
+        _show_readers(reports, format, color)
+    if not (diff or readers):
+        _render(reports, format, color)
+    raise typer.Exit(_status(reports, strict=strict))
+
+
+def _refuse_combinations(
+    names: list[str],
+    form: FindingsFormat | None,
+    *,
+    fix: bool,
+    diff: bool,
+    readers: bool,
+) -> None:
+    """Raise CommandError for options that do not go together, before anything."""
+    if names.count(STANDARD_INPUT) > 1:
+        raise CommandError("standard input can be read once")
+    if fix and STANDARD_INPUT in names:
+        raise CommandError("standard input cannot be repaired in place; use --diff")
+    if diff and (readers or form is not None):
+        raise CommandError("--diff has one form and stands alone")
+    if readers and form not in (
+        None,
+        FindingsFormat.FULL,
+        FindingsFormat.CONCISE,
+        FindingsFormat.JSON,
+    ):
+        raise CommandError(f"--readers has no form {form.value}; it has full and json")
+
+
+def _with_environment(report: Report) -> Report:
+    """Return the report of ``$RANK_TABLE_FILE`` with what ``CHIP_MAP`` adds to it."""
+    table = report.table
+    if table is None:
+        return report
+    try:
+        chip_map.refuse_contradiction(
+            chip_map.read_chip_map(os.environ),
+            *(table.local_chip_map(node) for node in range(len(table.nodes))),
+        )
+    except LaunchEnvironmentError as error:
+        rule = next(rule for rule in RULES if rule.code == error.code)
+        return report.with_finding(rule.finding(None, error.message))
+    return report
+
+
+def _options(
+    chip: str | None,
+    topology: str | None,
+    tp: int | None,
+    max_errors: int,
+    max_size: int,
+) -> Options:
+    try:
+        return make_options(
+            chip=chip,
+            topology=topology,
+            tp=tp,
+            limit=max_errors or None,
+            max_size_bytes=max_size * MIB,
+        )
+    except RankTableError:
+        raise
+    except ValueError as error:  # of --chip
+        raise CommandError(str(error)) from None
+
+
+def _show_readers(
+    reports: list[Report], form: FindingsFormat | None, color: Color
+) -> None:
+    if form is FindingsFormat.JSON:
+        data = [readers_data(report) for report in reports if report.data is not None]
+        write([json.dumps(data, indent=2) + "\n"])
+        return
+    for report in reports:
+        write(show_readers(report, style(color)))
+
+
+def _render(reports: list[Report], form: FindingsFormat | None, color: Color) -> None:
+    if form is None:
+        form = FindingsFormat.FULL if sys.stdout.isatty() else FindingsFormat.CONCISE
+    write(dict(RENDERERS)[form.value](reports, style(color)))
+
+
+def _status(reports: list[Report], *, strict: bool) -> int:
+    if any(report.is_unreadable for report in reports):
+        return COULD_NOT_JUDGE
+    for report in reports:
+        if not report.ok or (strict and report.count(Severity.WARNING)):
+            return DEFECTS_FOUND
+    return 0
+
+
+def _show_diff(report: Report, options: Options, color: Color) -> None:
+    text = repaired_text(report, options)
+    if text is None or report.data is None:
+        sys.stderr.write(f"{printable(report.file)}: nothing to repair safely\n")
+        return
+    import difflib  # noqa: PLC0415 - only for --diff
+
+    look = style(color)
+    kinds = {"-": "removed", "+": "added", "@": "place"}
+    lines = difflib.unified_diff(
+        _lines(report.data.decode("utf-8", "replace")),
+        _lines(text),
+        printable(report.file),
+        f"{printable(report.file)} (repaired)",
+        lineterm="",
+    )
+    for line in lines:
+        kind = kinds.get(line[:1])
+        shown = "\t".join(map(printable, line.split("\t")))
+        write([(look.mark(shown, kind) if kind else shown) + "\n"])
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines of a text; only a newline ends one, as it does for patch."""
+    return text.removesuffix("\n").split("\n")
+
+
+def _fix(report: Report, options: Options, site: SiteSchema | None) -> Report:
+    """Repair a file and judge it again."""
+    text = repaired_text(report, options)
+    if text is None:
+        return report
+    data = text.encode()
+    replace_file(report.file, data, expected=report.data)
+    found = check_bytes(data, options, file=report.file)
+    if site is not None:
+        found = judge_by_schema(found, site)
+    left = found.count(Severity.ERROR)
+    said = f"repaired in part, {counted(left, 'error')} left" if left else "repaired"
+    sys.stderr.write(f"{printable(report.file)}: {said}\n")
+    return found

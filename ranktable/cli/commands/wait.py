@@ -1,0 +1,119 @@
+"""``ranktable wait``: until a table is complete, sound and stable."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli.failure import COULD_NOT_JUDGE, CommandError
+from ranktable.cli.files import MIB, STANDARD_INPUT, named_file
+from ranktable.cli.findings import FORM_HELP, FindingsFormat, show_findings
+from ranktable.cli.output import COLOR_HELP, Color
+from ranktable.cli.progress import Progress, progress
+from ranktable.cluster.waiting import Clock, wait_for_table
+from ranktable.runtime.table import VARIABLE
+from ranktable.schema.files import read_file
+from ranktable.schema.messages import counted, printable
+
+if TYPE_CHECKING:
+    from ranktable.cluster.waiting import Outcome, Reason
+
+TIMEOUT_S = 300.0
+"""As the start scripts of the vendors' containers have it."""
+
+INTERVAL_S = 0.5
+SHORTEST_INTERVAL_S = 0.01
+
+
+def wait(
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="FILE", help=f"Rank table; by default ${VARIABLE}."),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(metavar="S", help="Seconds after which to give up.")
+    ] = TIMEOUT_S,
+    interval: Annotated[
+        float, typer.Option(metavar="S", help="Seconds between two readings.")
+    ] = INTERVAL_S,
+    format: Annotated[  # noqa: A002 - the name of the option
+        FindingsFormat | None,
+        typer.Option(
+            help=FORM_HELP, show_default="full on a terminal, concise in a pipe"
+        ),
+    ] = None,
+    max_size: Annotated[
+        int, typer.Option(min=1, metavar="MIB", help="Largest file to read.")
+    ] = 256,
+    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+) -> None:
+    """Wait until a rank table is there, sound, and the same in two readings.
+
+    It may not exist yet, be half written, or be a link that is exchanged, as in a
+    ConfigMap. Standard error says what is waited for. Exit status: 0 it is there, 2
+    time is up (what is wrong with the table is printed then) or wrong usage.
+
+    Example: ranktable wait sccl_rank_table.json --timeout 60
+    """
+    _refuse_times(timeout, interval)
+    if file == STANDARD_INPUT:
+        raise CommandError("standard input comes once; it cannot be waited for")
+    name = named_file(file)
+    with progress() as line:
+        said = _Sayer(name, timeout, line)
+        outcome = wait_for_table(
+            lambda: read_file(name, max_size * MIB),
+            file=name,
+            timeout_s=timeout,
+            interval_s=interval,
+            clock=Clock(now=time.monotonic, sleep=time.sleep),
+            on_reason=said.on_reason,
+        )
+    if outcome.reason is None:
+        _say_sound(outcome)
+        return
+    if not outcome.report.is_unreadable:
+        show_findings([outcome.report], format, color)
+    raise CommandError(
+        f"gave up on {name} after {timeout:g} s: {outcome.reason.text}",
+        COULD_NOT_JUDGE,
+    )
+
+
+def _refuse_times(timeout_s: float, interval_s: float) -> None:
+    if not (math.isfinite(timeout_s) and timeout_s > 0):
+        raise CommandError("--timeout: the seconds are above 0")
+    if not (math.isfinite(interval_s) and interval_s >= SHORTEST_INTERVAL_S):
+        raise CommandError(f"--interval: the seconds are {SHORTEST_INTERVAL_S} or more")
+
+
+class _Sayer:
+    """Says every reason once, and on a terminal how long it has been."""
+
+    def __init__(self, name: str, timeout_s: float, line: Progress) -> None:
+        self.name = name
+        self.timeout_s = timeout_s
+        self.line = line
+        self.kind: str | None = None
+
+    def on_reason(self, reason: Reason, waited_s: float) -> None:
+        # A table that is there at once, and sound, is nothing to talk about.
+        if reason.kind and reason.kind != self.kind:
+            self.kind = reason.kind
+            self.line.clear()
+            text = printable(f"waiting for {self.name}: {reason.text}")
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+        self.line.show(f"{waited_s:.0f} s of {self.timeout_s:g} s")
+
+
+def _say_sound(outcome: Outcome) -> None:
+    table = outcome.report.table
+    assert table is not None  # noqa: S101 - it was found sound
+    nodes = counted(len(table.nodes), "node")
+    ranks = counted(table.world_size, "rank")
+    sys.stderr.write(f"{printable(outcome.report.file)}: sound, {nodes}, {ranks}\n")

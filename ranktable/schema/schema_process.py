@@ -1,0 +1,284 @@
+"""The process that judges a document by a site's JSON Schema, and nothing else.
+
+It is given a ``Request`` on standard input and writes an ``Answer``. It opens local
+files only, a bounded number of them, and fetches nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import resource
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit
+
+import jsonschema
+import msgspec
+from jsonschema.exceptions import best_match
+from jsonschema.validators import validator_for
+from jsonschema_specifications import REGISTRY  # type: ignore[import-untyped]
+from referencing import Registry, Resource
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
+
+from ranktable.schema.decoding import decode
+from ranktable.schema.files import UnreadableError, read_file
+from ranktable.schema.finding import Finding
+from ranktable.schema.json_parser import parse, walk
+from ranktable.schema.locate import find_locations
+from ranktable.schema.messages import quoted
+from ranktable.schema.site_schema import Answer, Request, Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jsonschema.exceptions import ValidationError
+
+MAX_FILES = 64
+MAX_FILE_BYTES = 4 << 20
+"""A schema is a page or ten; that of all of Kubernetes has 4 MB."""
+
+MAX_VALUES = 8
+"""Values of an enum that a message shows."""
+
+_UNKNOWN = object()
+_SAYS = "by the site's schema,"
+_MESSAGES = {
+    "type": "is not of type",
+    "pattern": "does not match",
+    "const": "is not",
+    "enum": "is not",
+}
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+class _RefusedError(Exception):
+    """Why nothing can be judged by a schema."""
+
+
+def main() -> None:
+    """Judge one document."""
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_CPU, request.cpu_limit_s)
+    _limit(resource.RLIMIT_AS, request.memory_limit_bytes)
+    try:
+        answer = _judged(request)
+    except _RefusedError as error:
+        answer = Answer(error=str(error))
+    except Unresolvable as error:
+        answer = Answer(
+            error=f"{quoted(error.ref)} is referred to and is not in a local file that "
+            "can be read; nothing is fetched"
+        )
+    except RecursionError:
+        answer = Answer(error="references or levels in it are nested without an end")
+    except MemoryError:
+        answer = Answer(error="judging by it takes more memory than is allowed")
+    except re.error as error:
+        answer = Answer(
+            error=f"{quoted(error.pattern)} is not a regular expression: {error.msg}"
+        )
+    sys.stdout.buffer.write(msgspec.json.encode(answer))
+    sys.stdout.flush()
+
+
+def _limit(kind: int, value: int) -> None:
+    _, hard = resource.getrlimit(kind)
+    if hard != resource.RLIM_INFINITY:
+        value = min(value, hard)
+    resource.setrlimit(kind, (value, hard))
+
+
+def _judged(request: Request) -> Answer:
+    path = Path(request.schema).absolute()
+    files = _Files(path)
+    validator = files.validator()
+    found: list[Violation] = []
+    count = 0
+    for error in validator.iter_errors(msgspec.json.decode(request.data)):
+        for violation in _violations(error):
+            count += 1
+            if count <= request.max_found:
+                found.append(violation)
+    return Answer(found=found, count=count)
+
+
+class _Files:
+    """A schema, and the local files that it refers to."""
+
+    def __init__(self, path: Path) -> None:
+        self.root = path.as_uri()
+        self.schemas: dict[str, object] = {}
+        self.base = self.root
+        pending = [(self.root, path)]
+        while pending:
+            uri, file = pending.pop()
+            schema = self.schemas[uri] = _read(file)
+            if uri == self.root and isinstance(schema, dict):
+                # References are relative to the name that a schema gives itself; the
+                # files are beside it all the same.
+                self.base = urljoin(self.root, _text(schema.get("$id")))
+            base = self.base if uri == self.root else uri
+            for reference in sorted(_references(schema, base)):
+                known = reference in self.schemas or any(
+                    reference == one for one, _ in pending
+                )
+                target = self.file_of(reference)
+                if known or target is None or not target.is_file():
+                    continue
+                if len(self.schemas) + len(pending) >= MAX_FILES:
+                    raise _RefusedError(f"it refers to more than {MAX_FILES} files")
+                pending.append((reference, target))
+
+    def file_of(self, uri: str) -> Path | None:
+        """Return the local file of an address, None for any other."""
+        folder, own = urljoin(self.base, "."), urljoin(self.root, ".")
+        if uri in (self.base, self.root):
+            return None
+        if uri.startswith(folder):
+            uri = own + uri[len(folder) :]
+        parts = urlsplit(uri)
+        if parts.scheme != "file" or parts.netloc:
+            return None
+        return Path(unquote(parts.path))
+
+    def validator(self) -> Any:  # noqa: ANN401 - of any draft
+        """Return what judges by the schema.
+
+        Raises:
+            _RefusedError: It is not a schema.
+        """
+        schema = self.schemas[self.root]
+        for uri, one in self.schemas.items():
+            name = "" if uri == self.root else f"{unquote(urlsplit(uri).path)}: "
+            _check_schema(one, name)
+        kind = _kind_of(schema)
+        specification = DRAFT202012
+        resources = [
+            (uri, Resource.from_contents(one, default_specification=specification))
+            for uri, one in self.schemas.items()
+        ]
+        registry: Any = REGISTRY.combine(Registry().with_resources(resources))
+        base = {"$id": self.root} if isinstance(schema, dict) else {}
+        if base and "$id" not in schema and "id" not in schema:  # type: ignore[operator]
+            schema = {**base, **schema}  # type: ignore[dict-item]
+            registry = registry.with_resource(
+                self.root,
+                Resource.from_contents(schema, default_specification=specification),
+            )
+        return kind(schema, registry=registry.crawl())
+
+
+def _kind_of(schema: object) -> Any:  # noqa: ANN401 - a class of jsonschema
+    draft = schema.get("$schema") if isinstance(schema, dict) else None
+    if draft is None:
+        return jsonschema.Draft202012Validator
+    kind: Any = validator_for({"$schema": draft}, default=_UNKNOWN)  # type: ignore[arg-type]
+    if kind is _UNKNOWN:
+        raise _RefusedError(f"$schema {quoted(draft)} is not a draft of JSON Schema")
+    return kind
+
+
+def _check_schema(schema: object, name: str) -> None:
+    try:
+        _kind_of(schema).check_schema(schema)
+    except jsonschema.SchemaError as error:
+        place = "/".join(["#", *map(str, error.absolute_path)])
+        message = f"{name}{place}: {_message(error)}; it is not a JSON Schema"
+        raise _RefusedError(message) from None
+
+
+def _read(path: Path) -> object:
+    try:
+        data = read_file(str(path), MAX_FILE_BYTES)
+    except UnreadableError as error:
+        raise _RefusedError(f"{error.code} {error.message}") from None
+    decoded = decode(data)
+    text = "" if isinstance(decoded, Finding) else decoded[0]
+    parsed = decoded if isinstance(decoded, Finding) else parse(text)
+    if isinstance(parsed, Finding):
+        raise _RefusedError(_shown(parsed, text))
+    schema, found = parsed
+    if found:
+        raise _RefusedError(_shown(found[0], text))
+    if not isinstance(schema, (dict, bool)):
+        raise _RefusedError("a JSON Schema is an object, or true or false")
+    return schema
+
+
+def _shown(finding: Finding, text: str) -> str:
+    place = ""
+    if finding.span is not None and text:
+        location = find_locations(text, [finding.span], file="")[finding.span]
+        place = f"line {location.line}, column {location.column}: "
+    return f"{place}{finding.rule.code} {finding.message}"
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _references(schema: object, base: str) -> set[str]:
+    """Return the addresses of the files that are referred to."""
+    bases: dict[tuple[str | int, ...], str] = {(): base}
+    found = set()
+    for path, value in sorted(walk(schema), key=lambda item: len(item[0])):
+        around = bases.get(path[:-1], base) if path else base
+        bases[path] = around
+        if not isinstance(value, dict):
+            continue
+        own = bases[path] = urljoin(around, _text(value.get("$id")))
+        for key in _REFERENCES:
+            if isinstance(value.get(key), str):
+                found.add(urldefrag(urljoin(own, value[key])).url)
+    return found
+
+
+def _violations(error: ValidationError) -> Iterator[Violation]:
+    """Yield what an error is about: of alternatives, the one that is nearest."""
+    nearest = best_match(iter([error])) or error
+    path = list(nearest.absolute_path)
+    keys = _unexpected(nearest)
+    for key in keys:
+        message = f"{_SAYS} the key {quoted(key)} is not allowed"
+        yield Violation(path=[*path, key], message=message, of_key=True)
+    if keys:
+        return
+    # The place of a key is that of its object, and what was looked at is the key.
+    of_key = "propertyNames" in nearest.absolute_schema_path
+    if of_key and isinstance(nearest.instance, str):
+        path = [*path, nearest.instance]
+    yield Violation(path=path, message=f"{_SAYS} {_message(nearest)}", of_key=of_key)
+
+
+def _unexpected(error: ValidationError) -> list[str]:
+    """Return the keys that ``additionalProperties`` forbids."""
+    schema, value = error.schema, error.instance
+    if error.validator != "additionalProperties" or error.validator_value is not False:
+        return []
+    if not isinstance(schema, dict) or not isinstance(value, dict):
+        return []
+    patterns = schema.get("patternProperties", {})
+    return [
+        key
+        for key in value
+        if key not in schema.get("properties", {})
+        and not any(re.search(pattern, key) for pattern in patterns)
+    ]
+
+
+def _message(error: Any) -> str:  # noqa: ANN401 - either error of jsonschema
+    """Return what is wrong, with the value shortened."""
+    value, asked = quoted(error.instance), error.validator_value
+    if error.validator == "required":
+        missing = next(k for k in asked if error.message.startswith(repr(k)))
+        return f"the key {quoted(missing)} is missing"
+    if error.validator in _MESSAGES:
+        several = asked if isinstance(asked, list) else [asked]
+        wanted = " or ".join(map(quoted, several[:MAX_VALUES]))
+        return f"{value} {_MESSAGES[error.validator]} {wanted}"
+    if isinstance(asked, (int, float, str)) and not isinstance(asked, bool):
+        return f"{value} does not satisfy {error.validator} {quoted(asked)}"
+    return f"{value} does not satisfy {error.validator or 'false'}"

@@ -1,0 +1,195 @@
+"""A site's own JSON Schema: what a table or a spec has to be besides sound.
+
+A schema may be written so that judging by it never ends: patterns that try every way
+to match, references that lead back. So a process of its own judges
+(``schema_process``), with a limit of time and of memory.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ranktable.schema.json_parser import walk
+from ranktable.schema.locate import find_locations
+from ranktable.schema.numbers import BadNumber
+from ranktable.schema.rules.site import SITE_SCHEMA
+
+if TYPE_CHECKING:
+    from ranktable.schema.check_report import Report
+    from ranktable.schema.diagnostic import Diagnostic
+    from ranktable.schema.document import Document
+
+CPU_LIMIT_S = 10
+"""Processor time for a small file; a schema that a person wrote takes milliseconds."""
+
+CPU_LIMIT_S_PER_MB = 10
+"""A sound table of 10 MB takes about 20 s."""
+
+WALL_FACTOR = 6
+"""A busy machine gives a process a part of its time."""
+
+MEMORY_LIMIT_BYTES = 2 << 30
+MEMORY_FACTOR = 100
+"""Bytes of memory for each byte of a large file."""
+
+MAX_FOUND = 10_000
+"""Defects that are described where no limit is given."""
+
+# Not -m, which would look for modules in the working folder first.
+_START = (
+    "import sys; sys.path[:] = sys.argv[1:]; "
+    "from ranktable.schema.schema_process import main; main()"
+)
+
+
+class SiteSchemaError(ValueError):
+    """A schema that nothing can be judged by; the text says the file and the reason."""
+
+
+class Request(msgspec.Struct):
+    """What the process is told."""
+
+    schema: str
+    data: msgspec.Raw
+    max_found: int
+    cpu_limit_s: int
+    memory_limit_bytes: int
+
+
+class Violation(msgspec.Struct):
+    """A value that is not as the schema asks.
+
+    Attributes:
+        path: Keys and indices of the value.
+        message: What is wrong.
+        of_key: Whether the key before the value is meant.
+    """
+
+    path: list[str | int]
+    message: str
+    of_key: bool = False
+
+
+class Answer(msgspec.Struct):
+    """What the process says.
+
+    Attributes:
+        found: What was found, as many as were asked for.
+        count: How many there are.
+        error: Why nothing could be judged, empty if it could.
+    """
+
+    found: list[Violation] = []
+    count: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteSchema:
+    """The JSON Schema of a site.
+
+    Attributes:
+        path: Its file.
+        limit: Findings to describe; None for all.
+        cpu_limit_s: Seconds of processor time for a small file.
+    """
+
+    path: str
+    limit: int | None = None
+    cpu_limit_s: int = CPU_LIMIT_S
+
+    def added_to(self, report: Report, document: Document | None) -> Report:
+        """Return a report with what the schema finds in the document besides.
+
+        Args:
+            report: What our rules have found.
+            document: The document, None where there is none to judge.
+
+        Raises:
+            SiteSchemaError: The schema is wrong, or judging by it does not end.
+        """
+        if document is None or any(
+            isinstance(value, BadNumber) for _, value in walk(document.data)
+        ):
+            return report
+        answer = self._ask(document.data)
+        found = [
+            SITE_SCHEMA.finding(
+                document.span_of(*violation.path, of_key=violation.of_key),
+                violation.message,
+            )
+            for violation in answer.found
+        ]
+        if not found:
+            return report
+        spots = [finding.span for finding in found if finding.span is not None]
+        places = find_locations(report.text or "", spots, file=report.file)
+        pairs = [(f, f.diagnostic(places[f.span])) for f in found if f.span is not None]
+        pairs += zip(report.findings, report.diagnostics, strict=True)
+        pairs.sort(key=lambda pair: _order(pair[1]))
+        severity = SITE_SCHEMA.severity
+        return replace(
+            report,
+            findings=tuple(finding for finding, _ in pairs),
+            diagnostics=tuple(diagnostic for _, diagnostic in pairs),
+            totals=dict(
+                sorted({**report.totals, SITE_SCHEMA.code: answer.count}.items())
+            ),
+            by_severity={
+                **report.by_severity,
+                severity: report.count(severity) + answer.count,
+            },
+        )
+
+    def _ask(self, data: object) -> Answer:
+        document = msgspec.json.encode(data)
+        megabytes = len(document) // 10**6
+        cpu_limit_s = self.cpu_limit_s + CPU_LIMIT_S_PER_MB * megabytes
+        request = Request(
+            schema=self.path,
+            data=msgspec.Raw(document),
+            max_found=self.limit or MAX_FOUND,
+            cpu_limit_s=cpu_limit_s,
+            memory_limit_bytes=MEMORY_LIMIT_BYTES + MEMORY_FACTOR * len(document),
+        )
+        try:
+            done = subprocess.run(  # noqa: S603 - this interpreter, our own module
+                [sys.executable, "-c", _START, *sys.path],
+                input=msgspec.json.encode(request),
+                capture_output=True,
+                timeout=cpu_limit_s * WALL_FACTOR,
+                check=False,
+                env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            )
+        except subprocess.TimeoutExpired:
+            status = -signal.SIGXCPU
+        else:
+            status = done.returncode
+        if status == -signal.SIGXCPU:
+            answer = Answer(
+                error=f"judging by it did not end in {cpu_limit_s} s; look for "
+                "patterns with a repetition inside a repetition, and for parts that "
+                "refer to one part several times"
+            )
+        elif status:
+            lines = done.stderr.decode("utf-8", "replace").splitlines()
+            answer = Answer(
+                error=f"judging by it failed: {lines[-1] if lines else status}"
+            )
+        else:
+            answer = msgspec.json.decode(done.stdout, type=Answer)
+        if answer.error:
+            raise SiteSchemaError(f"{self.path}: {answer.error}")
+        return answer
+
+
+def _order(diagnostic: Diagnostic) -> tuple[int, int, str]:
+    place = diagnostic.location
+    return place.line or 0, place.column or 0, diagnostic.code
