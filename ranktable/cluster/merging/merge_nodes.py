@@ -175,9 +175,9 @@ def merge_nodes(
         return Merged(reports=findings.reports())
     table = structs.replace(top, nodes=tuple(node.node for node in nodes))
     document = to_document(table, format_)
-    _judge(table, document, nodes, format_, options, findings)
+    is_sound = _judge(table, document, nodes, format_, options, findings)
     reports = findings.reports()
-    if findings.has_errors:
+    if not is_sound:
         return Merged(reports=reports)
     return Merged(table=table, data=encode(document), reports=reports)
 
@@ -189,8 +189,11 @@ def _judge(  # noqa: PLR0913, PLR0917 - the table, its parts and what is wrong
     format_: Format,
     options: MergeOptions,
     findings: FileFindings,
-) -> None:
-    """Report what the rules for a table find, where each node was read."""
+) -> bool:
+    """Report what the rules for a table find; return whether that is no error.
+
+    Each finding is placed where its node was read.
+    """
 
     def origin(span: SourceSpan | None) -> FileSpan:
         if span is None or span.path[:1] != (format_.nodes_key,) or not span.path[1:]:
@@ -211,6 +214,7 @@ def _judge(  # noqa: PLR0913, PLR0917 - the table, its parts and what is wrong
     for finding in judge_document(table, format_, document, rules, quota):
         findings.add(moved(finding))
     findings.add_omitted(quota)
+    return not findings.has_errors
 
 
 def _numbered(nodes: Sequence[FileNode]) -> list[FileNode]:
