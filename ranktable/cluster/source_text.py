@@ -48,6 +48,10 @@ class Token(NamedTuple):
     start: int
     end: int
 
+    def span(self, label: str | None = None) -> SourceSpan:
+        """Return its place in the text."""
+        return SourceSpan(offsets=(self.start, self.end), label=label)
+
     def part(self, start: int, end: int | None = None) -> Token:
         """Return the piece between two offsets of this one."""
         text = self.text[start:end]
@@ -93,16 +97,9 @@ class SourceText:
             self.is_sound = False
         if self.quota.is_spent(rule):
             return
-        spot = (
-            SourceSpan(offsets=(place.start, place.end))
-            if isinstance(place, Token)
-            else place
-        )
-        related: tuple[SourceSpan, ...] = ()
-        if first_use is not None:
-            span = (first_use.start, first_use.end)
-            related = (SourceSpan(offsets=span, label="first use"),)
-        self.found.append(rule.finding(spot, message, hint=hint, related=related))
+        span = place.span() if isinstance(place, Token) else place
+        related = () if first_use is None else (first_use.span("first use"),)
+        self.found.append(rule.finding(span, message, hint=hint, related=related))
 
     def add(self, findings: Iterable[Finding]) -> None:
         """Add findings that somebody else made, and counted where a quota is kept."""

@@ -127,6 +127,35 @@ def read_csv(text: str, columns: int) -> tuple[list[list[str]], list[str]]:
     return rows, others
 
 
+def chips_of_csv(text: str, subject: str) -> tuple[list[ProbedChip], list[str]]:
+    """Return the chips of a tool's CSV, and the messages between the rows.
+
+    Args:
+        text: Rows of index, UUID, PCI address, serial number and name.
+        subject: What a message calls a chip.
+
+    Raises:
+        NotDetectedError: A row is something else, or an index is listed twice.
+    """
+    rows, messages = read_csv(text, 5)
+    chips = []
+    for index, uuid, bus, serial, name in rows:
+        bus_address = bus_address_of(bus)
+        if bus_address is None:
+            raise NotDetectedError(f"{subject} is {quoted(bus)}")
+        chips.append(
+            ProbedChip(
+                device_id=device_id_of(index),
+                bus_address=bus_address,
+                uuid=text_of(uuid),
+                serial=text_of(serial),
+                model=text_of(name),
+            )
+        )
+    refuse_repetition((chip.device_id for chip in chips), "index")
+    return sorted(chips, key=lambda chip: chip.device_id), messages
+
+
 def device_id_of(value: object) -> int:
     """Return the index of a chip that a tool gives as a number or as digits.
 

@@ -10,22 +10,16 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.discovery.chip_family import (
     ChipFamily,
     ProbeResult,
-    bus_address_of,
-    device_id_of,
-    read_csv,
-    refuse_repetition,
-    text_of,
+    chips_of_csv,
 )
 from ranktable.cluster.discovery.machine import NotDetectedError
-from ranktable.cluster.probes.probe_line import ProbedChip
-from ranktable.schema.messages import quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.discovery.machine import Machine
+    from ranktable.cluster.probes.probe_line import ProbedChip
 
 TOOL = ("hl-smi", "-Q", "index,uuid,bus_id,serial,name", "-f", "csv,noheader")
 NODES = ("/dev/accel", "accel")
-_COLUMNS = 5
 
 
 def detect(machine: Machine) -> ProbeResult:
@@ -53,24 +47,7 @@ def parse_csv(text: str) -> tuple[list[ProbedChip], list[str]]:
     Raises:
         NotDetectedError: A row is something else.
     """
-    rows, messages = read_csv(text, _COLUMNS)
-    chips = [_chip(row) for row in rows]
-    refuse_repetition((chip.device_id for chip in chips), "index")
-    return sorted(chips, key=lambda chip: chip.device_id), messages
-
-
-def _chip(row: list[str]) -> ProbedChip:
-    index, uuid, bus, serial, name = row
-    bus_address = bus_address_of(bus)
-    if bus_address is None:
-        raise NotDetectedError(f"hl-smi: the PCI address of a chip is {quoted(bus)}")
-    return ProbedChip(
-        device_id=device_id_of(index),
-        bus_address=bus_address,
-        uuid=text_of(uuid),
-        serial=text_of(serial),
-        model=text_of(name),
-    )
+    return chips_of_csv(text, "hl-smi: the PCI address of a chip")
 
 
 FAMILY = ChipFamily(

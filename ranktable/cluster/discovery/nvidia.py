@@ -16,17 +16,13 @@ from ranktable.cluster.discovery.chip_family import (
     ChipFamily,
     ProbeResult,
     bus_address_of,
-    device_id_of,
-    read_csv,
-    refuse_repetition,
-    text_of,
+    chips_of_csv,
 )
 from ranktable.cluster.discovery.machine import NotDetectedError, run_command
-from ranktable.cluster.probes.probe_line import ProbedChip
-from ranktable.schema.messages import quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.discovery.machine import Machine
+    from ranktable.cluster.probes.probe_line import ProbedChip
 
 NODES = ("/dev", "nvidia")
 KERNEL = "/proc/driver/nvidia"
@@ -35,7 +31,6 @@ TOOL = (
     "--query-gpu=index,uuid,pci.bus_id,serial,name",
     "--format=csv,noheader",
 )
-_COLUMNS = 5
 _NONE_FOUND = "No devices were found"
 
 
@@ -88,25 +83,8 @@ def parse_csv(text: str) -> tuple[list[ProbedChip], list[str]]:
     Raises:
         NotDetectedError: A row is something else.
     """
-    rows, messages = read_csv(text, _COLUMNS)
-    chips = [_chip(row) for row in rows]
-    refuse_repetition((chip.device_id for chip in chips), "index")
-    messages = [line for line in messages if not line.startswith(_NONE_FOUND)]
-    return sorted(chips, key=lambda chip: chip.device_id), messages
-
-
-def _chip(row: list[str]) -> ProbedChip:
-    index, uuid, bus, serial, name = row
-    bus_address = bus_address_of(bus)
-    if bus_address is None:
-        raise NotDetectedError(f"the PCI address of a GPU is {quoted(bus)}")
-    return ProbedChip(
-        device_id=device_id_of(index),
-        bus_address=bus_address,
-        uuid=text_of(uuid),
-        serial=text_of(serial),
-        model=text_of(name),
-    )
+    chips, messages = chips_of_csv(text, "the PCI address of a GPU")
+    return chips, [line for line in messages if not line.startswith(_NONE_FOUND)]
 
 
 FAMILY = ChipFamily(

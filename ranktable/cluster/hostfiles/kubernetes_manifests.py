@@ -164,8 +164,8 @@ def pod_size(fields: Fields, *template: str | int) -> int | None:
     if not isinstance(containers, list) or not containers:
         fields.report(f"{dotted(path[:-1])} has no container", *path[:-1])
         return None
-    for spot, value in (*_in_command(fields, path), *_in_variables(fields, path)):
-        return size_at(fields, spot, value)
+    for at, value in (*_in_command(fields, path), *_in_variables(fields, path)):
+        return size_at(fields, at, value)
     limits = fields.get(*path, "resources", "limits")
     named = [
         (*path, "resources", "limits", str(name))

@@ -176,9 +176,9 @@ def merge_nodes(
         return Merged(reports=findings.reports())
     table = top.with_changes(nodes=(node.node for node in nodes))
     document = to_document(table, format_)
-    _judge(document, nodes, format_, options, findings)
+    is_sound = _judge(document, nodes, format_, options, findings)
     reports = findings.reports()
-    if not all(report.ok for report in reports):
+    if not is_sound:
         return Merged(reports=reports)
     return Merged(table=table, data=encode(document), reports=reports)
 
@@ -189,8 +189,11 @@ def _judge(
     format_: Format,
     options: MergeOptions,
     findings: FileFindings,
-) -> None:
-    """Report what the rules for a table find, where each node was read."""
+) -> bool:
+    """Report what the rules for a table find; return whether that is no error.
+
+    Each finding is placed where its node was read.
+    """
 
     def origin(span: SourceSpan | None) -> FileSpan:
         if span is None or span.path[:1] != (format_.nodes_key,) or not span.path[1:]:
@@ -211,6 +214,7 @@ def _judge(
     for finding in judge_document(format_, document, rules, quota):
         findings.add(moved(finding))
     findings.add_omitted(quota)
+    return not findings.has_errors
 
 
 def _numbered(nodes: Sequence[FileNode]) -> list[FileNode]:
