@@ -17,6 +17,7 @@ from ranktable.schema.rules import (
     ranks,
     reading,
     shape,
+    site,
     syntax,
     topology,
 )
@@ -28,6 +29,7 @@ FAMILIES = (
     reading,
     syntax,
     shape,
+    site,
     topology,
     ranks,
     chips,

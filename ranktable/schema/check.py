@@ -165,7 +165,8 @@ def _check_closely(data: bytes, options: Options, file: str, quota: Quota) -> Re
 def judge(columns: Columns, options: Options) -> Iterator[Finding]:
     """Yield what is wrong with the meaning of a table: the rules of its format."""
     for rule in columns.format.rules:
-        if rule.check is not None:
+        is_known = rule.needs is None or getattr(options, rule.needs) is not None
+        if rule.check is not None and is_known:
             yield from rule.check(columns, options)
 
 

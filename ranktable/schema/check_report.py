@@ -151,6 +151,8 @@ def _placed(
     found: list[Finding], text: str | None, file: str
 ) -> list[tuple[Finding, Diagnostic]]:
     """Return the findings as diagnostics, by place and code."""
+    if not found:
+        return []
     spans = {span for f in found for span in (f.span, *f.related) if span is not None}
     locations = find_locations(text or "", spans, file=file)
     pairs = [(finding, _diagnostic(finding, locations, file)) for finding in found]

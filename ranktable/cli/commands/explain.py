@@ -17,7 +17,6 @@ from ranktable.report.catalogue import RULES
 from ranktable.report.full import render_full
 from ranktable.report.style import Style
 from ranktable.report.terminal import table_lines
-from ranktable.runtime.rules import RULES as RUNTIME_RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +105,7 @@ def _listed(rules: tuple[Rule, ...], look: Style) -> Iterator[str]:
 
 
 def _all_rules() -> tuple[Rule, ...]:
-    return tuple(sorted((*RULES, *RUNTIME_RULES), key=lambda rule: rule.code))
+    return RULES
 
 
 def _find(text: str, rules: tuple[Rule, ...]) -> list[Rule]:

@@ -9,7 +9,7 @@ ignores.
 from __future__ import annotations
 
 from ranktable.schema.format import FREE, PLACEMENT_KEY, Field, Format, Kind, Role
-from ranktable.schema.rules import chips, groups, nodes, placement, ranks, shape
+from ranktable.schema.rules import chips, groups, nodes, placement, ranks
 
 VERSION = Field(
     key="version",
@@ -148,7 +148,7 @@ FORMAT = Format(
     device_description="One chip and the process that runs on it. At least one of the "
     "keys rank, world_rank and rank_id gives the rank; where several do, they agree.",
     matches=lambda document: "node_list" in document,
-    rules=(shape.ONE_READER_ONLY, *RULES),
+    rules=RULES,
     reader_keys=("rank", "world_rank"),
     example={
         "version": "1.0",

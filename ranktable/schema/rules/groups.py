@@ -111,6 +111,7 @@ OPEN_GROUP = Rule(
     good=chips(2, 6, 7, 3, 1, 5, 4, 0),
     options={"topology": "sophgo-8", "tp": "4"},
     check=_open_groups,
+    needs="tp",
 )
 
 RULES = (OPEN_GROUP,)

@@ -51,7 +51,7 @@ def _wrong_count(columns: Columns, _: Options) -> Iterator[Finding]:
 
 def _bad_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
     written = {address for address in columns.addresses if address is not None}
-    if not are_addresses(written):
+    if written and not are_addresses(written):
         # With both keys the emulator's, which SCCL reads, is the device's address.
         keys = columns.format.address_keys[::-1]
         bad = {address for address in written if not _is_address(columns, address)}

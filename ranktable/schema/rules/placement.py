@@ -265,6 +265,7 @@ NOT_A_RING = Rule(
     good=chips(0, 1, 3, 2),
     options={"topology": "sophgo-8"},
     check=_broken_rings,
+    needs="topology",
 )
 RING_NOT_KNOWN = Rule(
     code="RT502",

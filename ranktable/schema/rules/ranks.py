@@ -1,10 +1,12 @@
-"""RT201 to RT206: every rank from 0 to world_size - 1, once."""
+"""RT201 to RT206 and RT118: every rank from 0 to world_size - 1, once, for all."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ranktable.schema.diagnostic import Severity
+from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import counted, folded
 from ranktable.schema.rules.rule import PAIR, Rule, device, nodes, one_node
 
@@ -199,6 +201,19 @@ def _wrong_local_ranks(columns: Columns, _: Options) -> Iterator[Finding]:
             )
 
 
+def _one_reader_only(columns: Columns, _: Options) -> Iterator[Finding]:
+    """Note, once in a table for each key, that a reader would miss it."""
+    for lacking, index in columns.lacking.items():
+        span = columns.rank_span(index)
+        present = str(span.path[-1])
+        yield ONE_READER_ONLY.finding(
+            SourceSpan(columns.device_path(index)),
+            f"{columns.name(index)} has {present} but no {' and no '.join(lacking)}, "
+            "which a reader of the vendor needs",
+            hint="ranktable gen writes both",
+        )
+
+
 RANK_GAP = Rule(
     code="RT201",
     name="rank-gap",
@@ -313,6 +328,27 @@ WRONG_LOCAL_RANK = Rule(
     check=_wrong_local_ranks,
 )
 
+ONE_READER_ONLY = Rule(
+    code="RT118",
+    name="one-reader-only",
+    severity=Severity.NOTE,
+    summary="devices have rank or world_rank, not both",
+    why=(
+        "torch_tpu's Python reader looks for world_rank, SCCL's C++ reader for rank. "
+        "The vendor's generator and manual write rank alone, so the vendor's own "
+        "read_rank_table() cannot read them; ranktable's reads either."
+    ),
+    fix="Write both, as ranktable gen and our tpu_gen_sccl_rank_table do.",
+    readers={
+        "torch_tpu": "without world_rank: KeyError: 'world_rank' on every rank",
+        "SCCL": "without rank: answers chip -1 for every rank, silently",
+    },
+    seen_as=("KeyError: 'world_rank'",),
+    bad=one_node('{"device_id":"0","rank":"0"}', '{"device_id":"1","rank":"1"}'),
+    good=PAIR,
+    check=_one_reader_only,
+)
+
 RULES = (
     RANK_GAP,
     DUPLICATE_RANK,
@@ -320,4 +356,5 @@ RULES = (
     NOT_FROM_ZERO,
     CONFLICTING_RANKS,
     WRONG_LOCAL_RANK,
+    ONE_READER_ONLY,
 )

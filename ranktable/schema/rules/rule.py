@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from ranktable.schema.diagnostic import Severity
 from ranktable.schema.finding import Edit, Finding
@@ -37,6 +37,7 @@ class Rule:
         command: The command that finds it: ``validate``, ``convert`` or ``merge``.
         beside: A file that goes before either, where the defect is between two files.
         check: Yields what breaks the rule in a table; None where a reader finds it.
+        needs: The option without which there is nothing to check, None if none.
     """
 
     code: str
@@ -53,6 +54,7 @@ class Rule:
     command: str = "validate"
     beside: bytes | None = None
     check: Check | None = None
+    needs: Literal["tp", "topology"] | None = None
 
     def finding(
         self,

@@ -1,33 +1,9 @@
-"""RT110 to RT118: JSON, but not of the shape of a rank table."""
+"""RT110 to RT117: JSON, but not of the shape of a rank table."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ranktable.schema.diagnostic import Severity
-from ranktable.schema.document import SourceSpan
 from ranktable.schema.rules.rule import PAIR, Rule, device, one_node
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ranktable.schema.columns import Columns
-    from ranktable.schema.finding import Finding
-    from ranktable.schema.options import Options
-
-
-def _one_reader_only(columns: Columns, _: Options) -> Iterator[Finding]:
-    """Note, once in a table for each key, that a reader would miss it."""
-    for lacking, index in columns.lacking.items():
-        span = columns.rank_span(index)
-        present = str(span.path[-1])
-        yield ONE_READER_ONLY.finding(
-            SourceSpan(columns.device_path(index)),
-            f"{columns.name(index)} has {present} but no {' and no '.join(lacking)}, "
-            "which a reader of the vendor needs",
-            hint="ranktable gen writes both",
-        )
-
 
 NOT_A_RANK_TABLE = Rule(
     code="RT110",
@@ -142,27 +118,6 @@ UNKNOWN_KEY = Rule(
     good=one_node('{"device_id":"0","rank":"0","local_rank":"0"}'),
 )
 
-ONE_READER_ONLY = Rule(
-    code="RT118",
-    name="one-reader-only",
-    severity=Severity.NOTE,
-    summary="devices have rank or world_rank, not both",
-    why=(
-        "torch_tpu's Python reader looks for world_rank, SCCL's C++ reader for rank. "
-        "The vendor's generator and manual write rank alone, so the vendor's own "
-        "read_rank_table() cannot read them; ranktable's reads either."
-    ),
-    fix="Write both, as ranktable gen and our tpu_gen_sccl_rank_table do.",
-    readers={
-        "torch_tpu": "without world_rank: KeyError: 'world_rank' on every rank",
-        "SCCL": "without rank: answers chip -1 for every rank, silently",
-    },
-    seen_as=("KeyError: 'world_rank'",),
-    bad=one_node('{"device_id":"0","rank":"0"}', '{"device_id":"1","rank":"1"}'),
-    good=PAIR,
-    check=_one_reader_only,
-)
-
 RULES = (
     NOT_A_RANK_TABLE,
     OTHER_VENDOR,
@@ -172,5 +127,4 @@ RULES = (
     UNKNOWN_VERSION,
     EMPTY_LIST,
     UNKNOWN_KEY,
-    ONE_READER_ONLY,
 )
