@@ -309,3 +309,36 @@ def test_totals_do_not_depend_on_how_many_are_shown(code: str) -> None:
     assert few.totals == every.totals
     assert few.totals[code] > 3
     assert sum(d.code == code for d in few.diagnostics) == 3
+
+
+def test_count_of_servers_in_text_is_compared_too() -> None:
+    data = (
+        b'{"status":"completed","version":"1.0","server_count":"3","server_list":['
+        b'{"server_id":"a","device":[{"device_id":"0","rank_id":"0"}]}]}'
+    )
+
+    assert [(d.code, d.message) for d in errors(check(data))] == [
+        ("RT210", "server_count is 3, but server_list has 1 entry")
+    ]
+
+
+@pytest.mark.parametrize("value", ["[]", '["1.0"]', "{}", "null", "1", "true"])
+@pytest.mark.parametrize("key", ["version", "status", "server_count", "placement"])
+def test_any_value_of_a_top_key_is_read_or_diagnosed(key: str, value: str) -> None:
+    members = {
+        "version": '"1.0"',
+        "status": '"completed"',
+        "server_count": "1",
+        "placement": '"free"',
+        key: value,
+    }
+    head = ",".join(f'"{name}":{text}' for name, text in members.items())
+    data = (
+        f'{{{head},"server_list":[{{"server_ip":"a","device":['
+        '{"device_id":"0","device_ip":"","rank_id":"0"}]}]}'
+    ).encode()
+
+    found = {d.location.pointer for d in errors(check(data))}
+
+    is_count = (key, value) == ("server_count", "1")
+    assert found == (set() if is_count else {f"/{key}"})

@@ -45,6 +45,9 @@ HCCL_SOUND = [
     if path.name.startswith(("hccl10_", "hccl12_"))
 ]
 HCCL_BROKEN = {
+    "device_ip_duplicate.json": {"RT214": "/server_list/1/device/0/device_ip"},
+    "rank_interleaved_servers.json": {"RT215": "/server_list/0/device"},
+    "status_initializing.json": {"RT213": "/status"},
     "device_ip_invalid.json": {"RT211": "/server_list/0/device/1/device_ip"},
     "json_duplicate_key.json": {"RT105": "/server_list/0/device/0/rank_id"},
     "key_devices_instead_of_device.json": {

@@ -12,6 +12,7 @@ from ranktable.runtime import rules as runtime_rules
 from ranktable.schema.rules import (
     chips,
     groups,
+    hccl,
     nodes,
     placement,
     ranks,
@@ -34,6 +35,7 @@ FAMILIES = (
     ranks,
     chips,
     nodes,
+    hccl,
     placement,
     groups,
     hostfile_rules,

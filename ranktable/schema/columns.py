@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ranktable.schema.document import Document, SourceSpan
+from ranktable.schema.format import Role
 from ranktable.schema.quota import Quota
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from ranktable.schema.document import Path
     from ranktable.schema.format import Format
+    from ranktable.schema.rules.rule import Rule
 
 
 @dataclass(slots=True, kw_only=True)
@@ -137,11 +139,19 @@ class Columns:
 
     def device_id_span(self, index: int, label: str | None = None) -> SourceSpan:
         """Return the place of a device's chip."""
-        return self.span(index, ("device_id",), label)
+        return self.span(index, self.format.device_keys_of(Role.DEVICE_ID), label)
 
     def are_ranks_in_file_order(self) -> bool:
         """Whether the ranks are 0, 1, 2 ... in the order of the file."""
         return self.ranks == list(range(self.num_devices))
+
+    def breaks(self, rule: Rule) -> bool:
+        """Whether a fast rule finds something, which needs no options."""
+        if rule.check is None:
+            return False
+        from ranktable.schema.options import Options  # noqa: PLC0415 - a cycle
+
+        return any(True for _ in rule.check(self, Options()))
 
     def chip_map(self) -> list[int]:
         """Return the chip of every rank of a sound table; length world_size."""

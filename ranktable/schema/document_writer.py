@@ -78,12 +78,9 @@ def _node(node: Node, format_: Format, *, is_own: bool) -> dict[str, object]:
 def _device(
     device: Device, local_rank: int, format_: Format, layout: Layout
 ) -> dict[str, object]:
-    address_key = _address_key(device)
-    numbers = {
-        "device_id": device.device_id,
-        "local_rank": local_rank,
-        **dict.fromkeys(format_.rank_keys, device.rank),
-    }
+    """Return a device as it was spelt."""
+    address_key = _address_key(device, format_)
+    numbers = _numbers(device, local_rank, format_)
     members: dict[str, object] = {}
     for key, type_ in layout:
         if key in numbers:
@@ -99,12 +96,31 @@ def _device(
 
 def _new_device(device: Device, local_rank: int, format_: Format) -> dict[str, object]:
     """Return a device that was spelt nowhere, or in another format."""
-    members: dict[str, object] = {"device_id": str(device.device_id)}
-    if device.address is not None or format_.writes_blank_addresses:
-        members[_address_key(device)] = device.address or ""
-    for key in format_.written_keys:
-        members[key] = str(local_rank if key == "local_rank" else device.rank)
+    numbers = _numbers(device, local_rank, format_)
+    members: dict[str, object] = {}
+    for field in format_.device_fields:
+        if field.key in numbers and (field.is_written or field.is_required):
+            number = numbers[field.key]
+            members[field.key] = number if field.kind is Kind.INTEGER else str(number)
+        if field.role is Role.DEVICE_ID and (
+            device.address is not None or format_.writes_blank_addresses
+        ):
+            members[_address_key(device, format_)] = device.address or ""
     return _with_extra(members, device.extra) if device.extra else members
+
+
+def _numbers(device: Device, local_rank: int, format_: Format) -> dict[str, int]:
+    """Return the numbers of a device by the keys that the format has for them."""
+    values = {
+        Role.DEVICE_ID: device.device_id,
+        Role.LOCAL_RANK: local_rank,
+        Role.RANK: device.rank,
+    }
+    return {
+        field.key: values[field.role]
+        for field in format_.device_fields
+        if field.role in values
+    }
 
 
 def _with_extra(
@@ -113,8 +129,9 @@ def _with_extra(
     return {**members, **{k: v for k, v in extra.items() if k not in members}}
 
 
-def _address_key(device: Device) -> str:
-    return "device_ip_emulator" if device.is_emulated else "device_ip"
+def _address_key(device: Device, format_: Format) -> str:
+    keys = format_.address_keys or ("device_ip",)
+    return keys[-1] if device.is_emulated else keys[0]
 
 
 def _spelt(

@@ -107,6 +107,7 @@ def is_surely_sound(columns: Columns) -> bool:
         and not columns.more_addresses
         and are_addresses({*columns.addresses} - {None})  # type: ignore[arg-type]
         and count in (None, columns.num_nodes)
+        and not any(map(columns.breaks, columns.format.fast_rules))
     )
 
 

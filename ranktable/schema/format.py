@@ -181,6 +181,11 @@ class Format:
         return fields[0].key if fields else None
 
     @cached_property
+    def fast_rules(self) -> tuple[Rule, ...]:
+        """The rules that every process of a job runs."""
+        return tuple(rule for rule in self.rules if rule.is_fast)
+
+    @cached_property
     def versions(self) -> tuple[str, ...]:
         """Values of ``version``."""
         return next(f.values for f in self.table_fields if f.role is Role.VERSION)
@@ -205,15 +210,6 @@ class Format:
     def joins_addresses(self) -> bool:
         """Whether one device may have several addresses in one text."""
         return any(field.kind is Kind.ADDRESSES for field in self.device_fields)
-
-    @cached_property
-    def written_keys(self) -> tuple[str, ...]:
-        """Keys of the ranks of a device that came from no file."""
-        return tuple(
-            field.key
-            for field in self.device_fields
-            if field.is_written and field.role in (Role.RANK, Role.LOCAL_RANK)
-        )
 
     def device_keys_of(self, *roles: Role) -> tuple[str, ...]:
         """Return the keys of a device that have these roles."""

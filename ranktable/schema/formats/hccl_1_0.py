@@ -8,7 +8,7 @@ Source: Ascend's HCCL, rank table configuration; the reader of 1.0.
 from __future__ import annotations
 
 from ranktable.schema.format import Field, Format, Kind, Role
-from ranktable.schema.rules import chips, nodes, ranks
+from ranktable.schema.rules import chips, hccl, nodes, ranks
 
 VERSION = Field(
     key="version",
@@ -144,6 +144,7 @@ RULES = (
     nodes.WRONG_COUNT,
     nodes.BAD_ADDRESS,
     nodes.DUPLICATE_HOST,
+    *hccl.RULES,
 )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.schema.diagnostic import Severity
 from ranktable.schema.document import SourceSpan
+from ranktable.schema.format import Role
 from ranktable.schema.messages import counted, folded
 from ranktable.schema.rules.rule import PAIR, Rule, device, nodes, one_node
 
@@ -194,7 +195,9 @@ def _wrong_local_ranks(columns: Columns, _: Options) -> Iterator[Finding]:
             if local_rank in (None, place) or columns.quota.is_spent(WRONG_LOCAL_RANK):
                 continue
             yield WRONG_LOCAL_RANK.finding(
-                columns.span(start + place, ("local_rank",)),
+                columns.span(
+                    start + place, columns.format.device_keys_of(Role.LOCAL_RANK)
+                ),
                 f"local_rank is {local_rank}, but this is device {place} of node "
                 f"{node}",
                 hint=f"write {place}, or leave local_rank out",

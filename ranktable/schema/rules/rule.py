@@ -37,6 +37,8 @@ class Rule:
         command: The command that finds it: ``validate``, ``convert`` or ``merge``.
         beside: A file that goes before either, where the defect is between two files.
         check: Yields what breaks the rule in a table; None where a reader finds it.
+        is_fast: Whether every process of a job runs the check; what other rules ask
+            is compared at once there, see ``fast_decode.is_surely_sound``.
         needs: The option without which there is nothing to check, None if none.
     """
 
@@ -54,6 +56,7 @@ class Rule:
     command: str = "validate"
     beside: bytes | None = None
     check: Check | None = None
+    is_fast: bool = False
     needs: Literal["tp", "topology"] | None = None
 
     def finding(

@@ -1,0 +1,169 @@
+"""A format is added with one file and one line; every command takes it then."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conftest import HERE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MODULE = '''
+"""A format of this test."""
+
+from ranktable.schema.format import Field, Format, Kind, Role
+from ranktable.schema.rules import chips, nodes, ranks
+
+FORMAT = Format(
+    name="boxes-3",
+    title="Boxes of cards 3",
+    description="Of this test.",
+    nodes=Field(key="boxes", kind=Kind.LIST, is_required=True),
+    devices=Field(key="cards", kind=Kind.LIST, is_required=True),
+    table_fields=(
+        Field(
+            key="version",
+            kind=Kind.TEXT,
+            role=Role.VERSION,
+            is_required=True,
+            values=("3",),
+        ),
+        Field(key="num_boxes", kind=Kind.INTEGER, role=Role.COUNT),
+    ),
+    node_fields=(
+        Field(key="name", kind=Kind.HOST, role=Role.HOST, is_required=True),
+    ),
+    device_fields=(
+        Field(
+            key="card_id",
+            kind=Kind.INTEGER,
+            role=Role.DEVICE_ID,
+            is_required=True,
+            is_written=True,
+        ),
+        Field(
+            key="process",
+            kind=Kind.INTEGER,
+            role=Role.RANK,
+            is_required=True,
+            is_written=True,
+        ),
+    ),
+    matches=lambda document: "boxes" in document,
+    rules=(*ranks.RULES, *chips.RULES, nodes.WRONG_COUNT, nodes.DUPLICATE_HOST),
+    example={
+        "version": "3",
+        "boxes": [{"name": "a", "cards": [{"card_id": 0, "process": 0}]}],
+    },
+)
+'''
+TABLE = {
+    "version": "3",
+    "num_boxes": 2,
+    "boxes": [
+        {
+            "name": name,
+            "cards": [
+                {"card_id": card, "process": 2 * box + card} for card in range(2)
+            ],
+        }
+        for box, name in enumerate("ab")
+    ],
+}
+
+
+class Copy:
+    """The package with one more format, and a folder to work in."""
+
+    def __init__(self, folder: Path) -> None:
+        package = folder / "packages" / "ranktable"
+        shutil.copytree(
+            HERE.parent / "ranktable",
+            package,
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
+        formats = package / "schema" / "formats"
+        (formats / "boxes.py").write_text(MODULE, encoding="utf-8")
+        listed = formats / "__init__.py"
+        text = listed.read_text(encoding="utf-8")
+        line = "FORMATS: tuple[Format, ...] = (\n"
+        added = (
+            f"from ranktable.schema.formats import boxes\n\n{line}    boxes.FORMAT,\n"
+        )
+        assert line in text
+        listed.write_text(text.replace(line, added), encoding="utf-8")
+        self.folder = folder
+        self.env = {**os.environ, "PYTHONPATH": str(package.parent)}
+        (folder / "t.json").write_text(json.dumps(TABLE, indent=1), encoding="utf-8")
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(  # noqa: S603 - fixed arguments
+            [sys.executable, "-m", "ranktable", *arguments],
+            cwd=self.folder,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    return Copy(tmp_path_factory.mktemp("format"))
+
+
+def test_made_up_format_is_validated(copy: Copy) -> None:
+    text = (copy.folder / "t.json").read_text(encoding="utf-8")
+    (copy.folder / "bad.json").write_text(
+        text.replace('"process": 3', '"process": "2"'), encoding="utf-8"
+    )
+
+    sound, bad = copy.run("validate", "t.json"), copy.run("validate", "bad.json")
+
+    assert (sound.returncode, sound.stdout) == (0, "t.json: sound\n")
+    assert bad.returncode == 1
+    found = [line.split(": ", 1)[1] for line in bad.stdout.splitlines()[:2]]
+    assert found[0] == 'error[RT113] process is "2", not an integer'
+    assert found[1].startswith('error[RT202] rank "2" is assigned to device 0 of node')
+
+
+def test_made_up_format_is_shown_and_has_a_schema(copy: Copy) -> None:
+    shown, schema = copy.run("show", "t.json"), copy.run("schema", "boxes-3")
+
+    assert shown.stdout == (
+        "t.json: boxes-3, 2 nodes, 4 ranks\na,b: chips 0,1 -> ranks 2i..2i+1\n"
+    )
+    assert json.loads(schema.stdout)["$defs"]["device"]["required"] == [
+        "card_id",
+        "process",
+    ]
+
+
+def test_made_up_format_is_converted_there_and_back(copy: Copy) -> None:
+    there = copy.run("convert", "t.json", "--to", "sccl-1.0", "-o", "sccl.json")
+    back = copy.run("convert", "sccl.json", "--to", "boxes-3")
+    hosts = copy.run("convert", "t.json", "--to", "openmpi-hostfile")
+
+    assert there.returncode == back.returncode == 0, there.stderr + back.stderr
+    assert json.loads(back.stdout) == TABLE
+    assert hosts.stdout == "a slots=2\nb slots=2\n"
+
+
+def test_made_up_format_is_split_merged_and_changed(copy: Copy) -> None:
+    split = copy.run("split", "t.json", "--output", "parts")
+    parts = sorted(map(str, (copy.folder / "parts").iterdir()))
+    merged = copy.run("merge", *parts, "-o", "-")
+    other = copy.run("replace-node", "t.json", "b", "c", "-o", "-")
+
+    assert split.returncode == merged.returncode == 0, split.stderr + merged.stderr
+    assert json.loads(merged.stdout) == TABLE
+    assert [box["name"] for box in json.loads(other.stdout)["boxes"]] == ["a", "c"]
