@@ -66,7 +66,7 @@ def _answer(asked: bytes, env: Mapping[str, str]) -> bytes:
     module, name, arguments, variables = pickle.loads(asked)  # noqa: S301 - our own
     os.environ.clear()
     os.environ.update({**env, **variables})
-    _forget_call_sites()
+    _forget_known()
     try:
         function = getattr(importlib.import_module(module), name)
         return pickle.dumps(function(*arguments))
@@ -74,14 +74,14 @@ def _answer(asked: bytes, env: Mapping[str, str]) -> bytes:
         return pickle.dumps(_raised(error))
 
 
-def _forget_call_sites() -> None:
-    """Let ranks compare again what an earlier test has called from the same place."""
+def _forget_known() -> None:
+    """Let ranks compare again what an earlier test has called."""
     if dist.is_distributed():
         for group in (None, *_groups.values()):
             if group is None or isinstance(group, torch.distributed.ProcessGroup):
                 members = communicator(group)
                 assert members is not None
-                members.seen.clear()
+                members.known.clear()
 
 
 def _raised(error: BaseException) -> Raised:

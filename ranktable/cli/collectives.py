@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from ranktable.cli.failure import CommandError
 from ranktable.cli.output import Form, write
-from ranktable.dist.capability import TABLES
 from ranktable.dist.errors import UnsupportedError
-from ranktable.dist.explanation import explain
+from ranktable.dist.plan import explain
+from ranktable.runtime.backends import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,7 +37,7 @@ def explain_collective(
     Raises:
         CommandError: There is no such collective, backend, type or reduction.
     """
-    names = [table.name for table in TABLES]
+    names = list(TABLES)
     if backend is not None and backend not in names:
         raise CommandError(
             f"nothing is known of the backend {backend!r}; there are tables of "

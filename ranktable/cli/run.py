@@ -97,7 +97,7 @@ def run(
 
 
 def _port(environment: Environment) -> int:
-    from ranktable.runtime.meeting import DEFAULT_PORT  # noqa: PLC0415
+    from ranktable.runtime.master_address import DEFAULT_PORT  # noqa: PLC0415
 
     return environment.master_port or DEFAULT_PORT
 

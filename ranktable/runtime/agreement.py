@@ -6,20 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.runtime import chip_map
-from ranktable.runtime.agents import is_same_host
 from ranktable.runtime.errors import ConflictingVariablesError
-from ranktable.runtime.launchers import LAUNCHERS
 
 if TYPE_CHECKING:
     from ranktable.runtime.environment import Environment
     from ranktable.schema.model import RankTable
-
-# Others, Slurm among them, number nodes in an order of their own.
-_BY_RANKS = {
-    launcher.fields["node_rank"]
-    for launcher in LAUNCHERS
-    if launcher.nodes_follow_ranks
-}
 
 
 def with_world_size(
@@ -83,7 +74,12 @@ def _candidates(
     environment: Environment, table: RankTable, file: str | None
 ) -> list[int]:
     """Return which nodes of the table this one can be, by their place in it."""
-    by_ranks = environment.sources.get("node_rank") in _BY_RANKS
+    from ranktable.runtime.launchers import LAUNCHERS  # noqa: PLC0415 - with a table
+
+    # Others, Slurm among them, number nodes in an order of their own.
+    by_ranks = environment.sources.get("node_rank") in {
+        each.fields["node_rank"] for each in LAUNCHERS if each.nodes_follow_ranks
+    }
     if environment.rank is None and not by_ranks:
         return list(range(len(table.nodes)))
     node_rank = environment.node_rank
@@ -141,6 +137,8 @@ def _refuse_process(
 def _refuse_host(
     environment: Environment, table: RankTable, rank: int, file: str | None
 ) -> None:
+    from ranktable.runtime.agents import is_same_host  # noqa: PLC0415 - with a table
+
     host, here = table.node_of(rank).host, environment.host
     if host is not None and here is not None and not is_same_host(host, here):
         # A launcher may have a name of its own for a host; then nothing is known.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.runtime.agreement import refuse_contradiction
 from ranktable.runtime.backends.backend import Placement
 from ranktable.runtime.errors import MissingVariableError
 
@@ -34,6 +33,10 @@ def place(
     """
     if table is None:
         return _place_by_launcher(environment, needs_device=needs_device)
+    from ranktable.runtime.agreement import (  # noqa: PLC0415 - with a table
+        refuse_contradiction,
+    )
+
     refuse_contradiction(environment, table, file)
     rank = environment.rank
     assert rank is not None  # noqa: S101 - the caller has refused it
