@@ -19,7 +19,7 @@ from ranktable.dist.communicator import communicator
 from ranktable.runtime.job import current_job
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from multiprocessing.connection import Connection
 
     from torch.distributed import ProcessGroup
@@ -87,6 +87,35 @@ def _forget_known() -> None:
 def _raised(error: BaseException) -> Raised:
     trace = "".join(traceback.format_exception(error))
     return Raised(type(error).__name__, str(error), trace)
+
+
+class Fully:
+    """``ranktable.dist`` as it is on CPUs: exact, and with tensors of any shapes.
+
+    On devices both have to be asked for.
+    """
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any function of it
+        found = getattr(dist, name)
+        if name in ("all_gather", "gather", "shift", "all_to_all"):
+            return _asking(found, "uneven")
+        is_reducing = name.startswith(("all_reduce", "reduce"))
+        return _asking(found, "exact") if is_reducing else found
+
+
+def _asking(function: Callable[..., Any], more: str) -> Callable[..., Any]:
+    def asking(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401
+        if more == "exact" or not named.get("even"):
+            named.setdefault(more, True)
+        return function(*arguments, **named)
+
+    return asking
+
+
+if TYPE_CHECKING:
+    from ranktable import dist as fully
+else:
+    fully = Fully()
 
 
 def device() -> torch.device:

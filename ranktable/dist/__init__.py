@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from ranktable._lazy import attach
 
 if TYPE_CHECKING:
-    from ranktable.dist.collect_results import collect_results
     from ranktable.dist.errors import (
         DistError,
         MismatchError,
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
         master_only,
         new_group,
     )
-    from ranktable.dist.move import (
+    from ranktable.dist.moving import (
         all_gather,
         all_to_all,
         broadcast,
@@ -61,13 +60,14 @@ if TYPE_CHECKING:
         recv,
         send,
     )
-    from ranktable.dist.reduce import (
+    from ranktable.dist.reducing import (
         all_reduce,
         all_reduce_dict,
         all_reduce_params,
         reduce,
         reduce_scatter,
     )
+    from ranktable.dist.results import collect_results
     from ranktable.dist.start import init_dist
     from ranktable.dist.wire import Reduction
     from ranktable.dist.work import Work
@@ -129,19 +129,19 @@ if not TYPE_CHECKING:
             "Reduction": "ranktable.dist.wire",
             "UnsupportedError": "ranktable.dist.errors",
             "Work": "ranktable.dist.work",
-            "all_gather": "ranktable.dist.move",
+            "all_gather": "ranktable.dist.moving",
             "all_gather_object": "ranktable.dist.objects",
-            "all_reduce": "ranktable.dist.reduce",
-            "all_reduce_dict": "ranktable.dist.reduce",
-            "all_reduce_params": "ranktable.dist.reduce",
-            "all_to_all": "ranktable.dist.move",
+            "all_reduce": "ranktable.dist.reducing",
+            "all_reduce_dict": "ranktable.dist.reducing",
+            "all_reduce_params": "ranktable.dist.reducing",
+            "all_to_all": "ranktable.dist.moving",
             "barrier": "ranktable.dist.objects",
             "batch_isend_irecv": "ranktable.dist.point_to_point",
-            "broadcast": "ranktable.dist.move",
+            "broadcast": "ranktable.dist.moving",
             "broadcast_object_list": "ranktable.dist.objects",
-            "collect_results": "ranktable.dist.collect_results",
+            "collect_results": "ranktable.dist.results",
             "explain": "ranktable.dist.plan",
-            "gather": "ranktable.dist.move",
+            "gather": "ranktable.dist.moving",
             "gather_object": "ranktable.dist.objects",
             "get_backend": "ranktable.dist.groups",
             "get_dist_info": "ranktable.dist.groups",
@@ -158,12 +158,12 @@ if not TYPE_CHECKING:
             "master_only": "ranktable.dist.groups",
             "new_group": "ranktable.dist.groups",
             "recv": "ranktable.dist.point_to_point",
-            "reduce": "ranktable.dist.reduce",
-            "reduce_scatter": "ranktable.dist.reduce",
-            "scatter": "ranktable.dist.move",
+            "reduce": "ranktable.dist.reducing",
+            "reduce_scatter": "ranktable.dist.reducing",
+            "scatter": "ranktable.dist.moving",
             "scatter_object_list": "ranktable.dist.objects",
             "send": "ranktable.dist.point_to_point",
-            "shift": "ranktable.dist.move",
+            "shift": "ranktable.dist.moving",
             "sync_random_seed": "ranktable.dist.objects",
         },
     )

@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     from ranktable.runtime.store_round import Verdict
 
 _HERE: Final = "ranktable.dist"
+_LONG_S: Final = 2.0
+"""Time after which a rank that waits says what it waits in, if nobody has asked."""
+
+_MOST_ABSENT: Final = 8
+"""Ranks that did not come of which it is looked where they are."""
+
 _OTHERS_S: Final = 5.0
 """Time for the others to hear of a problem that only this rank has."""
 
@@ -166,11 +172,11 @@ class CollectiveCall:
             timeout = timeout or self.communicator.timeout
             self._heed(self._hear(timeout), is_begun=is_begun)
 
-    def answer(self) -> None:
-        """Take part where another rank compares just this collective.
+    def look_around(self, waited_s: float) -> None:
+        """Compare what a rank waits in, if that takes long or another rank asks.
 
-        A rank that waits in what it knows looks whether another one, which is at the
-        same place in the order of this group, asks: then they do not do the same.
+        Those that are at the same place in the order of this group and say something
+        else do not do the same: that is no guess.
 
         Raises:
             MismatchError: They do not.
@@ -178,12 +184,23 @@ class CollectiveCall:
         members = self.communicator
         if not self.is_compared or self.is_verified or members.store is None:
             return
+        if self.held is not None:
+            if self.is_decided():
+                self._heed(self._hear(members.timeout), is_begun=True)
+            return
         asked = PrefixStore(str(self.seq), members.store)
         with members.telling():
-            is_asked = asked.check(["first"])
+            is_asked = waited_s > _LONG_S or asked.check(["first"])
         if is_asked:
             self.post()
-            self._heed(self._hear(members.timeout), is_begun=True)
+
+    def end(self) -> None:
+        """Take back what was said while waiting: the collective has ended."""
+        held, self.held = self.held, None
+        if held is not None:
+            self.communicator.unverified.pop(self.seq, None)
+            with self.communicator.telling():
+                held.erase()
 
     def explain(self, time_s: float) -> Verdict | None:
         """Return what a failure may come from: who is not in this, or does another."""
@@ -208,11 +225,18 @@ class CollectiveCall:
         return _table(self.communicator, self.seq, said), tuple(said)
 
     def missing(self, absent: Sequence[int], time_s: float) -> str:
-        """Return a sentence for ranks that did not come."""
+        """Return a sentence for ranks that did not come, and where some of them are."""
+        if not absent:  # the last one has come, but nobody has said so
+            absent = self.communicator.ranks[-1:]
+        elsewhere = [
+            f"; rank {rank} waits in {place}"
+            for rank in absent[:_MOST_ABSENT]
+            if (place := self.communicator.place_of(rank))
+        ]
         return (
             f"{ranks_in_words(absent)} did not come to collective {self.seq} of "
             f"{self.communicator.name} within {time_s:g} s; the others call "
-            f"{self.fingerprint}"
+            f"{self.fingerprint}{''.join(elsewhere)}"
         )
 
     def give_up(self, time_s: float) -> None:
@@ -233,8 +257,13 @@ class CollectiveCall:
         held, self.held = self.held, None
         self.communicator.unverified.pop(self.seq, None)
         assert held is not None  # noqa: S101 - it has been posted
-        with self.communicator.telling():
+        members = self.communicator
+        with members.telling():
+            if not held.is_decided():
+                place = f"{self.fingerprint}, collective {self.seq} of {members.name}"
+                members.set_place(place)
             verdict = held.hear(Deadline.after(timeout.total_seconds()))
+            members.set_place(None)
         assert verdict is not None  # noqa: S101 - it looks
         return verdict
 
@@ -242,8 +271,9 @@ class CollectiveCall:
         if verdict.kind == "agreed":
             self.is_verified = True
             return
-        # All who hear this forget it, so that all compare it the next time.
-        self.communicator.known.discard(self.fingerprint)
+        if self.fingerprint.problem is None:
+            # All who hear this forget it, so that all compare it the next time.
+            self.communicator.known.discard(self.fingerprint)
         if is_begun:  # else gloo would wait for ever, and the process could not end
             self.communicator.fail(verdict.message)
         kind = MismatchError if verdict.kind == "differ" else DistError

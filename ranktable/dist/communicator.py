@@ -76,6 +76,7 @@ class Communicator:
         self._failure: str | None = None
         self.is_of_job = current_job() is not None
         self.has_warned = False
+        self._has_place = False
 
     @property
     def group(self) -> ProcessGroup:
@@ -131,6 +132,21 @@ class Communicator:
         if not has_list_store(store):
             return None
         return PrefixStore(f"ranktable/dist/{self.group.group_name}", store)
+
+    def set_place(self, place: str | None) -> None:
+        """Say in what this rank waits, for those who miss it in another group."""
+        store = _places()
+        if place is not None:
+            store.set(str(self.rank), place)
+            self._has_place = True
+        elif self._has_place:
+            store.delete_key(str(self.rank))
+            self._has_place = False
+
+    def place_of(self, rank: int) -> str:
+        """Return in what a rank waits, as far as it has said so."""
+        # What is not there is not waited for, unlike by get.
+        return _places().compare_set(str(rank), "-", "").decode().strip("-")
 
     @contextlib.contextmanager
     def telling(self) -> Iterator[None]:
@@ -276,6 +292,10 @@ def communicator(group: ProcessGroup | None) -> Communicator | None:
     except TypeError:  # torch's marker, or no group at all
         found = None
     return _communicator(group) if found is None else found
+
+
+def _places() -> Store:
+    return PrefixStore("ranktable/dist/places", _get_default_store())
 
 
 def _communicator(group: object) -> Communicator:

@@ -159,17 +159,18 @@ class Pending:
 
 
 def wait_and_answer(work: dist.Work, call: CollectiveCall) -> None:
-    """Wait for gloo, and say what this rank does if another one asks meanwhile.
+    """Wait for gloo, and compare what this rank does if that takes long.
 
     Raises:
         MismatchError: Another rank does something else.
         RuntimeError: It has failed.
     """
-    end = time.monotonic() + call.communicator.timeout.total_seconds()
+    begin = time.monotonic()
     while not _has_ended(work):
-        call.answer()
-        if time.monotonic() > end:
+        call.look_around(time.monotonic() - begin)
+        if time.monotonic() - begin > call.communicator.timeout.total_seconds():
             work.wait()  # it says why; gloo has a time-out of its own
+    call.end()
 
 
 def explained(

@@ -71,7 +71,7 @@ class Job:
         self.device = device
         self.device_id = placement.device_id
         self.chip_map = None if table is None else table.chip_map
-        self.backend = backend.config or backend.name
+        self.backend = backend.config
         self.store = store
         self._backend = backend
         self._timeout = timeout

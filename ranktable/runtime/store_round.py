@@ -4,7 +4,7 @@ It is said in the store that torch uses anyway. The first to come leaves what it
 the others compare themselves with it, and the last one to come gives the verdict, which
 names who differs. When time is up one member looks who is missing, and says it to all.
 The first verdict stands. So a member makes some ten requests, however many there are,
-and while it waits at most two more a second.
+and while it waits about one more a second.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 _LOOK_S = 0.5
 """Time for the member that looks who is missing to say it to the others."""
 
-_FIRST_PAUSE_S = 0.001
-_GROWTH = 3.0
-_LONGEST_PAUSE_S = 0.6  # two requests a second at most
+_FIRST_PAUSE_S = 0.002
+_GROWTH = 4.0
+_LONGEST_PAUSE_S = 1.0
 _CLOCK_S = 0.05  # torch rounds a wait to milliseconds, so it may end a bit early
 _LINGER_S = 0.02
 _OTHER = "!"  # marks in the list who does not say what the first one says
@@ -148,6 +148,12 @@ class StoreRound:
         expected = len(self.ranks) - (len(absent) if is_missing else 0)
         while self.store.add("heard", 0) < expected and time.monotonic() < end:
             time.sleep(_LINGER_S)
+
+    def erase(self) -> None:
+        """Remove all of the round: what it is about is over."""
+        keys = ("first", "came", "count", "verdict", "heard", "lookers")
+        for key in (*keys, f"said/{self.rank}"):
+            self.store.delete_key(key)
 
     def publish(self, verdict: Verdict) -> None:
         """Give a verdict; the first one stands."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -46,11 +47,12 @@ def choose_backend(name: str | None) -> Backend:
     Raises:
         BootstrapError: There is no such backend, or it cannot be used here.
     """
-    from ranktable.runtime.backends.sccl import (  # noqa: PLC0415 - see backend_named
-        refuse_before_torch,
-    )
+    if "torch" not in sys.modules:
+        from ranktable.runtime.backends.sccl import (  # noqa: PLC0415
+            refuse_before_torch,
+        )
 
-    refuse_before_torch()
+        refuse_before_torch()
     if name is not None:
         parts = [part.rpartition(":")[2] for part in name.split(",")]
         chosen = [_usable(part) for part in parts]
