@@ -113,7 +113,7 @@ def _asking(function: Callable[..., Any], more: str) -> Callable[..., Any]:
 
 
 if TYPE_CHECKING:
-    from ranktable import dist as fully
+    fully = dist
 else:
     fully = Fully()
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
-from torch.distributed import HashStore, PrefixStore  # noqa: E402 - after the look
+from torch._C._distributed_c10d import HashStore, PrefixStore
 
-from ranktable.runtime.consensus import Spec, refuse_other_specs  # noqa: E402
-from ranktable.runtime.deadline import Deadline  # noqa: E402
-from ranktable.runtime.errors import BootstrapError  # noqa: E402
-from ranktable.runtime.store_round import StoreRound  # noqa: E402
+from ranktable.runtime.consensus import Spec, refuse_other_specs
+from ranktable.runtime.deadline import Deadline
+from ranktable.runtime.errors import BootstrapError
+from ranktable.runtime.store_round import StoreRound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -116,11 +116,18 @@ def test_who_comes_late_hears_what_the_others_have_heard() -> None:
 
 def test_a_later_group_finds_nothing_of_one_that_failed() -> None:
     store = HashStore()
-    options = {"is_erased": True, "is_kept": False}
     failed, _ = take_part(
-        2, lambda _: "tea", who=[0], time_s=0.1, store=store, **options
+        2,
+        lambda _: "tea",
+        who=[0],
+        time_s=0.1,
+        store=store,
+        is_erased=True,
+        is_kept=False,
     )
-    again, _ = take_part(2, lambda _: "milk", store=store, **options)
+    again, _ = take_part(
+        2, lambda _: "milk", store=store, is_erased=True, is_kept=False
+    )
 
     assert failed[0] is not None
     assert failed[0].kind == "missing"

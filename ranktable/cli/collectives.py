@@ -60,7 +60,7 @@ def explain_collective(
 def _answer(
     operation: str, backend: str, dtype: str, op: str, *, even: bool
 ) -> tuple[Plan | str, Plan | None]:
-    """Return a plan, or why there is none; and that of an exact result, if it differs."""
+    """Return a plan or why there is none, and the exact plan where it differs."""
     try:
         plan = explain(operation, backend, dtype, op, even=even)
         exact = explain(operation, backend, dtype, op, even=even, exact=True)

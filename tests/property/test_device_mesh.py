@@ -68,7 +68,7 @@ def made_mesh(
         Environment(rank=rank, world_size=world),
         None,
         placement,
-        backend,
+        backend,  # type: ignore[arg-type]  # enough of one
         backend.select_device(placement),
     )
     calls: list[list[int]] = []
