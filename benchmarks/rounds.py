@@ -1,7 +1,7 @@
 """A round of many clients in one store: ``python -m benchmarks.rounds COUNT LATE_S``.
 
-The store is a process of its own, whose CPU time counts; the clients are threads of four
-processes, each with a connection of its own, as ranks have.
+The store is a process of its own, whose CPU time counts; the clients are threads of
+four processes.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from ranktable.runtime.store_round import StoreRound
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
-    from multiprocessing.synchronize import Event
+    from multiprocessing.synchronize import Semaphore
 
 DRIVERS = 4
+CONNECTIONS = 8
 WAIT_S = 120.0
 _STACK_BYTES = 1 << 18
 SPEC = Spec(text="the same", advice="give all the same", noun="spec")
@@ -45,8 +46,10 @@ class Counting:
 
 def serve(pipe: Connection) -> None:
     """Serve a store, and say what CPU time it has taken while clients had it."""
-    from torch.distributed import TCPStore  # noqa: PLC0415 - torch is an extra
+    from torch._C._distributed_c10d import TCPStore  # noqa: PLC0415 - an extra
 
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     pipe.send(store.port)
     for _ in range(2):
@@ -56,23 +59,28 @@ def serve(pipe: Connection) -> None:
     pipe.recv()
 
 
-def drive(port: int, ranks: range, count: int, late_s: float, begin: Event) -> list[int]:
+def drive(port: int, ranks: range, count: int, late_s: float) -> list[int]:
     """Return how many requests each of some ranks makes; the last of all is late."""
-    from torch.distributed import PrefixStore, TCPStore  # noqa: PLC0415 - an extra
+    from torch._C._distributed_c10d import (  # noqa: PLC0415 - torch is an extra
+        PrefixStore,
+        TCPStore,
+    )
 
     threading.stack_size(_STACK_BYTES)
     requests = dict.fromkeys(ranks, 0)
     timeout = timedelta(seconds=WAIT_S)
-    stores = {
-        rank: TCPStore("127.0.0.1", port, wait_for_workers=False, timeout=timeout)
-        for rank in ranks
-    }
+    # A connection takes a tenth of a second to make, so clients share some.
+    stores = [
+        TCPStore("127.0.0.1", port, wait_for_workers=False, timeout=timeout)
+        for _ in range(CONNECTIONS)
+    ]
+    begin = threading.Event()
 
     def take_part(rank: int) -> None:
         begin.wait()
         if rank == count - 1:
             time.sleep(late_s)
-        store = Counting(PrefixStore("round", stores[rank]))
+        store = Counting(PrefixStore("round", stores[rank % CONNECTIONS]))
         held = StoreRound(
             store=store,  # type: ignore[arg-type] # it has what a store has
             rank=rank,
@@ -89,18 +97,20 @@ def drive(port: int, ranks: range, count: int, late_s: float, begin: Event) -> l
     threads = [threading.Thread(target=take_part, args=(rank,)) for rank in ranks]
     for thread in threads:
         thread.start()
-    READY.release()
+    SIGNALS[0].release()
+    SIGNALS[1].acquire()
+    begin.set()
     for thread in threads:
         thread.join()
     return list(requests.values())
 
 
-READY: threading.Semaphore
+SIGNALS: list[Semaphore] = []
+"""That a process of clients is ready, and that all may begin."""
 
 
-def _keep(ready: threading.Semaphore) -> None:
-    global READY  # noqa: PLW0603 - what a process of a pool is given once
-    READY = ready
+def _keep(*signals: Semaphore) -> None:
+    SIGNALS.extend(signals)
 
 
 def main() -> int:
@@ -113,20 +123,17 @@ def main() -> int:
     port = ours.recv()
     step = -(-count // DRIVERS)
     parts = [range(n, min(n + step, count)) for n in range(0, count, step)]
-    ready = context.Semaphore(0)
-    with (
-        context.Manager() as manager,
-        context.Pool(len(parts), _keep, (ready,)) as pool,
-    ):
-        begin = manager.Event()
-        tasks = [(port, part, count, late_s, begin) for part in parts]
-        running = pool.starmap_async(drive, tasks)
+    ready, begin = context.Semaphore(0), context.Semaphore(0)
+    with context.Pool(len(parts), _keep, (ready, begin)) as pool:
+        tasks = [(port, part, count, late_s) for part in parts]
+        running = pool.starmap_async(drive, tasks, chunksize=1)
         for _ in parts:
             ready.acquire()
         ours.send("before")
         before_s = ours.recv()
         begin_s = time.monotonic()
-        begin.set()
+        for _ in parts:
+            begin.release()
         requests = [each for part in running.get() for each in part]
         took_s = time.monotonic() - begin_s
     ours.send("after")
