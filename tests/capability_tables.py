@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.dist.capability import TABLES
-from ranktable.dist.carriers import SIZES
 from ranktable.dist.errors import UnsupportedError
-from ranktable.dist.planning import OPERATIONS, REDUCING, make_plan
-from ranktable.dist.reductions import REDUCTIONS, problem_of
+from ranktable.dist.plan import OPERATIONS, REDUCING, make_plan
+from ranktable.dist.wire import REDUCTIONS, SIZES
+from ranktable.dist.wire import problem_of_values as problem_of
+from ranktable.runtime.backends import TABLES, backend_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ _UNEVEN = ("all_gather", "gather", "scatter", "reduce_scatter", "all_to_all")
 
 def tables() -> str:
     """Return the tables as Markdown."""
-    names = [table.name for table in TABLES]
+    names = list(TABLES)
     operations = [[name, *_recipes(name)] for name in OPERATIONS]
     types = [[dtype, *_ways(dtype, "sum")] for dtype in SIZES]
     reductions = [[op, *_ways("float32", op)] for op in REDUCTIONS]
@@ -43,8 +43,8 @@ def _recipes(operation: str) -> Iterator[str]:
     op = "sum" if operation in REDUCING else None
     for table in TABLES:
         try:
-            even = make_plan(table.name, operation, "float32", op)
-            uneven = make_plan(table.name, operation, "float32", op, is_even=False)
+            even = make_plan(table, operation, "float32", op)
+            uneven = make_plan(table, operation, "float32", op, is_even=False)
         except UnsupportedError:
             yield "no"
             continue
@@ -60,17 +60,17 @@ def _ways(dtype: str, op: str) -> Iterator[str]:
             yield "refused"
             continue
         try:
-            plan = make_plan(table.name, "all_reduce", dtype, op)
+            plan = make_plan(table, "all_reduce", dtype, op)
         except UnsupportedError:
             yield "no"
             continue
-        carrier = plan.carrier
-        if plan.recipe != "native" or carrier is None:
+        wire = plan.wire
+        if plan.recipe != "native" or wire is None:
             yield plan.recipe
-        elif carrier.encoding == "itself":
+        elif wire.encoding == "itself":
             yield "native"
         else:
-            yield f"as {carrier.dtype}"
+            yield f"as {wire.dtype}"
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
@@ -84,9 +84,9 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]
 def _sources() -> Iterator[str]:
     for table in TABLES:
         found: dict[str, list[str]] = {}
-        for name, native in table.operations.items():
+        for name, native in backend_named(table).operations.items():
             found.setdefault(native.source, []).append(name)
         for source, names in found.items():
-            yield f"- {table.name}, {', '.join(names)}: {source}"
-        for name, reason in table.refusals.items():
-            yield f"- {table.name}, no {name}: {reason}"
+            yield f"- {table}, {', '.join(names)}: {source}"
+        for name, reason in backend_named(table).refusals.items():
+            yield f"- {table}, no {name}: {reason}"

@@ -19,7 +19,7 @@ from ranktable.dist.communicator import communicator
 from ranktable.runtime.job import current_job
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from multiprocessing.connection import Connection
 
     from torch.distributed import ProcessGroup
@@ -66,7 +66,7 @@ def _answer(asked: bytes, env: Mapping[str, str]) -> bytes:
     module, name, arguments, variables = pickle.loads(asked)  # noqa: S301 - our own
     os.environ.clear()
     os.environ.update({**env, **variables})
-    _forget_call_sites()
+    _forget_known()
     try:
         function = getattr(importlib.import_module(module), name)
         return pickle.dumps(function(*arguments))
@@ -74,19 +74,48 @@ def _answer(asked: bytes, env: Mapping[str, str]) -> bytes:
         return pickle.dumps(_raised(error))
 
 
-def _forget_call_sites() -> None:
-    """Let ranks compare again what an earlier test has called from the same place."""
+def _forget_known() -> None:
+    """Let ranks compare again what an earlier test has called."""
     if dist.is_distributed():
         for group in (None, *_groups.values()):
             if group is None or isinstance(group, torch.distributed.ProcessGroup):
                 members = communicator(group)
                 assert members is not None
-                members.seen.clear()
+                members.known.clear()
 
 
 def _raised(error: BaseException) -> Raised:
     trace = "".join(traceback.format_exception(error))
     return Raised(type(error).__name__, str(error), trace)
+
+
+class Fully:
+    """``ranktable.dist`` as it is on CPUs: exact, and with tensors of any shapes.
+
+    On devices both have to be asked for.
+    """
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any function of it
+        found = getattr(dist, name)
+        if name in ("all_gather", "gather", "shift", "all_to_all"):
+            return _asking(found, "uneven")
+        is_reducing = name.startswith(("all_reduce", "reduce"))
+        return _asking(found, "exact") if is_reducing else found
+
+
+def _asking(function: Callable[..., Any], more: str) -> Callable[..., Any]:
+    def asking(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401
+        if more == "exact" or not named.get("even"):
+            named.setdefault(more, True)
+        return function(*arguments, **named)
+
+    return asking
+
+
+if TYPE_CHECKING:
+    fully = dist
+else:
+    fully = Fully()
 
 
 def device() -> torch.device:

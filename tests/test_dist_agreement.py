@@ -207,13 +207,18 @@ def differ_in_the_order_of_groups() -> object:
     return None
 
 
-def test_groups_in_another_order_are_named(trio: Pool) -> None:
+def test_groups_in_another_order_end_with_where_the_ranks_are(trio: Pool) -> None:
     env = {"RANKTABLE_DIST_CHECK": "always"}
     found = trio.returned(differ_in_the_order_of_groups, env=env, is_last=True)
 
-    assert [kind for kind, _ in found] == ["MismatchError"] * 3
-    [said] = {said for _, said in found[:2]}
-    assert said.startswith("the ranks wait for each other in different groups:")
+    assert [kind for kind, _ in found] == ["DistError"] * 3
+    [said] = {said for _, said in (found[0], found[2])}
+    assert said.startswith("rank 1 did not come to collective 1 of the group of ranks ")
+    assert (
+        "; rank 1 waits in all_reduce of shape (1,) float32 (sum), collective 1 of the "
+        "group of ranks 0, 1" in said
+    )
+    assert found[1][1].startswith("rank 0 did not come to collective 1 of ")
 
 
 def compare_nothing() -> object:

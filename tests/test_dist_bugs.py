@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from ranktable import dist
 from tests.dist_worker import device, group_of, tensor, told
+from tests.dist_worker import fully as dist
 
 if TYPE_CHECKING:
     from tests.dist_ranks import Pool

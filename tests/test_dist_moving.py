@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from ranktable import dist
 from tests.dist_worker import device, tensor
+from tests.dist_worker import fully as dist
 
 if TYPE_CHECKING:
     from tests.dist_ranks import Pool

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 
 from ranktable.dist import UnsupportedError, explain
-from ranktable.dist.capability import TABLES, capability_of
-from ranktable.dist.capability.capability import PRIMITIVES
-from ranktable.dist.carriers import LOCAL, choose_carrier
-from ranktable.dist.plan import Recipe
-from ranktable.dist.planning import OPERATIONS, REDUCING, make_plan
-from ranktable.dist.reductions import REDUCTIONS, problem_of
+from ranktable.dist.plan import OPERATIONS, REDUCING, Recipe, make_plan
+from ranktable.dist.wire import LOCAL, REDUCTIONS, choose_wire
+from ranktable.dist.wire import problem_of_values as problem_of
+from ranktable.runtime.backends import TABLES, backend_named
+from ranktable.runtime.backends.backend import PRIMITIVES
 
 if TYPE_CHECKING:
-    from ranktable.dist.capability.capability import Capability
     from ranktable.dist.plan import Plan
+    from ranktable.runtime.backends.backend import Backend
 
 INTEGERS = [f"{sign}int{bits}" for sign in ("u", "") for bits in (8, 16, 32, 64)]
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
@@ -27,7 +26,7 @@ FLOATS_8 = ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"
 COMPLEX = ["complex64", "complex128"]
 DTYPES = ["bool", *INTEGERS, *FLOATS, *FLOATS_8, *COMPLEX]
 UNKNOWN = ["complex32", "float8_e8m0fnu", "float4_e2m1fn_x2", "bits8", "int4", "uint1"]
-NAMES = [table.name for table in TABLES]
+NAMES = list(TABLES)
 
 
 def plan(name: str, operation: str, dtype: str, op: str, *, even: bool) -> Plan | None:
@@ -39,7 +38,7 @@ def plan(name: str, operation: str, dtype: str, op: str, *, even: bool) -> Plan 
         return None
 
 
-def is_possible(capability: Capability, made: Plan) -> bool:
+def is_possible(capability: Backend, made: Plan) -> bool:
     """Whether a backend has what a plan begins with, as its table says."""
     operation = {"shift": "send"}.get(made.operation, made.operation)
     needs = {
@@ -54,16 +53,16 @@ def is_possible(capability: Capability, made: Plan) -> bool:
     native = capability.operations[needs[made.recipe]]
     if made.operation == "barrier":
         return True
-    if made.recipe == "native" and made.carrier is not None:
-        carrier = made.carrier
-        return carrier.dtype in native.dtypes and carrier.reduction in native.reductions
+    if made.recipe == "native" and made.wire is not None:
+        wire = made.wire
+        return wire.dtype in native.dtypes and wire.reduction in native.reductions
     return ("uint8" if made.as_bytes else made.dtype) in native.dtypes
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_every_plan_is_made_of_what_the_backend_has(name: str, operation: str) -> None:
-    capability = capability_of(name)
+    capability = backend_named(name)
     ops = REDUCTIONS if operation in REDUCING else REDUCTIONS[:1]
 
     for dtype, op, even in product([*DTYPES, *UNKNOWN], ops, (True, False)):
@@ -93,7 +92,7 @@ def test_every_backend_moves_every_type(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_backend_tells_lengths(name: str) -> None:
     """What is said beside tensors goes as int64, by the backend's own operations."""
-    capability = capability_of(name)
+    capability = backend_named(name)
 
     for operation in ("broadcast", "all_gather", "all_to_all"):
         assert capability.has(operation, "int64")
@@ -101,7 +100,7 @@ def test_every_backend_tells_lengths(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_tables_are_whole(name: str) -> None:
-    capability = capability_of(name)
+    capability = backend_named(name)
     unknown = set(capability.operations) - set(PRIMITIVES)
     sources = [native.source for native in capability.operations.values()]
     reducing = {
@@ -118,7 +117,7 @@ def test_tables_are_whole(name: str) -> None:
 def test_local_arithmetic_reduces_all_that_has_a_result() -> None:
     for dtype, op in product(DTYPES, REDUCTIONS):
         if problem_of(op, dtype) is None:
-            assert choose_carrier(LOCAL, dtype, op) is not None, (dtype, op)
+            assert choose_wire(LOCAL, dtype, op) is not None, (dtype, op)
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS[:2], *FLOATS_8])
@@ -128,9 +127,9 @@ def test_halves_are_accumulated_in_float32(name: str, op: str, dtype: str) -> No
     for operation in sorted(REDUCING):
         made = make_plan(name, operation, dtype, op)
 
-        assert made.carrier is not None
+        assert made.wire is not None
         if made.recipe != "native" or name in ("gloo", "sccl", "sccl:doc"):
-            assert made.carrier.dtype == "float32"
+            assert made.wire.dtype == "float32"
 
 
 def test_recipes_have_names() -> None:
@@ -184,8 +183,8 @@ def test_a_plan_says_its_steps_and_volume() -> None:
     ).replace("parts                   sends", "parts  sends")
     assert str(explain("all_reduce", "sccl", "int64")) == (
         "all_reduce of int64 (sum) on sccl: native\n"
-        "  1. encode as int32 (limbs: four limbs of 16 bits add up without loss in "
-        "int32)\n"
+        "  1. encode as int32 (split integers: four parts of 16 bits add up without "
+        "loss)\n"
         "  2. all_reduce of int32 (sum)  sends 2 (N-1)/N n x 2\n"
         "  3. decode as int64"
     )

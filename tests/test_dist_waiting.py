@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from ranktable import dist
-from ranktable.dist.blocked import Waiting, find_cycle, forget
 from ranktable.dist.work import LOOK
 from tests.dist_worker import group_of, tensor, told
 
@@ -42,27 +41,6 @@ def test_a_shift_waits_for_one_that_is_late(ranks: Pool) -> None:
         assert answer == [before, before, float(size)]
 
 
-def wait_in_a_circle() -> object:
-    """Begin with the group that the next rank comes to last."""
-    groups = [group_of(0, 1), group_of(1, 2), group_of(0, 2)]
-    mine = [groups[0], groups[1], groups[2]][dist.get_rank()]
-    return told(dist.all_reduce, tensor([1.0]), group=mine)
-
-
-def test_three_ranks_that_wait_in_a_circle_are_told(trio: Pool) -> None:
-    env = {"RANKTABLE_DIST_CHECK": "always"}
-    found = trio.returned(wait_in_a_circle, env=env, is_last=True)
-
-    [(kind, said)] = {tuple(each) for each in found}
-    assert kind == "MismatchError"
-    assert said.startswith("the ranks wait for each other in different groups:")
-    assert [line[:8] for line in said.splitlines()[1:]] == [
-        "  rank 0",
-        "  rank 1",
-        "  rank 2",
-    ]
-
-
 def reduce_by_either_way() -> list[object]:
     """Reduce what needs no preparation on some ranks only."""
     found: list[object] = []
@@ -91,26 +69,6 @@ def test_ranks_may_take_the_short_way_and_the_long_one(ranks: Pool, mode: str) -
         values = [total, total / size, float(size - 1 + turn)]
         expected += [[value, value] for value in values]
     assert found == [expected] * size
-
-
-def wait_and_forget() -> int:
-    """Say that this rank waits, and that it does not, while others look."""
-    rank = dist.get_rank()
-    others = [other for other in range(dist.get_world_size()) if other != rank]
-    end = time.monotonic() + 1
-    turns = 0
-    while time.monotonic() < end:
-        turns += 1
-        own = Waiting(
-            rank=rank, key="a", number=turns, missing=others, begun={}, said="wait"
-        )
-        find_cycle(own)
-        forget(rank)
-    return turns
-
-
-def test_a_rank_may_cease_to_wait_while_others_look(trio: Pool) -> None:
-    assert all(turns > 10 for turns in trio.returned(wait_and_forget))
 
 
 def reduce_from_two_places() -> object:

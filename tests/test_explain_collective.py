@@ -38,6 +38,23 @@ def test_one_backend_has_its_steps_and_sources(run: Callable[..., Outcome]) -> N
     ]
 
 
+def test_a_device_shows_its_own_way_and_the_exact_one(
+    run: Callable[..., Outcome],
+) -> None:
+    arguments = ("--collective", "all_reduce", "--backend", "nccl")
+    done = run("ranktable", "explain", *arguments, "--dtype", "bfloat16")
+
+    assert done.out.splitlines()[:7] == [
+        "all_reduce of bfloat16 (sum) on nccl: native",
+        "  1. all_reduce of bfloat16 (sum)  sends 2 (N-1)/N n",
+        "with exact=True:",
+        "all_reduce of bfloat16 (sum) on nccl: native",
+        "  1. encode as float32 (wider: it rounds once instead of at every addition)",
+        "  2. all_reduce of float32 (sum)  sends 2 (N-1)/N n x 2",
+        "  3. decode as bfloat16",
+    ]
+
+
 def test_json_has_what_the_text_has(run: Callable[..., Outcome]) -> None:
     arguments = ("--collective", "all_reduce", "--backend", "sccl")
     done = run(
@@ -46,8 +63,9 @@ def test_json_has_what_the_text_has(run: Callable[..., Outcome]) -> None:
 
     [found] = json.loads(done.out)
     assert found["reason"] is None
-    assert found["plan"]["carrier"]["dtype"] == "float32"
-    assert [step["volume"] for step in found["plan"]["steps"]] == [
+    assert found["plan"]["wire"]["dtype"] == "float16"
+    assert found["exact_plan"]["wire"]["dtype"] == "float32"
+    assert [step["volume"] for step in found["exact_plan"]["steps"]] == [
         None,
         "2 (N-1)/N n x 2",
         None,

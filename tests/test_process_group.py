@@ -214,9 +214,9 @@ say(dist.is_initialized())
 def test_sub_group_gets_the_chips_of_its_members(tmp_path: Path) -> None:
     table = write_table(tmp_path, [[3, 1, 0]])
     code = """
-from ranktable.runtime.backends.gloo import Gloo
+from ranktable.runtime.backends.backend import Backend
 seen = []
-Gloo.group_options = lambda self, chip_map: seen.append(chip_map)
+Backend.group_options = lambda self, chip_map: seen.append(chip_map)
 with init_process_group("gloo", timeout_s=60) as job:
     job.new_group([2, 1])
 say(seen)
@@ -371,9 +371,9 @@ def test_without_torch_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_second_group_is_refused_before_a_device_is_selected() -> None:
     code = """
-from ranktable.runtime.backends.gloo import Gloo
+from ranktable.runtime.backends.backend import Backend
 with init_process_group("gloo", timeout_s=30):
-    Gloo.select_device = None
+    Backend.select_device = None
     try:
         init_process_group("gloo", timeout_s=30)
     except RuntimeError as error:
@@ -478,16 +478,16 @@ def test_rank_that_never_comes_is_named_by_all_others() -> None:
 def test_rank_that_dies_while_waiting_is_named() -> None:
     port = free_port()
     dies = """
-from ranktable.runtime import roll_call
-real = roll_call._enter
-def enter(store, member, phase):
+from ranktable.runtime import rendezvous
+real = rendezvous._hold
+def hold(store, member, phase, *more):
     if phase == "ready":
         sys.stderr.write("0.0")
         sys.stderr.flush()
         os.write(1, b"[]")
         os._exit(0)
-    real(store, member, phase)
-roll_call._enter = enter
+    real(store, member, phase, *more)
+rendezvous._hold = hold
 """
     codes = [MEET, dies + MEET, MEET]
     found = outcomes([start(code, r, 3, port) for r, code in enumerate(codes)])
@@ -506,7 +506,7 @@ def leave(*_, **__):
     sys.stderr.flush()
     os.write(1, b"[]")
     os._exit(0)
-process_group.start_group = leave
+process_group._start_group = leave
 """
     # By default gloo alone would wait for half an hour.
     short = "from ranktable.runtime import process_group\n"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable.runtime import BootstrapError, ConflictingVariablesError
-from ranktable.runtime.backends.sccl import Sccl, package_owner
+from ranktable.runtime.backends.sccl import BACKEND, package_owner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -196,7 +196,7 @@ def test_package_that_cannot_be_imported_is_explained(
     monkeypatch.syspath_prepend(tmp_path)
 
     with pytest.raises(BootstrapError, match=r"RT401 .* libtpurt.so: cannot open"):
-        Sccl().group_options([0])
+        BACKEND.group_options([0])
 
 
 @pytest.mark.parametrize("make", [None, google, sophgo])

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from ranktable.cli.failure import CommandError
 from ranktable.cli.output import OutputFormat, write
-from ranktable.dist.capability import TABLES
 from ranktable.dist.errors import UnsupportedError
-from ranktable.dist.explanation import explain
+from ranktable.dist.plan import explain
+from ranktable.runtime.backends import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,7 +43,7 @@ def explain_collective(
     Raises:
         CommandError: There is no such collective, backend, type or reduction.
     """
-    names = [table.name for table in TABLES]
+    names = list(TABLES)
     if backend is not None and backend not in names:
         raise CommandError(
             f"nothing is known of the backend {backend!r}; there are tables of "
@@ -52,34 +52,37 @@ def explain_collective(
     wanted = names if backend is None else [backend]
     answers = {name: _answer(operation, name, dtype, op, even=even) for name in wanted}
     if form is OutputFormat.JSON:
-        data = [_data(name, answer) for name, answer in answers.items()]
+        data = [_data(name, *answer) for name, answer in answers.items()]
         write([json.dumps(data, indent=2) + "\n"])
     elif backend is not None:
-        write(_page(answers[backend]))
-    elif len(set(map(str, answers.values()))) == 1:
-        write(_page(next(iter(answers.values()))))
+        write(_page(*answers[backend]))
+    elif len({str(answer) for answer, _ in answers.values()}) == 1:
+        write(_page(*next(iter(answers.values()))))
     else:
-        write(_lines(answers))
-    return int(all(isinstance(answer, str) for answer in answers.values()))
+        write(_lines({name: answer for name, (answer, _) in answers.items()}))
+    return int(all(isinstance(answer, str) for answer, _ in answers.values()))
 
 
 def _answer(
     operation: str, backend: str, dtype: str, op: str, *, even: bool
-) -> Plan | str:
-    """Return a plan, or why there is none."""
+) -> tuple[Plan | str, Plan | None]:
+    """Return a plan or why there is none, and the exact plan where it differs."""
     try:
-        return explain(operation, backend, dtype, op, even=even)
+        plan = explain(operation, backend, dtype, op, even=even)
+        exact = explain(operation, backend, dtype, op, even=even, exact=True)
     except UnsupportedError as error:
-        return str(error)
+        return str(error), None
     except ValueError as error:
         raise CommandError(str(error)) from error
+    return plan, None if exact == plan else exact
 
 
-def _page(answer: Plan | str) -> Iterable[str]:
+def _page(answer: Plan | str, exact: Plan | None) -> Iterable[str]:
     if isinstance(answer, str):
         return [f"{answer}\n"]
+    more = [] if exact is None else [f"with exact=True:\n{exact}\n"]
     sources = [f"source: {source}\n" for source in answer.sources]
-    return [f"{answer}\n", *sources]
+    return [f"{answer}\n", *more, *sources]
 
 
 def _lines(answers: dict[str, Plan | str]) -> Iterable[str]:
@@ -93,7 +96,12 @@ def _lines(answers: dict[str, Plan | str]) -> Iterable[str]:
         yield f"{name:<{width}}  {said}\n"
 
 
-def _data(name: str, answer: Plan | str) -> dict[str, object]:
+def _data(name: str, answer: Plan | str, exact: Plan | None) -> dict[str, object]:
     if isinstance(answer, str):
-        return {"backend": name, "plan": None, "reason": answer}
-    return {"backend": name, "plan": asdict(answer), "reason": None}
+        return {"backend": name, "plan": None, "exact_plan": None, "reason": answer}
+    return {
+        "backend": name,
+        "plan": asdict(answer),
+        "exact_plan": None if exact is None else asdict(exact),
+        "reason": None,
+    }

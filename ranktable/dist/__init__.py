@@ -16,37 +16,13 @@ from typing import TYPE_CHECKING
 from ranktable._lazy import attach
 
 if TYPE_CHECKING:
-    from ranktable.dist.collectives.all_gather import all_gather
-    from ranktable.dist.collectives.all_reduce import all_reduce
-    from ranktable.dist.collectives.all_reduce_dict import all_reduce_dict
-    from ranktable.dist.collectives.all_reduce_params import all_reduce_params
-    from ranktable.dist.collectives.all_to_all import all_to_all
-    from ranktable.dist.collectives.barrier import barrier
-    from ranktable.dist.collectives.broadcast import broadcast
-    from ranktable.dist.collectives.collect_results import collect_results
-    from ranktable.dist.collectives.gather import gather
-    from ranktable.dist.collectives.point_to_point import (
-        P2POp,
-        batch_isend_irecv,
-        irecv,
-        isend,
-        recv,
-        send,
-    )
-    from ranktable.dist.collectives.reduce import reduce
-    from ranktable.dist.collectives.reduce_scatter import reduce_scatter
-    from ranktable.dist.collectives.scatter import scatter
-    from ranktable.dist.collectives.shift import shift
-    from ranktable.dist.collectives.sync_random_seed import sync_random_seed
     from ranktable.dist.errors import (
         DistError,
         MismatchError,
         NotMemberError,
         UnsupportedError,
     )
-    from ranktable.dist.explanation import explain
-    from ranktable.dist.groups import local_group, new_group
-    from ranktable.dist.info import (
+    from ranktable.dist.groups import (
         get_backend,
         get_dist_info,
         get_local_rank,
@@ -55,16 +31,45 @@ if TYPE_CHECKING:
         get_world_size,
         is_distributed,
         is_main_process,
+        local_group,
         master_only,
+        new_group,
+    )
+    from ranktable.dist.moving import (
+        all_gather,
+        all_to_all,
+        broadcast,
+        gather,
+        scatter,
+        shift,
     )
     from ranktable.dist.objects import (
         all_gather_object,
+        barrier,
         broadcast_object_list,
         gather_object,
         scatter_object_list,
+        sync_random_seed,
     )
-    from ranktable.dist.reductions import Reduction
+    from ranktable.dist.plan import explain
+    from ranktable.dist.point_to_point import (
+        P2POp,
+        batch_isend_irecv,
+        irecv,
+        isend,
+        recv,
+        send,
+    )
+    from ranktable.dist.reducing import (
+        all_reduce,
+        all_reduce_dict,
+        all_reduce_params,
+        reduce,
+        reduce_scatter,
+    )
+    from ranktable.dist.results import collect_results
     from ranktable.dist.start import init_dist
+    from ranktable.dist.wire import Reduction
     from ranktable.dist.work import Work
 
 __all__ = [
@@ -120,45 +125,45 @@ if not TYPE_CHECKING:
             "DistError": "ranktable.dist.errors",
             "MismatchError": "ranktable.dist.errors",
             "NotMemberError": "ranktable.dist.errors",
-            "P2POp": "ranktable.dist.collectives.point_to_point",
-            "Reduction": "ranktable.dist.reductions",
+            "P2POp": "ranktable.dist.point_to_point",
+            "Reduction": "ranktable.dist.wire",
             "UnsupportedError": "ranktable.dist.errors",
             "Work": "ranktable.dist.work",
-            "all_gather": "ranktable.dist.collectives.all_gather",
+            "all_gather": "ranktable.dist.moving",
             "all_gather_object": "ranktable.dist.objects",
-            "all_reduce": "ranktable.dist.collectives.all_reduce",
-            "all_reduce_dict": "ranktable.dist.collectives.all_reduce_dict",
-            "all_reduce_params": "ranktable.dist.collectives.all_reduce_params",
-            "all_to_all": "ranktable.dist.collectives.all_to_all",
-            "barrier": "ranktable.dist.collectives.barrier",
-            "batch_isend_irecv": "ranktable.dist.collectives.point_to_point",
-            "broadcast": "ranktable.dist.collectives.broadcast",
+            "all_reduce": "ranktable.dist.reducing",
+            "all_reduce_dict": "ranktable.dist.reducing",
+            "all_reduce_params": "ranktable.dist.reducing",
+            "all_to_all": "ranktable.dist.moving",
+            "barrier": "ranktable.dist.objects",
+            "batch_isend_irecv": "ranktable.dist.point_to_point",
+            "broadcast": "ranktable.dist.moving",
             "broadcast_object_list": "ranktable.dist.objects",
-            "collect_results": "ranktable.dist.collectives.collect_results",
-            "explain": "ranktable.dist.explanation",
-            "gather": "ranktable.dist.collectives.gather",
+            "collect_results": "ranktable.dist.results",
+            "explain": "ranktable.dist.plan",
+            "gather": "ranktable.dist.moving",
             "gather_object": "ranktable.dist.objects",
-            "get_backend": "ranktable.dist.info",
-            "get_dist_info": "ranktable.dist.info",
-            "get_local_rank": "ranktable.dist.info",
-            "get_local_size": "ranktable.dist.info",
-            "get_rank": "ranktable.dist.info",
-            "get_world_size": "ranktable.dist.info",
+            "get_backend": "ranktable.dist.groups",
+            "get_dist_info": "ranktable.dist.groups",
+            "get_local_rank": "ranktable.dist.groups",
+            "get_local_size": "ranktable.dist.groups",
+            "get_rank": "ranktable.dist.groups",
+            "get_world_size": "ranktable.dist.groups",
             "init_dist": "ranktable.dist.start",
-            "irecv": "ranktable.dist.collectives.point_to_point",
-            "is_distributed": "ranktable.dist.info",
-            "is_main_process": "ranktable.dist.info",
-            "isend": "ranktable.dist.collectives.point_to_point",
+            "irecv": "ranktable.dist.point_to_point",
+            "is_distributed": "ranktable.dist.groups",
+            "is_main_process": "ranktable.dist.groups",
+            "isend": "ranktable.dist.point_to_point",
             "local_group": "ranktable.dist.groups",
-            "master_only": "ranktable.dist.info",
+            "master_only": "ranktable.dist.groups",
             "new_group": "ranktable.dist.groups",
-            "recv": "ranktable.dist.collectives.point_to_point",
-            "reduce": "ranktable.dist.collectives.reduce",
-            "reduce_scatter": "ranktable.dist.collectives.reduce_scatter",
-            "scatter": "ranktable.dist.collectives.scatter",
+            "recv": "ranktable.dist.point_to_point",
+            "reduce": "ranktable.dist.reducing",
+            "reduce_scatter": "ranktable.dist.reducing",
+            "scatter": "ranktable.dist.moving",
             "scatter_object_list": "ranktable.dist.objects",
-            "send": "ranktable.dist.collectives.point_to_point",
-            "shift": "ranktable.dist.collectives.shift",
-            "sync_random_seed": "ranktable.dist.collectives.sync_random_seed",
+            "send": "ranktable.dist.point_to_point",
+            "shift": "ranktable.dist.moving",
+            "sync_random_seed": "ranktable.dist.objects",
         },
     )

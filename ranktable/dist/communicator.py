@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import sys
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -14,26 +15,24 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore
 from torch.distributed.distributed_c10d import _get_default_store
 
-from ranktable.dist.capability import TABLES
 from ranktable.dist.errors import DistError, NotMemberError
-from ranktable.schema.messages import folded
+from ranktable.runtime.backends import NAMES, backend_named
+from ranktable.runtime.job import current_job
+from ranktable.runtime.torch_versions import abort_group, has_list_store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from torch._C._distributed_c10d import Store
     from torch.distributed import ProcessGroup
 
-    from ranktable.dist.action import Turn
-    from ranktable.dist.work import Pending
+    from ranktable.dist.calls import CollectiveCall, CollectiveFingerprint
+    from ranktable.dist.work import Pending, Work
+    from ranktable.runtime.backends.backend import Backend
 
-_DEVICES: Final = {table.backend: table.device for table in TABLES}
 _DEFAULT_TIMEOUT: Final = timedelta(minutes=30)  # torch's own
-_MOST_OPEN: Final = 64
-_MODES: Final = {b"off": "off", b"first": "first", b"always": "always"}
-_ENVIRONMENT: Final = getattr(os.environb, "_data", os.environb)
-"""The dictionary behind it: every collective looks a variable up, and one that is not
-set takes ``os.environb`` longer than all else that Python does in a collective."""
+_MOST_DROPPED: Final = 16
+"""Transfers that nobody waits for, and that have not been seen to end."""
 
 
 class Communicator:
@@ -42,19 +41,18 @@ class Communicator:
     Attributes:
         ranks: Global rank of each member.
         size: Number of members.
-        member: Which of them this process is.
-        name: What to call the group.
-        tables: Name of the capability table, by type of device.
+        group_rank: The rank of this process among them.
+        backends: The backend that serves a type of device, by that type.
         device: Where what is said beside tensors travels: lengths, objects.
         timeout: How long to wait for the others.
-        sequence: Number of collectives so far.
-        is_watched: Whether a rank can look what the others do while it waits: in
-            gloo, whose operations can be waited for a while.
-        seen: What all ranks were found to do alike, see ``agree``.
-        open_turns: What was begun without a comparison, and not ended yet, by number.
-        transfers: Transfers that nobody has waited for. Gloo gives one up that nobody
-            holds, and with it what the other rank sends.
-        last_compared: Number of the last collective whose verdict this rank has given.
+        seq: Number of collectives so far.
+        supports_timed_wait: Whether a rank can look around while it waits: in gloo,
+            whose operations can be waited for a while.
+        known: What all ranks have compared, or are comparing. It is written when a
+            collective is called, so that it is the same on all ranks.
+        unverified: What was begun before the others have said what they do, by ``seq``.
+        is_of_job: Whether the group is of a job that this package has joined.
+        has_warned: Whether a script that calls too many different things was told so.
     """
 
     def __init__(self, group: ProcessGroup) -> None:
@@ -64,19 +62,21 @@ class Communicator:
         self._local_group: ref[ProcessGroup] | None = None
         self.ranks: tuple[int, ...] = tuple(dist.get_process_group_ranks(group))
         self.size = len(self.ranks)
-        self.member: int = group.rank()
-        is_world = group is dist.group.WORLD
-        self.name = "the default group" if is_world else f"the group of {self.members}"
-        self.tables = _tables(group)
-        self.device = _device(self.tables)
+        self.group_rank: int = group.rank()
+        self.backends = _backends(group)
+        self.device = _metadata_device(self.backends)
         self.timeout = _timeout(group, self.device)
-        self.sequence = 0
-        self.is_watched = set(self.tables.values()) == {"gloo"}
-        self.seen: set[object] = set()
-        self.open_turns: dict[int, Turn] = {}
-        self.transfers: set[Pending] = set()
+        self.seq = 0
+        self.supports_timed_wait = {each.name for each in self.backends.values()} == {
+            "gloo"
+        }
+        self.known: set[CollectiveFingerprint] = set()
+        self.unverified: dict[int, CollectiveCall] = {}
+        self._transfers: list[tuple[ref[Work[torch.Tensor]], Pending]] = []
         self._failure: str | None = None
-        self.last_compared = 0
+        self.is_of_job = current_job() is not None
+        self.has_warned = False
+        self._has_place = False
 
     @property
     def group(self) -> ProcessGroup:
@@ -87,7 +87,7 @@ class Communicator:
         """
         group = self._group()
         if group is None:
-            raise NotMemberError(f"{self.name} was destroyed")
+            raise NotMemberError("this group was destroyed")
         return group
 
     @property
@@ -102,20 +102,68 @@ class Communicator:
     @property
     def rank(self) -> int:
         """The global rank of this process."""
-        return self.ranks[self.member]
+        return self.ranks[self.group_rank]
+
+    @cached_property
+    def name(self) -> str:
+        """What to call the group."""
+        if self._group() is dist.group.WORLD:
+            return "the default group"
+        return f"the group of {self.members}"
 
     @property
     def members(self) -> str:
         """The members, in words."""
+        from ranktable.schema.messages import folded  # noqa: PLC0415 - messages only
+
         return f"ranks {folded(self.ranks)}"
 
-    def keep_open(self, turn: Turn) -> None:
-        """Remember what was begun until it ends, in case that another rank asks."""
-        if not self.is_watched:
-            return
-        self.open_turns[turn.number] = turn
-        if len(self.open_turns) > _MOST_OPEN:  # nobody has waited for these
-            del self.open_turns[next(iter(self.open_turns))]
+    @cached_property
+    def store(self) -> Store | None:
+        """Where the members compare what they do; None where no store can be used.
+
+        In a job of ours it is used for this group only. A store of torch may outlive
+        the group, and a later group have the same name.
+        """
+        store = _get_default_store()
+        job = current_job()
+        if job is not None and job.store is not None:
+            store = job.store
+        if not has_list_store(store):
+            return None
+        return PrefixStore(f"ranktable/dist/{self.group.group_name}", store)
+
+    def set_place(self, place: str | None) -> None:
+        """Say in what this rank waits, for those who miss it in another group."""
+        store = _places()
+        if place is not None:
+            store.set(str(self.rank), place)
+            self._has_place = True
+        elif self._has_place:
+            store.delete_key(str(self.rank))
+            self._has_place = False
+
+    def place_of(self, rank: int) -> str:
+        """Return in what a rank waits, as far as it has said so."""
+        # What is not there is not waited for, unlike by get.
+        return _places().compare_set(str(rank), "-", "").decode().strip("-")
+
+    @contextlib.contextmanager
+    def telling(self) -> Iterator[None]:
+        """Use the store.
+
+        Raises:
+            DistError: It is lost.
+        """
+        try:
+            yield
+        except DistError:
+            raise
+        except RuntimeError as error:  # torch's errors of the network
+            raise DistError(
+                f"rank {self.rank} lost the store of the job, so the process that "
+                "serves it has ended; look at the output of rank 0"
+            ) from error
 
     def fail(self, reason: str) -> None:
         """End what is under way: nothing can follow in this group.
@@ -124,9 +172,7 @@ class Communicator:
             reason: Why, in words.
         """
         self._failure = reason
-        abort = getattr(self.group, "abort", None)
-        if abort is not None:  # older torch has none
-            abort()
+        abort_group(self.group)
 
     def refuse_failed(self) -> None:
         """Raise if the group has failed before.
@@ -140,41 +186,57 @@ class Communicator:
                 f"collectives already; end the job. It was: {self._failure}"
             )
 
-    @cached_property
-    def key(self) -> str:
-        """What no other group of the job has.
+    def keep(self, work: Work[torch.Tensor], pending: Pending) -> None:
+        """Keep a transfer until it has ended: gloo gives up one that nobody holds.
 
-        A store may outlive a group, and a later group have the same name: both are told
-        apart by how often this rank has come to a group of this name.
+        Whether it has ended cannot be asked, so of those that the script has dropped
+        too the oldest are waited for.
         """
-        key = f"ranktable/dist/{self.group.group_name}"
-        shared = PrefixStore(key, _get_default_store())
-        return f"{key}/{shared.add(f'member/{self.member}', 1)}"
+        self._transfers = [each for each in self._transfers if not each[1].is_over]
+        self._transfers.append((ref(work), pending))
+        dropped = [each for held, each in self._transfers if held() is None]
+        for each in dropped[:-_MOST_DROPPED]:
+            with contextlib.suppress(DistError):  # nobody has asked for it
+                each.wait()
 
-    @cached_property
-    def store(self) -> Store:
-        """Where the members write what collectives do not carry."""
-        return store_of(self.key)
+    def backend_for(self, device: torch.device) -> Backend:
+        """Return the backend that serves a device, else that of ``device_for``."""
+        found = self.backends.get(device.type)
+        return self.metadata_backend if found is None else found
 
-    def table_for(self, device: torch.device) -> str:
-        """Return the name of the table of the backend that serves a device.
-
-        It is that of ``device_for`` where none does.
-        """
-        found = self.tables.get(device.type)
-        return self.tables[self.device.type] if found is None else found
+    @property
+    def metadata_backend(self) -> Backend:
+        """The backend for what is said beside tensors."""
+        return self.backends[self.device.type]
 
     def device_for(self, tensor: torch.Tensor) -> torch.device:
         """Return the device that a tensor travels from: its own where that can be."""
         device = tensor.device
-        return device if device.type in self.tables else self.device
+        return device if device.type in self.backends else self.device
 
     def device_of(self, kind: str) -> torch.device:
         """Return the device of a type that the group serves."""
         return self.device if kind == self.device.type else _current(kind)
 
-    def member_of(self, rank: int | None, group_rank: int | None, role: str) -> int:
-        """Return which member a root or a peer is.
+    def root_of(
+        self, rank: int | None, group_rank: int | None, role: str
+    ) -> tuple[int, Exception | None]:
+        """Return the group rank of a root, and why it cannot be one.
+
+        Args:
+            rank: Its global rank, or None.
+            group_rank: Its rank in the group, or None; 0 where nothing is given.
+            role: What the caller calls it: ``src``, ``dst``.
+        """
+        if rank is None and group_rank is None:
+            rank = 0
+        try:
+            return self.group_rank_of(rank, group_rank, role), None
+        except (TypeError, ValueError) as error:
+            return 0, error
+
+    def group_rank_of(self, rank: int | None, group_rank: int | None, role: str) -> int:
+        """Return the rank in the group of a root or a peer.
 
         Args:
             rank: Its global rank, or None.
@@ -207,17 +269,7 @@ class Communicator:
         )
 
 
-_known: WeakKeyDictionary[ProcessGroup, Communicator] = WeakKeyDictionary()
-
-
-def store_of(key: str) -> Store:
-    """Return where the members of a group write, given its key."""
-    return PrefixStore(key, _get_default_store())
-
-
-def begun() -> dict[str, int]:
-    """Return how many collectives this process has begun, by the keys of its groups."""
-    return {each.key: each.sequence for each in _known.values()}
+_communicators: WeakKeyDictionary[ProcessGroup, Communicator] = WeakKeyDictionary()
 
 
 def communicator(group: ProcessGroup | None) -> Communicator | None:
@@ -236,10 +288,14 @@ def communicator(group: ProcessGroup | None) -> Communicator | None:
         raise NotMemberError("there is no process group any more; call init_dist first")
     group = world if group is None else group
     try:
-        found = _known.get(group)
+        found = _communicators.get(group)
     except TypeError:  # torch's marker, or no group at all
         found = None
     return _communicator(group) if found is None else found
+
+
+def _places() -> Store:
+    return PrefixStore("ranktable/dist/places", _get_default_store())
 
 
 def _communicator(group: object) -> Communicator:
@@ -252,38 +308,39 @@ def _communicator(group: object) -> Communicator:
         raise TypeError(f"group is {type(group).__name__}, not a process group")
     if dist.get_rank(group) < 0:
         raise NotMemberError(f"rank {dist.get_rank()} is not in this group")
-    found = _known[group] = Communicator(group)
+    found = _communicators[group] = Communicator(group)
     return found
 
 
-def _tables(group: ProcessGroup) -> Mapping[str, str]:
-    """Return the capability table of each type of device that a group serves.
+def _backends(group: ProcessGroup) -> Mapping[str, Backend]:
+    """Return the backend of each type of device that a group serves.
 
-    A backend that torch lists for a device which it serves in part only, as gloo does
-    CUDA, is not used for it.
+    One that torch lists for a device which it serves in part only, as gloo does CUDA,
+    is not used for it.
     """
     configured = str(dist.get_backend_config(group))
-    pairs = [each.split(":", 1) for each in configured.split(",")]
-    tables = {
-        device: _with_profile(backend)
-        for device, backend in pairs
-        if _DEVICES.get(backend, device) == device
-    }
-    if not tables:
+    found = {}
+    for pair in configured.split(","):
+        device, _, name = pair.partition(":")
+        backend = backend_named(name) if name in NAMES else None
+        if backend is not None and backend.device_type == device:
+            found[device] = _with_profile(backend)
+    if not found:
         raise NotMemberError(f"nothing is known of the backends {configured}")
-    return tables
+    return found
 
 
-def _with_profile(backend: str) -> str:
-    """Return the name of a backend's table; simulated chips may follow the manual."""
+def _with_profile(backend: Backend) -> Backend:
+    """Return what a backend can do; simulated chips may follow the manual."""
     package = sys.modules.get("torch_tpu")
-    profile = getattr(package, "__profile__", None)
-    return f"{backend}:doc" if backend == "sccl" and profile == "doc" else backend
+    if backend.name == "sccl" and getattr(package, "__profile__", None) == "doc":
+        return replace(backend_named("sccl:doc"), config=backend.config)
+    return backend
 
 
-def _device(tables: Mapping[str, str]) -> torch.device:
+def _metadata_device(backends: Mapping[str, Backend]) -> torch.device:
     """Return the device for what is said beside tensors: the CPU where that can be."""
-    return _current("cpu" if "cpu" in tables else next(iter(tables)))
+    return _current("cpu" if "cpu" in backends else next(iter(backends)))
 
 
 def _current(kind: str) -> torch.device:
@@ -300,18 +357,3 @@ def _timeout(group: ProcessGroup, device: torch.device) -> timedelta:
         return _DEFAULT_TIMEOUT
     found = getattr(options, "_timeout", None)
     return found if isinstance(found, timedelta) else _DEFAULT_TIMEOUT
-
-
-def check_mode() -> str:
-    """Return when ranks compare what they are about to do.
-
-    Raises:
-        ValueError: ``RANKTABLE_DIST_CHECK`` is something else.
-    """
-    mode = _ENVIRONMENT.get(b"RANKTABLE_DIST_CHECK") or b"first"
-    if mode not in _MODES:
-        raise ValueError(
-            f"RANKTABLE_DIST_CHECK is {os.fsdecode(mode)!r}, not one of off, first "
-            "and always"
-        )
-    return _MODES[mode]

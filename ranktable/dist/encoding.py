@@ -9,43 +9,43 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ranktable.dist.carriers import Carrier, Encoding
+    from ranktable.dist.wire import Encoding, WireType
 
     Coder = Callable[[torch.Tensor, torch.dtype], torch.Tensor]
 
-_LIMBS = 4
-_LIMB_BITS = 16
-MOST_LIMBS: Final = 1 << 15
-"""So many limbs of 16 bits add up within 31 bits."""
+_PARTS = 4
+_PART_BITS = 16
+MOST_RANKS_OF_SPLIT: Final = 1 << 15
+"""So many parts of 16 bits add up within 31 bits."""
 
 
-def encode(data: torch.Tensor, carrier: Carrier) -> torch.Tensor:
-    """Return values as their carrier, in new memory unless their bits are the same.
+def encode(data: torch.Tensor, wire: WireType) -> torch.Tensor:
+    """Return values as their wire dtype, in new memory unless their bits are the same.
 
     Args:
         data: A contiguous tensor.
-        carrier: As what they travel.
+        wire: As what they travel.
 
     Returns:
-        A contiguous tensor of ``carrier.dtype``, of the same shape but for limbs and
+        A contiguous tensor of ``wire.dtype``, of the same shape but for parts and
         pairs, which have a dimension more.
     """
-    if carrier.encoding == "itself":
+    if wire.encoding == "itself":
         return data
-    dtype: torch.dtype = getattr(torch, carrier.dtype)
-    if carrier.encoding == "ordered bits":
-        return _ordered(data, dtype, is_max=carrier.reduction == "max")
-    return _ENCODERS[carrier.encoding](data, dtype)
+    dtype: torch.dtype = getattr(torch, wire.dtype)
+    if wire.encoding == "ordered bits":
+        return _ordered(data, dtype, is_max=wire.reduction == "max")
+    return _ENCODERS[wire.encoding](data, dtype)
 
 
 def decode(
-    carried: torch.Tensor, carrier: Carrier, dtype: torch.dtype, mean_of: int = 1
+    carried: torch.Tensor, wire: WireType, dtype: torch.dtype, mean_of: int = 1
 ) -> torch.Tensor:
     """Return what values have become, in their own type.
 
     Args:
-        carried: The result, as the carrier; it may be overwritten.
-        carrier: As what they travelled.
+        carried: The result, as their wire dtype; it may be overwritten.
+        wire: As what they travelled.
         dtype: Their own type.
         mean_of: Number to divide a sum by, before it is rounded to their type.
     """
@@ -53,7 +53,7 @@ def decode(
         # Torch divides a complex number with one rounding more than each of its parts.
         parts = torch.view_as_real(carried) if carried.is_complex() else carried
         parts.div_(mean_of)
-    return _DECODERS[carrier.encoding](carried, dtype)
+    return _DECODERS[wire.encoding](carried, dtype)
 
 
 def _as_is(data: torch.Tensor, _dtype: torch.dtype) -> torch.Tensor:
@@ -89,16 +89,16 @@ def _odd(data: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _cut_up(data: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    bits, mask = data.view(torch.int64), (1 << _LIMB_BITS) - 1
-    limbs = [bits >> _LIMB_BITS * each & mask for each in range(_LIMBS)]
-    return torch.stack(limbs).to(dtype)
+    bits, mask = data.view(torch.int64), (1 << _PART_BITS) - 1
+    parts = [bits >> _PART_BITS * each & mask for each in range(_PARTS)]
+    return torch.stack(parts).to(dtype)
 
 
 def _put_together(data: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    limbs = data.to(torch.int64)
-    for each in range(1, _LIMBS):
-        limbs[0] += limbs[each] << _LIMB_BITS * each
-    return limbs[0].view(dtype)
+    parts = data.to(torch.int64)
+    for each in range(1, _PARTS):
+        parts[0] += parts[each] << _PART_BITS * each
+    return parts[0].view(dtype)
 
 
 def _ordered(data: torch.Tensor, dtype: torch.dtype, *, is_max: bool) -> torch.Tensor:
@@ -134,7 +134,7 @@ _ENCODERS: Final[dict[Encoding, Coder]] = {
     "same bits": _viewed,
     "flipped bits": _flipped,
     "real pairs": _paired,
-    "limbs": _cut_up,
+    "split integers": _cut_up,
 }
 
 _DECODERS: Final[dict[Encoding, Coder]] = {
@@ -143,5 +143,5 @@ _DECODERS: Final[dict[Encoding, Coder]] = {
     "flipped bits": _unflipped,
     "ordered bits": _unordered,
     "real pairs": _unpaired,
-    "limbs": _put_together,
+    "split integers": _put_together,
 }

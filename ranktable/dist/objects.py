@@ -1,4 +1,4 @@
-"""Objects that can be pickled, from rank to rank.
+"""Objects that can be pickled, from rank to rank; a barrier; a seed for all ranks.
 
 An object that cannot be pickled is refused on every rank, so nobody waits for the one
 that has it.
@@ -7,22 +7,23 @@ that has it.
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any
+import secrets
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from ranktable.dist.action import Action
-from ranktable.dist.collectives.calls import begin
-from ranktable.dist.collectives.roots import root_of
+from ranktable.dist.calls import CollectiveFingerprint, wait_for_all
 from ranktable.dist.communicator import communicator
 from ranktable.dist.errors import DistError, MismatchError
-from ranktable.dist.moving import (
+from ranktable.dist.operations import begin
+from ranktable.dist.transfer import (
+    gather_numbers,
     gather_uneven,
     start_broadcast,
     start_gather,
     start_scatter,
 )
-from ranktable.dist.shapes import gather_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
     from ranktable.dist.communicator import Communicator
-    from ranktable.dist.native import Native
+    from ranktable.dist.operations import Operations
 
 _FAILED = -1
 """Length of what could not be pickled."""
@@ -55,21 +56,21 @@ def all_gather_object(data: Any, group: ProcessGroup | None = None) -> list[Any]
     members = communicator(group)
     if members is None:
         return [data]
-    return gather_objects(members, data, Action(operation="all_gather_object"))
+    return gather_objects(members, data, "all_gather_object")
 
 
-def gather_objects(members: Communicator, data: object, action: Action) -> list[Any]:
+def gather_objects(members: Communicator, data: object, operation: str) -> list[Any]:
     """Return the objects of all ranks, as the first thing that a collective does.
 
     Args:
         members: The group.
         data: What this rank has.
-        action: What the ranks compare.
+        operation: What the ranks compare.
     """
-    native = begin(members, lambda: action, None)
+    operations = begin(members, CollectiveFingerprint(operation))
     payload, error = _pickled(data, members.device)
-    lengths = _tell_lengths(native, payload, error)
-    parts = gather_uneven(native, payload, [(length,) for length in lengths]).wait()
+    lengths = _tell_lengths(operations, payload, error)
+    parts = gather_uneven(operations, payload, [(length,) for length in lengths]).wait()
     return _all_unpickled(members, parts)
 
 
@@ -99,17 +100,14 @@ def gather_object(
     members = communicator(group)
     if members is None:
         return [data]
-    root, problem = root_of(members, dst, group_dst, "dst")
-    native = begin(
-        members,
-        lambda: Action(operation="gather_object", root=members.ranks[root]),
-        problem,
-    )
+    root, problem = members.root_of(dst, group_dst, "dst")
+    fingerprint = CollectiveFingerprint("gather_object", root=members.ranks[root])
+    operations = begin(members, fingerprint, problem)
     payload, error = _pickled(data, members.device)
-    lengths = _tell_lengths(native, payload, error)
+    lengths = _tell_lengths(operations, payload, error)
     shapes = [(length,) for length in lengths]
-    parts = start_gather(native, payload, shapes, root).wait()
-    if members.member != root:
+    parts = start_gather(operations, payload, shapes, root).wait()
+    if members.group_rank != root:
         return None
     return _all_unpickled(members, parts)
 
@@ -143,18 +141,15 @@ def broadcast_object_list(
         if problem is not None:
             raise problem
         return
-    root, wrong_root = root_of(members, src, group_src, "src")
-    native = begin(
-        members,
-        lambda: Action(
-            operation="broadcast_object_list",
-            root=members.ranks[root],
-            details=[] if problem is not None else [f"of {len(data)} objects"],
-        ),
-        problem or wrong_root,
+    root, wrong_root = members.root_of(src, group_src, "src")
+    fingerprint = CollectiveFingerprint(
+        "broadcast_object_list",
+        root=members.ranks[root],
+        details=() if problem is not None else (f"of {len(data)} objects",),
     )
-    objects = _broadcast(native, data, root)
-    if members.member != root:
+    operations = begin(members, fingerprint, problem or wrong_root)
+    objects = _broadcast(operations, data, root)
+    if members.group_rank != root:
         data[:] = objects
 
 
@@ -188,14 +183,11 @@ def scatter_object_list(
         if problem is not None or not objects:
             raise problem or ValueError("there is no object")
         return objects[0]
-    root, wrong_root = root_of(members, src, group_src, "src")
-    is_root = members.member == root
+    root, wrong_root = members.root_of(src, group_src, "src")
+    is_root = members.group_rank == root
     problem = _problem_of_list(objects, members.size) if is_root else None
-    native = begin(
-        members,
-        lambda: Action(operation="scatter_object_list", root=members.ranks[root]),
-        problem or wrong_root,
-    )
+    fingerprint = CollectiveFingerprint("scatter_object_list", root=members.ranks[root])
+    operations = begin(members, fingerprint, problem or wrong_root)
     given = objects if is_root and objects is not None else ()
     pickles = [_pickled(each, members.device) for each in given]
     parts = [payload for payload, _ in pickles] if is_root else None
@@ -204,21 +196,21 @@ def scatter_object_list(
     if errors and is_root:
         lengths = [_FAILED] * members.size
     told = torch.tensor(lengths, device=members.device)
-    native.broadcast(told, root).wait()
-    _refuse_failed(native, told.tolist()[:1], errors, [root])
+    operations.broadcast(told, root).wait()
+    _refuse_failed(operations, told.tolist()[:1], errors, [root])
     shapes = [(length,) for length in told.tolist()]
     empty = torch.empty(0, dtype=torch.uint8, device=members.device)
-    arrived = start_scatter(native, parts, shapes, empty, root).wait()
+    arrived = start_scatter(operations, parts, shapes, empty, root).wait()
     return _unpickled(arrived, members.ranks[root])
 
 
-def _broadcast(native: Native, objects: list[Any], root: int) -> list[Any]:
-    members = native.communicator
-    is_root = members.member == root
+def _broadcast(operations: Operations, objects: list[Any], root: int) -> list[Any]:
+    members = operations.communicator
+    is_root = members.group_rank == root
     payload, error = _pickled(objects if is_root else None, members.device)
     length = _FAILED if error is not None else payload.numel()
-    told = gather_numbers(native, [length, len(objects)])
-    _refuse_failed(native, [told[root][0]], [error], [root])
+    told = gather_numbers(operations, [length, len(objects)])
+    _refuse_failed(operations, [told[root][0]], [error], [root])
     counts = [count for _, count in told]
     if len(set(counts)) > 1:
         listed = [
@@ -229,7 +221,7 @@ def _broadcast(native: Native, objects: list[Any], root: int) -> list[Any]:
             f"broadcast_object_list needs lists of one length, not {', '.join(listed)}"
         )
     payload = payload if is_root else payload.new_empty(told[root][0])
-    sent = start_broadcast(native, payload, root).wait()
+    sent = start_broadcast(operations, payload, root).wait()
     return list(_unpickled(sent, members.ranks[root]))
 
 
@@ -274,7 +266,7 @@ def _all_unpickled(members: Communicator, parts: Sequence[torch.Tensor]) -> list
 
 
 def _tell_lengths(
-    native: Native, payload: torch.Tensor, error: Exception | None
+    operations: Operations, payload: torch.Tensor, error: Exception | None
 ) -> list[int]:
     """Return how many bytes each rank has.
 
@@ -282,29 +274,102 @@ def _tell_lengths(
         DistError: The object of a rank cannot be pickled.
     """
     own = _FAILED if error is not None else payload.numel()
-    lengths = [row[0] for row in gather_numbers(native, [own])]
-    _refuse_failed(native, lengths, [error], range(native.communicator.size))
+    lengths = [row[0] for row in gather_numbers(operations, [own])]
+    _refuse_failed(operations, lengths, [error], range(operations.communicator.size))
     return lengths
 
 
 def _refuse_failed(
-    native: Native,
+    operations: Operations,
     lengths: Sequence[int],
     errors: Sequence[Exception | None],
-    members: Sequence[int],
+    group_ranks: Sequence[int],
 ) -> None:
     """Raise if a rank could not pickle its object; the cause is known there only."""
     failed = [
-        native.communicator.ranks[member]
-        for member, length in zip(members, lengths, strict=True)
+        operations.communicator.ranks[group_rank]
+        for group_rank, length in zip(group_ranks, lengths, strict=True)
         if length == _FAILED
     ]
     if not failed:
         return
     who = ", ".join(map(str, failed))
-    operation = native.turn.action.operation if native.turn is not None else "pickle"
+    operation = (
+        operations.call.fingerprint.operation
+        if operations.call is not None
+        else "pickle"
+    )
     cause = next((error for error in errors if error is not None), None)
     raise DistError(
         f"the object that {operation} was given on rank {who} cannot be pickled; the "
         "reason is in the error of that rank"
     ) from cause
+
+
+_LONGEST_S: Final = timedelta.max.total_seconds()
+
+
+def barrier(
+    group: ProcessGroup | None = None, *, timeout_s: float | None = None
+) -> None:
+    """Wait until all ranks of a group have come.
+
+    Args:
+        group: A group; None for all ranks.
+        timeout_s: Time after which the ranks that did not come are named, on every
+            backend and every rank; by default the backend waits as long as it does.
+
+    A single process goes on at once.
+
+    Raises:
+        ValueError: The time-out is no positive number of seconds.
+        DistError: Ranks did not come in time.
+        MismatchError: A rank does something else.
+        NotMemberError: This rank is not in the group.
+    """
+    problem = None
+    if timeout_s is not None and not _is_time(timeout_s):
+        said = f"timeout_s is {timeout_s!r}, not a positive number of seconds"
+        problem = ValueError(said)
+    members = communicator(group)
+    if members is None:
+        if problem is not None:
+            raise problem
+        return
+    if timeout_s is None or problem is not None:
+        begin(members, CollectiveFingerprint("barrier"), problem).barrier().wait()
+    else:
+        wait_for_all(members, timeout_s)
+
+
+def _is_time(timeout_s: object) -> bool:
+    return isinstance(timeout_s, (int, float)) and 0 < timeout_s < _LONGEST_S
+
+
+_BITS = 31
+"""What every generator takes: NumPy's want 32 bits at most, others less."""
+
+
+def sync_random_seed(group: ProcessGroup | None = None) -> int:
+    """Return a random number, the same on all ranks of a group.
+
+    It is drawn by the first rank of the group, from the system: no generator of the
+    script moves on.
+
+    Args:
+        group: A group; None for all ranks.
+
+    Returns:
+        A number from 0 to 2 ** 31 - 1; for a single process one of its own.
+
+    Raises:
+        NotMemberError: This rank is not in the group.
+    """
+    members = communicator(group)
+    seed = secrets.randbits(_BITS)
+    if members is None:
+        return seed
+    operations = begin(members, CollectiveFingerprint("sync_random_seed"))
+    told = torch.tensor([seed], device=members.device)
+    operations.broadcast(told, 0).wait()
+    return int(told)

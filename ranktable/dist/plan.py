@@ -1,12 +1,32 @@
-"""How a collective is done on a backend, as data."""
+"""How a collective is done on a backend: chosen from what that can do, as data.
+
+Every rank chooses alike. What fails on one rank only would leave the others waiting, so
+nothing is tried.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from functools import cache
+from typing import TYPE_CHECKING, Final, Literal
+
+from ranktable.dist.errors import UnsupportedError
+from ranktable.dist.wire import LOCAL, SIZES, choose_wire, problem_of_values
+from ranktable.runtime.backends import TABLES, backend_named
 
 if TYPE_CHECKING:
-    from ranktable.dist.carriers import Carrier
+    from ranktable.dist.wire import WireType
+    from ranktable.runtime.backends.backend import Backend, Operation
+
+_ONLY_MOVED: Final = frozenset(
+    {
+        *("complex32", "float8_e8m0fnu", "float4_e2m1fn_x2"),
+        *("bits8", "bits16", "bits1x8", "bits2x4", "bits4x2"),
+        *(f"{sign}int{bits}" for sign in ("", "u") for bits in range(1, 8)),
+    }
+)
+"""Types of torch without arithmetic, whose bytes can be moved."""
+
 
 Recipe = Literal[
     "native",
@@ -45,7 +65,7 @@ class Plan:
         reduction: How they are reduced, None if they are not.
         is_even: Whether all parts are of the same size.
         recipe: Which composition it is.
-        carrier: As what values travel, or are folded, while they are reduced.
+        wire: As what values travel, or are folded, while they are reduced.
         as_bytes: Whether they move as bytes, since the backend does not know the type.
         steps: What happens, in order.
         sources: Where it is written that the backend can do this.
@@ -57,7 +77,7 @@ class Plan:
     reduction: str | None = None
     is_even: bool = True
     recipe: Recipe
-    carrier: Carrier | None = None
+    wire: WireType | None = None
     as_bytes: bool = False
     steps: tuple[Step, ...]
     sources: tuple[str, ...]
@@ -78,3 +98,317 @@ class Plan:
             for number, step in enumerate(self.steps, 1)
         ]
         return "\n".join([title, *lines])
+
+
+OPERATIONS: Final = (
+    *("all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter"),
+    *("reduce_scatter", "all_to_all", "send", "recv", "shift", "barrier"),
+)
+REDUCING: Final = frozenset({"all_reduce", "reduce", "reduce_scatter"})
+
+_VOLUMES: Final = {
+    "all_reduce": "2 (N-1)/N n",
+    "reduce": "n",
+    "broadcast": "n",
+    "all_gather": "(N-1) n",
+    "gather": "n",
+    "scatter": "(N-1)/N n",
+    "reduce_scatter": "(N-1)/N n",
+    "all_to_all": "(N-1)/N n",
+    "send": "n",
+    "recv": "0",
+    "shift": "n",
+    "barrier": "0",
+}
+_ALL_DTYPES_AS: Final = "uint8"
+
+
+@cache
+def make_plan(  # noqa: PLR0913 - what plans differ in
+    backend: str,
+    operation: str,
+    dtype: str,
+    reduction: str | None = None,
+    *,
+    is_even: bool = True,
+    is_exact: bool = True,
+) -> Plan:
+    """Return how a collective is done.
+
+    Args:
+        backend: Name of what a backend can do, one of ``TABLES``.
+        operation: One of ``OPERATIONS``.
+        dtype: Type of the tensors, as torch names it.
+        reduction: How they are reduced; needed by those that reduce.
+        is_even: Whether all parts are of the same size.
+        is_exact: Whether the result has to be what the type itself would give.
+
+    Raises:
+        ValueError: There is no such backend, operation or reduction.
+        UnsupportedError: There is no exact way.
+    """
+    if operation not in OPERATIONS:
+        raise ValueError(
+            f"there is no collective {operation!r}; there are {', '.join(OPERATIONS)}"
+        )
+    request = _Request(_described(backend), operation, dtype, is_even, is_exact)
+    if operation not in REDUCING:
+        return _moving(request)
+    problem = problem_of_values(reduction, dtype)
+    if problem is not None:
+        raise problem
+    return _reducing(request, str(reduction))
+
+
+def _described(name: str) -> Backend:
+    """Return what a backend can do.
+
+    Raises:
+        UnsupportedError: Nothing is known of it.
+    """
+    try:
+        return backend_named(name)
+    except KeyError:
+        raise UnsupportedError(
+            f"nothing is known of the backend {name!r}; there are tables of "
+            f"{', '.join(TABLES)}"
+        ) from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    backend: Backend
+    operation: str
+    dtype: str
+    is_even: bool
+    is_exact: bool
+
+    def native(self, operation: str) -> Operation | None:
+        """Return what the backend has, if it moves the type, as it is or as bytes."""
+        native = self.backend.operations.get(operation)
+        if native is None or not native.dtypes & {self.dtype, _ALL_DTYPES_AS}:
+            return None
+        return native
+
+    def refusal(self) -> UnsupportedError:
+        """Return the error for something that there is no way to do."""
+        name, operation = self.backend.table_name, self.operation
+        reason = self.backend.refusals.get(operation)
+        said = f": {reason}" if reason else ""
+        return UnsupportedError(
+            f"{name} has no {operation} of {self.dtype}, nor anything that it could be "
+            f"made of{said}; use a group of another backend for this"
+        )
+
+    def plan(
+        self,
+        recipe: Recipe,
+        moves: Operation,
+        *steps: Step,
+        reduction: str | None = None,
+        wire: WireType | None = None,
+        as_bytes: bool = False,
+    ) -> Plan:
+        """Return a plan with what this request has of it."""
+        return Plan(
+            operation=self.operation,
+            backend=self.backend.table_name,
+            dtype=self.dtype,
+            reduction=reduction,
+            is_even=self.is_even,
+            recipe=recipe,
+            wire=wire,
+            as_bytes=as_bytes,
+            steps=steps,
+            sources=(moves.source,),
+        )
+
+
+def _moving(request: _Request) -> Plan:
+    """Return the plan of a collective that only moves values."""
+    operation = request.operation
+    if operation == "barrier":
+        return _barrier(request)
+    native = request.native("send" if operation == "shift" else operation)
+    if native is not None:
+        return _by_itself(request, native)
+    other = {"gather": "all_gather", "shift": "all_gather", "scatter": "broadcast"}
+    made_of = {**other, "all_to_all": "all_gather"}.get(operation, "")
+    native = request.native(made_of)
+    if native is None:
+        raise request.refusal()
+    as_bytes = request.dtype not in native.dtypes
+    volume = "N n" if made_of == "broadcast" else _VOLUMES[made_of]
+    recipes: dict[str, tuple[Recipe, str]] = {
+        "gather": ("gather and drop", "drop what is not for this rank"),
+        "shift": ("gather and cut", "keep what is from the neighbour"),
+        "all_to_all": ("gather and cut", "keep what is for this rank"),
+        "scatter": ("broadcast and cut", "keep the part for this rank"),
+    }
+    recipe, action = recipes[operation]
+    what = "all parts" if made_of == "broadcast" else "everything"
+    steps = [Step(action=f"{made_of} of {what}", volume=volume), Step(action=action)]
+    if not request.is_even:
+        steps = [_sizes(), Step(action="pad to the largest size"), *steps]
+    return request.plan(recipe, native, *_bytes(as_bytes), *steps, as_bytes=as_bytes)
+
+
+def _by_itself(request: _Request, native: Operation) -> Plan:
+    operation = request.operation
+    as_bytes = request.dtype not in native.dtypes
+    first = _bytes(as_bytes)
+    made_of = "send and recv" if operation == "shift" else operation
+    move = Step(action=made_of, volume=_VOLUMES[operation])
+    if request.is_even:
+        return request.plan("native", native, *first, move, as_bytes=as_bytes)
+    if native.has_uneven or operation in ("shift", "send", "recv"):
+        return request.plan("native", native, *first, _sizes(), move, as_bytes=as_bytes)
+    padded = Step(action=move.action, volume=f"{move.volume}, n that of the largest")
+    trim = Step(action="cut off the padding")
+    pad = Step(action="pad to the largest size")
+    steps = (*first, _sizes(), pad, padded, trim)
+    return request.plan("pad and trim", native, *steps, as_bytes=as_bytes)
+
+
+def _barrier(request: _Request) -> Plan:
+    native = request.backend.operations.get("barrier")
+    if native is not None:
+        step = Step(action="barrier", volume="0")
+        return request.plan("native", native, step)
+    raise request.refusal()
+
+
+def _reducing(request: _Request, reduction: str) -> Plan:
+    """Return the plan of a collective that reduces."""
+    backend, operation, dtype = request.backend, request.operation, request.dtype
+    if operation == "reduce_scatter":
+        return _reduce_scatter(request, reduction)
+    native = backend.operations.get(operation)
+    wire = choose_wire(native, dtype, reduction, is_exact=request.is_exact)
+    if native is not None and wire is not None:
+        times = "" if wire.cost == 1 else f" x {wire.cost:g}"
+        move = Step(
+            action=f"{operation} of {wire.dtype} ({wire.reduction})",
+            volume=f"{_VOLUMES[operation]}{times}",
+        )
+        steps = (*_encoding(wire), move, *_decoding(wire, dtype, reduction))
+        return request.plan("native", native, *steps, reduction=reduction, wire=wire)
+    moves = request.native("all_gather")
+    wire = choose_wire(LOCAL, dtype, reduction)
+    if moves is None or wire is None:
+        raise request.refusal()
+    as_bytes = dtype not in moves.dtypes
+    return request.plan(
+        "gather and fold",
+        moves,
+        *_bytes(as_bytes),
+        Step(action="all_gather of everything", volume=_VOLUMES["all_gather"]),
+        Step(action=f"{reduction} of what came, in the order of the ranks"),
+        reduction=reduction,
+        wire=wire,
+        as_bytes=as_bytes,
+    )
+
+
+def _reduce_scatter(request: _Request, reduction: str) -> Plan:
+    """Return its plan: the backend's own where it is better than what follows.
+
+    To exchange the parts and to fold them locally costs the least volume, keeps the
+    order of the ranks, can accumulate wider and knows every reduction.
+    """
+    dtype = request.dtype
+    native = request.backend.operations.get("reduce_scatter")
+    wire = choose_wire(native, dtype, reduction, is_exact=request.is_exact)
+    is_best = native is not None and request.is_even and not native.is_derived
+    if native and is_best and wire is not None and wire.encoding == "itself":
+        move = Step(
+            action=f"reduce_scatter ({wire.reduction})",
+            volume=_VOLUMES["reduce_scatter"],
+        )
+        steps = (move, *_decoding(wire, dtype, reduction))
+        return request.plan("native", native, *steps, reduction=reduction, wire=wire)
+    moves = request.native("all_to_all")
+    wire = choose_wire(LOCAL, dtype, reduction)
+    if moves is None or wire is None:
+        raise request.refusal()
+    as_bytes = dtype not in moves.dtypes
+    volume, padding = _VOLUMES["all_to_all"], list[Step]()
+    if not (request.is_even or moves.has_uneven):
+        padding.append(Step(action="pad to the largest part"))
+        volume = f"{volume}, n that of N parts as large as the largest"
+    return request.plan(
+        "exchange and fold",
+        moves,
+        *_bytes(as_bytes),
+        *padding,
+        Step(action="all_to_all of the parts", volume=volume),
+        Step(action=f"{reduction} of what came, in the order of the ranks"),
+        reduction=reduction,
+        wire=wire,
+        as_bytes=as_bytes,
+    )
+
+
+def _sizes() -> Step:
+    return Step(action="tell each other the shapes", volume="some bytes")
+
+
+def _bytes(as_bytes: bool) -> tuple[Step, ...]:  # noqa: FBT001 - it is a fact
+    return (Step(action="view as uint8"),) if as_bytes else ()
+
+
+def _encoding(wire: WireType) -> tuple[Step, ...]:
+    if wire.encoding == "itself":
+        return ()
+    why = f": {wire.why}" if wire.why else ""
+    return (Step(action=f"encode as {wire.dtype} ({wire.encoding}{why})"),)
+
+
+def _decoding(wire: WireType, dtype: str, reduction: str) -> tuple[Step, ...]:
+    steps = []
+    if reduction == "mean":
+        steps.append(Step(action="divide by N"))
+    if wire.encoding != "itself":
+        steps.append(Step(action=f"decode as {dtype}"))
+    return tuple(steps)
+
+
+def explain(  # noqa: PLR0913 - what plans differ in
+    operation: str,
+    backend: str = "gloo",
+    dtype: object = "float32",
+    op: str = "sum",
+    *,
+    even: bool = True,
+    exact: bool | None = None,
+) -> Plan:
+    """Return how a collective is done on a backend; ``print`` shows it.
+
+    Args:
+        operation: ``all_reduce``, ``reduce_scatter`` and so on.
+        backend: ``gloo``, ``nccl``, ``sccl``, ``sccl:doc`` as its manual has it, and
+            the others, whose names an unknown one shows.
+        dtype: A type of torch, or its name.
+        op: How it reduces, if it does.
+        even: Whether all parts are of the same size.
+        exact: Whether the result is what the type itself would give; by default on
+            CPUs only, as the collectives have it.
+
+    Raises:
+        ValueError: There is no such collective, reduction or type.
+        UnsupportedError: There is no exact way, or nothing is known of the backend.
+
+    >>> print(explain("all_reduce", "sccl", "int64"))
+    all_reduce of int64 (sum) on sccl: native
+      1. encode as int32 (split integers: four parts of 16 bits add up without loss)
+      2. all_reduce of int32 (sum)  sends 2 (N-1)/N n x 2
+      3. decode as int64
+    """
+    name = str(dtype).removeprefix("torch.")
+    if name not in SIZES and name not in _ONLY_MOVED:
+        raise ValueError(f"there is no type {name!r}; give one of torch, as float32")
+    reduction = op if operation in REDUCING else None
+    is_exact = _described(backend).serves_cpu if exact is None else exact
+    return make_plan(
+        backend, operation, name, reduction, is_even=even, is_exact=is_exact
+    )

@@ -1,25 +1,535 @@
-"""How tensors without gaps are reduced, by any backend."""
+"""``all_reduce`` and its kind: what all ranks have becomes one."""
 
 from __future__ import annotations
 
-from functools import reduce
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping
+from functools import lru_cache, partial
+from functools import reduce as fold_all
+from typing import TYPE_CHECKING, Final, Literal, overload
 
 import torch
+from torch._C._distributed_c10d import AllreduceOptions, ReduceOp
+from torch._utils import _unflatten_dense_tensors
 
-from ranktable.dist.encoding import MOST_LIMBS, decode, encode
-from ranktable.dist.errors import UnsupportedError
-from ranktable.dist.moving import exchange, gather_even
-from ranktable.dist.planning import make_plan
-from ranktable.dist.tensors import dtype_name, joined
-from ranktable.dist.work import Work
+from ranktable.dist.calls import CollectiveFingerprint, begin_call, shape_of
+from ranktable.dist.communicator import communicator
+from ranktable.dist.encoding import MOST_RANKS_OF_SPLIT, decode, encode
+from ranktable.dist.errors import DistError, UnsupportedError
+from ranktable.dist.operations import OPS, begin
+from ranktable.dist.tensors import (
+    copy,
+    cut,
+    dtype_name,
+    is_plain,
+    joined,
+    mark_written,
+    name_of,
+    packed,
+    problem_of,
+    write,
+)
+from ranktable.dist.transfer import exchange, gather_even
+from ranktable.dist.wire import choose_wire, is_reduction, problem_of_values
+from ranktable.dist.work import LOOK, Work, done, explained, wait_and_answer
+from ranktable.runtime.backends import backend_named
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from ranktable.dist.carriers import Carrier
-    from ranktable.dist.native import Native
+    import torch.distributed as dist
+    from torch.distributed import ProcessGroup
+
+    from ranktable.dist.calls import CollectiveCall
+    from ranktable.dist.communicator import Communicator
+    from ranktable.dist.operations import Operations
     from ranktable.dist.plan import Plan
+    from ranktable.dist.wire import Reduction
+
+
+@overload
+def all_reduce(
+    data: torch.Tensor,
+    op: Reduction = "sum",
+    group: ProcessGroup | None = None,
+    *,
+    exact: bool | None = None,
+    async_op: Literal[False] = False,
+) -> None: ...
+@overload
+def all_reduce(
+    data: torch.Tensor,
+    op: Reduction = "sum",
+    group: ProcessGroup | None = None,
+    *,
+    exact: bool | None = None,
+    async_op: Literal[True],
+) -> Work[torch.Tensor]: ...
+def all_reduce(
+    data: torch.Tensor,
+    op: Reduction = "sum",
+    group: ProcessGroup | None = None,
+    *,
+    exact: bool | None = None,
+    async_op: bool = False,
+) -> Work[torch.Tensor] | None:
+    """Reduce a tensor over all ranks of a group, in place on every rank.
+
+    Args:
+        data: A tensor of any strides, of the same shape and type on every rank.
+        op: ``sum mean product min max band bor bxor``.
+        group: A group; None for all ranks.
+        exact: Whether half types are added in float32 and a NaN stays one, whatever
+            the backend does with them; by default on CPUs only.
+        async_op: Whether to return at once.
+
+    Returns:
+        None; with ``async_op`` work whose result is ``data``.
+
+    A single process keeps its values. Integers wrap, bool stays bool. On CPUs, and with
+    ``exact``, a NaN stays one, and half types are added in float32 and rounded once.
+
+    Raises:
+        ValueError: There is no such reduction.
+        UnsupportedError: The result would not be exact: the mean of integers, for
+            example.
+        MismatchError: The ranks differ. What is begun with ``async_op`` is compared in
+            ``wait``.
+        NotMemberError: This rank is not in the group.
+    """
+    members = communicator(group)
+    if not async_op and members is not None and exact is not False:
+        options = _direct_options(members, data, op)
+        if options is not None:
+            _reduce_directly(members, data, op, options)
+            return None
+    problem = _problem_of_reduction(data, op)
+    if members is None:
+        if problem is not None:
+            raise problem
+        return done(data) if async_op else None
+    fingerprint = CollectiveFingerprint("all_reduce", op, name_of(data), shape_of(data))
+    operations = begin(
+        members,
+        fingerprint,
+        problem,
+        data,
+        is_planned=True,
+        exact=exact,
+        async_op=async_op,
+    )
+    source = packed(data, members.device_for(data))
+    work = _start_all_reduce(operations, source, op).then(partial(write, data))
+    if async_op:
+        return work
+    work.wait()
+    return None
+
+
+@overload
+def reduce(
+    data: torch.Tensor,
+    dst: int | None = None,
+    op: Reduction = "sum",
+    group: ProcessGroup | None = None,
+    *,
+    group_dst: int | None = None,
+    exact: bool | None = None,
+    async_op: Literal[False] = False,
+) -> None: ...
+@overload
+def reduce(
+    data: torch.Tensor,
+    dst: int | None = None,
+    op: Reduction = "sum",
+    group: ProcessGroup | None = None,
+    *,
+    group_dst: int | None = None,
+    exact: bool | None = None,
+    async_op: Literal[True],
+) -> Work[torch.Tensor]: ...
+def reduce(  # noqa: PLR0913 - torch's interface
+    data: torch.Tensor,
+    dst: int | None = None,
+    op: Reduction = "sum",
+    group: ProcessGroup | None = None,
+    *,
+    group_dst: int | None = None,
+    exact: bool | None = None,
+    async_op: bool = False,
+) -> Work[torch.Tensor] | None:
+    """Reduce a tensor over all ranks of a group, in place on one of them.
+
+    Args:
+        data: A tensor of any strides, of the same shape and type on every rank; that
+            of the other ranks does not change.
+        dst: Global rank that gets the result; 0 if neither this nor ``group_dst`` is
+            given.
+        op: ``sum mean product min max band bor bxor``.
+        group: A group; None for all ranks.
+        group_dst: The rank within the group that gets it, instead of ``dst``.
+        exact: See ``all_reduce``.
+        async_op: Whether to return at once.
+
+    Returns:
+        None; with ``async_op`` work whose result is ``data``.
+
+    A single process keeps its values.
+
+    Raises:
+        ValueError: There is no such reduction.
+        UnsupportedError: The result would not be exact.
+        MismatchError: The ranks differ.
+        NotMemberError: This rank, or the one that gets the result, is not in the group.
+    """
+    members = communicator(group)
+    if members is None:
+        problem = _problem_of_reduction(data, op)
+        if problem is not None:
+            raise problem
+        return done(data) if async_op else None
+    root, wrong_root = members.root_of(dst, group_dst, "dst")
+    is_root = members.group_rank == root
+    # Elsewhere nothing is written, so there elements may share memory.
+    problem = _problem_of_reduction(data, op, is_written=is_root) or wrong_root
+    fingerprint = CollectiveFingerprint(
+        "reduce", op, name_of(data), shape_of(data), members.ranks[root]
+    )
+    operations = begin(
+        members,
+        fingerprint,
+        problem,
+        data,
+        is_planned=True,
+        exact=exact,
+        async_op=async_op,
+    )
+    source = packed(data, members.device_for(data))
+    reduced = _start_all_reduce(operations, source, op, root)
+    work = reduced.then(partial(write, data) if is_root else lambda _: data)
+    if async_op:
+        return work
+    work.wait()
+    return None
+
+
+@overload
+def reduce_scatter(
+    tensors: Sequence[torch.Tensor] | torch.Tensor,
+    op: Reduction = "sum",
+    group: ProcessGroup | None = None,
+    *,
+    exact: bool | None = None,
+    async_op: Literal[False] = False,
+) -> torch.Tensor: ...
+@overload
+def reduce_scatter(
+    tensors: Sequence[torch.Tensor] | torch.Tensor,
+    op: Reduction = "sum",
+    group: ProcessGroup | None = None,
+    *,
+    exact: bool | None = None,
+    async_op: Literal[True],
+) -> Work[torch.Tensor]: ...
+def reduce_scatter(
+    tensors: Sequence[torch.Tensor] | torch.Tensor,
+    op: Reduction = "sum",
+    group: ProcessGroup | None = None,
+    *,
+    exact: bool | None = None,
+    async_op: bool = False,
+) -> Work[torch.Tensor] | torch.Tensor:
+    """Reduce a tensor for each rank over all ranks of a group, each to its own.
+
+    Args:
+        tensors: One tensor for each rank, in the order of the group, of one type; the
+            i-th has the same shape on all ranks, but not that of the others. Or one
+            tensor, whose dimension 0 is cut into equal parts.
+        op: ``sum mean product min max band bor bxor``.
+        group: A group; None for all ranks.
+        exact: Whether half types are added in float32 and a NaN stays one, whatever
+            the backend does with them; by default on CPUs only.
+        async_op: Whether to return at once.
+
+    Returns:
+        A new tensor of the shape of the part of this rank; with ``async_op`` work
+        whose result this is. A single process gets a copy of its only part.
+
+    Where the backend does not do better, values are added in the order of the ranks,
+    half types in float32.
+
+    Raises:
+        ValueError: There is no such reduction, or no equal parts.
+        UnsupportedError: The result would not be exact.
+        MismatchError: The ranks differ.
+        NotMemberError: This rank is not in the group.
+    """
+    members = communicator(group)
+    parts, problem = cut(tensors, 1 if members is None else members.size)
+    first = parts[0] if parts else None
+    problem = problem or problem_of_values(op, name_of(first) or "")
+    if members is None:
+        if problem is not None:
+            raise problem
+        alone = done(copy(parts[0]))
+        return alone if async_op else alone.wait()
+    shapes = tuple(f"{i}: {shape_of(part)}" for i, part in enumerate(parts))
+    fingerprint = CollectiveFingerprint(
+        "reduce_scatter", op, name_of(first), details=shapes
+    )
+    operations = begin(
+        members,
+        fingerprint,
+        problem,
+        first,
+        is_planned=True,
+        exact=exact,
+        async_op=async_op,
+    )
+    sources = [packed(part, members.device_for(part)) for part in parts]
+    device = parts[0].device
+    work = _start_reduce_scatter(operations, sources, op).then(
+        lambda part: part.to(device)
+    )
+    return work if async_op else work.wait()
+
+
+def all_reduce_dict(
+    data: Mapping[str, torch.Tensor],
+    op: Reduction = "sum",
+    group: ProcessGroup | None = None,
+    *,
+    exact: bool | None = None,
+) -> None:
+    """Reduce the tensors of a dictionary over all ranks of a group, in place.
+
+    Args:
+        data: Tensors by name; on every rank the same names, shapes and types, in any
+            order. Each keeps its type, and its memory, so other names of it see the
+            result too.
+        op: ``sum mean product min max band bor bxor``.
+        group: A group; None for all ranks.
+        exact: See ``all_reduce``.
+
+    A single process keeps its values; an empty dictionary stays empty.
+
+    Raises:
+        TypeError: A name is no string, or a value no tensor.
+        UnsupportedError: The result of a value would not be exact; it is named.
+        MismatchError: The ranks differ.
+        NotMemberError: This rank is not in the group.
+    """
+    members = communicator(group)
+    problem = _problem_of_dict(data, op)
+    names: list[str] = [] if problem is not None else sorted(data)
+    if members is None:
+        if problem is not None:
+            raise problem
+        return
+    tensors = [data[name] for name in names]
+    pairs = zip(names, tensors, strict=True)
+    details = tuple((repr(name), each.dtype, each.shape) for name, each in pairs)
+    fingerprint = CollectiveFingerprint("all_reduce_dict", op, details=details)
+    _reduce_together(begin(members, fingerprint, problem, exact=exact), tensors, op)
+
+
+def _problem_of_dict(data: object, op: str) -> Exception | None:
+    if not isinstance(data, Mapping):
+        return TypeError(f"data is {type(data).__name__}, not a dictionary")
+    for name, value in data.items():
+        if not isinstance(name, str):
+            return TypeError(f"the key {name!r} is no string")
+        if not isinstance(value, torch.Tensor):
+            return TypeError(f"{name!r} is {type(value).__name__}, not a tensor")
+    return _problem_of_tensors([(repr(name), each) for name, each in data.items()], op)
+
+
+_MEGABYTE: Final = 1 << 20
+
+
+def all_reduce_params(  # noqa: PLR0913 - the interface that scripts use
+    params: Iterable[torch.Tensor],
+    coalesce: bool = True,  # noqa: FBT001, FBT002 - the interface that scripts use
+    bucket_size_mb: int = -1,
+    op: Reduction = "sum",
+    group: ProcessGroup | None = None,
+    *,
+    exact: bool | None = None,
+) -> None:
+    """Reduce parameters or buffers over all ranks of a group, in place.
+
+    Args:
+        params: Tensors, of the same shapes and types on every rank, in one order. One
+            that is given twice, as tied parameters are, is reduced once.
+        coalesce: Whether those of one type travel together.
+        bucket_size_mb: The most mebibytes that travel together; negative for no limit.
+        op: ``sum mean product min max band bor bxor``.
+        group: A group; None for all ranks.
+        exact: See ``all_reduce``.
+
+    A single process keeps its values. Each tensor keeps its type.
+
+    Raises:
+        TypeError: A parameter is no tensor.
+        ValueError: There is no such reduction, or the bucket has no size.
+        UnsupportedError: The result would not be exact, as for the mean of the integer
+            ``num_batches_tracked`` of a BatchNorm; nothing is reduced then.
+        MismatchError: The ranks differ.
+        NotMemberError: This rank is not in the group.
+    """
+    members = communicator(group)
+    tensors, problem = _listed(params, op, bucket_size_mb)
+    if members is None:
+        if problem is not None:
+            raise problem
+        return
+    limit = None
+    if not coalesce:
+        limit = 0
+    elif problem is None and bucket_size_mb > 0:
+        limit = bucket_size_mb * _MEGABYTE
+    buckets = f"in buckets of {limit} bytes" if limit is not None else "together"
+    each_of = enumerate(tensors)
+    details = (buckets, *((str(i), each.dtype, each.shape) for i, each in each_of))
+    fingerprint = CollectiveFingerprint("all_reduce_params", op, details=details)
+    operations = begin(members, fingerprint, problem, exact=exact)
+    _reduce_together(operations, tensors, op, limit)
+
+
+def _distinct(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Return tensors, those that are the same memory once."""
+    if len({each.data_ptr() or id(each) for each in tensors}) == len(tensors):
+        return tensors
+    return list({_memory(each): each for each in tensors}.values())
+
+
+def _memory(tensor: torch.Tensor) -> object:
+    """Return what tied parameters share, however many tensors name it."""
+    place = tensor.data_ptr() or id(tensor)
+    return tensor.device, tensor.dtype, place, tensor.shape, tensor.stride()
+
+
+def _listed(
+    params: object, op: str, bucket_size_mb: object
+) -> tuple[list[torch.Tensor], Exception | None]:
+    """Return distinct tensors, and why they cannot be reduced."""
+    if isinstance(params, torch.Tensor) or not isinstance(params, Iterable):
+        return [], TypeError(f"params is {type(params).__name__}, not several tensors")
+    listed = list(params)
+    for place, each in enumerate(listed):
+        if not isinstance(each, torch.Tensor):
+            return [], TypeError(
+                f"parameter {place} is {type(each).__name__}, not a tensor"
+            )
+    if not isinstance(bucket_size_mb, (int, float)) or not bucket_size_mb:
+        return [], ValueError(
+            f"bucket_size_mb is {bucket_size_mb!r}, not a number of mebibytes; -1 "
+            "means no limit"
+        )
+    named = [(f"parameter {place}", each) for place, each in enumerate(listed)]
+    problem = _problem_of_tensors(named, op)
+    # Only what has plain memory can be looked up by it.
+    return ([] if problem is not None else _distinct(listed)), problem
+
+
+def _problem_of_tensors(
+    tensors: Sequence[tuple[object, torch.Tensor]], op: str
+) -> Exception | None:
+    """Return why tensors cannot be reduced in place, None if they can.
+
+    Args:
+        tensors: Tensors, and what to call each.
+        op: How to reduce.
+    """
+    if not is_reduction(op):
+        return problem_of_values(op, "float32")
+    for name, tensor in tensors:
+        problem = problem_of(tensor, is_written=True)
+        if problem is None:
+            problem = problem_of_values(op, dtype_name(tensor.dtype))
+        if problem is not None:
+            return type(problem)(f"{name}: {problem}")
+    return None
+
+
+def _problem_of_reduction(
+    data: torch.Tensor, op: str, *, is_written: bool = True
+) -> Exception | None:
+    """Return why a tensor cannot be reduced, None if it can.
+
+    Args:
+        data: A tensor.
+        op: How to reduce.
+        is_written: Whether the result is written to it.
+    """
+    problem = problem_of(data, is_written=is_written)
+    if problem is not None:
+        return problem
+    return problem_of_values(op, name_of(data) or "")
+
+
+def _reduce_together(
+    operations: Operations,
+    tensors: Sequence[torch.Tensor],
+    op: str,
+    bucket_bytes: int | None = None,
+) -> None:
+    """Reduce tensors over all ranks of a group, in place.
+
+    Args:
+        operations: What has begun, on which the ranks have agreed.
+        tensors: Tensors of any strides.
+        op: How to reduce.
+        bucket_bytes: The most bytes of one collective; None for no limit. A tensor is
+            never cut.
+    """
+    members = operations.communicator
+    buckets = [
+        (operations.on(members.backend_for(bucket[0].device)), bucket)
+        for bucket in _buckets(members, tensors, bucket_bytes)
+    ]
+    for on_backend, bucket in buckets:  # all or none: a refusal must leave no half
+        on_backend.plan("all_reduce", bucket[0].dtype, op)
+    works = []
+    for on_backend, bucket in buckets:
+        device = members.device_for(bucket[0])
+        flat = joined([packed(each, device) for each in bucket])
+        works.append(_start_all_reduce(on_backend, flat, op))
+    for (_, bucket), work in zip(buckets, works, strict=True):
+        _write_all(bucket, work.wait())
+
+
+def _buckets(
+    members: Communicator, tensors: Sequence[torch.Tensor], limit: int | None
+) -> Iterator[list[torch.Tensor]]:
+    """Yield tensors of one type and device, in an order that all ranks have."""
+    kinds: dict[tuple[torch.dtype, str], list[torch.Tensor]] = {}
+    for tensor in tensors:
+        kind = tensor.dtype, members.device_for(tensor).type
+        kinds.setdefault(kind, []).append(tensor)
+    for same in kinds.values():
+        bucket: list[torch.Tensor] = []
+        filled = 0
+        for tensor in same:
+            if bucket and limit is not None and filled + tensor.nbytes > limit:
+                yield bucket
+                bucket, filled = [], 0
+            bucket.append(tensor)
+            filled += tensor.nbytes
+        yield bucket
+
+
+def _write_all(tensors: Sequence[torch.Tensor], values: torch.Tensor) -> None:
+    if len(tensors) == 1:
+        write(tensors[0], values)
+        return
+    # Torch gives what is empty one dimension, whatever it has.
+    targets = [tensor.detach() for tensor in tensors if tensor.numel()]
+    if targets:
+        pieces = _unflatten_dense_tensors(  # type: ignore[no-untyped-call]
+            values.reshape(-1), targets
+        )
+        torch._foreach_copy_(targets, list(pieces))
+
 
 _FOLDS: Final[dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]]] = {
     "sum": torch.add,
@@ -32,101 +542,156 @@ _FOLDS: Final[dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]]] =
 }
 
 
-def start_all_reduce(
-    native: Native, data: torch.Tensor, reduction: str, root: int | None = None
+def _start_all_reduce(
+    operations: Operations, data: torch.Tensor, op: str, root: int | None = None
 ) -> Work[torch.Tensor]:
     """Begin to reduce a tensor; its own memory may be overwritten.
 
     Args:
-        native: The backend's operations.
+        operations: The backend's operations.
         data: A tensor without gaps, on a device of the backend.
-        reduction: How to reduce.
-        root: The member that gets the result, None for all.
+        op: How to reduce.
+        root: The group rank that gets the result, None for all.
 
     Returns:
         Work whose result is the reduced tensor; for others than the root anything.
     """
-    operation = "all_reduce" if root is None else "reduce"
-    plan = make_plan(native.backend, operation, dtype_name(data.dtype), reduction)
+    plan = operations.plan("all_reduce" if root is None else "reduce", data.dtype, op)
     if plan.recipe == "native":
-        return _carried(native, plan, data, root)
-    gathered = gather_even(native, data)
-    return gathered.then(lambda parts: fold(parts, plan))
+        return _on_wire(operations, plan, data, root)
+    gathered = gather_even(operations, data)
+    return gathered.then(lambda parts: _fold(parts, plan))
 
 
-def _carried(
-    native: Native, plan: Plan, data: torch.Tensor, root: int | None
+def _on_wire(
+    operations: Operations, plan: Plan, data: torch.Tensor, root: int | None
 ) -> Work[torch.Tensor]:
-    """Begin to reduce a tensor as its carrier."""
-    carrier, size = plan.carrier, native.communicator.size
-    assert carrier is not None  # noqa: S101 - it is native
-    if carrier.encoding == "limbs" and size > MOST_LIMBS:
+    """Begin to reduce a tensor as its wire dtype."""
+    wire, members = plan.wire, operations.communicator
+    assert wire is not None  # noqa: S101 - it is native
+    if wire.encoding == "split integers" and members.size > MOST_RANKS_OF_SPLIT:
         raise UnsupportedError(
-            f"{data.dtype} cannot be added exactly on {native.backend} by more than "
-            f"{MOST_LIMBS} ranks; reduce within smaller groups first"
+            f"{data.dtype} cannot be added exactly on {plan.backend} by more than "
+            f"{MOST_RANKS_OF_SPLIT} ranks; reduce within smaller groups first"
         )
-    carried = encode(data, carrier)
+    encoded = encode(data, wire)
     if root is None:
-        pending = native.all_reduce(carried, carrier.reduction)
+        pending = operations.all_reduce(encoded, wire.reduction)
     else:
-        is_root = native.communicator.member == root
-        if not is_root and carried.data_ptr() == data.data_ptr():
-            carried = carried.clone()  # gloo leaves partial sums in it
-        pending = native.reduce(carried, carrier.reduction, root)
-    mean_of = size if plan.reduction == "mean" else 1
-    return Work(lambda: decode(carried, carrier, data.dtype, mean_of), (pending,))
+        is_root = members.group_rank == root
+        if not is_root and encoded.data_ptr() == data.data_ptr():
+            encoded = encoded.clone()  # gloo leaves partial sums in it
+        pending = operations.reduce(encoded, wire.reduction, root)
+    mean_of = members.size if plan.reduction == "mean" else 1
+    return Work(lambda: decode(encoded, wire, data.dtype, mean_of), (pending,))
 
 
-def start_reduce_scatter(
-    native: Native, parts: list[torch.Tensor], reduction: str
+def _start_reduce_scatter(
+    operations: Operations, parts: list[torch.Tensor], op: str
 ) -> Work[torch.Tensor]:
     """Begin to reduce tensors to one rank each.
 
     Args:
-        native: The backend's operations.
+        operations: The backend's operations.
         parts: A tensor for each rank, without gaps; part i has one shape on all ranks.
-        reduction: How to reduce.
+        op: How to reduce.
     """
-    communicator = native.communicator
-    own = tuple(parts[communicator.member].shape)
+    members = operations.communicator
+    own = tuple(parts[members.group_rank].shape)
     is_even = len({part.numel() for part in parts}) == 1
-    dtype = dtype_name(parts[0].dtype)
-    plan = make_plan(
-        native.backend, "reduce_scatter", dtype, reduction, is_even=is_even
-    )
+    plan = operations.plan("reduce_scatter", parts[0].dtype, op, is_even=is_even)
     if plan.recipe == "native":
-        assert plan.carrier is not None  # noqa: S101 - it reduces
-        return _scattered(native, plan, plan.carrier, parts)
+        return _scattered(operations, plan, parts)
     longest = max(part.numel() for part in parts)
-    shapes = [own] * communicator.size
-    arrived = exchange(native, parts, shapes, is_even=is_even, longest=longest)
-    return arrived.then(lambda found: fold(found, plan))
+    shapes = [own] * members.size
+    arrived = exchange(operations, parts, shapes, is_even=is_even, longest=longest)
+    return arrived.then(lambda found: _fold(found, plan))
 
 
 def _scattered(
-    native: Native, plan: Plan, carrier: Carrier, parts: list[torch.Tensor]
+    operations: Operations, plan: Plan, parts: list[torch.Tensor]
 ) -> Work[torch.Tensor]:
     """Begin to reduce parts of one size by the backend's own operation."""
-    data, own = joined(parts), parts[native.communicator.member]
+    wire = plan.wire
+    assert wire is not None  # noqa: S101 - it reduces
+    data, own = joined(parts), parts[operations.communicator.group_rank]
     output = data.new_empty(own.numel())
-    pending = native.reduce_scatter(output, data, carrier.reduction)
+    pending = operations.reduce_scatter(output, data, wire.reduction)
     mean_of = len(parts) if plan.reduction == "mean" else 1
     return Work(
-        lambda: decode(output, carrier, data.dtype, mean_of).view(own.shape), (pending,)
+        lambda: decode(output, wire, data.dtype, mean_of).view(own.shape), (pending,)
     )
 
 
-def fold(parts: Sequence[torch.Tensor], plan: Plan) -> torch.Tensor:
+def _fold(parts: Sequence[torch.Tensor], plan: Plan) -> torch.Tensor:
     """Return what tensors of all ranks become, reduced in the order of the ranks.
 
     Args:
         parts: One tensor of each rank, all of one shape.
         plan: How they are reduced.
     """
-    carrier = plan.carrier
-    assert carrier is not None  # noqa: S101 - it folds
-    carried = reduce(
-        _FOLDS[carrier.reduction], (encode(part, carrier) for part in parts)
-    )
+    wire = plan.wire
+    assert wire is not None  # noqa: S101 - it folds
+    encoded = fold_all(_FOLDS[wire.reduction], (encode(part, wire) for part in parts))
     mean_of = len(parts) if plan.reduction == "mean" else 1
-    return decode(carried, carrier, parts[0].dtype, mean_of)
+    return decode(encoded, wire, parts[0].dtype, mean_of)
+
+
+@lru_cache(maxsize=256)  # anything may be given as a reduction
+def _gloo_options(dtype: torch.dtype, op: str) -> AllreduceOptions | None:
+    """Return what gloo is told, None if values do not travel as they are."""
+    name = dtype_name(dtype)
+    if dtype.is_complex or problem_of_values(op, name) is not None:
+        return None  # gloo knows no complex numbers, torch hands it their parts
+    wire = choose_wire(backend_named("gloo").operations["all_reduce"], name, op)
+    if wire is None or wire.encoding != "itself":
+        return None
+    options = AllreduceOptions()
+    options.reduceOp = ReduceOp(OPS[wire.reduction])
+    return options
+
+
+def _direct_options(
+    members: Communicator, data: torch.Tensor, op: str
+) -> AllreduceOptions | None:
+    """Return what gloo is told to reduce on the caller's own memory, if it can.
+
+    A rank that waits for gloo does nothing else, so what is done in Python comes on
+    top, and for small tensors it is most of the time. Devices go on while Python runs.
+    """
+    if not (members.supports_timed_wait and type(op) is str and is_plain(data)):
+        return None
+    return _gloo_options(data.dtype, op)
+
+
+def _reduce_directly(
+    members: Communicator, data: torch.Tensor, op: str, options: AllreduceOptions
+) -> None:
+    """Reduce a tensor in place, over all ranks, and wait for it."""
+    name = dtype_name(data.dtype)
+    # As begin has it: ranks may come this way or the other.
+    fingerprint = CollectiveFingerprint(
+        "all_reduce", op, name, data.shape, None, (), "gloo"
+    )
+    call = begin_call(members, fingerprint)
+    try:
+        work = members.group.allreduce([data], options)
+        if not call.is_compared or call.is_verified:
+            work.wait()
+        else:
+            _wait_a_while(work, call)
+    except DistError:
+        raise
+    except RuntimeError as error:  # it failed, or others are late
+        raise explained(error, members, call) from error
+    if op == "mean":
+        data.div_(members.size)
+    else:
+        mark_written(data)
+
+
+def _wait_a_while(work: dist.Work, call: CollectiveCall) -> None:
+    try:
+        work.wait(LOOK)
+    except RuntimeError:  # it has failed, or this was too short
+        wait_and_answer(work, call)

@@ -174,3 +174,73 @@ def padded(data: torch.Tensor, count: int) -> torch.Tensor:
     longer = flat.new_zeros(count)
     longer[: flat.numel()] = flat
     return longer
+
+
+def name_of(data: object) -> str | None:
+    """Return the type of a tensor's elements, None for what is no tensor."""
+    return dtype_name(data.dtype) if isinstance(data, torch.Tensor) else None
+
+
+def problem_of_all(
+    tensors: object, count: int, *, is_told: bool = False
+) -> Exception | None:
+    """Return why tensors cannot be communicated together, None if they can.
+
+    Args:
+        tensors: What the caller gave.
+        count: How many there have to be, one for each rank.
+        is_told: Whether ranks tell each other their shapes.
+    """
+    if not isinstance(tensors, (list, tuple)):
+        return TypeError(f"tensors is {type(tensors).__name__}, not a list of tensors")
+    for each in tensors:
+        problem = problem_of(each, is_told=is_told)
+        if problem is not None:
+            return problem
+    if len(tensors) != count:
+        return ValueError(f"there are {len(tensors)} tensors for {count} ranks")
+    kinds = sorted({(dtype_name(each.dtype), each.device.type) for each in tensors})
+    if len(kinds) > 1:
+        listed = ", ".join(" on ".join(kind) for kind in kinds)
+        return ValueError(f"the tensors are of several kinds: {listed}")
+    return None
+
+
+def copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Return tensors of their own, with the same values."""
+    return [copy(each) for each in tensors]
+
+
+def copy(data: torch.Tensor) -> torch.Tensor:
+    """Return a tensor without gaps of its own, with the same values."""
+    return data.detach().clone(memory_format=torch.contiguous_format)
+
+
+def all_placed(
+    device: torch.device, tensors: Sequence[torch.Tensor]
+) -> list[torch.Tensor]:
+    """Return tensors on a device."""
+    return [each.to(device) for each in tensors]
+
+
+def cut(
+    tensors: Sequence[torch.Tensor] | torch.Tensor, size: int
+) -> tuple[list[torch.Tensor], Exception | None]:
+    """Return a tensor for each rank, and why there is not.
+
+    Args:
+        tensors: What the caller gave: one for each rank, or one to be cut.
+        size: Number of ranks.
+    """
+    if not isinstance(tensors, torch.Tensor):
+        problem = problem_of_all(tensors, size)
+        return ([] if problem is not None else list(tensors)), problem
+    problem = problem_of(tensors)
+    if problem is not None:
+        return [], problem
+    if tensors.dim() == 0 or tensors.shape[0] % size:
+        return [], ValueError(
+            f"dimension 0 of shape {tuple(tensors.shape)} cannot be cut into {size} "
+            "equal parts; pass a list with a tensor for each rank"
+        )
+    return list(tensors.chunk(size)) if tensors.shape[0] else [tensors] * size, None

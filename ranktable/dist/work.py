@@ -5,57 +5,38 @@ from __future__ import annotations
 import time
 from datetime import timedelta
 from threading import Lock
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from ranktable.dist.blocked import forget
-from ranktable.dist.errors import DistError
-from ranktable.dist.verdicts import find_verdict, withdraw
-from ranktable.dist.waiting import find_deadlock, name_missing, post_open
+from ranktable.dist.errors import DistError, MismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import torch.distributed as dist
 
-    from ranktable.dist.action import Turn
+    from ranktable.dist.calls import CollectiveCall
     from ranktable.dist.communicator import Communicator
-    from ranktable.dist.verdicts import Verdict
 
 Result = TypeVar("Result")
 Other = TypeVar("Other")
 
-LOOK: Final = timedelta(seconds=0.25)
-"""Time after which a rank that waits says what it waits in, and looks what the others
-say: long beside a collective, short for those who wait for its answer."""
-
-_DEADLOCK_S: Final = 1.0
-"""Time after which it looks whether another waits for it in another group."""
+LOOK: Final = timedelta(seconds=0.5)
+"""Time after which a rank that waits looks whether another compares this collective."""
 
 _AFTER_S: Final = 2.0
-"""Time for the reason of a failure to be written by those who know it."""
-
-
-class Waitable(Protocol):
-    """What may have to end first."""
-
-    def wait(self) -> object:
-        """Wait until it has ended."""
-
-    def is_completed(self) -> bool:
-        """Whether it has."""
-        ...
+"""Time for the others to say where they are, after something has failed."""
 
 
 class Work(Generic[Result]):
     """A collective that may not have ended yet."""
 
     def __init__(
-        self, finish: Callable[[], Result], pending: Sequence[Waitable] = ()
+        self, finish: Callable[[], Result], pending: Sequence[Pending] = ()
     ) -> None:
         """Describe it.
 
         Args:
-            finish: Makes the result of what has arrived.
+            finish: Makes the result of what has arrived, and writes it.
             pending: What has to end first.
         """
         self._finish: Callable[[], Result] | None = finish
@@ -93,56 +74,62 @@ class Work(Generic[Result]):
         """Return work whose result is made of the result of this.
 
         Args:
-            change: What makes it; called once, when somebody waits.
+            change: What makes it; called once.
         """
         finish = self._finish
         assert finish is not None  # noqa: S101 - nobody has waited for a part
         return Work(lambda: change(finish()), self._pending)
 
     def is_completed(self) -> bool:
-        """Whether nothing has to be waited for any more."""
-        return all(each.is_completed() for each in self._pending)
+        """Whether the result is there, and written; ``wait`` returns at once then.
+
+        Where the backend has ended this finishes what is left: means, casts, copies.
+        """
+        if not all(each.is_completed() for each in self._pending):
+            return False
+        if self._finish is not None:
+            try:
+                self.wait()
+            except Exception:  # noqa: BLE001 - wait raises it again, to whoever asks
+                return True
+        return True
 
 
-def end(communicator: Communicator, turn: Turn) -> None:
-    """Answer nobody any more for a collective that has ended."""
-    communicator.open_turns.pop(turn.number, None)
-    if turn.is_posted and not turn.is_agreed:
-        turn.is_posted = False
-        withdraw(communicator, turn.number)
+def done(result: Result) -> Work[Result]:
+    """Return work that was done before."""
+    return Work(lambda: result)
 
 
 class Pending:
-    """One operation of torch, as part of a collective."""
+    """One operation of torch, as part of a collective.
+
+    Attributes:
+        is_over: Whether somebody has waited for it.
+    """
 
     def __init__(
         self,
         work: dist.Work | None,
         communicator: Communicator,
-        turn: Turn | None,
-        backend: str,
+        call: CollectiveCall | None,
     ) -> None:
         """Describe it.
 
         Args:
             work: What torch has returned.
             communicator: The group.
-            turn: The collective; None for what two ranks do alone.
-            backend: Whose operation it is; gloo's can be waited for a while.
+            call: The collective; None for what two ranks do alone.
         """
         self._work = work
         self._communicator = communicator
-        self._turn = turn
-        self._is_watched = (
-            turn is not None
-            and turn.is_compared
-            and backend == "gloo"
-            and communicator.is_watched
-        )
+        self._call = call
+        self.is_over = False
 
     def is_completed(self) -> bool:
-        """Whether torch has done it."""
-        return self._work is None or self._work.is_completed()
+        """Whether torch has done it, and the ranks are known to do the same."""
+        if self._work is not None and not self._work.is_completed():
+            return False
+        return self._call is None or self._call.is_decided()
 
     def wait(self) -> None:
         """Wait until torch has done it.
@@ -151,75 +138,60 @@ class Pending:
             MismatchError: Another rank does something else.
             DistError: It failed, or did not end in time.
         """
-        if self._work is None:
+        call, work = self._call, self._work
+        if call is not None and call.held is not None:
+            call.verify()
+        if work is None:
             return
         try:
-            if self._turn is None or not self._is_watched:
-                self._work.wait()
+            if call is None or not call.is_compared or call.is_verified:
+                work.wait()
+            elif self._communicator.supports_timed_wait:
+                wait_and_answer(work, call)
             else:
-                if not _has_ended(self._work):
-                    self._watch(self._work, self._turn)
-                end(self._communicator, self._turn)
+                work.wait()
         except DistError:
             raise
         except RuntimeError as error:
-            raise self._explained(error) from error
+            raise explained(error, self._communicator, call) from error
         finally:
-            if self._turn is None:
-                self._communicator.transfers.discard(self)
+            self.is_over = True
 
-    def _watch(self, work: dist.Work, turn: Turn) -> None:
-        """Wait, and look from time to time what the others do."""
-        communicator = self._communicator
-        begin = time.monotonic()
-        deadline = begin + communicator.timeout.total_seconds()
-        look_s = _DEADLOCK_S
-        while True:
-            post_open(communicator)
-            if not turn.is_agreed:  # else all have come; gloo has a time-out of its own
-                verdict = find_verdict(communicator, turn.number)
-                if verdict is None and time.monotonic() > begin + look_s:
-                    look_s *= 2
-                    verdict = find_deadlock(communicator, turn.number, turn.action)
-                self._refuse(verdict)
-                if time.monotonic() > deadline:
-                    timeout = communicator.timeout
-                    self._refuse(
-                        name_missing(communicator, turn.number, turn.action, timeout)
-                    )
-            if _has_ended(work):
-                break
-        if look_s > _DEADLOCK_S:
-            forget(communicator.rank)
 
-    def _refuse(self, verdict: Verdict | None) -> None:
-        if verdict is not None and verdict.kind != "agreed":
-            # Else gloo would wait for ever, and the process could not end.
-            self._communicator.fail(verdict.message)
-            verdict.refuse()
+def wait_and_answer(work: dist.Work, call: CollectiveCall) -> None:
+    """Wait for gloo, and compare what this rank does if that takes long.
 
-    def _explained(self, error: RuntimeError) -> DistError:
-        """Return the error for an operation that torch could not finish."""
-        communicator, turn = self._communicator, self._turn
-        deadline = time.monotonic() + _AFTER_S
-        is_watched = self._is_watched and turn is not None and not turn.is_agreed
-        while turn and is_watched and time.monotonic() < deadline:
-            try:
-                self._refuse(find_verdict(communicator, turn.number))
-            except DistError as found:
-                return found
-            time.sleep(_AFTER_S / 10)
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        what = (
-            "what was sent or received"
-            if turn is None
-            else f"{turn.action}, collective {turn.number} of {communicator.name},"
-        )
-        return DistError(
-            f"{what} failed on rank {communicator.rank}: {reason}; another rank has "
-            "ended, or the ranks do not do the same (RANKTABLE_DIST_CHECK=always "
-            "compares every call)"
-        )
+    Raises:
+        MismatchError: Another rank does something else.
+        RuntimeError: It has failed.
+    """
+    begin = time.monotonic()
+    while not _has_ended(work):
+        call.look_around(time.monotonic() - begin)
+        if time.monotonic() - begin > call.communicator.timeout.total_seconds():
+            work.wait()  # it says why; gloo has a time-out of its own
+    call.end()
+
+
+def explained(
+    error: RuntimeError, members: Communicator, call: CollectiveCall | None
+) -> DistError:
+    """Return the error for an operation that torch could not finish."""
+    verdict = None if call is None else call.explain(_AFTER_S)
+    if verdict is not None and verdict.kind == "differ":
+        members.fail(verdict.message)
+        return MismatchError(verdict.message)
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    what = "what was sent or received"
+    if call is not None:
+        what = f"{call.fingerprint}, collective {call.seq} of {members.name},"
+    others = "another rank has ended, or the ranks do not do the same"
+    if verdict is not None and verdict.kind == "missing":
+        others = verdict.message
+    return DistError(
+        f"{what} failed on rank {members.rank}: {reason}; {others} "
+        "(RANKTABLE_DIST_CHECK=always compares every call)"
+    )
 
 
 def _has_ended(work: dist.Work) -> bool:

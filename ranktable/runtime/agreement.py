@@ -66,14 +66,14 @@ def refuse_other_table(
     """
     for name, size in (
         ("world_size", table.world_size),
-        ("num_nodes", len(table.nodes)),
+        ("num_nodes", table.num_nodes),
     ):
         if getattr(environment, name) not in (None, size):
             what = "ranks" if name == "world_size" else "nodes"
             finding = f"the rank table has {size} {what}"
             raise _contradiction(environment, (name,), finding, file)
-    if (environment.node_rank or 0) >= len(table.nodes):
-        finding = f"the rank table has {len(table.nodes)} nodes"
+    if (environment.node_rank or 0) >= table.num_nodes:
+        finding = f"the rank table has {table.num_nodes} nodes"
         raise _contradiction(environment, ("node_rank",), finding, file)
     node_ranks = _candidates(environment, table, file)
     local_chip_maps = [table.local_chip_map(node_rank) for node_rank in node_ranks]
@@ -89,15 +89,15 @@ def _candidates(
     """Return which nodes of the table this one can be, by their place in it."""
     by_ranks = environment.sources.get("node_rank") in _BY_RANKS
     if environment.rank is None and not by_ranks:
-        return list(range(len(table.nodes)))
+        return list(range(table.num_nodes))
     node_rank = environment.node_rank
     if environment.rank is None:
         assert node_rank is not None  # noqa: S101 - its source is known
-        first_ranks = [node.devices[0].rank for node in table.nodes]
-        return [first_ranks.index(sorted(first_ranks)[node_rank])]
+        ordered = sorted(table.first_ranks)
+        return [table.first_ranks.index(ordered[node_rank])]
     found = table.node_rank_of(environment.rank)
-    first = table.nodes[found].devices[0].rank
-    place = sum(node.devices[0].rank < first for node in table.nodes) if by_ranks else 0
+    first = table.first_ranks[found]
+    place = sum(rank < first for rank in table.first_ranks) if by_ranks else 0
     if by_ranks and place != node_rank:
         finding = f"the rank table has that rank on node {place}"
         raise _contradiction(environment, ("rank", "node_rank"), finding, file)
@@ -130,7 +130,7 @@ def _refuse_process(
     environment: Environment, table: RankTable, rank: int, file: str | None
 ) -> None:
     _refuse_host(environment, table, rank, file)
-    local_rank, device_id = table.local_rank_of(rank), table.device_of(rank).device_id
+    local_rank, device_id = table.local_rank_of(rank), table.chip_map[rank]
     if environment.local_rank not in (None, local_rank):
         finding = (
             f"in the rank table rank {rank} is at place {local_rank} of node "
@@ -145,10 +145,10 @@ def _refuse_process(
 def _refuse_host(
     environment: Environment, table: RankTable, rank: int, file: str | None
 ) -> None:
-    host, here = table.node_of(rank).host, environment.host
+    host, here = table.hosts[table.node_rank_of(rank)], environment.host
     if host is not None and here is not None and not is_same_host(host, here):
         # A launcher may have a name of its own for a host; then nothing is known.
-        hosts = [node.host for node in table.nodes if node.host is not None]
+        hosts = [host for host in table.hosts if host is not None]
         if any(is_same_host(other, here) for other in hosts):
             finding = f"the rank table has rank {rank} on {host}"
             raise _contradiction(environment, ("rank", "host"), finding, file)

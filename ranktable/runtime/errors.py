@@ -44,6 +44,7 @@ class BootstrapError(RuntimeError):
 
     Attributes:
         code: The RT4xx that ``ranktable explain`` documents.
+        message: What is wrong, without the code.
         ranks: The ranks that the error is about, as far as they are known.
     """
 
@@ -51,4 +52,5 @@ class BootstrapError(RuntimeError):
         """Keep the parts."""
         super().__init__(f"{code} {message}")
         self.code = code
+        self.message = message
         self.ranks = ranks

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import atexit
 import sys
+from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from types import TracebackType
 
     import torch
+    from torch._C._distributed_c10d import Store
     from torch.distributed import ProcessGroup
     from typing_extensions import Self
 
@@ -45,8 +47,8 @@ class Job:
         device: The device that this process uses.
         device_id: Its chip.
         chip_map: The chip of every rank, None without a table.
-        backend: Name of the communication library.
-        wishes: How often the ranks have compared what they want.
+        backend: Name of the communication library, or one for each type of device.
+        store: Where the ranks of this job say what no collective carries.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - only init_process_group makes one
@@ -57,6 +59,7 @@ class Job:
         backend: Backend,
         device: torch.device,
         timeout: timedelta | None = None,
+        store: Store | None = None,
     ) -> None:
         """Describe a process that has joined; ``init_process_group`` makes one."""
         assert environment.world_size is not None  # noqa: S101 - it has joined
@@ -68,11 +71,12 @@ class Job:
         self.device = device
         self.device_id = placement.device_id
         self.chip_map = None if table is None else table.chip_map
-        self.backend = backend.name
+        self.backend = backend.config
+        self.store = store
         self._backend = backend
         self._timeout = timeout
         self._shared: dict[tuple[tuple[int, ...], float | None], ProcessGroup] = {}
-        self.wishes = 0
+        self._rounds: Counter[str] = Counter()
         self._is_open = True
         global _current  # noqa: PLW0603 - torch has one default group a process
         _current = self
@@ -109,10 +113,9 @@ class Job:
         Raises:
             ValueError: A rank is repeated or not in the job, or there is none; or the
                 time-out is no usable number of seconds.
+            BootstrapError: Another rank asks for another group (RT405), or a member
+                does not come (RT404).
         """
-        timeout = self._timeout if timeout_s is None else as_timeout(timeout_s)
-        import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
-
         listed = list(ranks)
         members = sorted(set(listed))
         if not members or len(members) < len(listed):
@@ -121,11 +124,95 @@ class Job:
             raise ValueError(
                 f"the ranks {listed} are not all among the {self.world_size} ranks"
             )
+        as_timeout(timeout_s)  # raises for one that is no time
+        self._refuse_other_group(members, timeout_s, among_members=among_members)
+        return self._make_group(members, timeout_s, among_members=among_members)
+
+    def _refuse_other_group(
+        self, members: list[int], timeout_s: float | None, *, among_members: bool
+    ) -> None:
+        """Raise unless the members ask for the same group, each at the same call.
+
+        Who is not a member says what it asks for, too, and waits for nobody: it may be
+        waiting for what the members do in the group.
+        """
+        from ranktable.schema.messages import folded  # noqa: PLC0415 - not to start
+
+        plural = "s" if len(members) > 1 else ""
+        limit = "" if timeout_s is None else f" with timeout_s {timeout_s:g}"
+        self.refuse_other_specs(
+            f"groups of {members}" if among_members else "groups",
+            f"the group of rank{plural} {folded(members)}{limit}",
+            advice="let every rank make the same groups in the same order",
+            noun="group",
+            ranks=members,
+            time_s=timeout_s,
+        )
+
+    def refuse_other_specs(  # noqa: PLR0913 - what a round is made of
+        self,
+        kind: str,
+        spec: str,
+        *,
+        advice: str,
+        noun: str,
+        ranks: Sequence[int] | None = None,
+        time_s: float | None = None,
+    ) -> None:
+        """Raise unless all ranks ask for the same, each at the same call of its kind.
+
+        Args:
+            kind: What is compared; calls of one kind are counted.
+            spec: What this rank asks for, in words.
+            advice: What to do where ranks ask for other things.
+            noun: What they have not asked for, where they do not come.
+            ranks: Global ranks of those who have to come; by default all.
+            time_s: How long to wait; by default as long as the job's time-out.
+
+        Raises:
+            BootstrapError: A rank asks for something else (RT405), or does not come
+                (RT404).
+        """
+        self._rounds[kind] += 1
+        if self.world_size == 1:
+            return
+        from torch._C._distributed_c10d import PrefixStore  # noqa: PLC0415 - an extra
+        from torch.distributed.distributed_c10d import (  # noqa: PLC0415
+            _get_default_store,
+        )
+
+        from ranktable.runtime.consensus import (  # noqa: PLC0415 - not to start
+            Spec,
+            refuse_other_specs,
+        )
+
+        if time_s is None and self._timeout is not None:
+            time_s = self._timeout.total_seconds()
+        store = self.store or _get_default_store()
+        refuse_other_specs(
+            PrefixStore(f"ranktable/{kind}", store),
+            Spec(text=spec, advice=advice, noun=noun),
+            number=self._rounds[kind],
+            rank=self.rank,
+            ranks=range(self.world_size) if ranks is None else ranks,
+            is_urgent=ranks is not None,
+            time_s=time_s,
+        )
+
+    def _make_group(
+        self,
+        members: list[int],
+        timeout_s: float | None,
+        *,
+        among_members: bool = False,
+    ) -> ProcessGroup:
+        import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
+
         chips = None if self.chip_map is None else [self.chip_map[r] for r in members]
         return dist.new_group(  # type: ignore[no-any-return]
             members,
             backend=self.backend,
-            timeout=timeout,
+            timeout=self._timeout if timeout_s is None else as_timeout(timeout_s),
             pg_options=self._backend.group_options(chips),
             use_local_synchronization=among_members,
         )
@@ -137,8 +224,8 @@ class Job:
 
         A communicator costs memory on every chip of its members, so that axes over the
         same ranks had better have one. All ranks together are torch's default group,
-        unless a time-out is given. As with ``new_group``, every rank must make the same
-        calls in the same order.
+        unless a time-out is given. Every rank must make the same calls in the same
+        order, which is not compared: ``make_groups`` has compared all of them before.
 
         Args:
             ranks: Global ranks of the members, in any order.
@@ -146,10 +233,6 @@ class Job:
 
         Returns:
             The group; for a rank that is not a member, torch's marker for that.
-
-        Raises:
-            ValueError: A rank is repeated or not in the job, or there is none; or the
-                time-out is no usable number of seconds.
         """
         import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
 
@@ -159,7 +242,7 @@ class Job:
             return dist.group.WORLD
         key = (members, timeout_s)
         if key not in self._shared:
-            self._shared[key] = self.new_group(members, timeout_s=timeout_s)
+            self._shared[key] = self._make_group(list(members), timeout_s)
         return self._shared[key]
 
     def close(self) -> None:

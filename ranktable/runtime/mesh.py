@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.sizes import factors
 from ranktable.runtime.job import as_timeout
-from ranktable.runtime.same_wish import WAIT_S, refuse_different
 from ranktable.schema.messages import counted
 
 if TYPE_CHECKING:
@@ -102,8 +101,13 @@ def make_groups(
     else:
         wanted = layout.kinds if groups is None else groups
         kinds = {axes: layout.along(axes) for axes in wanted}
-    wish = _wish(layout, kinds, timeout_s)
-    refuse_different(job, "layout", wish, timeout_s or WAIT_S)
+    job.refuse_other_specs(
+        "layout",
+        _spec(layout, kinds, timeout_s),
+        advice="give every rank the same layout",
+        noun="layout",
+        time_s=timeout_s,
+    )
     found: dict[str, ProcessGroup] = {}
     for kind, lists in kinds.items():
         for ranks in lists:
@@ -124,7 +128,7 @@ def _refuse_size(job: Job, layout: ParallelLayout) -> None:
         )
 
 
-def _wish(
+def _spec(
     layout: ParallelLayout,
     kinds: Mapping[str, Sequence[Sequence[int]]],
     timeout_s: float | None,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.runtime.agreement import refuse_other_table
 from ranktable.runtime.backends.backend import Placement
 from ranktable.runtime.errors import MissingVariableError
 
@@ -34,13 +33,15 @@ def place(
     """
     if table is None:
         return _place_by_launcher(environment, needs_device=needs_device)
+    from ranktable.runtime.agreement import refuse_other_table  # noqa: PLC0415
+
     refuse_other_table(environment, table, file)
     rank = environment.rank
     assert rank is not None  # noqa: S101 - the caller has refused it
     return Placement(
         rank=rank,
         local_rank=table.local_rank_of(rank),
-        device_id=table.device_of(rank).device_id,
+        device_id=table.chip_map[rank],
         local_chip_map=tuple(table.local_chip_map(table.node_rank_of(rank))),
     )
 

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import TYPE_CHECKING
 
-from ranktable.runtime.agreement import with_world_size
 from ranktable.runtime.backends import choose_backend
-from ranktable.runtime.deadline import Deadline
+from ranktable.runtime.deadline import GRACE_S, Deadline, LateError, in_time
 from ranktable.runtime.environment import no_rank, resolve_environment
-from ranktable.runtime.errors import MissingVariableError
+from ranktable.runtime.errors import BootstrapError, MissingVariableError
 from ranktable.runtime.job import Job, as_timeout
-from ranktable.runtime.meeting import with_master
+from ranktable.runtime.master_address import with_master
 from ranktable.runtime.placement import place
-from ranktable.runtime.rendezvous import open_store, serves_store
-from ranktable.runtime.roll_call import Member, meet
-from ranktable.runtime.start import start_group
+from ranktable.runtime.rendezvous import (
+    Member,
+    first_line,
+    open_store,
+    rendezvous_barrier,
+    serves_store,
+)
 
 if TYPE_CHECKING:
     from datetime import timedelta
+
+    import torch
+    from torch._C._distributed_c10d import Store
 
     from ranktable.runtime.backends.backend import Backend, Placement
     from ranktable.runtime.environment import Environment
@@ -30,6 +37,9 @@ __all__ = ["Job", "init_process_group"]
 
 DEFAULT_TIMEOUT_S = 300.0
 """Time for all processes to come: slow file systems need minutes to import torch."""
+
+_GONE = re.compile(r"(?i)timed? ?out|connect|closed|reset by peer|socket|peer exited")
+"""How torch and gloo word a peer that has gone, after it has met the others."""
 
 
 def init_process_group(
@@ -47,8 +57,9 @@ def init_process_group(
     before communication starts.
 
     Args:
-        backend: ``gloo``, ``nccl`` or ``sccl``; by default the first whose device is
-            here.
+        backend: ``sccl``, ``nccl``, ``hccl``, ``cncl``, ``mccl``, ``xccl``, ``gloo``
+            or ``mpi``; or one for each type of device, ``cpu:gloo,cuda:nccl``. By
+            default the first whose device is here.
         table: A table or its path; by default ``$RANK_TABLE_FILE`` if that is set.
         timeout_s: Time for every rank to come, and the time-out of collectives; by
             default 300 s for the first, and the backend's own for the second. It runs
@@ -70,7 +81,10 @@ def init_process_group(
     timeout = as_timeout(timeout_s)
     environment = resolve_environment(os.environ)
     found, file = _table(table, environment)
-    environment = with_world_size(environment, found, file)
+    if found is not None:
+        from ranktable.runtime.agreement import with_world_size  # noqa: PLC0415
+
+        environment = with_world_size(environment, found, file)
     if environment.rank is None or environment.world_size is None:
         raise no_rank(environment, os.environ)
     chosen = choose_backend(backend)
@@ -80,7 +94,7 @@ def init_process_group(
             f"{chosen.name} needs a rank table; set RANK_TABLE_FILE or pass table=",
             {"RANK_TABLE_FILE": None},
         )
-    placement = place(environment, found, file=file, needs_device=chosen.binds_device)
+    placement = place(environment, found, file=file, needs_device=not chosen.serves_cpu)
     environment = with_master(
         environment, found, master_addr=master_addr, master_port=master_port
     )
@@ -103,6 +117,9 @@ def _table(
     table: str | bytes | os.PathLike[str] | RankTable | None, environment: Environment
 ) -> tuple[RankTable | None, str | None]:
     """Return the table, and the file that it was read from."""
+    name = environment.rank_table_file if table is None else None
+    if table is None and name is None:
+        return None, None  # nothing of tables is imported then
     from ranktable.schema.check import load  # noqa: PLC0415 - with the model
     from ranktable.schema.model import RankTable  # noqa: PLC0415
     from ranktable.schema.writing import refuse_unsound  # noqa: PLC0415
@@ -110,13 +127,14 @@ def _table(
     if isinstance(table, RankTable):
         refuse_unsound(table)
         return table, None
-    name = environment.rank_table_file if table is None else os.fsdecode(table)
-    if name == "":
+    if table is not None:
+        name = os.fsdecode(table)
+    if not name:
         raise ValueError(
             "table is an empty path; name a file, or leave table out to use the one "
             "that RANK_TABLE_FILE names"
         )
-    return (None, None) if name is None else (load(name), name)
+    return load(name), name
 
 
 def _join(
@@ -143,8 +161,8 @@ def _join(
         DEFAULT_TIMEOUT_S if timeout is None else timeout.total_seconds()
     )
     store = open_store(environment, os.environ, deadline)
-    meet(store, member, deadline)
-    start_group(
+    rendezvous_barrier(store, member, deadline)
+    _start_group(
         backend,
         device,
         deadline,
@@ -154,4 +172,72 @@ def _join(
         timeout=timeout,
         pg_options=backend.group_options(None if table is None else table.chip_map),
     )
-    return Job(environment, table, placement, backend, device, timeout)
+    return Job(environment, table, placement, backend, device, timeout, store)
+
+
+def _start_group(  # noqa: PLR0913 - the arguments of torch's own function
+    backend: Backend,
+    device: torch.device,
+    deadline: Deadline,
+    *,
+    store: Store,
+    rank: int,
+    world_size: int,
+    timeout: timedelta | None,
+    pg_options: object | None,
+) -> None:
+    """Make torch's process group.
+
+    Torch has one time-out for making connections and for collectives, which is too
+    long for the first. On CPUs the deadline ends the first; a device is current in one
+    thread only, so its backend starts here and has only torch's time-out.
+
+    The group is not bound to the device: torch would then split it for every sub-group,
+    and all ranks would have to take part, members or not.
+
+    Raises:
+        BootstrapError: A peer has gone since it met the others (RT404), or the backend
+            does not start (RT401).
+    """
+    import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
+
+    def start() -> None:
+        dist.init_process_group(
+            backend=backend.config,
+            store=store,
+            rank=rank,
+            world_size=world_size,
+            timeout=timeout,
+            pg_options=pg_options,
+        )
+
+    try:
+        if device.type == "cpu":
+            in_time(start, deadline.left_s + GRACE_S / 2)
+        else:
+            start()
+    except LateError:
+        raise BootstrapError(
+            "RT404",
+            f"all {world_size} ranks met, but after {deadline.time_s:g} s "
+            f"{backend.name} had not connected rank {rank} to all of them; look for a "
+            "rank that ended or hangs, and for a firewall",
+        ) from None
+    except (RuntimeError, ValueError) as error:
+        raise _not_started(backend, rank, error) from error
+
+
+def _not_started(backend: Backend, rank: int, error: Exception) -> BootstrapError:
+    """Return the error for a group that torch could not make."""
+    if _GONE.search(str(error)):
+        return BootstrapError(
+            "RT404",
+            f"all ranks met, but {backend.name} could not connect rank {rank} to all "
+            f"of them: {first_line(error)}; look for a rank that ended",
+        )
+    return BootstrapError(
+        "RT401",
+        f"{backend.name} did not start on rank {rank}: {first_line(error)}; check how "
+        "torch and its backend are installed, or choose another backend",
+        (rank,),
+    )

@@ -1,18 +1,27 @@
-"""The store in which the processes of a job meet: torch's own, at the master."""
+"""The processes of a job find each other before communication starts.
+
+They do it in torch's own store at the master's address. A collective with a missing
+rank waits for half an hour and names nobody; here every process says in the store that
+it is there, and who is missing is named. There are two rounds: all are here and agree
+on the job; all have seen that, so nobody has died while waiting.
+"""
 
 from __future__ import annotations
 
 import itertools
+import json
 import socket
 import time
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from ranktable.runtime.deadline import LateError, in_time
+from ranktable.runtime.deadline import GRACE_S, LateError, in_time
 from ranktable.runtime.errors import BootstrapError
+from ranktable.runtime.store_round import StoreRound
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from torch._C._distributed_c10d import Store
 
@@ -25,6 +34,13 @@ _PROBE_S = 0.5
 _LEAST_S = 0.001  # torch counts in milliseconds, and 0 has other meanings
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0  # between attempts to connect: many ranks ask one host
+
+_READ_S = 1.0
+"""Time after the end for the others to hear a verdict before the store goes away."""
+
+_LATECOMERS_S = 10.0
+"""Time before the end that the store stays for those who have not come yet: the
+processes of a job start within some seconds, and should all learn what is wrong."""
 
 _calls = itertools.count(1)
 _served: list[Store] = []
@@ -164,3 +180,122 @@ def _refused(
 def first_line(error: Exception) -> str:
     """Return what torch says before its stack of C++ calls."""
     return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """A process that joins the others.
+
+    Attributes:
+        rank: Its global rank.
+        world_size: How many there are, as it was told.
+        digest: Digest of its rank table, None without one.
+        serves_store: Whether it serves the store, and so should leave last.
+    """
+
+    rank: int
+    world_size: int
+    digest: str | None
+    serves_store: bool
+
+
+def rendezvous_barrier(store: Store, member: Member, deadline: Deadline) -> None:
+    """Wait until every rank of the job is here and holds the same table.
+
+    It ends at the latest ``GRACE_S`` after the deadline.
+
+    Raises:
+        BootstrapError: A rank did not come or went away (RT404), or does not agree
+            with rank 0 on the job (RT405).
+    """
+    try:
+        in_time(lambda: _pass(store, member, deadline), deadline.left_s + GRACE_S)
+    except BootstrapError:
+        raise
+    except LateError:
+        raise BootstrapError(
+            "RT404",
+            f"after {deadline.time_s:g} s the store of the job does not answer rank "
+            f"{member.rank} any more; look at the process that serves it: rank 0, or "
+            "torchrun on its host",
+        ) from None
+    except RuntimeError as error:  # torch's errors of the network are RuntimeErrors
+        raise BootstrapError(
+            "RT404",
+            f"rank {member.rank} lost the store of the job, so its host has gone: "
+            f"{first_line(error)}; look at the output of rank 0",
+        ) from error
+
+
+def _pass(store: Store, member: Member, deadline: Deadline) -> None:
+    claim = json.dumps([member.world_size, member.digest])
+    for phase in ("here", "ready"):
+        _hold(store, member, phase, claim, deadline)
+
+
+def _hold(
+    store: Store, member: Member, phase: str, claim: str, deadline: Deadline
+) -> None:
+    from torch._C._distributed_c10d import PrefixStore  # noqa: PLC0415
+
+    held = StoreRound(
+        store=PrefixStore(phase, store),
+        rank=member.rank,
+        ranks=range(member.world_size),
+        wording=_Joining(member, phase),
+        # Of other sizes ranks do not even know how many to wait for.
+        is_urgent=lambda first, own: json.loads(first)[0] != json.loads(own)[0],
+        is_alone=True,
+    )
+    held.post(claim)
+    verdict = held.hear(deadline)
+    if verdict is None or verdict.kind == "agreed":
+        return
+    if member.serves_store:
+        held.linger(min(_LATECOMERS_S, deadline.left_s + _READ_S))
+    code = "RT404" if verdict.kind == "missing" else "RT405"
+    raise BootstrapError(code, verdict.message, verdict.ranks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Joining:
+    """What is said of ranks that join a job."""
+
+    member: Member
+    phase: str
+
+    def differing(self, said: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:
+        first = min(said)
+        other = min(rank for rank in said if said[rank] != said[first])
+        (size, digest), (first_size, first_digest) = (
+            json.loads(said[rank]) for rank in (other, first)
+        )
+        if size != first_size:
+            finding = (
+                f"rank {other} is one of {size} ranks, rank {first} one of "
+                f"{first_size}; start all of them with the same WORLD_SIZE"
+            )
+        elif digest is None or first_digest is None:
+            has = (first, other) if digest is None else (other, first)
+            finding = (
+                f"rank {has[0]} has a rank table and rank {has[1]} has none; give all "
+                "of them the same table"
+            )
+        else:
+            finding = (
+                f"rank {other} has another rank table than rank {first}; compare the "
+                "files on their hosts with ranktable digest"
+            )
+        return finding, (other,)
+
+    def missing(self, absent: Sequence[int], time_s: float) -> str:
+        from ranktable.schema.messages import folded  # noqa: PLC0415 - errors only
+
+        size = self.member.world_size
+        if not absent:  # the last one has come, but nobody has said so
+            return f"the last rank came after {time_s:g} s; raise timeout_s"
+        what = "have not come" if self.phase == "here" else "came and went away"
+        return (
+            f"after {time_s:g} s {len(absent)} of {size} ranks {what}: "
+            f"{folded(absent)} (seen by rank {self.member.rank}); look at their output"
+        )

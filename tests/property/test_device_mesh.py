@@ -38,8 +38,7 @@ class FakeBackend:
     """A backend that communicates nothing."""
 
     name: str = "fake"
-    needs_chip_map: bool = False
-    binds_device: bool = False
+    config: str = "fake"
 
     def why_not(self) -> None:
         return None
@@ -69,7 +68,7 @@ def made_mesh(
         Environment(rank=rank, world_size=world),
         None,
         placement,
-        backend,
+        backend,  # type: ignore[arg-type]  # enough of one
         backend.select_device(placement),
     )
     calls: list[list[int]] = []
@@ -81,7 +80,7 @@ def made_mesh(
 
     with pytest.MonkeyPatch.context() as patch:
         # There is nobody to compare with: one process plays one rank after another.
-        patch.setattr(mesh_module, "refuse_different", lambda *_: None)
+        patch.setattr(Job, "refuse_other_specs", lambda *_, **__: None)
         patch.setattr(dist, "new_group", counted)
         mesh = mesh_module.make_mesh(job, layout)
     try:

@@ -14,8 +14,8 @@ import torch
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from ranktable import dist
 from tests.dist_worker import device, group_of
+from tests.dist_worker import fully as dist
 
 if TYPE_CHECKING:
     from collections.abc import Callable

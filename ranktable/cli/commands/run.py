@@ -16,7 +16,7 @@ from ranktable.cli.files import STANDARD_INPUT, sound_table
 from ranktable.cli.output import write
 from ranktable.cli.run_checks import address, launched_by, refuse_other_node
 from ranktable.runtime.agents import agents_of, find_agent
-from ranktable.runtime.meeting import DEFAULT_PORT
+from ranktable.runtime.master_address import DEFAULT_PORT
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.messages import counted, printable
 

@@ -1,14 +1,25 @@
-"""What a communication backend has to say for itself."""
+"""A communication library as data: how it starts, and what it can do."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+import importlib
+import importlib.util
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from ranktable.runtime.errors import BootstrapError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import torch
+
+PRIMITIVES: Final = (
+    *("all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter"),
+    *("reduce_scatter", "all_to_all", "send", "recv", "barrier"),
+)
+"""What a backend may have itself; everything else is made of these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +29,7 @@ class Placement:
     Attributes:
         rank: Its global rank.
         local_rank: Its index on its node, None if nothing says it.
-        device_id: Its chip, likewise; a backend that binds a device is given one.
+        device_id: Its chip, likewise; a backend of a device is given one.
         local_chip_map: The chips of its node, by local rank; empty if unknown.
     """
 
@@ -28,42 +39,134 @@ class Placement:
     local_chip_map: tuple[int, ...]
 
 
-class Backend(Protocol):
-    """A communication library and the devices it serves."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One operation of a backend.
+
+    Attributes:
+        dtypes: The types that it takes, as torch names them.
+        reductions: The reductions that are right for them, for one that reduces.
+        has_uneven: Whether parts may be of different sizes.
+        is_derived: Whether the backend makes it of slower ones, so that a composition
+            is to be preferred.
+        source: Where this is written, or how it was measured.
+    """
+
+    dtypes: frozenset[str]
+    reductions: frozenset[str] = frozenset()
+    has_uneven: bool = False
+    is_derived: bool = False
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backend:
+    """A communication library and the devices it serves.
+
+    Attributes:
+        name: The name ``torch.distributed`` knows it by.
+        profile: Which of several descriptions of it this is; empty for the usual one.
+        config: What torch is told where it is one of several, ``cpu:gloo,cuda:nccl``.
+        device_type: The type of devices whose tensors it takes.
+        package: What has to be imported besides torch; empty for nothing.
+        visible_by: The variable that says which devices a process sees.
+        needs_chip_map: Whether a group cannot be made without the chips of its members.
+        is_coalescing: Whether it does one transfer after the other on a stream: two
+            ranks that both begin with a send would wait for each other, unless torch
+            hands over all of them at once.
+        operations: What it has, by name, see ``PRIMITIVES``.
+        refusals: Why it has not, with the source, for those of which it is known.
+        why_unusable: Returns why it cannot be used here, None if it can; by default
+            its package and its device are looked for.
+        select: Makes the chip of a process current and returns it; by default the
+            device of that number.
+        options: Returns ``pg_options`` of a group by the chips of its members.
+    """
+
+    name: str
+    profile: str = ""
+    config: str = ""
+    device_type: str
+    package: str = ""
+    visible_by: str = ""
+    needs_chip_map: bool = False
+    is_coalescing: bool = False
+    operations: Mapping[str, Operation]
+    refusals: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    why_unusable: Callable[[], str | None] | None = None
+    select: Callable[[Placement], torch.device] | None = None
+    options: Callable[[Sequence[int] | None], object] | None = None
 
     @property
-    def name(self) -> str:
-        """The name ``torch.distributed`` knows it by."""
-        ...
+    def table_name(self) -> str:
+        """The name of what it can do: its own, and a profile after a colon."""
+        return f"{self.name}:{self.profile}" if self.profile else self.name
 
     @property
-    def needs_chip_map(self) -> bool:
-        """Whether a group cannot be made without the chips of its members."""
-        ...
+    def serves_cpu(self) -> bool:
+        """Whether it takes tensors of CPUs."""
+        return self.device_type == "cpu"
 
-    @property
-    def binds_device(self) -> bool:
-        """Whether the group is told its device when it is made."""
-        ...
+    def has(self, operation: str, dtype: str, reduction: str | None = None) -> bool:
+        """Whether it has an operation for a type, and a reduction."""
+        found = self.operations.get(operation)
+        return (
+            found is not None
+            and dtype in found.dtypes
+            and (reduction is None or reduction in found.reductions)
+        )
 
-    def why_not(self) -> str | None:
+    def why_not(self) -> str | None:  # noqa: PLR0911 - one for each reason
         """Return why it cannot be used here, None if it can.
-
-        It may import torch, but not a vendor's package.
 
         Raises:
             BootstrapError: Something is installed that must not be imported.
         """
-        ...
+        if self.why_unusable is not None:
+            return self.why_unusable()
+        reason = why_no_torch()
+        if reason is not None:
+            return reason
+        if self.package and importlib.util.find_spec(self.package) is None:
+            return f"{self.package} is not installed"
+        import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
+
+        # Of a vendor's backend torch knows nothing before its package is imported.
+        is_built = getattr(dist, f"is_{self.name}_available", lambda: True)
+        if not (dist.is_available() and is_built()):
+            return f"this build of torch has no {self.name}"
+        if self.serves_cpu:
+            return None
+        module = self._device_module()
+        if module is None or not module.is_available():
+            return f"there is no {self._device_word()} here"
+        return None
 
     def select_device(self, placement: Placement) -> torch.device:
-        """Make the chip of this process current and return it.
+        """Make the device of this process current and return it.
 
         Raises:
-            BootstrapError: The host has no such chip.
-            ConflictingVariablesError: The environment names another chip.
+            BootstrapError: The host has no such device.
+            ConflictingVariablesError: The environment names another one.
         """
-        ...
+        if self.select is not None:
+            return self.select(placement)
+        import torch  # noqa: PLC0415 - torch is an extra
+
+        if self.serves_cpu:
+            return torch.device("cpu")
+        assert placement.device_id is not None  # noqa: S101 - place has refused it
+        module = self._device_module()
+        assert module is not None  # noqa: S101 - why_not has refused it
+        count, index = module.device_count(), placement.device_id
+        if count == 1:
+            index = (
+                0  # Slurm's --gpus-per-task=1 hides the others, whatever their number
+            )
+        if index >= count:
+            raise self._no_device(placement, count)
+        module.set_device(index)
+        return torch.device(self.device_type, index)
 
     def group_options(self, chip_map: Sequence[int] | None) -> object | None:
         """Return ``pg_options`` of a group.
@@ -71,4 +174,44 @@ class Backend(Protocol):
         Args:
             chip_map: The chip of each member, in the order of the group.
         """
-        ...
+        return None if self.options is None else self.options(chip_map)
+
+    def _device_module(self) -> Any:  # noqa: ANN401 - torch.cuda and its kind
+        if self.package:
+            try:
+                importlib.import_module(self.package)
+            except (ImportError, OSError, RuntimeError) as error:
+                raise BootstrapError(
+                    "RT401", f"{self.package} cannot be imported: {error}"
+                ) from error
+        import torch  # noqa: PLC0415 - torch is an extra
+
+        return getattr(torch, self.device_type, None)
+
+    def _device_word(self) -> str:
+        return f"{self.device_type.upper()} device"
+
+    def _no_device(self, placement: Placement, count: int) -> BootstrapError:
+        from ranktable.schema.messages import counted  # noqa: PLC0415 - errors only
+
+        return BootstrapError(
+            "RT403",
+            f"rank {placement.rank} has device {placement.device_id}, but this process "
+            f"sees {counted(count, self._device_word())}; correct device_id in the "
+            f"rank table, or {self.visible_by}",
+            (placement.rank,),
+        )
+
+
+def why_no_torch() -> str | None:
+    """Return why torch cannot be imported, None if it can."""
+    try:
+        importlib.import_module("torch")
+        importlib.import_module("torch.distributed")
+    except ModuleNotFoundError as error:
+        if error.name == "torch":
+            return "torch is not installed (pip install 'ranktable[torch]')"
+        return f"torch cannot be imported: {error}"
+    except (ImportError, OSError, RuntimeError) as error:
+        return f"torch cannot be imported: {error}"  # a library that it needs
+    return None

@@ -1,43 +1,54 @@
-"""Gloo: processes on CPUs, wherever torch runs."""
+"""Gloo: processes on CPUs.
+
+Measured with torch 2.13 (``tests/test_dist_capability.py`` does it again).
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Final
 
-from ranktable.runtime.backends.importing import why_no_torch
+from ranktable.runtime.backends.backend import Backend, Operation
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+_REAL: Final = frozenset(
+    {
+        *("uint8", "int8", "int32", "int64", "bool"),
+        *("float16", "bfloat16", "float32", "float64"),
+    }
+)
+_COMPLEX: Final = frozenset({"complex64", "complex128"})
+_MEASURED: Final = "measured with torch 2.13"
+_REDUCES: Final = frozenset({"sum", "product", "min", "max", "band", "bor", "bxor"})
 
-    import torch
 
-    from ranktable.runtime.backends.backend import Placement
-
-
-class Gloo:
-    """The backend for CPU tensors, and the default without an accelerator."""
-
-    name = "gloo"
-    needs_chip_map = False
-    binds_device = False
-
-    def why_not(self) -> str | None:
-        """Return why it cannot be used here, None if it can."""
-        reason = why_no_torch()
-        if reason is not None:
-            return reason
-        import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
-
-        if dist.is_available() and dist.is_gloo_available():
-            return None
-        return "this build of torch has no gloo"
-
-    def select_device(self, _placement: Placement) -> torch.device:
-        """Return the CPU."""
-        import torch  # noqa: PLC0415 - torch is an extra
-
-        return torch.device("cpu")
-
-    def group_options(self, _chip_map: Sequence[int] | None) -> object | None:
-        """Return None: a group on CPUs needs no chips."""
-        return None
+BACKEND: Final = Backend(
+    name="gloo",
+    device_type="cpu",
+    operations={
+        "all_reduce": Operation(dtypes=_REAL, reductions=_REDUCES, source=_MEASURED),
+        "reduce": Operation(
+            dtypes=_REAL,
+            reductions=_REDUCES,
+            source=f"{_MEASURED}; it leaves partial sums on the other ranks "
+            "(pytorch/pytorch#76527), so they send a copy",
+        ),
+        "reduce_scatter": Operation(
+            dtypes=_REAL,
+            reductions=_REDUCES,
+            is_derived=True,
+            source="made of all_reduce (pytorch/pytorch#149869)",
+        ),
+        "broadcast": Operation(dtypes=_REAL | _COMPLEX, source=_MEASURED),
+        "all_gather": Operation(
+            dtypes=_REAL | _COMPLEX,
+            source=f"{_MEASURED}; equal shapes only (pytorch/pytorch#156627)",
+        ),
+        "gather": Operation(dtypes=_REAL, source=_MEASURED),
+        "scatter": Operation(dtypes=_REAL | _COMPLEX, source=_MEASURED),
+        "all_to_all": Operation(
+            dtypes=_REAL | _COMPLEX, has_uneven=True, source=_MEASURED
+        ),
+        "send": Operation(dtypes=_REAL | _COMPLEX, source=_MEASURED),
+        "recv": Operation(dtypes=_REAL | _COMPLEX, source=_MEASURED),
+        "barrier": Operation(dtypes=_REAL | _COMPLEX, source=_MEASURED),
+    },
+)

@@ -1,64 +1,85 @@
-"""NCCL: CUDA devices, whose number in the table is their CUDA ordinal."""
+"""NCCL: NVIDIA's chips, as torch's code has it.
+
+Two types of eight bits are left out where NCCL itself is told of them:
+``float8_e4m3fn`` and ``float8_e5m2`` are in torch's table since NCCL 2.24, for sums
+too, but chips before sm90 refuse them ("FP8 reduction support begins with sm90 capable
+devices"), in NCCL 2.27 even in an all-gather (pytorch/pytorch#151594). A view of them
+as ``uint8`` moves on every chip.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import Final
 
-from ranktable.runtime.backends.importing import why_no_torch
-from ranktable.runtime.errors import BootstrapError
-from ranktable.schema.messages import counted
+from ranktable.runtime.backends.backend import Backend, Operation
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+_CODE: Final = (
+    "pytorch/pytorch torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp 0007e752d5"
+)
+_TYPES: Final = (
+    "pytorch/pytorch torch/csrc/distributed/c10d/NCCLUtils.hpp cf30153c4c (2.13.0)"
+)
+_PAIRS: Final = "pytorch/pytorch torch/csrc/cuda/nccl.cpp 0033e7747d"
+_VIEWS: Final = (
+    "complex viewed as real by torch/distributed/distributed_c10d.py cf30153c4c"
+)
 
-    import torch
+_REAL: Final = frozenset(
+    {
+        *("uint8", "int8", "int32", "int64", "bool"),
+        *("float16", "bfloat16", "float32", "float64"),
+    }
+)
+_COMPLEX: Final = frozenset({"complex64", "complex128"})
+_BYTES: Final = frozenset({"float8_e4m3fnuz", "float8_e5m2fnuz"})
+"""What torch's table has as ``uint8``, for moving only."""
 
-    from ranktable.runtime.backends.backend import Placement
+_PAIR_BYTES: Final = _BYTES | {"float8_e4m3fn", "float8_e5m2"}
+"""What is ``uint8`` where torch makes an operation of sends and receives."""
 
+_REDUCES: Final = frozenset({"sum", "mean", "product", "min", "max"})
+"""Of bool, sum is max, and mean raises; of integers, mean loses the fraction."""
 
-class Nccl:
-    """The backend for CUDA tensors."""
+_moving = Operation(
+    dtypes=_REAL | _COMPLEX | _BYTES, source=f"{_CODE}; types: {_TYPES}; {_VIEWS}"
+)
+_pairwise = Operation(
+    dtypes=_REAL | _COMPLEX | _PAIR_BYTES,
+    source=f"{_CODE}, by sends and receives; types: {_PAIRS}; {_VIEWS}",
+)
+_reducing = Operation(
+    dtypes=_REAL, reductions=_REDUCES, source=f"{_CODE}; types: {_TYPES}"
+)
 
-    name = "nccl"
-    needs_chip_map = False
-    binds_device = True
-
-    def why_not(self) -> str | None:
-        """Return why it cannot be used here, None if it can."""
-        reason = why_no_torch()
-        if reason is not None:
-            return reason
-        import torch  # noqa: PLC0415 - torch is an extra
-        import torch.distributed as dist  # noqa: PLC0415
-
-        if not (dist.is_available() and dist.is_nccl_available()):
-            return "this build of torch has no nccl"
-        if not torch.cuda.is_available():
-            return "there is no CUDA device here"
-        return None
-
-    def select_device(self, placement: Placement) -> torch.device:
-        """Make the process's CUDA device current and return it.
-
-        Raises:
-            BootstrapError: There is no device of that number.
-        """
-        import torch  # noqa: PLC0415 - torch is an extra
-
-        assert placement.device_id is not None  # noqa: S101 - place has refused it
-        count = torch.cuda.device_count()
-        if placement.device_id >= count:
-            raise BootstrapError(
-                "RT403",
-                f"rank {placement.rank} has device {placement.device_id}, but this "
-                f"process sees {counted(count, 'CUDA device')}; correct "
-                "device_id in the rank table, or CUDA_VISIBLE_DEVICES",
-                (placement.rank,),
-            )
-        device = torch.device("cuda", placement.device_id)
-        torch.cuda.set_device(device)
-        return device
-
-    def group_options(self, _chip_map: Sequence[int] | None) -> object | None:
-        """Return None: NCCL finds the devices of its members itself."""
-        return None
+BACKEND: Final = Backend(
+    name="nccl",
+    device_type="cuda",
+    visible_by="CUDA_VISIBLE_DEVICES",
+    is_coalescing=True,
+    operations={
+        "all_reduce": _reducing,
+        "reduce": _reducing,
+        "reduce_scatter": replace(
+            _reducing,
+            has_uneven=True,
+            source=f"{_reducing.source}; uneven by grouped reduces",
+        ),
+        "broadcast": _moving,
+        "all_gather": replace(
+            _moving,
+            has_uneven=True,
+            source=f"{_moving.source}; uneven by grouped broadcasts",
+        ),
+        "gather": replace(
+            _pairwise,
+            dtypes=_REAL | _PAIR_BYTES,
+            source=f"{_CODE}, by sends and receives; types: {_PAIRS}",
+        ),
+        "scatter": _pairwise,
+        "all_to_all": replace(_pairwise, has_uneven=True),
+        "send": _moving,
+        "recv": _moving,
+        "barrier": replace(_moving, source=f"{_CODE}; by all_reduce"),
+    },
+)

@@ -12,10 +12,12 @@ import importlib.metadata
 import importlib.util
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ranktable.runtime import chip_map as chip_map_variable
+from ranktable.runtime.backends.backend import Backend, Operation
 from ranktable.runtime.errors import BootstrapError
 
 if TYPE_CHECKING:
@@ -31,73 +33,88 @@ _SOPHGO_FILE = Path("lib", "libsccl.so")
 _GOOGLE_FILE = Path("_loader.py")
 _AUTOLOAD_GROUP = "torch.backends"  # Google's registers here, SOPHGO's does not
 
+_CODE: Final = (
+    "sophgo/torch-tpu torch_tpu/csrc/distributed/c10d/ProcessGroupSCCL.cpp fe9b478b"
+)
+_MANUAL: Final = "SOPHGO's manual, chapter on distributed communication"
+_ADAPTOR: Final = (
+    "accelerator/adaptor/torch_adaptor/distributed.py, which narrows bool, int8, uint8 "
+    "and int64 to int32 around these"
+)
 
-class Sccl:
-    """The backend for tensors on SOPHGO's TPUs."""
+_MOVES: Final = frozenset(
+    {"float32", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool"}
+)
+_ADDS: Final = frozenset({"float32", "float16", "bfloat16", "int32"})
+"""What is right with the vendor's adaptor and without it."""
 
-    name = "sccl"
-    needs_chip_map = True
-    binds_device = False
+_REDUCES: Final = frozenset({"sum", "product", "min", "max"})
 
-    def why_not(self) -> str | None:
-        """Return why it cannot be used here, None if it can.
+_moving = Operation(dtypes=_MOVES, source=_CODE)
+_reducing = Operation(dtypes=_ADDS, reductions=_REDUCES, source=f"{_CODE}; {_ADAPTOR}")
 
-        Raises:
-            BootstrapError: The torch_tpu that is installed is Google's.
-        """
-        owner = package_owner()
-        if owner == "google":
-            raise BootstrapError(
-                "RT402",
-                "the torch_tpu installed here is Google's, not SOPHGO's; uninstall it "
-                "and install SOPHGO's wheel",
-            )
-        return None if owner == "sophgo" else "SOPHGO's torch_tpu is not installed"
 
-    def select_device(self, placement: Placement) -> torch.device:
-        """Make the process's chip current and return it.
+def _why_not() -> str | None:
+    """Return why it cannot be used here, None if it can.
 
-        Since July 2025 torch_tpu maps indices through ``CHIP_MAP``, for ``set_device``
-        and for ``torch.device`` alike: it wants the local rank. Before, it wanted the
-        chip. ``map_local_rank_to_device_idx`` tells them apart (revision 63d58389).
-
-        Raises:
-            BootstrapError: torch_tpu cannot be imported, or has no such chip.
-            ConflictingVariablesError: ``CHIP_MAP`` contradicts the table.
-        """
-        chip_map_variable.refuse_contradiction(
-            chip_map_variable.read_chip_map(os.environ), placement.local_chip_map
+    Raises:
+        BootstrapError: The torch_tpu that is installed is Google's.
+    """
+    owner = package_owner()
+    if owner == "google":
+        raise BootstrapError(
+            "RT402",
+            "the torch_tpu installed here is Google's, not SOPHGO's; uninstall it "
+            "and install SOPHGO's wheel",
         )
-        torch_tpu = _import_package()
-        import torch  # noqa: PLC0415 - torch is an extra
+    return None if owner == "sophgo" else "SOPHGO's torch_tpu is not installed"
 
-        index = placement.device_id
-        if hasattr(torch_tpu.tpu, "map_local_rank_to_device_idx"):
-            chips = ",".join(map(str, placement.local_chip_map))
-            os.environ[chip_map_variable.VARIABLE] = chips
-            index = placement.local_rank
-        try:
-            torch_tpu.tpu.set_device(index)
-        except (RuntimeError, IndexError, ValueError) as error:
-            raise BootstrapError(
-                "RT403",
-                f"chip {placement.device_id} of rank {placement.rank} cannot be "
-                f"selected: {error}; correct device_id in the rank table, or look "
-                "whether the host has this chip",
-                (placement.rank,),
-            ) from error
-        return torch.device(f"tpu:{index}")
 
-    def group_options(self, chip_map: Sequence[int] | None) -> object | None:
-        """Return options with the chip of each member, in the order of the group.
+def _select_device(placement: Placement) -> torch.device:
+    """Make the process's chip current and return it.
 
-        SCCL looks chips up by the rank within the group, so a sub-group needs a map
-        of its own.
-        """
-        torch_tpu = _import_package()
-        options = torch_tpu.ProcessGroupSCCLOptions()
-        options.chip_map = list(chip_map or ())
-        return options  # type: ignore[no-any-return]
+    Since July 2025 torch_tpu maps indices through ``CHIP_MAP``, for ``set_device``
+    and for ``torch.device`` alike: it wants the local rank. Before, it wanted the
+    chip. ``map_local_rank_to_device_idx`` tells them apart (revision 63d58389).
+
+    Raises:
+        BootstrapError: torch_tpu cannot be imported, or has no such chip.
+        ConflictingVariablesError: ``CHIP_MAP`` contradicts the table.
+    """
+    chip_map_variable.refuse_contradiction(
+        chip_map_variable.read_chip_map(os.environ), placement.local_chip_map
+    )
+    torch_tpu = _import_package()
+    import torch  # noqa: PLC0415 - torch is an extra
+
+    index = placement.device_id
+    if hasattr(torch_tpu.tpu, "map_local_rank_to_device_idx"):
+        chips = ",".join(map(str, placement.local_chip_map))
+        os.environ[chip_map_variable.VARIABLE] = chips
+        index = placement.local_rank
+    try:
+        torch_tpu.tpu.set_device(index)
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise BootstrapError(
+            "RT403",
+            f"chip {placement.device_id} of rank {placement.rank} cannot be "
+            f"selected: {error}; correct device_id in the rank table, or look "
+            "whether the host has this chip",
+            (placement.rank,),
+        ) from error
+    return torch.device(f"tpu:{index}")
+
+
+def _group_options(chip_map: Sequence[int] | None) -> object | None:
+    """Return options with the chip of each member, in the order of the group.
+
+    SCCL looks chips up by the rank within the group, so a sub-group needs a map
+    of its own.
+    """
+    torch_tpu = _import_package()
+    options = torch_tpu.ProcessGroupSCCLOptions()
+    options.chip_map = list(chip_map or ())
+    return options  # type: ignore[no-any-return]
 
 
 def refuse_before_torch() -> None:
@@ -164,3 +181,43 @@ def _is_google_by_metadata() -> bool:
         *(metadata.get_all("Requires-Dist") or ()),
     ]
     return any("google-pytorch" in text or "libtpu" in text for text in described)
+
+
+BACKEND: Final = Backend(
+    name="sccl",
+    device_type="tpu",
+    needs_chip_map=True,
+    why_unusable=_why_not,
+    select=_select_device,
+    options=_group_options,
+    operations={
+        "all_reduce": _reducing,
+        "reduce": _reducing,
+        "broadcast": _moving,
+        "all_gather": _moving,
+        "gather": _moving,
+        "scatter": _moving,
+        "all_to_all": replace(_moving, source=f"{_CODE}; split sizes are ignored"),
+        "send": _moving,
+        "recv": _moving,
+        "barrier": replace(_moving, source=f"{_CODE}; by all_reduce"),
+    },
+    refusals={
+        "reduce_scatter": f"always raises ({_CODE})",
+    },
+)
+
+DOC: Final = replace(
+    BACKEND,
+    profile="doc",
+    operations={
+        name: replace(native, source=f"{_MANUAL}; types: {native.source}")
+        for name, native in BACKEND.operations.items()
+        if name not in ("send", "recv")
+    },
+    refusals={
+        **BACKEND.refusals,
+        "send": f"not listed ({_MANUAL})",
+        "recv": f"not listed ({_MANUAL})",
+    },
+)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ranktable.dist.capability.capability import Capability, Native
+from ranktable.runtime.backends.backend import Backend, Operation
 
 _FOLDER: Final = "Cambricon/torch_mlu torch_mlu/csrc/framework/distributed"
 _CODE: Final = f"{_FOLDER}/process_group_cncl.cpp 036a1a7bdf"
@@ -24,14 +24,16 @@ _DTYPES: Final = frozenset(
 _REDUCES: Final = frozenset({"sum", "product", "min", "max"})
 """Of bool, sum is max."""
 
-_moving = Native(dtypes=_DTYPES, source=_CODE)
-_pairwise = Native(dtypes=_DTYPES, source=f"{_CODE}; {_PAIRS}")
-_reducing = Native(dtypes=_DTYPES, reductions=_REDUCES, source=_CODE)
+_moving = Operation(dtypes=_DTYPES, source=_CODE)
+_pairwise = Operation(dtypes=_DTYPES, source=f"{_CODE}; {_PAIRS}")
+_reducing = Operation(dtypes=_DTYPES, reductions=_REDUCES, source=_CODE)
 
-CNCL: Final = Capability(
+BACKEND: Final = Backend(
     name="cncl",
-    backend="cncl",
-    device="mlu",
+    device_type="mlu",
+    package="torch_mlu",
+    visible_by="MLU_VISIBLE_DEVICES",
+    is_coalescing=True,
     operations={
         "all_reduce": _reducing,
         "reduce": _reducing,

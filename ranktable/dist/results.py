@@ -10,11 +10,10 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from ranktable.dist.action import Action
+from ranktable.dist.calls import table_of
 from ranktable.dist.communicator import communicator
 from ranktable.dist.errors import DistError, MismatchError
 from ranktable.dist.objects import all_gather_object, gather_object, gather_objects
-from ranktable.dist.verdicts import table_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,8 +71,8 @@ def collect_results(  # noqa: PLR0913 - what scripts pass on
         lengths = [len(results)]
     else:
         means = "messages" if tmpdir is None else "files"
-        wish = f"of size {size} by {means}, {order}"
-        lengths = _tell_lengths(members, results, wish, problem)
+        spec = f"of size {size} by {means}, {order}"
+        lengths = _tell_lengths(members, results, spec, problem)
         if size is not None and size > sum(lengths):
             lists = None  # the same on every rank: nothing has to travel
         elif tmpdir is None:
@@ -91,7 +90,7 @@ def collect_results(  # noqa: PLR0913 - what scripts pass on
 
 
 def _tell_lengths(
-    members: Communicator, results: list[Any], wish: str, problem: Exception | None
+    members: Communicator, results: list[Any], spec: str, problem: Exception | None
 ) -> list[int]:
     """Return how many results each rank has.
 
@@ -102,14 +101,13 @@ def _tell_lengths(
         Exception: The problem, if all ranks have it.
         MismatchError: The ranks want different things.
     """
-    wish = wish if problem is None else f"- refused: {problem}"
+    spec = spec if problem is None else f"- refused: {problem}"
     length = 0 if problem is not None else len(results)
-    action = Action(operation="collect_results")
-    told = gather_objects(members, (length, wish), action)
-    wishes = [each for _, each in told]
-    if len(set(wishes)) > 1:
-        said = [f"collect_results {each}" for each in wishes]
-        raise MismatchError(table_of(members, members.sequence, said))
+    told = gather_objects(members, (length, spec), "collect_results")
+    if len({each for _, each in told}) > 1:
+        pairs = zip(members.ranks, told, strict=True)
+        said = {rank: f"collect_results {each}" for rank, (_, each) in pairs}
+        raise MismatchError(table_of(members, members.seq, said))
     if problem is not None:
         raise problem
     return [each for each, _ in told]
@@ -135,15 +133,15 @@ def _problem_of(
 def _ordered(lists: Sequence[list[Any]], order: str) -> list[Any]:
     if order == "concat":
         return list(chain.from_iterable(lists))
-    turns = zip_longest(*lists, fillvalue=_NOTHING)
-    return [each for turn in turns for each in turn if each is not _NOTHING]
+    rounds = zip_longest(*lists, fillvalue=_NOTHING)
+    return [each for one in rounds for each in one if each is not _NOTHING]
 
 
 def _gather_by_messages(
     members: Communicator, results: list[Any]
 ) -> list[list[Any]] | None:
     """Return the results of all ranks on the first, which sends itself none."""
-    is_first = members.member == 0
+    is_first = members.group_rank == 0
     lists = gather_object(
         None if is_first else results, group=members.group, group_dst=0
     )
@@ -154,15 +152,15 @@ def _gather_by_files(
     members: Communicator, results: list[Any], parent: Path
 ) -> list[list[Any]] | None:
     """Return the results of all ranks on the first, which they wrote to files."""
-    folder, error = _make_folder(parent) if members.member == 0 else (None, None)
+    folder, error = _make_folder(parent) if members.group_rank == 0 else (None, None)
     name, reason = all_gather_object((folder, error), members.group)[0]
     if name is None:
         raise DistError(f"rank {members.ranks[0]} cannot make a folder: {reason}")
-    own = _write(Path(name) / f"{members.member}.pickle", results)
+    own = _write(Path(name) / f"{members.group_rank}.pickle", results)
     failures = all_gather_object(own, members.group)
     lists, reason = None, None
     failed = [each for each in zip(members.ranks, failures, strict=True) if each[1]]
-    if members.member == 0:
+    if members.group_rank == 0:
         lists, reason = (None, None) if failed else _read_all(Path(name), members.size)
         shutil.rmtree(name, ignore_errors=True)
     if failed:
@@ -194,7 +192,7 @@ def _write(file: Path, results: list[Any]) -> str | None:
 
 def _read_all(folder: Path, count: int) -> tuple[list[list[Any]] | None, str | None]:
     """Read the results of all ranks; else return why that was not possible."""
-    files = [folder / f"{member}.pickle" for member in range(count)]
+    files = [folder / f"{group_rank}.pickle" for group_rank in range(count)]
     try:
         return [pickle.loads(file.read_bytes()) for file in files], None  # noqa: S301 - of the ranks of the same job
     except Exception as error:  # noqa: BLE001 - a result's own code raises anything

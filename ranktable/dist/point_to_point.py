@@ -9,9 +9,8 @@ import torch.distributed as dist
 
 from ranktable.dist.communicator import communicator
 from ranktable.dist.errors import DistError
-from ranktable.dist.native import COALESCING, Native, start_together
-from ranktable.dist.planning import make_plan
-from ranktable.dist.tensors import as_bytes, dtype_name, packed, problem_of, write
+from ranktable.dist.operations import Operations, start_together
+from ranktable.dist.tensors import as_bytes, packed, problem_of, write
 from ranktable.dist.work import Work
 
 if TYPE_CHECKING:
@@ -151,7 +150,7 @@ def batch_isend_irecv(ops: Sequence[P2POp]) -> list[Work[torch.Tensor]]:
         _prepare(name[1:], each.tensor, (each.peer, None), each.group, each.tag)
         for name, each in zip(names, ops, strict=True)
     ]
-    if any(each.native.backend in COALESCING for each in transfers):
+    if any(each.operations.backend.is_coalescing for each in transfers):
         pending = start_together([each.described() for each in transfers])
         return [each.work(pending) for each in transfers]
     return [each.work([each.start()]) for each in transfers]
@@ -166,8 +165,8 @@ class _Transfer:
         data: The tensor of the caller.
         source: The same without gaps, on a device of the backend.
         moved: The same as the backend takes it.
-        native: The backend's operations.
-        peer: The member at the other side.
+        operations: The backend's operations.
+        peer: The group rank at the other side.
         tag: Number of the transfer.
     """
 
@@ -175,24 +174,31 @@ class _Transfer:
     data: torch.Tensor
     source: torch.Tensor
     moved: torch.Tensor
-    native: Native
+    operations: Operations
     peer: int
     tag: int
 
     def start(self) -> Pending:
         """Begin it."""
-        begin = self.native.send if self.operation == "send" else self.native.recv
+        begin = (
+            self.operations.send if self.operation == "send" else self.operations.recv
+        )
         return begin(self.moved, self.peer, self.tag)
 
-    def described(self) -> tuple[Native, str, torch.Tensor, int, int]:
+    def described(self) -> tuple[Operations, str, torch.Tensor, int, int]:
         """Return what ``start_together`` wants to know."""
-        return self.native, self.operation, self.moved, self.peer, self.tag
+        return self.operations, self.operation, self.moved, self.peer, self.tag
 
     def work(self, pending: Sequence[Pending]) -> Work[torch.Tensor]:
         """Return its work."""
+        data, source = self.data, self.source
         if self.operation == "send":
-            return Work(lambda: self.data, pending)
-        return Work(lambda: write(self.data, self.source), pending)
+            work = Work(lambda: data, pending)
+        else:
+            work = Work(lambda: write(data, source), pending)
+        for each in pending:
+            self.operations.communicator.keep(work, each)
+        return work
 
 
 def _prepare(
@@ -216,12 +222,11 @@ def _prepare(
     problem = problem_of(data, is_written=operation == "recv")
     if problem is not None:
         raise problem
-    member = members.member_of(*peer, "dst" if operation == "send" else "src")
-    if member == members.member:
+    group_rank = members.group_rank_of(*peer, "dst" if operation == "send" else "src")
+    if group_rank == members.group_rank:
         raise ValueError(f"rank {members.rank} cannot {operation} with itself")
-    backend = members.table_for(data.device)
-    plan = make_plan(backend, operation, dtype_name(data.dtype))
+    operations = Operations(members, None, members.backend_for(data.device))
+    plan = operations.plan(operation, data.dtype)
     source = packed(data, members.device_for(data))
     moved = as_bytes(source) if plan.as_bytes else source
-    native = Native(members, None, backend)
-    return _Transfer(operation, data, source, moved, native, member, tag)
+    return _Transfer(operation, data, source, moved, operations, group_rank, tag)

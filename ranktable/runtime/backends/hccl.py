@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ranktable.dist.capability.capability import Capability, Native
+from ranktable.runtime.backends.backend import Backend, Operation
 
 _CODE: Final = (
     "Ascend/pytorch torch_npu/csrc/distributed/ProcessGroupHCCL.cpp 0017cdfc8d"
@@ -35,21 +35,23 @@ _MOVES: Final = _ADDS | _CASTS | {"float64"}
 
 _REDUCES: Final = frozenset({"sum", "min", "max"})
 
-_moving = Native(dtypes=_MOVES, source=f"{_CODE}; types: {_TYPES}")
-_reducing = Native(
+_moving = Operation(dtypes=_MOVES, source=f"{_CODE}; types: {_TYPES}")
+_reducing = Operation(
     dtypes=_ADDS | _CASTS,
     reductions=_REDUCES,
     source=f"{_CODE}; uint8 and bool by way of int32; {_MANUAL}",
 )
 
-HCCL: Final = Capability(
+BACKEND: Final = Backend(
     name="hccl",
-    backend="hccl",
-    device="npu",
+    device_type="npu",
+    package="torch_npu",
+    visible_by="ASCEND_RT_VISIBLE_DEVICES",
+    is_coalescing=True,
     operations={
         "all_reduce": _reducing,
         "reduce": _reducing,
-        "reduce_scatter": Native(
+        "reduce_scatter": Operation(
             dtypes=_ADDS,
             reductions=_REDUCES,
             has_uneven=True,

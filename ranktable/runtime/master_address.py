@@ -42,7 +42,7 @@ def with_master(
         found = replace(found, master_addr=address)
         sources["master_addr"] = "argument"
     elif found.master_addr is None and table is not None:
-        host = table.node_of(0).host
+        host = table.hosts[table.node_rank_of(0)]
         found = replace(found, master_addr=host)
         sources["master_addr"] = "rank table"
     if found.master_addr is None:

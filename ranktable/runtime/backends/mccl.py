@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ranktable.dist.capability.capability import Capability, Native
+from ranktable.runtime.backends.backend import Backend, Operation
 
 _CODE: Final = (
     "MooreThreads/torch_musa torch_musa/csrc/distributed/ProcessGroupMCCL.cpp "
@@ -26,14 +26,16 @@ _COMPLEX: Final = frozenset({"complex64", "complex128"})
 _REDUCES: Final = frozenset({"sum", "mean", "product", "min", "max"})
 """Of bool, sum is max, and mean raises."""
 
-_moving = Native(dtypes=_DTYPES, source=_CODE)
-_pairwise = Native(dtypes=_DTYPES, source=f"{_CODE}, by sends and receives")
-_reducing = Native(dtypes=_DTYPES, reductions=_REDUCES, source=_CODE)
+_moving = Operation(dtypes=_DTYPES, source=_CODE)
+_pairwise = Operation(dtypes=_DTYPES, source=f"{_CODE}, by sends and receives")
+_reducing = Operation(dtypes=_DTYPES, reductions=_REDUCES, source=_CODE)
 
-MCCL: Final = Capability(
+BACKEND: Final = Backend(
     name="mccl",
-    backend="mccl",
-    device="musa",
+    device_type="musa",
+    package="torch_musa",
+    visible_by="MUSA_VISIBLE_DEVICES",
+    is_coalescing=True,
     operations={
         "all_reduce": _reducing,
         "reduce": _reducing,

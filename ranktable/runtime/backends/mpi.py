@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ranktable.dist.capability.capability import Capability, Native
+from ranktable.runtime.backends.backend import Backend, Operation
 
 _CODE: Final = (
     "pytorch/pytorch torch/csrc/distributed/c10d/ProcessGroupMPI.cpp 8845674172"
@@ -29,13 +29,12 @@ _REAL: Final = frozenset(
 _COMPLEX: Final = frozenset({"complex64", "complex128"})
 _REDUCES: Final = frozenset({"sum", "product", "min", "max"})
 
-_moving = Native(dtypes=_REAL | _COMPLEX, source=f"{_CODE}; {_VIEWS}")
-_reducing = Native(dtypes=_REAL, reductions=_REDUCES, source=f"{_CODE}; {_INT8}")
+_moving = Operation(dtypes=_REAL | _COMPLEX, source=f"{_CODE}; {_VIEWS}")
+_reducing = Operation(dtypes=_REAL, reductions=_REDUCES, source=f"{_CODE}; {_INT8}")
 
-MPI: Final = Capability(
+BACKEND: Final = Backend(
     name="mpi",
-    backend="mpi",
-    device="cpu",
+    device_type="cpu",
     operations={
         "all_reduce": _reducing,
         "reduce": _reducing,

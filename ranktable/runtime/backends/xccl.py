@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ranktable.dist.capability.capability import Capability, Native
+from ranktable.runtime.backends.backend import Backend, Operation
 
 _CODE: Final = "intel/torch-xpu-ops src/xccl/ProcessGroupXCCL.cpp 0029c2c232"
 _VIEWS: Final = (
@@ -30,13 +30,14 @@ _BYTES: Final = frozenset(
 _REDUCES: Final = frozenset({"sum", "mean", "product", "min", "max"})
 """Of bool, sum is max, and mean raises."""
 
-_moving = Native(dtypes=_REAL | _COMPLEX | _BYTES, source=f"{_CODE}; {_VIEWS}")
-_reducing = Native(dtypes=_REAL, reductions=_REDUCES, source=_CODE)
+_moving = Operation(dtypes=_REAL | _COMPLEX | _BYTES, source=f"{_CODE}; {_VIEWS}")
+_reducing = Operation(dtypes=_REAL, reductions=_REDUCES, source=_CODE)
 
-XCCL: Final = Capability(
+BACKEND: Final = Backend(
     name="xccl",
-    backend="xccl",
-    device="xpu",
+    device_type="xpu",
+    visible_by="ZE_AFFINITY_MASK",
+    is_coalescing=True,
     operations={
         "all_reduce": _reducing,
         "reduce": _reducing,

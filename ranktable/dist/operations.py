@@ -6,16 +6,22 @@ from typing import TYPE_CHECKING, Final
 
 import torch.distributed as dist
 
+from ranktable.dist.calls import begin_call
 from ranktable.dist.errors import DistError
+from ranktable.dist.plan import make_plan
+from ranktable.dist.tensors import dtype_name
 from ranktable.dist.work import Pending
+from ranktable.runtime.torch_versions import reduce_scatter_single
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import torch
 
-    from ranktable.dist.action import Turn
+    from ranktable.dist.calls import CollectiveCall, CollectiveFingerprint
     from ranktable.dist.communicator import Communicator
+    from ranktable.dist.plan import Plan
+    from ranktable.runtime.backends.backend import Backend
 
 OPS: Final = {
     "sum": dist.ReduceOp.SUM,
@@ -27,57 +33,82 @@ OPS: Final = {
     "bxor": dist.ReduceOp.BXOR,
 }
 
-REDUCE_SCATTER: Final = (
-    getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
-)
-"""By its name since torch 2.13, which warns of the other one."""
-
-COALESCING: Final = frozenset({"nccl", "xccl", "hccl", "cncl", "mccl"})
-"""Backends that do one transfer after the other on a stream: two ranks that both begin
-with a send would wait for each other, unless torch hands over all of them at once."""
+REDUCE_SCATTER: Final = reduce_scatter_single()
 
 
-class Native:
+class Operations:
     """The operations of a group's backend, for one collective.
 
-    Roots and peers are given as members and handed to torch as global ranks, since
+    Roots and peers are given as group ranks and handed to torch as global ranks, since
     SOPHGO's wrappers know no others.
     """
 
     def __init__(
-        self, communicator: Communicator, turn: Turn | None, backend: str
+        self,
+        communicator: Communicator,
+        call: CollectiveCall | None,
+        backend: Backend,
+        *,
+        is_exact: bool = True,
     ) -> None:
         """Keep what the operations are part of.
 
         Args:
             communicator: The group.
-            turn: The collective; None for what two ranks do alone.
-            backend: Name of the backend's table.
+            call: The collective; None for what two ranks do alone.
+            backend: What does them.
+            is_exact: Whether reductions are exact, see ``make_plan``.
         """
         self.communicator = communicator
-        self.turn = turn
+        self.call = call
         self.backend = backend
+        self.is_exact = is_exact
 
     @property
-    def aside(self) -> Native:
+    def metadata(self) -> Operations:
         """The operations for what is said beside tensors."""
-        communicator = self.communicator
-        backend = communicator.tables[communicator.device.type]
-        return Native(communicator, self.turn, backend)
+        members = self.communicator
+        return self.on(members.metadata_backend)
+
+    def on(self, backend: Backend) -> Operations:
+        """Return the operations of another backend of the group."""
+        return Operations(self.communicator, self.call, backend, is_exact=self.is_exact)
+
+    def plan(
+        self,
+        operation: str,
+        dtype: torch.dtype,
+        reduction: str | None = None,
+        *,
+        is_even: bool = True,
+    ) -> Plan:
+        """Return how a collective is done here.
+
+        Raises:
+            UnsupportedError: There is no way.
+        """
+        return make_plan(
+            self.backend.table_name,
+            operation,
+            dtype_name(dtype),
+            reduction,
+            is_even=is_even,
+            is_exact=self.is_exact,
+        )
 
     def all_reduce(self, data: torch.Tensor, reduction: str) -> Pending:
         """Reduce a tensor in place, to all ranks."""
         op, group = OPS[reduction], self.communicator.group
         return self._start(lambda: dist.all_reduce(data, op, group, async_op=True))
 
-    def reduce(self, data: torch.Tensor, reduction: str, member: int) -> Pending:
+    def reduce(self, data: torch.Tensor, reduction: str, group_rank: int) -> Pending:
         """Reduce a tensor in place, to one rank; elsewhere it may change."""
-        op, group, dst = OPS[reduction], self.communicator.group, self._rank(member)
+        op, group, dst = OPS[reduction], self.communicator.group, self._rank(group_rank)
         return self._start(lambda: dist.reduce(data, dst, op, group, async_op=True))
 
-    def broadcast(self, data: torch.Tensor, member: int) -> Pending:
+    def broadcast(self, data: torch.Tensor, group_rank: int) -> Pending:
         """Send a tensor of one rank to all."""
-        group, src = self.communicator.group, self._rank(member)
+        group, src = self.communicator.group, self._rank(group_rank)
         return self._start(lambda: dist.broadcast(data, src, group, async_op=True))
 
     def all_gather(self, outputs: list[torch.Tensor], data: torch.Tensor) -> Pending:
@@ -86,19 +117,19 @@ class Native:
         return self._start(lambda: dist.all_gather(outputs, data, group, async_op=True))
 
     def gather(
-        self, outputs: list[torch.Tensor] | None, data: torch.Tensor, member: int
+        self, outputs: list[torch.Tensor] | None, data: torch.Tensor, group_rank: int
     ) -> Pending:
         """Collect tensors of one shape, on one rank."""
-        group, dst = self.communicator.group, self._rank(member)
+        group, dst = self.communicator.group, self._rank(group_rank)
         return self._start(
             lambda: dist.gather(data, outputs, dst, group, async_op=True)
         )
 
     def scatter(
-        self, output: torch.Tensor, parts: list[torch.Tensor] | None, member: int
+        self, output: torch.Tensor, parts: list[torch.Tensor] | None, group_rank: int
     ) -> Pending:
         """Send each rank one of the tensors of one rank."""
-        group, src = self.communicator.group, self._rank(member)
+        group, src = self.communicator.group, self._rank(group_rank)
         return self._start(
             lambda: dist.scatter(output, parts, src, group, async_op=True)
         )
@@ -134,14 +165,14 @@ class Native:
             )
         )
 
-    def send(self, data: torch.Tensor, member: int, tag: int) -> Pending:
+    def send(self, data: torch.Tensor, group_rank: int, tag: int) -> Pending:
         """Send a tensor to one rank."""
-        group, dst = self.communicator.group, self._rank(member)
+        group, dst = self.communicator.group, self._rank(group_rank)
         return self._transfer(lambda: dist.isend(data, dst, group, tag))
 
-    def recv(self, data: torch.Tensor, member: int, tag: int) -> Pending:
+    def recv(self, data: torch.Tensor, group_rank: int, tag: int) -> Pending:
         """Receive a tensor from one rank."""
-        group, src = self.communicator.group, self._rank(member)
+        group, src = self.communicator.group, self._rank(group_rank)
         return self._transfer(lambda: dist.irecv(data, src, group, tag))
 
     def pass_on(
@@ -152,7 +183,7 @@ class Native:
         On a stream both have to be handed over at once, or every rank would wait for
         the next one to receive.
         """
-        if self.backend in COALESCING:
+        if self.backend.is_coalescing:
             return start_together(
                 [(self, "send", data, target, 0), (self, "recv", output, source, 0)]
             )
@@ -167,18 +198,16 @@ class Native:
             lambda: dist.barrier(group, async_op=True, device_ids=listed)
         )
 
-    def _rank(self, member: int) -> int:
-        return self.communicator.ranks[member]
+    def _rank(self, group_rank: int) -> int:
+        return self.communicator.ranks[group_rank]
 
     def _start(self, start: Callable[[], dist.Work | None]) -> Pending:
-        return Pending(self.begun(start), self.communicator, self.turn, self.backend)
+        return Pending(self.begun(start), self.communicator, self.call)
 
     def _transfer(self, start: Callable[[], dist.Work | None]) -> Pending:
         # Gloo closes all connections when a transfer has not ended in the time that it
         # is waited for, so nobody looks up from it.
-        pending = Pending(self.begun(start), self.communicator, None, self.backend)
-        self.communicator.transfers.add(pending)
-        return pending
+        return Pending(self.begun(start), self.communicator, None)
 
     def begun(self, start: Callable[[], dist.Work | None]) -> dist.Work | None:
         """Return what torch has begun.
@@ -197,32 +226,79 @@ class Native:
     def _refused(self, error: RuntimeError) -> DistError:
         """Return the error for an operation that torch did not start."""
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        what = "a transfer" if self.turn is None else str(self.turn.action)
+        what = "a transfer" if self.call is None else str(self.call.fingerprint)
+        backend = self.backend.table_name
         return DistError(
-            f"{what} failed on rank {self.communicator.rank} ({self.backend}): {reason}"
+            f"{what} failed on rank {self.communicator.rank} ({backend}): {reason}"
         )
 
 
 def start_together(
-    transfers: Sequence[tuple[Native, str, torch.Tensor, int, int]],
+    transfers: Sequence[tuple[Operations, str, torch.Tensor, int, int]],
 ) -> list[Pending]:
     """Begin several transfers at once.
 
     Args:
         transfers: For each the operations of its backend, ``send`` or ``recv``, a
-            tensor, the member at the other side and a tag.
+            tensor, the group rank of the other side and a tag.
     """
     starts = {"send": dist.isend, "recv": dist.irecv}
     described = [
         dist.P2POp(
             starts[operation],
             data,
-            native.communicator.ranks[member],
-            native.communicator.group,
+            operations.communicator.ranks[group_rank],
+            operations.communicator.group,
             tag,
         )
-        for native, operation, data, member, tag in transfers
+        for operations, operation, data, group_rank, tag in transfers
     ]
-    native = transfers[0][0]
+    members = transfers[0][0].communicator
     works = dist.batch_isend_irecv(described)
-    return [Pending(work, native.communicator, None, native.backend) for work in works]
+    return [Pending(work, members, None) for work in works]
+
+
+def begin(  # noqa: PLR0913 - what collectives differ in
+    members: Communicator,
+    fingerprint: CollectiveFingerprint,
+    problem: Exception | None = None,
+    data: torch.Tensor | None = None,
+    *,
+    is_planned: bool = False,
+    exact: bool | None = None,
+    async_op: bool = False,
+) -> Operations:
+    """Compare a collective with the other ranks, and return what it is made of.
+
+    Args:
+        members: The group.
+        fingerprint: What this rank is about to do.
+        problem: Why it cannot.
+        data: One of its tensors, None for what is not known here.
+        is_planned: Whether there may be no way to do it.
+        exact: Whether reductions are exact; None for CPUs only.
+        async_op: Whether this rank must not wait for the others here.
+
+    Raises:
+        Exception: The problem, or that there is no way.
+        MismatchError: The ranks differ.
+    """
+    device = getattr(data, "device", None)
+    backend = (
+        members.metadata_backend if device is None else members.backend_for(device)
+    )
+    is_exact = backend.serves_cpu if exact is None else exact
+    where = backend.table_name
+    if is_exact != backend.serves_cpu:
+        where += ", exactly" if is_exact else ", as it comes"
+    fingerprint = fingerprint._replace(backend=where)
+    if problem is None and is_planned:
+        operation, reduction, dtype, *_ = fingerprint
+        try:
+            make_plan(
+                backend.table_name, operation, dtype or "", reduction, is_exact=is_exact
+            )
+        except (ValueError, RuntimeError) as error:
+            problem = error
+    call = begin_call(members, fingerprint, problem, async_op=async_op)
+    return Operations(members, call, backend, is_exact=is_exact)

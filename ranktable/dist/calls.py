@@ -1,0 +1,439 @@
+"""Before a collective the ranks compare what they are about to do.
+
+They do it in the store of their group, not by a collective: a rank that does something
+else, or nothing, cannot upset the group, and chips need not wait. What all ranks have
+compared once they do not compare again. Since all count their collectives, each knows
+the same, whoever waits for what and when.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import warnings
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import torch
+from torch._C._distributed_c10d import PrefixStore
+
+from ranktable.dist.errors import DistError, MismatchError
+from ranktable.runtime.deadline import Deadline
+from ranktable.runtime.store_round import StoreRound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ranktable.dist.communicator import Communicator
+    from ranktable.runtime.store_round import Verdict
+
+_HERE: Final = "ranktable.dist"
+_LONG_S: Final = 2.0
+"""Time after which a rank that waits says what it waits in, if nobody has asked."""
+
+_MOST_ABSENT: Final = 8
+"""Ranks that did not come of which it is looked where they are."""
+
+_OTHERS_S: Final = 5.0
+"""Time for the others to hear of a problem that only this rank has."""
+
+MOST_KNOWN: Final = 1024
+"""So many different calls a group compares, alike on all ranks: a script with another
+shape at every step would pay for that at every step."""
+
+_MOST_DETAILS: Final = 5
+_MODES: Final = {b"off": "off", b"first": "first", b"always": "always"}
+_ENVIRONMENT: Final = getattr(os.environb, "_data", os.environb)
+"""The dictionary behind it: every collective looks a variable up, and one that is not
+set takes ``os.environb`` longer than all else that Python does in a collective."""
+
+
+class CollectiveFingerprint(NamedTuple):
+    """What a rank is about to do; all of it has to be the same on every rank.
+
+    Attributes:
+        operation: The collective.
+        reduction: How it reduces.
+        dtype: Type of the tensors.
+        shape: Their shape, where it has to be the same.
+        root: Global rank of the root.
+        details: What else has to be the same, each in words, or a name with the type
+            and the shape of its tensor.
+        backend: Name of what does it.
+        problem: Why this rank cannot do it.
+    """
+
+    operation: str
+    reduction: object = None
+    dtype: str | None = None
+    shape: tuple[int, ...] | None = None
+    root: int | None = None
+    details: tuple[object, ...] = ()
+    backend: str = ""
+    problem: str | None = None
+
+    def __str__(self) -> str:
+        """Return it in words, without its details."""
+        return self.words(())
+
+    def words(self, details: Iterable[str]) -> str:
+        """Return it in words.
+
+        Args:
+            details: Those to mention.
+        """
+        words = [self.operation]
+        if self.shape is not None:
+            words.append(f"of shape {tuple(self.shape)}")
+        if self.dtype is not None:
+            words.append(self.dtype)
+        if self.reduction is not None:
+            words.append(f"({self.reduction})")
+        if self.root is not None:
+            words.append(f"with root {self.root}")
+        words += details
+        if self.problem is not None:
+            words.append(f"- refused: {self.problem}")
+        return " ".join(words)
+
+    def posted(self) -> str:
+        """Return it as text, the same wherever all of it is the same."""
+        details = [_in_words(each) for each in self.details]
+        if self.backend:
+            details.append(f"on {self.backend}")
+        reduction = None if self.reduction is None else str(self.reduction)
+        shape = None if self.shape is None else list(self.shape)
+        fields = (self.operation, reduction, self.dtype, shape, self.root)
+        return json.dumps([*fields, details, "", self.problem])
+
+
+def _in_words(detail: object) -> str:
+    if isinstance(detail, tuple):
+        name, dtype, shape = detail
+        return f"{name}: {str(dtype).removeprefix('torch.')} {tuple(shape)}"
+    return str(detail)
+
+
+@dataclass(slots=True)  # one for each call: freezing it would cost more than the rest
+class CollectiveCall:
+    """A collective of a group.
+
+    Attributes:
+        communicator: The group.
+        seq: How many there were, with this one.
+        fingerprint: What this rank does.
+        is_compared: Whether ranks compare what they do at all.
+        held: Where they do, as long as this rank has not heard the verdict.
+        is_verified: Whether all ranks are known to do the same.
+    """
+
+    communicator: Communicator
+    seq: int
+    fingerprint: CollectiveFingerprint
+    is_compared: bool
+    held: StoreRound | None = None
+    is_verified: bool = False
+
+    def post(self) -> None:
+        """Say what this rank does; never wait."""
+        members = self.communicator
+        assert members.store is not None  # noqa: S101 - it is compared
+        # In a job of ours no later group has this store, so who is late may be told.
+        self.held = StoreRound(
+            store=PrefixStore(str(self.seq), members.store),
+            rank=members.rank,
+            ranks=members.ranks,
+            wording=self,
+            is_erased=True,
+            is_kept=members.is_of_job,
+        )
+        members.unverified[self.seq] = self
+        with members.telling():
+            self.held.post(self.fingerprint.posted(), note=f"\n{_place()}")
+
+    def verify(
+        self, timeout: timedelta | None = None, *, is_begun: bool = True
+    ) -> None:
+        """Wait until all ranks have said what they do, and that it is the same.
+
+        Args:
+            timeout: How long; by default as long as the group.
+            is_begun: Whether the backend has begun it.
+
+        Raises:
+            MismatchError: It is not.
+            DistError: A rank did not come.
+        """
+        if self.held is not None:
+            timeout = timeout or self.communicator.timeout
+            self._heed(self._hear(timeout), is_begun=is_begun)
+
+    def look_around(self, waited_s: float) -> None:
+        """Compare what a rank waits in, if that takes long or another rank asks.
+
+        Those that are at the same place in the order of this group and say something
+        else do not do the same: that is no guess.
+
+        Raises:
+            MismatchError: They do not.
+        """
+        members = self.communicator
+        if not self.is_compared or self.is_verified or members.store is None:
+            return
+        if self.held is not None:
+            if self.is_decided():
+                self._heed(self._hear(members.timeout), is_begun=True)
+            return
+        asked = PrefixStore(str(self.seq), members.store)
+        with members.telling():
+            is_asked = waited_s > _LONG_S or asked.check(["first"])
+        if is_asked:
+            self.post()
+
+    def end(self) -> None:
+        """Take back what was said while waiting: the collective has ended."""
+        held, self.held = self.held, None
+        if held is not None:
+            self.communicator.unverified.pop(self.seq, None)
+            with self.communicator.telling():
+                held.erase()
+
+    def explain(self, time_s: float) -> Verdict | None:
+        """Return what a failure may come from: who is not in this, or does another."""
+        if not self.is_compared or self.communicator.store is None:
+            return None
+        try:
+            if self.held is None:
+                self.post()
+            return self._hear(timedelta(seconds=time_s))
+        except (DistError, RuntimeError):  # the store has gone as well
+            return None
+
+    def is_decided(self) -> bool:
+        """Whether all ranks have said what they do, as far as this has to be heard."""
+        if self.held is None:
+            return True
+        with self.communicator.telling():
+            return self.held.is_decided()
+
+    def differing(self, said: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:
+        """Return what the ranks do, with those together that do the same."""
+        return _table(self.communicator, self.seq, said), tuple(said)
+
+    def missing(self, absent: Sequence[int], time_s: float) -> str:
+        """Return a sentence for ranks that did not come, and where some of them are."""
+        if not absent:  # the last one has come, but nobody has said so
+            absent = self.communicator.ranks[-1:]
+        elsewhere = [
+            f"; rank {rank} waits in {place}"
+            for rank in absent[:_MOST_ABSENT]
+            if (place := self.communicator.place_of(rank))
+        ]
+        return (
+            f"{ranks_in_words(absent)} did not come to collective {self.seq} of "
+            f"{self.communicator.name} within {time_s:g} s; the others call "
+            f"{self.fingerprint}{''.join(elsewhere)}"
+        )
+
+    def give_up(self, time_s: float) -> None:
+        """Let the others hear what this rank cannot do.
+
+        Raises:
+            MismatchError: They do something else.
+        """
+        held, self.held = self.held, None
+        self.communicator.unverified.pop(self.seq, None)
+        assert held is not None  # noqa: S101 - it has been posted
+        with self.communicator.telling():
+            verdict = held.hear(Deadline.after(time_s), looks=False)
+        if verdict is not None:
+            self._heed(verdict, is_begun=False)
+
+    def _hear(self, timeout: timedelta) -> Verdict:
+        held, self.held = self.held, None
+        self.communicator.unverified.pop(self.seq, None)
+        assert held is not None  # noqa: S101 - it has been posted
+        members = self.communicator
+        with members.telling():
+            if not held.is_decided():
+                place = f"{self.fingerprint}, collective {self.seq} of {members.name}"
+                members.set_place(place)
+            verdict = held.hear(Deadline.after(timeout.total_seconds()))
+            members.set_place(None)
+        assert verdict is not None  # noqa: S101 - it looks
+        return verdict
+
+    def _heed(self, verdict: Verdict, *, is_begun: bool) -> None:
+        if verdict.kind == "agreed":
+            self.is_verified = True
+            return
+        if self.fingerprint.problem is None:
+            # All who hear this forget it, so that all compare it the next time.
+            self.communicator.known.discard(self.fingerprint)
+        if is_begun:  # else gloo would wait for ever, and the process could not end
+            self.communicator.fail(verdict.message)
+        kind = MismatchError if verdict.kind == "differ" else DistError
+        raise kind(verdict.message)
+
+
+def begin_call(
+    members: Communicator,
+    fingerprint: CollectiveFingerprint,
+    problem: Exception | None = None,
+    *,
+    async_op: bool = False,
+) -> CollectiveCall:
+    """Count a collective, and compare it with what the other ranks are about to do.
+
+    Args:
+        members: The group.
+        fingerprint: What this rank is about to do.
+        problem: Why it cannot.
+        async_op: Whether this rank must not wait here: then ``verify`` waits.
+
+    Raises:
+        Exception: The problem, if all ranks have it or nothing is compared.
+        MismatchError: The ranks are about to do different things.
+        DistError: A rank did not come, or the group has failed before.
+    """
+    members.refuse_failed()
+    mode = check_mode()
+    members.seq += 1
+    is_compared = mode != "off" and members.size > 1 and members.store is not None
+    call = CollectiveCall(members, members.seq, fingerprint, is_compared)
+    if not is_compared:
+        if problem is not None:
+            raise problem
+        return call
+    if problem is not None:
+        call.fingerprint = fingerprint._replace(problem=str(problem))
+        call.post()
+        call.give_up(min(members.timeout.total_seconds(), _OTHERS_S))
+        raise problem
+    if mode == "first":
+        if fingerprint in members.known:
+            return call
+        if len(members.known) >= MOST_KNOWN:
+            _warn_of_many(members)
+            return call
+        members.known.add(fingerprint)
+    _forget_heard(members)
+    call.post()
+    if not async_op:
+        call.verify(is_begun=False)
+    return call
+
+
+def wait_for_all(members: Communicator, time_s: float) -> None:
+    """Wait until all ranks have come, on every backend, and name who has not.
+
+    Raises:
+        MismatchError: A rank does something else.
+        DistError: Ranks did not come in time, or no store can be used.
+    """
+    members.refuse_failed()
+    members.seq += 1
+    fingerprint = CollectiveFingerprint("barrier", details=("with a time-out",))
+    if members.store is None:
+        raise DistError("the store of this group cannot say who has come")
+    call = CollectiveCall(members, members.seq, fingerprint, is_compared=True)
+    call.post()
+    call.verify(timedelta(seconds=time_s), is_begun=False)
+
+
+def _forget_heard(members: Communicator) -> None:
+    """Hear the verdict of what was begun long ago, and nobody has waited for."""
+    for call in list(members.unverified.values())[:1]:
+        if call.is_decided():
+            call.verify()
+
+
+def _warn_of_many(members: Communicator) -> None:
+    if not members.has_warned:
+        members.has_warned = True
+        warnings.warn(
+            f"{members.name} has compared {MOST_KNOWN} different collectives, each of "
+            "which took a message to the store and back, and compares no others; "
+            "RANKTABLE_DIST_CHECK=always compares every call, and off none",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def check_mode() -> str:
+    """Return when ranks compare what they are about to do.
+
+    Raises:
+        ValueError: ``RANKTABLE_DIST_CHECK`` is something else.
+    """
+    mode = _ENVIRONMENT.get(b"RANKTABLE_DIST_CHECK") or b"first"
+    if mode not in _MODES:
+        raise ValueError(
+            f"RANKTABLE_DIST_CHECK is {os.fsdecode(mode)!r}, not one of off, first "
+            "and always"
+        )
+    return _MODES[mode]
+
+
+def _place() -> str:
+    """Return the place in the script that has called this package."""
+    frame = sys._getframe(2)  # noqa: SLF001 - there is no other way to one frame
+    while frame.f_globals.get("__name__", "").startswith(_HERE):
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    file = frame.f_code.co_filename
+    with contextlib.suppress(OSError):  # that folder was removed
+        file = file.removeprefix(f"{Path.cwd()}/")
+    return f"{file}:{frame.f_lineno}"
+
+
+def _table(members: Communicator, seq: int, said: Mapping[int, str]) -> str:
+    """Return what the ranks do: with the details that are not the same everywhere."""
+    texts = {text: json.loads(text.partition("\n")[0]) for text in set(said.values())}
+    common = set.intersection(*(set(fields[5]) for fields in texts.values()))
+    first = texts[said[min(said)]][5]
+    shown = {}
+    for text, fields in texts.items():
+        own = [detail for detail in fields[5] if detail not in common]
+        if not own and fields[5] and fields[5] != first:
+            own = ["the same in another order"]
+        details = own[:_MOST_DETAILS]
+        if len(own) > len(details):
+            details.append(f"and {len(own) - len(details)} others")
+        place = text.partition("\n")[2]
+        words = CollectiveFingerprint(*fields).words(details)
+        shown[text] = f"{words}  at {place}" if place else words
+    return table_of(members, seq, {rank: shown[text] for rank, text in said.items()})
+
+
+def table_of(members: Communicator, seq: int, said: Mapping[int, str]) -> str:
+    """Return what the ranks of a group say, with those together that say the same."""
+    groups: dict[str, list[int]] = {}
+    for rank in sorted(said):
+        groups.setdefault(said[rank], []).append(rank)
+    names = [ranks_in_words(ranks) for ranks in groups.values()]
+    width = max(map(len, names))
+    lines = [
+        f"  {name:<{width}}  {each}" for name, each in zip(names, groups, strict=True)
+    ]
+    title = f"the ranks differ in collective {seq} of {members.name}:"
+    return "\n".join([title, *lines])
+
+
+def ranks_in_words(ranks: Sequence[int]) -> str:
+    """Return ``rank 3``, or ``ranks 3-5``."""
+    from ranktable.schema.messages import folded  # noqa: PLC0415 - messages only
+
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {folded(ranks)}"
+
+
+def shape_of(data: object) -> tuple[int, ...] | None:
+    """Return the shape of a tensor, None for what has none."""
+    if not isinstance(data, torch.Tensor) or data.is_nested:
+        return None
+    return data.shape

@@ -1,1 +1,0 @@
-"""The collectives of tensors, one file each."""

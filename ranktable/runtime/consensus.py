@@ -1,0 +1,120 @@
+"""Before ranks make groups together, they see whether all of them want the same.
+
+Ranks that make other groups than their peers wait for them until the time-out, and hear
+nothing of the reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ranktable.runtime.deadline import Deadline
+from ranktable.runtime.errors import BootstrapError
+from ranktable.runtime.store_round import StoreRound
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from torch._C._distributed_c10d import Store
+
+WAIT_S = 300.0
+"""Time for all ranks to come, where none is given."""
+
+_TOLD = 64
+"""How many calls later a rank may be that did not have to wait."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """What a rank asks for, as the others compare it.
+
+    Attributes:
+        text: What, in words.
+        advice: What to do where ranks ask for other things.
+        noun: What they have not asked for, where they do not come.
+    """
+
+    text: str
+    advice: str
+    noun: str
+
+    def differing(self, said: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:
+        """Return a sentence for ranks that ask for other things, and which do."""
+        first = min(said)
+        others = tuple(rank for rank in sorted(said) if said[rank] != said[first])
+        count = f" ({len(others)} ranks differ from rank {first})"
+        sentence = (
+            f"rank {others[0]} asks for {said[others[0]]}, rank {first} for "
+            f"{said[first]}; {self.advice}" + (count if len(others) > 1 else "")
+        )
+        return sentence, others
+
+    def missing(self, absent: Sequence[int], time_s: float) -> str:
+        """Return a sentence for ranks that did not come."""
+        from ranktable.schema.messages import folded  # noqa: PLC0415 - errors only
+
+        return (
+            f"after {time_s:g} s ranks {folded(absent)} have not asked for their "
+            f"{self.noun}; let every rank make the same calls in the same order"
+        )
+
+
+def refuse_other_specs(  # noqa: PLR0913 - what a round is made of
+    store: Store,
+    spec: Spec,
+    *,
+    number: int,
+    rank: int,
+    ranks: Sequence[int],
+    is_urgent: bool = False,
+    time_s: float | None = None,
+) -> None:
+    """Raise unless every rank asks for the same; wait for those who have to come.
+
+    Args:
+        store: Where they say what is of one kind.
+        spec: What this rank asks for.
+        number: How many of this kind this rank has asked for.
+        rank: Its global rank; one that is not in ``ranks`` waits for nobody.
+        ranks: Global ranks of those who have to come.
+        is_urgent: Whether all are told as soon as two ask for different things.
+        time_s: How long to wait for the others.
+
+    Raises:
+        BootstrapError: A rank asks for something else (RT405), or does not come
+            (RT404).
+    """
+    held = _round(store, spec, number, rank, ranks, is_urgent=is_urgent)
+    verdict = held.post(spec.text, is_member=rank in ranks)
+    if rank in ranks:
+        verdict = held.hear(Deadline.after(time_s or WAIT_S))
+    if verdict is None or verdict.kind == "agreed":
+        return
+    if is_urgent and verdict.kind == "differ":
+        # Who did not have to wait has gone on, and hears it where it waits next.
+        for later in range(number + 1, number + _TOLD):
+            held = _round(store, spec, later, rank, ranks, is_urgent=is_urgent)
+            held.publish(verdict)
+    code = "RT404" if verdict.kind == "missing" else "RT405"
+    raise BootstrapError(code, verdict.message, verdict.ranks)
+
+
+def _round(  # noqa: PLR0913 - what a round is made of
+    store: Store,
+    spec: Spec,
+    number: int,
+    rank: int,
+    ranks: Sequence[int],
+    *,
+    is_urgent: bool,
+) -> StoreRound:
+    from torch._C._distributed_c10d import PrefixStore  # noqa: PLC0415 - an extra
+
+    return StoreRound(
+        store=PrefixStore(str(number), store),
+        rank=rank,
+        ranks=ranks,
+        wording=spec,
+        is_urgent=lambda _first, _own: is_urgent,
+    )

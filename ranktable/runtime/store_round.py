@@ -1,0 +1,258 @@
+"""Every member of a group says something, and all hear one verdict.
+
+It is said in the store that torch uses anyway. The first to come leaves what it says,
+the others compare themselves with it, and the last one to come gives the verdict, which
+names who differs. When time is up one member looks who is missing, and says it to all.
+The first verdict stands. So a member makes some ten requests, however many there are,
+and while it waits about one more a second.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from torch._C._distributed_c10d import Store
+
+    from ranktable.runtime.deadline import Deadline
+
+_LOOK_S = 0.5
+"""Time for the member that looks who is missing to say it to the others."""
+
+_FIRST_PAUSE_S = 0.002
+_GROWTH = 4.0
+_LONGEST_PAUSE_S = 1.0
+_CLOCK_S = 0.05  # torch rounds a wait to milliseconds, so it may end a bit early
+_LINGER_S = 0.02
+_OTHER = "!"  # marks in the list who does not say what the first one says
+
+
+class Verdict(NamedTuple):
+    """What a round has found.
+
+    Attributes:
+        kind: Whether all agree, some ``differ``, or are ``missing``.
+        message: What is wrong, in a sentence.
+        ranks: The ranks that it is about.
+    """
+
+    kind: Literal["agreed", "differ", "missing"]
+    message: str = ""
+    ranks: tuple[int, ...] = ()
+
+
+AGREED = Verdict("agreed")
+
+
+class Wording(Protocol):
+    """What a round is about, in words."""
+
+    def differing(self, said: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:
+        """Return a sentence for ranks that say different things, and which differ."""
+        ...
+
+    def missing(self, absent: Sequence[int], time_s: float) -> str:
+        """Return a sentence for ranks that did not come."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class StoreRound:
+    """One rank's side of a round.
+
+    Attributes:
+        store: Where the round is held; nothing else is there.
+        rank: Global rank of this process.
+        ranks: Global ranks of those who have to come.
+        wording: What it is about.
+        is_urgent: Whether this rank and the first one differ so that all are told at
+            once, without waiting for the others.
+        is_erased: Whether nothing stays in the store once all have heard the verdict.
+        is_kept: Whether a verdict that ranks are missing stays for those who come late.
+            Where a later group may have the same store it must not.
+        is_alone: Whether no other thread uses this connection to the store: then the
+            store itself can wait, and no time passes between two looks.
+    """
+
+    store: Store
+    rank: int
+    ranks: Sequence[int]
+    wording: Wording
+    is_urgent: Callable[[str, str], bool] = lambda _first, _own: False
+    is_erased: bool = False
+    is_kept: bool = True
+    is_alone: bool = False
+    _verdict: Verdict | None = None
+
+    def post(
+        self, said: str, *, note: str = "", is_member: bool = True
+    ) -> Verdict | None:
+        """Say something, and return the verdict if it is known; never wait.
+
+        Args:
+            said: What.
+            note: What is shown with it, and not compared.
+            is_member: Whether the others wait for this rank.
+        """
+        store, digest = self.store, hashlib.sha256(said.encode()).hexdigest()
+        own = json.dumps([self.rank, digest])
+        first_rank, first = json.loads(store.compare_set("first", "", own))
+        is_first = first_rank == self.rank
+        said += note
+        if is_first or first != digest:
+            store.set(f"said/{self.rank}", said)
+        if first != digest:
+            first_said = store.get(f"said/{first_rank}").decode()
+            if self.is_urgent(first_said, said):
+                self.publish(self._differing({first_rank: first_said, self.rank: said}))
+        if not is_member:
+            return self._verdict
+        # One list instead of one key a rank: who is missing is then one request.
+        store.append("came", f"{self.rank}{_OTHER * (first != digest)},")  # type: ignore[attr-defined]
+        if store.add("count", 1) == len(self.ranks):
+            self.publish(self._judge() or AGREED)
+        return self._verdict
+
+    def hear(self, deadline: Deadline, *, looks: bool = True) -> Verdict | None:
+        """Return the verdict; wait for it until a deadline, and a moment longer.
+
+        Args:
+            deadline: When to wait no longer.
+            looks: Whether to name then who is missing. Else None is returned, and the
+                others may still come.
+        """
+        if self._verdict is None and self._await(deadline.left_s):
+            self._verdict = self._read()
+        if self._verdict is None and looks:
+            self._verdict = self._look(deadline.time_s)
+        self._leave(self._verdict)
+        return self._verdict
+
+    def is_decided(self) -> bool:
+        """Whether there is a verdict, without waiting for it."""
+        return self._verdict is not None or self.store.check(["verdict"])
+
+    def linger(self, time_s: float) -> None:
+        """Wait until all who came have heard the verdict, or a time is up."""
+        end = time.monotonic() + time_s
+        absent = self._verdict.ranks if self._verdict is not None else ()
+        is_missing = self._verdict is not None and self._verdict.kind == "missing"
+        expected = len(self.ranks) - (len(absent) if is_missing else 0)
+        while self.store.add("heard", 0) < expected and time.monotonic() < end:
+            time.sleep(_LINGER_S)
+
+    def erase(self) -> None:
+        """Remove all of the round: what it is about is over."""
+        keys = ("first", "came", "count", "verdict", "heard", "lookers")
+        for key in (*keys, f"said/{self.rank}"):
+            self.store.delete_key(key)
+
+    def publish(self, verdict: Verdict) -> None:
+        """Give a verdict; the first one stands."""
+        stands = self.store.compare_set("verdict", "", json.dumps(verdict))
+        self._verdict = _verdict(stands)
+
+    def _read(self) -> Verdict:
+        return _verdict(self.store.get("verdict"))
+
+    def _await(self, time_s: float) -> bool:
+        """Whether there is a verdict in time.
+
+        Raises:
+            RuntimeError: The store is lost.
+        """
+        end = time.monotonic() + time_s
+        if self.is_alone:
+            try:
+                self.store.wait(["verdict"], timedelta(seconds=max(time_s, 0.001)))
+            except RuntimeError:
+                if time.monotonic() < end - _CLOCK_S:
+                    raise
+                return False
+            return True
+        # A store that waits keeps its connection from all other threads, and one of
+        # these may be what the others wait for.
+        pause_s = _FIRST_PAUSE_S
+        while not self.store.check(["verdict"]):
+            left_s = end - time.monotonic()
+            if left_s <= 0:
+                return False
+            time.sleep(min(pause_s, left_s))
+            pause_s = min(_GROWTH * pause_s, _LONGEST_PAUSE_S)
+        return True
+
+    def _look(self, time_s: float) -> Verdict:
+        """Return the verdict when time is up: one member looks and says it to all."""
+        if self.store.add("lookers", 1) == 1:
+            verdict = self._judge()
+            if verdict is None:
+                came = {rank for rank, _ in self._entries()}
+                absent = sorted(set(self.ranks) - came)
+                message = self.wording.missing(absent, time_s)
+                verdict = Verdict("missing", message, tuple(absent))
+            self.publish(verdict)
+        elif self._await(_LOOK_S):
+            return self._read()
+        else:
+            return Verdict("missing", self.wording.missing((), time_s))
+        assert self._verdict is not None  # noqa: S101 - it has been published
+        return self._verdict
+
+    def _judge(self) -> Verdict | None:
+        """Return that ranks differ, None if all who have come say the same."""
+        entries = self._entries()
+        came = sorted(rank for rank, _ in entries)
+        for rank, following in pairwise(came):
+            if rank == following:
+                message = (
+                    f"two processes have rank {rank}; give every process of the job a "
+                    "RANK of its own, and end the processes of an earlier job"
+                )
+                return Verdict("differ", message, (rank,))
+        others = [rank for rank, is_other in entries if is_other]
+        if not others:
+            return None
+        first_rank, _ = json.loads(self.store.get("first"))
+        keys = [f"said/{rank}" for rank in (first_rank, *others)]
+        first, *texts = [each.decode() for each in self.store.multi_get(keys)]
+        said = dict.fromkeys(came, first)
+        return self._differing(said | dict(zip(others, texts, strict=True)))
+
+    def _differing(self, said: Mapping[int, str]) -> Verdict:
+        return Verdict("differ", *self.wording.differing(said))
+
+    def _entries(self) -> list[tuple[int, bool]]:
+        """Return who has come, and whether it says something else than the first."""
+        # To append nothing makes the list, so that nobody waits for it.
+        self.store.append("came", "")  # type: ignore[attr-defined]
+        listed = self.store.get("came").decode().split(",")[:-1]
+        return [(int(each.rstrip(_OTHER)), each.endswith(_OTHER)) for each in listed]
+
+    def _leave(self, verdict: Verdict | None) -> None:
+        """Remove what is in the store after the last one has heard the verdict."""
+        if verdict == AGREED and not self.is_erased:
+            return
+        expected = len(self.ranks)
+        if verdict is not None and verdict.kind == "missing" and not self.is_kept:
+            expected -= len(verdict.ranks)
+        if self.store.add("heard", 1) != expected or not self.is_erased:
+            return
+        first_rank, _ = json.loads(self.store.get("first"))
+        keys = ["first", "came", "count", "verdict", "heard", f"said/{first_rank}"]
+        if verdict != AGREED:
+            keys += ["lookers", *(f"said/{rank}" for rank in self.ranks)]
+        for key in keys:
+            self.store.delete_key(key)
+
+
+def _verdict(said: bytes) -> Verdict:
+    kind, message, ranks = json.loads(said)
+    return Verdict(kind, message, tuple(ranks))

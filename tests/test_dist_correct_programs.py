@@ -1,0 +1,238 @@
+"""Programs that torch alone finishes: with checks they finish too, alike.
+
+Each runs on gloo twice, with torch's own functions and with ours.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+import weakref
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+import torch.distributed as plain
+from torch.distributed.distributed_c10d import _get_default_store
+
+from ranktable import dist
+from tests.dist_ranks import Pool
+from tests.dist_worker import told
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.torch
+
+LATE_S = 1.6
+"""Longer than anything that looks around waits."""
+
+WHOSE = {"torch": plain, "ours": dist}
+
+
+@pytest.fixture
+def fresh() -> Iterator[Pool]:
+    """Two ranks of gloo that have compared nothing yet."""
+    ranks = Pool("gloo", 2)
+    yield ranks
+    ranks.stop()
+
+
+def groups(count: int) -> list[Any]:
+    return [plain.new_group([0, 1]) for _ in range(count)]
+
+
+def two_threads(whose: str) -> list[float]:
+    """Reduce in the world group, and in a group of a thread that saves checkpoints."""
+    of = WHOSE[whose]
+    [saving] = groups(1)
+    first, second = torch.ones(1), torch.ones(2)
+
+    def save() -> None:
+        time.sleep(LATE_S if plain.get_rank() == 0 else 0)
+        of.all_reduce(second, group=saving)
+
+    thread = Thread(target=save)
+    thread.start()
+    time.sleep(LATE_S if plain.get_rank() == 1 else 0)
+    of.all_reduce(first)
+    thread.join()
+    return [first.item(), second.sum().item()]
+
+
+def opposite_orders(whose: str) -> list[float]:
+    """Begin in one group without waiting, then call in another; the peer vice versa."""
+    of = WHOSE[whose]
+    both = groups(2)
+    order = both if plain.get_rank() == 0 else both[::-1]
+    begun, waited = torch.ones(3), torch.ones(3)
+    work = of.all_reduce(begun, group=order[0], async_op=True)
+    time.sleep(LATE_S)
+    of.all_reduce(waited, group=order[1])
+    work.wait()
+    return [begun.sum().item(), waited.sum().item()]
+
+
+def begin_then_send(whose: str) -> list[float]:
+    """Begin on one rank and send before waiting; the other waits, then receives."""
+    of = WHOSE[whose]
+    found = []
+    for size in (4, 4, 5):
+        reduced, sent = torch.ones(size), torch.ones(1 << 20)
+        if plain.get_rank() == 0:
+            work = of.all_reduce(reduced, async_op=True)
+            of.send(sent, dst=1)
+            work.wait()
+        else:
+            of.all_reduce(reduced)
+            of.recv(sent.zero_(), src=0)
+        found += [reduced.sum().item(), sent[-1].item()]
+    return found
+
+
+def wait_on_one_rank_only(whose: str) -> list[float]:
+    """Begin what is new, and let only one rank wait before the next call of it."""
+    of = WHOSE[whose]
+    first, second = torch.ones(6), torch.ones(6)
+    work = of.all_reduce(first, async_op=True)
+    if plain.get_rank() == 0:
+        work.wait()
+    of.all_reduce(second)
+    work.wait()
+    return [first.sum().item(), second.sum().item()]
+
+
+@pytest.mark.parametrize("whose", WHOSE)
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (two_threads, [2, 4]),
+        (opposite_orders, [6, 6]),
+        (begin_then_send, [8, 1, 8, 1, 10, 1]),
+        (wait_on_one_rank_only, [12, 12]),
+    ],
+    ids=lambda each: getattr(each, "__name__", None),
+)
+def test_what_torch_finishes_is_finished(
+    fresh: Pool, program: Callable[[str], object], expected: list[float], whose: str
+) -> None:
+    assert fresh.returned(program, whose, timeout_s=40) == [expected] * 2
+
+
+def another_shape(whose: str, what: str) -> object:
+    """Call twice from one line, the second time with another size on one rank."""
+    of = WHOSE[whose]
+    rank = plain.get_rank()
+    for sizes in ((4, 4), (4, 8)):
+        data = torch.full((sizes[rank],), float(rank))
+        named: dict[str, object] = {"even": True} if what == "all_gather" else {}
+        if what == "broadcast":
+            named["src"] = 0
+        found = told(getattr(of, what), data, **named)
+    return [found, data.tolist()]
+
+
+@pytest.mark.parametrize("what", ["broadcast", "all_reduce", "all_gather"])
+def test_another_shape_from_the_same_line_is_told_and_changes_nothing(
+    fresh: Pool, what: str
+) -> None:
+    first, second = fresh.returned(another_shape, "ours", what, is_last=True)
+
+    (kind, said), values = second
+    assert kind == "MismatchError" or "did not come" in said
+    assert values == [1.0] * 8
+    if what != "broadcast":  # the source of a broadcast may have gone on
+        assert first[0][0] == "MismatchError"
+        assert "of shape (8,)" in first[0][1]
+
+
+def test_torch_alone_leaves_half_of_a_broadcast(fresh: Pool) -> None:
+    _, (found, values) = fresh.returned(
+        another_shape, "torch", "broadcast", is_last=True
+    )
+
+    assert found == ("", "")
+    assert values == [0.0] * 4 + [1.0] * 4
+
+
+def ask_whether_it_is_written() -> object:
+    """Look at the values as soon as the work says that it is done."""
+    found = []
+    for op in ("mean", "max"):
+        for dtype in (torch.float32, torch.bfloat16):
+            data = torch.full((1000,), 1.0 + plain.get_rank(), dtype=dtype)
+            work = dist.all_reduce(data, op, async_op=True)
+            while not work.is_completed():
+                time.sleep(0.001)
+            found.append(data[-1].item())
+    return found
+
+
+def test_work_is_completed_once_values_are_written(fresh: Pool) -> None:
+    assert fresh.returned(ask_whether_it_is_written) == [[1.5, 1.5, 2.0, 2.0]] * 2
+
+
+def leave_keys(steps: int) -> object:
+    """Return how many keys collectives leave, slow on all ranks or on one."""
+    dist.all_reduce(torch.ones(1))
+    plain.barrier()
+    store = _get_default_store()
+    before = store.num_keys()
+    for step in range(steps):
+        data = torch.ones(step % 3 + 2)
+        work = dist.all_reduce(data, async_op=True)
+        if plain.get_rank() == step % 2:
+            time.sleep(0.4)
+        work.wait()
+    plain.barrier()
+    time.sleep(0.5)
+    return store.num_keys() - before
+
+
+def test_collectives_leave_no_keys(fresh: Pool) -> None:
+    assert fresh.returned(leave_keys, 6)[0] <= 0
+
+
+def drop_sent(count: int) -> int:
+    """Send without waiting, and return how many of the tensors are kept."""
+    sent = []
+    for value in range(count):
+        if plain.get_rank() == 0:
+            data = torch.full((1000,), float(value))
+            sent.append(weakref.ref(data))
+            dist.isend(data, dst=1)
+            del data
+        else:
+            data = torch.zeros(1000)
+            dist.recv(data, src=0)
+            assert data[-1] == value
+    gc.collect()
+    return sum(each() is not None for each in sent)
+
+
+def test_what_was_sent_is_released_without_waiting(fresh: Pool) -> None:
+    kept, _ = fresh.returned(drop_sent, 500)
+
+    assert kept <= 20
+
+
+def make_groups_in_another_order() -> object:
+    begin = time.monotonic()
+    orders = [[0, 1], [0]] if plain.get_rank() == 0 else [[0], [0, 1]]
+    for ranks in orders:
+        found = told(dist.new_group, ranks, timeout_s=5)
+        if found[0]:
+            break
+    return [*found, time.monotonic() - begin < 3]
+
+
+def test_groups_made_in_another_order_are_told_at_once(fresh: Pool) -> None:
+    first, second = fresh.returned(make_groups_in_another_order, is_last=True)
+
+    assert (first[0], first[2]) == ("BootstrapError", True)
+    assert first == second
+    assert (
+        "RT405 rank 1 asks for the group of rank 0 with timeout_s 5, rank 0 for"
+        in first[1]
+    )

@@ -1,0 +1,190 @@
+"""Rounds in a store: what they find, what they cost, what they leave."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("torch")
+
+from torch._C._distributed_c10d import HashStore, PrefixStore
+
+from ranktable.runtime.consensus import Spec, refuse_other_specs
+from ranktable.runtime.deadline import Deadline
+from ranktable.runtime.errors import BootstrapError
+from ranktable.runtime.store_round import StoreRound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ranktable.runtime.store_round import Verdict
+
+pytestmark = pytest.mark.torch
+
+SPEC = Spec(text="tea", advice="agree", noun="drink")
+
+
+class Counting:
+    """A store that counts what it is asked."""
+
+    def __init__(self, store: object) -> None:
+        self.store = store
+        self.count = 0
+
+    def __getattr__(self, name: str) -> object:
+        self.count += 1
+        return getattr(self.store, name)
+
+
+def take_part(
+    count: int,
+    said: Callable[[int], str],
+    *,
+    who: Sequence[int] | None = None,
+    time_s: float = 20,
+    store: object = None,
+    **options: object,
+) -> tuple[dict[int, Verdict | None], dict[int, int]]:
+    """Return the verdict that each rank hears, and how many requests it has made."""
+    shared = HashStore() if store is None else store
+    heard: dict[int, Verdict | None] = {}
+    requests: dict[int, int] = {}
+
+    def rank_does(rank: int) -> None:
+        own = Counting(shared)
+        held = StoreRound(
+            store=own,  # type: ignore[arg-type]
+            rank=rank,
+            ranks=range(count),
+            wording=SPEC,
+            **options,  # type: ignore[arg-type]
+        )
+        held.post(said(rank))
+        heard[rank] = held.hear(Deadline.after(time_s))
+        requests[rank] = own.count
+
+    ranks = range(count) if who is None else who
+    threads = [threading.Thread(target=rank_does, args=(rank,)) for rank in ranks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return heard, requests
+
+
+@pytest.mark.parametrize("count", [1, 2, 40])
+def test_ranks_that_say_the_same_agree_and_leave_nothing(count: int) -> None:
+    store = HashStore()
+    heard, requests = take_part(count, lambda _: "tea", store=store, is_erased=True)
+
+    assert {each.kind for each in heard.values() if each} == {"agreed"}
+    assert store.num_keys() == 0
+    assert sum(requests.values()) / count <= 18
+    assert sorted(requests.values())[len(requests) // 2] <= 15
+
+
+def test_all_hear_who_differs() -> None:
+    heard, _ = take_part(5, lambda rank: "milk" if rank in (2, 4) else "tea")
+
+    assert set(heard.values()) == {
+        (
+            "differ",
+            "rank 2 asks for milk, rank 0 for tea; agree (2 ranks differ from rank 0)",
+            (2, 4),
+        )
+    }
+
+
+def test_all_hear_who_is_missing() -> None:
+    heard, _ = take_part(4, lambda _: "tea", who=[0, 3], time_s=0.2)
+
+    [verdict] = set(heard.values())
+    assert verdict is not None
+    assert (verdict.kind, verdict.ranks) == ("missing", (1, 2))
+    assert "ranks 1, 2 have not asked for their drink" in verdict.message
+
+
+def test_who_comes_late_hears_what_the_others_have_heard() -> None:
+    store = HashStore()
+    first, _ = take_part(2, lambda _: "tea", who=[0], time_s=0.1, store=store)
+    late, _ = take_part(2, lambda _: "tea", who=[1], time_s=5, store=store)
+
+    assert late[1] == first[0]
+
+
+def test_a_later_group_finds_nothing_of_one_that_failed() -> None:
+    store = HashStore()
+    failed, _ = take_part(
+        2,
+        lambda _: "tea",
+        who=[0],
+        time_s=0.1,
+        store=store,
+        is_erased=True,
+        is_kept=False,
+    )
+    again, _ = take_part(
+        2, lambda _: "milk", store=store, is_erased=True, is_kept=False
+    )
+
+    assert failed[0] is not None
+    assert failed[0].kind == "missing"
+    assert {each.kind for each in again.values() if each} == {"agreed"}
+    assert store.num_keys() == 0
+
+
+def test_an_urgent_difference_is_told_before_all_have_come() -> None:
+    heard, _ = take_part(
+        9, str, who=[3, 5], time_s=20, is_urgent=lambda first, own: first != own
+    )
+
+    assert {each.kind for each in heard.values() if each} == {"differ"}
+
+
+def test_two_processes_of_one_rank_are_named() -> None:
+    heard, _ = take_part(3, lambda _: "tea", who=[0, 1, 1])
+
+    assert {each.ranks for each in heard.values() if each} == {(1,)}
+
+
+def test_who_waits_makes_two_requests_a_second_at_most() -> None:
+    _, requests = take_part(2, lambda _: "tea", who=[0], time_s=3)
+
+    assert requests[0] <= 15 + 2 * 3
+
+
+def test_who_need_not_come_waits_for_nobody_and_is_told_later() -> None:
+    store = HashStore()
+    found = []
+
+    def ask(rank: int, number: int, text: str, members: list[int]) -> None:
+        spec = Spec(text=text, advice="agree", noun="group")
+        try:
+            refuse_other_specs(
+                store,
+                spec,
+                number=number,
+                rank=rank,
+                ranks=members,
+                is_urgent=True,
+                time_s=5,
+            )
+        except BootstrapError as error:
+            found.append(error.ranks)
+
+    ask(1, 1, "the group of rank 0", [0])  # it is not in that
+    ask(0, 1, "the group of ranks 0, 1", [0, 1])
+    ask(1, 2, "the group of ranks 0, 1", [0, 1])
+
+    assert found == [(1,), (1,)]
+
+
+def test_a_prefix_keeps_rounds_apart() -> None:
+    store = HashStore()
+    for number in range(3):
+        prefix = PrefixStore(str(number), store)
+        take_part(2, lambda _: "tea", store=prefix, is_erased=True)
+
+    assert store.num_keys() == 0
