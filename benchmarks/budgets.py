@@ -111,7 +111,14 @@ CHECKS = {"off": "off", "first": "done at the first call"}
 COLLECTIVE_SIZES = {"4 KiB": 4 << 10, "1 MiB": 1 << 20, "64 MiB": 64 << 20}
 """Sizes of a collective whose overhead is a share of its time."""
 
-LAYOUTS = {"manual": "manual's layout", "generated": "`gen`'s layout"}
+LAYOUTS = {
+    "manual": "manual's layout",
+    "generated": "`gen`'s layout",
+    "hosts": "with hosts, as `gen --spec` and `merge` write",
+    "addresses": "with hosts and addresses",
+    "orders": "with two orders of chips",
+    "hccl": "HCCL 1.0",
+}
 """The layouts of a table that are read, and their names for people."""
 
 BUDGETS = (
@@ -144,6 +151,12 @@ BUDGETS = (
             limit=4,
         )
         for key, name in LAYOUTS.items()
+    ),
+    Budget(
+        key="bring-up",
+        what="`init_process_group`'s work on a table of {large}, with hosts",
+        limit=150,
+        unit=Unit.MILLISECONDS,
     ),
     Budget(key="validate sound", what="validate {large}, sound", limit=0.15),
     Budget(

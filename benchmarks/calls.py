@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.tables import LAYOUTS
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from benchmarks.tables import Layout
 
     Call = Callable[[], object]
 
@@ -33,11 +38,29 @@ def _orjson(path: str) -> Call:
 
 def _loop(path: str) -> Call:
     text = Path(path).read_text(encoding="utf-8")
-    key = "world_rank" if '"world_rank"' in text else "rank"
-    return lambda: vendor_chip_map(path, key, 0)
+    layout = next(
+        layout
+        for layout in (LAYOUTS["hccl"], LAYOUTS["generated"], LAYOUTS["manual"])
+        if f'"{layout.rank_key}"' in text
+    )
+    return lambda: vendor_chip_map(path, layout, 0)
 
 
-def vendor_chip_map(path: str, key: str, own_rank: int) -> list[int]:
+def _bring_up(path: str) -> Call:
+    from ranktable import load  # noqa: PLC0415 - only where it is measured
+    from ranktable.runtime.environment import resolve_environment  # noqa: PLC0415
+    from ranktable.runtime.placement import place  # noqa: PLC0415
+
+    environment = replace(resolve_environment({}), rank=5)
+
+    def call() -> object:
+        table = load(path)
+        return place(environment, table), table.digest(), table.chip_map
+
+    return call
+
+
+def vendor_chip_map(path: str, layout: Layout, own_rank: int) -> list[int]:
     """Return the chips of the node that holds a rank, and check nothing.
 
     Source: ``read_rank_table`` of sophgo/torch-tpu, torch_tpu/tpu/utils.py, since
@@ -45,16 +68,17 @@ def vendor_chip_map(path: str, key: str, own_rank: int) -> list[int]:
 
     Args:
         path: The file.
-        key: The key that gives the rank.
+        layout: How the table is spelt.
         own_rank: Rank of the process.
     """
     chip_map: list[int] = []
     with open(path) as file:  # noqa: PTH123 - as the vendor writes it
         table = json.load(file)
-    for node in table["node_list"]:
-        for device in node["device_list"]:
+    nodes, devices, key = layout.nodes, layout.devices, layout.rank_key
+    for node in table[nodes]:
+        for device in node[devices]:
             if int(device[key]) == own_rank:
-                chip_map = [int(chip["device_id"]) for chip in node["device_list"]]
+                chip_map = [int(chip["device_id"]) for chip in node[devices]]
     return chip_map
 
 
@@ -63,5 +87,6 @@ CALLS: dict[str, Callable[[str], Call]] = {
     "check": _check,
     "loop": _loop,
     "orjson": _orjson,
+    "bring-up": _bring_up,
 }
 """Each takes a path, imports what it needs, and returns what is timed."""

@@ -36,6 +36,19 @@ def measure_reading(bench: Bench, scale: Scale) -> Iterator[Result]:
                     f"read {size} {layout} memory", costs, path.stat().st_size
                 )
 
+            if (size, layout) == ("large", "hosts"):
+                yield _bring_up(bench.call("bring-up", path, scale.reads))
+
+
+def _bring_up(cost: Cost) -> Result:
+    return Result(
+        key="bring-up",
+        figure=cost.cpu_s * 1e3,
+        first=cost.first_s * 1e3,
+        ours=seconds(cost.cpu_s),
+        rival="",
+    )
+
 
 def _compared(key: str, costs: dict[str, Cost], rival: str) -> Result:
     ours, theirs = costs["read"], costs[rival]

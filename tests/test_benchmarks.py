@@ -11,7 +11,7 @@ import pytest
 import ranktable
 from benchmarks.budgets import BUDGETS, QUICK
 from benchmarks.calls import vendor_chip_map
-from benchmarks.tables import RANK_KEYS, RING, Defect, write_table
+from benchmarks.tables import LAYOUTS, RING, Defect, write_table
 from ranktable.cluster.generate import make_table
 
 pytestmark = pytest.mark.slow
@@ -44,8 +44,13 @@ def test_generated_layout_is_what_dumps_writes(tmp_path: Path) -> None:
 
     assert path.read_bytes() == ranktable.dumps(make_table([RING, RING]))
 
+    write_table(path, 16, layout="hosts")
 
-@pytest.mark.parametrize("layout", RANK_KEYS)
+    hosts = ["n000000", "n000001"]
+    assert path.read_bytes() == ranktable.dumps(make_table([RING, RING], hosts=hosts))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_ours_and_the_vendors_loop_read_the_same_chips(
     layout: str, tmp_path: Path
 ) -> None:
@@ -53,8 +58,9 @@ def test_ours_and_the_vendors_loop_read_the_same_chips(
 
     write_table(path, 8, layout=layout)
 
+    assert ranktable.check(path).ok
     assert ranktable.read_rank_table(path) == list(RING)
-    assert vendor_chip_map(str(path), RANK_KEYS[layout], 0) == list(RING)
+    assert vendor_chip_map(str(path), LAYOUTS[layout], 0) == list(RING)
 
 
 @pytest.mark.parametrize(
