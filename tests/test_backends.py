@@ -75,7 +75,8 @@ def test_one_backend_for_each_device_is_told_to_torch_as_it_is(
     found = choose_backend("cpu:gloo,npu:hccl")
 
     assert (found.name, found.config) == ("hccl", "cpu:gloo,npu:hccl")
-    assert choose_backend("cpu:gloo").select_device(PLACE) == ("cpu",)
+    device: object = choose_backend("cpu:gloo").select_device(PLACE)
+    assert device == ("cpu",)
 
 
 @pytest.mark.parametrize("name", NAMES)
