@@ -30,6 +30,10 @@ class Scale:
         jobs: Pairs of jobs of ``box`` ranks, to see what starting one costs.
         rounds: Times that each all_reduce is timed.
         steps: Training steps over which memory must not grow.
+        shaped_steps: Collectives of a hundred shapes, over which likewise.
+        few_clients: Clients of a store that take part in a round.
+        some_clients: More of them.
+        clients: Many of them.
     """
 
     tiny: int = 8
@@ -51,6 +55,10 @@ class Scale:
     jobs: int = 5
     rounds: int = 30
     steps: int = 300
+    shaped_steps: int = 10_000
+    few_clients: int = 250
+    some_clients: int = 1_000
+    clients: int = 2_000
 
 
 QUICK = Scale(
@@ -71,6 +79,10 @@ QUICK = Scale(
     jobs=1,
     rounds=1,
     steps=20,
+    shaped_steps=200,
+    few_clients=4,
+    some_clients=6,
+    clients=8,
 )
 """Small enough for a test; the figures mean nothing."""
 
@@ -82,6 +94,7 @@ class Unit(str, Enum):
     MICROSECONDS = " us"
     MILLISECONDS = " ms"
     KILOBYTES = " kB"
+    REQUESTS = " requests"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +123,15 @@ CHECKS = {"off": "off", "first": "done at the first call"}
 
 COLLECTIVE_SIZES = {"4 KiB": 4 << 10, "1 MiB": 1 << 20, "64 MiB": 64 << 20}
 """Sizes of a collective whose overhead is a share of its time."""
+
+CLIENTS = ("few_clients", "some_clients", "clients")
+"""How many take part in a round in a store."""
+
+LATENESS_S = {"on time": 0, "one 5 s late": 5}
+"""How late the last of them comes, and how to call that."""
+
+REQUESTS = 15
+"""So many a client makes in a round, and two more a second while it waits."""
 
 LAYOUTS = {
     "manual": "manual's layout",
@@ -319,6 +341,31 @@ BUDGETS = (
         key="dist overlap",
         what="8 layers, computed while means travel",
         limit=1,
+    ),
+    Budget(
+        key="dist memory",
+        what="{shaped_steps} all_reduces of 100 shapes: growth of memory",
+        limit=2048,
+        unit=Unit.KILOBYTES,
+    ),
+    *(
+        Budget(
+            key=f"round {clients} {name}",
+            what=f"round of {{{clients}}} clients, {name}: requests of one",
+            limit=REQUESTS + 2 * late_s,
+            unit=Unit.REQUESTS,
+        )
+        for clients in CLIENTS
+        for name, late_s in LATENESS_S.items()
+    ),
+    *(
+        Budget(
+            key=f"round linear {name}",
+            what=f"round, {name}: CPU of the store for a client, {{clients}} against "
+            "{few_clients}",
+            limit=2,
+        )
+        for name in LATENESS_S
     ),
     Budget(
         key="layout groups",

@@ -1,6 +1,6 @@
 """The job of ``benchmarks.collectives``: one rank of it, started by torchrun.
 
-collective_job.py FILE ROUNDS     write the times of rank 0, ours and the rivals'
+collective_job.py FILE ROUNDS STEPS     write the times of rank 0, ours and the rivals'
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ CALLS = {TINY: (100, 4), 4 << 10: (20, 20), 1 << 20: (5, 20), 64 << 20: (1, 4)}
 that is done in a round: from turn to turn two ranks on a busy machine differ by a
 fifth, so it takes many turns to tell a twentieth."""
 
+SHAPES = 100
 RESULTS = 100_000
 PARTS = 4 << 20
 LAYERS = [torch.randn(640, 640) for _ in range(8)]
@@ -104,12 +105,33 @@ def step(*, is_overlapped: bool) -> None:
         work.wait()
 
 
+def growth(steps: int) -> tuple[int, float]:
+    """Return how many keys and kilobytes collectives of a hundred shapes leave."""
+    from torch.distributed.distributed_c10d import (  # noqa: PLC0415 - only here
+        _get_default_store,
+    )
+
+    def reduce(count: int) -> tuple[int, int]:
+        for step in range(count):
+            dist.all_reduce(torch.ones(step % SHAPES + 1))
+        plain.barrier()
+        time.sleep(1)  # the last one to hear a verdict removes it
+        resident = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+        return _get_default_store().num_keys(), int(resident)
+
+    before_keys, before = reduce(SHAPES)
+    after_keys, after = reduce(steps)
+    return after_keys - before_keys, (after - before) * os.sysconf("SC_PAGE_SIZE") / 1e3
+
+
 def main() -> None:
     """Write what was measured."""
     file, rounds = Path(sys.argv[1]), int(sys.argv[2])
     dist.init_dist("pytorch", backend="gloo")
     rank = dist.get_rank()
-    found = overhead(rounds)
+    found: dict[str, object] = dict(overhead(rounds))
+    os.environ["RANKTABLE_DIST_CHECK"] = "first"
+    found["growth"] = growth(int(sys.argv[3]))
     ours, theirs = parameters(), parameters()
     few = max(rounds // 3, 1)
     found["all_reduce_params"] = times(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from operator import sub, truediv
 from statistics import median
 from typing import TYPE_CHECKING
 
-from benchmarks.budgets import COLLECTIVE_SIZES, Result
+from benchmarks.budgets import CLIENTS, COLLECTIVE_SIZES, LATENESS_S, Result
 from benchmarks.measure import ROOT, script
 from benchmarks.text import seconds
 
@@ -29,7 +31,7 @@ def measure_collectives(bench: Bench, scale: Scale) -> Iterator[Result]:
         [
             *("env", "OMP_NUM_THREADS=1", "GLOO_SOCKET_IFNAME=lo"),
             *(script("torchrun"), "--standalone", "--nproc-per-node", "2"),
-            *(JOB, str(file), str(scale.rounds)),
+            *(JOB, str(file), str(scale.rounds), str(scale.shaped_steps)),
         ]
     )
     found = json.loads(file.read_text(encoding="utf-8"))
@@ -51,6 +53,47 @@ def measure_collectives(bench: Bench, scale: Scale) -> Iterator[Result]:
         ("overlap", "one after the other"),
     ):
         yield _ratio(f"dist {name}", found[name], rival)
+    keys, kilobytes = found["growth"]
+    yield Result(
+        key="dist memory",
+        figure=kilobytes,
+        ours=f"{kilobytes:.0f} kB, {keys} keys in the store",
+        rival="-",
+    )
+    yield from _rounds(scale)
+
+
+def _rounds(scale: Scale) -> Iterator[Result]:
+    """Yield what a round in a store takes of its clients, and of the store."""
+    for name, late_s in LATENESS_S.items():
+        cpu_s = {}
+        for clients in CLIENTS:
+            count = getattr(scale, clients)
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.rounds",
+                str(count),
+                str(late_s),
+            ]
+            done = subprocess.run(  # noqa: S603 - this interpreter
+                command, cwd=ROOT, capture_output=True, text=True, check=True
+            )
+            found = json.loads(done.stdout)
+            cpu_s[count] = found["cpu_s"] / count
+            yield Result(
+                key=f"round {clients} {name}",
+                figure=found["mean"],
+                ours=f"{found['mean']:.1f}, at most {found['most']}",
+                rival=f"CPU of the store {seconds(found['cpu_s'])}",
+            )
+        few, many = cpu_s[scale.few_clients], cpu_s[scale.clients]
+        yield Result(
+            key=f"round linear {name}",
+            figure=many / few if few else 1,
+            ours=seconds(many),
+            rival=f"{seconds(few)} among {scale.few_clients:,}",
+        )
 
 
 def _ratio(key: str, times: dict[str, list[float]], rival: str) -> Result:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 _READ = "import sys, ranktable; ranktable.read_rank_table(sys.argv[1])"
 _LOOP = (
     "import sys; from benchmarks.calls import vendor_chip_map; "
-    "vendor_chip_map(sys.argv[1], 'rank', 0)"
+    "from benchmarks.tables import LAYOUTS; "
+    "vendor_chip_map(sys.argv[1], LAYOUTS['manual'], 0)"
 )
 
 

@@ -1,0 +1,88 @@
+"""Every backend starts through the same lines; a recorder stands in for a device."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from ranktable.runtime import BootstrapError  # noqa: E402 - after the look
+from ranktable.runtime.backends import NAMES, backend_named, choose_backend  # noqa: E402
+from ranktable.runtime.backends.backend import Placement  # noqa: E402
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.torch
+
+PLACE = Placement(rank=5, local_rank=1, device_id=3, local_chip_map=(2, 3))
+VENDORS = ["hccl", "cncl", "mccl"]
+
+
+def record(
+    name: str, count: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> list[int]:
+    """Install a vendor's package and devices, and return which are made current."""
+    backend = backend_named(name)
+    selected: list[int] = []
+    module = SimpleNamespace(
+        is_available=lambda: True,
+        device_count=lambda: count,
+        set_device=selected.append,
+    )
+    (folder / f"{backend.package}.py").write_text("")
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setattr(torch, backend.device_type, module, raising=False)
+    monkeypatch.setattr(torch, "device", lambda *given: given)
+    return selected
+
+
+@pytest.mark.parametrize("name", VENDORS)
+@pytest.mark.parametrize(("count", "index"), [(8, 3), (1, 0)])
+def test_the_device_of_the_table_or_the_only_one_is_taken(
+    name: str, count: int, index: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    selected = record(name, count, tmp_path, monkeypatch)
+    backend = choose_backend(name)
+
+    device: object = backend.select_device(PLACE)
+
+    assert device == (backend.device_type, index)
+    assert selected == [index]
+    assert backend.config == name
+    assert backend.group_options([1, 2]) is None
+
+
+@pytest.mark.parametrize("name", VENDORS)
+def test_a_device_that_is_not_there_is_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(name, 2, tmp_path, monkeypatch)
+
+    with pytest.raises(BootstrapError, match="RT403 rank 5 has device 3") as raised:
+        choose_backend(name).select_device(PLACE)
+    assert backend_named(name).visible_by in str(raised.value)
+
+
+def test_one_backend_for_each_device_is_told_to_torch_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record("hccl", 8, tmp_path, monkeypatch)
+
+    found = choose_backend("cpu:gloo,npu:hccl")
+
+    assert (found.name, found.config) == ("hccl", "cpu:gloo,npu:hccl")
+    device: object = choose_backend("cpu:gloo").select_device(PLACE)
+    assert device == ("cpu",)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_backend_has_a_declaration(name: str) -> None:
+    backend = backend_named(name)
+
+    assert backend.name == name
+    assert backend.serves_cpu == (name in ("gloo", "mpi"))
+    assert backend.is_coalescing == (name not in ("sccl", "gloo", "mpi"))
