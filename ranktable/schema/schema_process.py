@@ -25,7 +25,7 @@ from referencing.jsonschema import DRAFT202012
 from ranktable.schema.decoding import decode
 from ranktable.schema.files import UnreadableError, read_file
 from ranktable.schema.finding import Finding
-from ranktable.schema.json_parser import parse, walk
+from ranktable.schema.json_parser import find_too_deep, parse, walk
 from ranktable.schema.locate import find_locations
 from ranktable.schema.messages import quoted
 from ranktable.schema.site_schema import Answer, Request, Violation
@@ -197,7 +197,9 @@ def _read(path: Path) -> object:
         raise _RefusedError(f"{error.code} {error.message}") from None
     decoded = decode(data)
     text = "" if isinstance(decoded, Finding) else decoded[0]
-    parsed = decoded if isinstance(decoded, Finding) else parse(text)
+    # Newer parsers read what is nested far beyond what the judge can follow.
+    deep = decoded if isinstance(decoded, Finding) else find_too_deep(text)
+    parsed = deep or parse(text)
     if isinstance(parsed, Finding):
         raise _RefusedError(_shown(parsed, text))
     schema, found = parsed

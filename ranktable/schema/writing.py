@@ -137,8 +137,9 @@ def judge_document(
 def refuse_unsound(table: RankTable) -> None:
     """Raise RankTableError if a table, which may be made by hand, has an error."""
     format_ = by_name(table.format)
-    document = format_.write(table)
-    _refuse_errors(judge_document(format_, document, Options(), Quota()))
+    document = Document(text="", data=format_.write(table))
+    columns, found = format_.read(document, Quota())
+    _refuse_errors([*found, *judge(columns, Options())])
 
 
 def _refuse_errors(found: Iterable[Finding]) -> None:
