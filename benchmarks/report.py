@@ -49,10 +49,14 @@ def budget_table(results: Mapping[str, Result], scale: Scale) -> str:
     """Return the table of all budgets.
 
     Args:
-        results: The results by key; every budget has one.
+        results: The results by key; budgets without one are left out.
         scale: What was measured.
     """
-    rows = [_row(budget, results[budget.key], scale) for budget in BUDGETS]
+    rows = [
+        _row(budget, results[budget.key], scale)
+        for budget in BUDGETS
+        if budget.key in results
+    ]
     return "\n".join(_lines(_HEADS, rows)) + "\n"
 
 
