@@ -286,7 +286,7 @@ class _Reading:
         found: dict[Role, list[Any]] = {}
         lacking = list(self.format.reader_keys)
         for field in self.device_fields:
-            column = [getattr(device, field.key) for device in devices]
+            column = list(map(operator.attrgetter(field.key), devices))
             values = self.values(field, column, first)
             if values is None:
                 if field.key in read.optional:

@@ -61,7 +61,7 @@ class Role(Enum):
     OTHER = "kept as it is"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Field:
     """One key of a table, a node or a device.
 

@@ -18,7 +18,9 @@ from ranktable.schema.formats import FORMATS, detect
 from ranktable.schema.json_parser import parse
 from ranktable.schema.model import RankTable
 from ranktable.schema.quota import Quota
+from ranktable.schema.repetitive import read_repetitive
 from tests.property.strategies import (
+    chip_lists,
     documents,
     hccl_texts,
     repetitive_texts,
@@ -100,6 +102,25 @@ def test_surely_sound_tables_are_sound(data: bytes) -> None:
         assert report.table is not None
         assert report.table.chip_map == columns.chip_map()
         assert ranktable.loads(data).digest() == _built(report.table).digest()
+
+
+@given(repetitive_texts())
+def test_predicted_text_never_contradicts_the_full_pipeline(data: bytes) -> None:
+    chip_map = read_repetitive(data)
+    report = check(data)
+
+    if chip_map is not None:
+        assert report.table is not None
+        assert report.table.chip_map == chip_map
+
+
+@given(st.integers(2, 40), chip_lists)
+def test_prediction_knows_every_table_of_equal_nodes(
+    num_nodes: int, chips: list[int]
+) -> None:
+    data = ranktable.dumps(make_table([chips] * num_nodes))
+
+    assert read_repetitive(data) == chips * num_nodes
 
 
 def _built(table: RankTable) -> RankTable:
