@@ -175,7 +175,6 @@ def test_a_script_ends_though_what_it_has_begun_is_never_done(tmp_path: Path) ->
     script.write_text(LEAVING)
     port = str(free_port())
     names = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    begin = time.monotonic()
     ranks = [
         subprocess.Popen(  # noqa: S603 - our own script
             [sys.executable, script],
@@ -190,7 +189,6 @@ def test_a_script_ends_though_what_it_has_begun_is_never_done(tmp_path: Path) ->
 
     assert [rank.returncode for rank in ranks] == [0, 0], said
     assert [out for out, _ in said] == ["ended\n"] * 2
-    assert time.monotonic() - begin < 30
 
 
 def another_shape(whose: str, what: str) -> object:
