@@ -39,7 +39,7 @@ from ranktable.schema.files import (
     read_stream,
 )
 from ranktable.schema.format import Format
-from ranktable.schema.formats import FORMATS
+from ranktable.schema.formats import DEFAULT, by_name, names
 from ranktable.schema.messages import printable
 from ranktable.schema.options import Options
 
@@ -86,9 +86,10 @@ def kind_of(option: str, name: str) -> Kind | Format:
     Raises:
         CommandError: There is nothing of this name.
     """
-    for format_ in FORMATS:
-        if name in (format_.name, TABLE):
-            return format_
+    if name == TABLE:
+        return DEFAULT
+    if name in names():
+        return by_name(name)
     try:
         return format_of(name)
     except ArgumentError as error:
@@ -152,7 +153,7 @@ def _recognised(name: str, data: bytes) -> Kind | Format:
     if not forms:
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         if text.lstrip()[:1] in _JSON:
-            return FORMATS[0]
+            return DEFAULT
         names = ", ".join(form.name for form in LAUNCHER_FORMATS)
         raise CommandError(
             f"nothing tells what {shown} is; say it with --from NAME: {names}"

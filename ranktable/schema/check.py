@@ -10,7 +10,7 @@ from ranktable.schema.decoding import decode, unreadable
 from ranktable.schema.document import Document
 from ranktable.schema.files import DEFAULT_MAX_SIZE_BYTES, UnreadableError, read_file
 from ranktable.schema.finding import Finding
-from ranktable.schema.formats import FORMATS, detect
+from ranktable.schema.formats import FORMATS, decode_large, detect
 from ranktable.schema.json_parser import find_too_deep, parse
 from ranktable.schema.options import Options, make_options
 from ranktable.schema.quota import Quota
@@ -127,7 +127,7 @@ def decode_any(data: bytes, format_: Format | None = None) -> Columns | None:
         columns = candidate.decode(data)
         if columns is not None:
             return columns
-    return None
+    return decode_large(data) if format_ is None else None
 
 
 def _check_closely(data: bytes, options: Options, file: str, quota: Quota) -> Report:

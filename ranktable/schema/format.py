@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ranktable.schema.columns import Columns
     from ranktable.schema.document import Document
     from ranktable.schema.finding import Finding
-    from ranktable.schema.model import RankTable
+    from ranktable.schema.model import Parts, RankTable
     from ranktable.schema.quota import Quota
     from ranktable.schema.rules.rule import Rule
 
@@ -45,6 +45,8 @@ class Kind(Enum):
     ADDRESS = "an IP address"
     ADDRESSES = "IP addresses, with commas between them"
     LIST = "a list"
+    OBJECT = "an object"
+    BOOLEAN = "true or false"
     ANY = "anything"
 
 
@@ -107,6 +109,9 @@ class Format:
             all of them.
         keeps_file_order: Whether the place of a device in its node is its local rank.
         has_blank_addresses: Whether an empty string means "no address".
+        has_global_ranks: Whether the ranks are those of one job, 0 to world_size - 1.
+        keeps_document: Whether a table keeps the plain data of its file.
+        counts_ranks: Whether the count at the top is that of ranks, not of nodes.
         node_title: What a node is, for people.
         node_description: The same in a sentence.
         device_description: What a device is.
@@ -127,6 +132,9 @@ class Format:
     reader_keys: tuple[str, ...] = ()
     keeps_file_order: bool = True
     has_blank_addresses: bool = False
+    has_global_ranks: bool = True
+    keeps_document: bool = False
+    counts_ranks: bool = False
     node_title: str = "Node"
     node_description: str = "One host and its devices."
     device_description: str = "One chip and the process that runs on it."
@@ -146,6 +154,12 @@ class Format:
         from ranktable.schema.fast_decode import decode_columns  # noqa: PLC0415
 
         return decode_columns(data, self)
+
+    def build(self, columns: Columns) -> Parts:
+        """Return what a table is made of, from a document that was found sound."""
+        from ranktable.schema.build import build_parts  # noqa: PLC0415 - not for chips
+
+        return build_parts(columns)
 
     def write(self, table: RankTable) -> dict[str, object]:
         """Return a table as the plain data of a file."""

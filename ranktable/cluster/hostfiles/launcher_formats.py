@@ -23,7 +23,7 @@ from ranktable.cluster.hostfiles.srun_hostfile import SRUN_HOSTFILE
 from ranktable.cluster.hostfiles.torchrun import TORCHRUN
 from ranktable.cluster.hostfiles.trainjob import TRAINJOB
 from ranktable.cluster.source_text import SourceText, read_source
-from ranktable.schema.formats import FORMATS
+from ranktable.schema.formats import names
 from ranktable.schema.messages import quoted
 from ranktable.schema.writing import dumps
 
@@ -107,7 +107,7 @@ def convert(hostfile: Hostfile, to: str, options: WriterOptions | None = None) -
     Raises:
         ArgumentError: There is no such format, or it cannot express the hosts.
     """
-    if any(format_.name == to for format_ in FORMATS):
+    if to in names():
         return dumps(table_from_hostfile(hostfile), format=to).decode()
     return format_of(to).write(hostfile, options or WriterOptions())
 
