@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ranktable.schema.check_report import Report
-    from ranktable.schema.rules.rule import Rule
+    from ranktable.schema.diagnostic import Rule
 
 GOLDEN = HERE / "golden"
 OTHERS = ("RT101", "RT202", "RT231")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.report.renderer import summary
-from ranktable.schema.locate import Lines
+from ranktable.schema.document import Lines
 from ranktable.schema.messages import printable
 
 if TYPE_CHECKING:

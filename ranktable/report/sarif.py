@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from ranktable.report.style import Style
     from ranktable.schema.check_report import Report
-    from ranktable.schema.diagnostic import Diagnostic, Location
-    from ranktable.schema.rules.rule import Rule
+    from ranktable.schema.diagnostic import Diagnostic, Location, Rule
 
 _SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/"

@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ranktable.schema.columns import Columns
+    from ranktable.schema.diagnostic import Finding, Quota, Rule
     from ranktable.schema.document import Document
-    from ranktable.schema.finding import Finding
     from ranktable.schema.model import RankTable
-    from ranktable.schema.quota import Quota
-    from ranktable.schema.rules.rule import Rule
 
 PLACEMENT_KEY = "placement"
 FREE = "free"

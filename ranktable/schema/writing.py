@@ -15,15 +15,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ranktable.schema.check import judge
-from ranktable.schema.diagnostic import Location, RankTableError, Severity
+from ranktable.schema.diagnostic import (
+    Finding,
+    Location,
+    Options,
+    Quota,
+    RankTableError,
+    Severity,
+)
 from ranktable.schema.document import Document
 from ranktable.schema.files import UnreadableError, read_file
-from ranktable.schema.finding import Finding
 from ranktable.schema.formats import by_name
 from ranktable.schema.json_parser import parse
-from ranktable.schema.options import Options
-from ranktable.schema.quota import Quota
-from ranktable.schema.rules import reading as rules
+from ranktable.schema.rules import syntax as rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

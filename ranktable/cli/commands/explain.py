@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.schema.check_report import Report
-    from ranktable.schema.rules.rule import Rule
+    from ranktable.schema.diagnostic import Rule
 
 _WIDTH = 79
 
