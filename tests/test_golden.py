@@ -14,8 +14,8 @@ import pytest
 
 from ranktable.cli.example import judge_example
 from ranktable.report.catalogue import FAMILIES, RULES
-from ranktable.report.renderers import RENDERERS
-from ranktable.report.style import Style
+from ranktable.report.findings_data import RENDERERS
+from ranktable.report.terminal import Style
 from ranktable.runtime import rules as runtime_rules
 from tests.conftest import HERE
 

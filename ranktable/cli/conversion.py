@@ -28,8 +28,8 @@ from ranktable.cluster.hostfiles.launcher_formats import (
     read_hostfile,
     read_text,
 )
-from ranktable.report.renderers import RENDERERS
-from ranktable.report.style import Style
+from ranktable.report.findings_data import RENDERERS
+from ranktable.report.terminal import Style
 from ranktable.schema.check import check_bytes
 from ranktable.schema.diagnostic import Options, RankTableError
 from ranktable.schema.files import (

@@ -147,7 +147,7 @@ class Format:
 
     def write(self, table: RankTable) -> dict[str, object]:
         """Return a table as the plain data of a file."""
-        from ranktable.schema.document_writer import to_document  # noqa: PLC0415
+        from ranktable.schema.writing import to_document  # noqa: PLC0415
 
         return to_document(table, self)
 

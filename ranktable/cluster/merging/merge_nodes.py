@@ -18,9 +18,8 @@ from ranktable.cluster.merging.merge_checks import check_ranks
 from ranktable.cluster.merging.merge_rules import NOT_AS_LISTED
 from ranktable.schema.diagnostic import Options, Quota
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.document_writer import to_document
 from ranktable.schema.messages import counted, quoted
-from ranktable.schema.writing import encode, judge_document
+from ranktable.schema.writing import encode, judge_document, to_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
