@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from ranktable.cli.failure import DEFECTS_FOUND, CommandError
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import check_bytes, check_path, report_unreadable
-from ranktable.schema.diagnostic import RankTableError
+from ranktable.schema.diagnostic import Options, RankTableError
 from ranktable.schema.files import (
     DEFAULT_MAX_SIZE_BYTES,
     UnreadableError,
     read_stream,
 )
-from ranktable.schema.options import Options
+from ranktable.schema.rules.records import no_global_ranks
 
 if TYPE_CHECKING:
     from ranktable.schema.check_report import Report
@@ -68,8 +68,12 @@ def check_file(file: str, options: Options) -> Report:
     return check_bytes(data, options, file=STANDARD_INPUT_NAME)
 
 
-def sound_table(file: str | None) -> TableFile:
+def sound_table(file: str | None, *, needs_ranks: bool = True) -> TableFile:
     """Return a file and its table.
+
+    Args:
+        file: Name of the file, ``-`` or None.
+        needs_ranks: Whether its ranks have to be those of one job.
 
     Raises:
         CommandError: The table has errors; the message is their concise form.
@@ -77,7 +81,11 @@ def sound_table(file: str | None) -> TableFile:
     report = check_file(
         named_file(file), Options(limit=5, max_size_bytes=DEFAULT_MAX_SIZE_BYTES)
     )
-    return TableFile(report.file, table_in(report), report.data or b"")
+    table = table_in(report)
+    if needs_ranks and not table.has_global_ranks:
+        finding = no_global_ranks(table.format)
+        raise CommandError(f"{report.file}: {finding.message}", DEFECTS_FOUND)
+    return TableFile(report.file, table, report.data or b"")
 
 
 def table_in(report: Report) -> RankTable:

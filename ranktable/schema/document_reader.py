@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ranktable.schema.columns import Columns
+from ranktable.schema.diagnostic import Edit
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.finding import Edit
 from ranktable.schema.format import SPARES_KEY, SUPER_POD_KEY, Kind, Role
 from ranktable.schema.json_parser import MAX_DEPTH, is_too_deep, too_deep
 from ranktable.schema.messages import quoted
@@ -17,11 +17,9 @@ from ranktable.schema.rules import shape as rules
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ranktable.schema.diagnostic import Finding, Quota, Rule
     from ranktable.schema.document import Document, Path
-    from ranktable.schema.finding import Finding
     from ranktable.schema.format import Field, Format
-    from ranktable.schema.quota import Quota
-    from ranktable.schema.rules.rule import Rule
 
 _READ_KEYS = {0: SPARES_KEY, 2: SUPER_POD_KEY}
 """Keys of no format that commands read all the same, by the length of their path."""
@@ -294,7 +292,7 @@ class DocumentReader:
             is_read = key == _READ_KEYS.get(len(path))
             if is_read or self.columns.quota.is_spent(rules.UNKNOWN_KEY):
                 continue
-            near = _nearest(key, known)
+            near = nearest_key(key, known)
             hint = f"did you mean {quoted(near)}?" if near else None
             message = f"no reader knows the key {quoted(key)}"
             self._add(rules.UNKNOWN_KEY, (*path, key), message, hint=hint, of_key=True)
@@ -372,7 +370,8 @@ def _spelt(kind: Kind, number: int) -> str:
 
 
 @lru_cache(maxsize=256)  # a misspelt key is misspelt in every device
-def _nearest(key: str, known: tuple[str, ...]) -> str | None:
+def nearest_key(key: str, known: tuple[str, ...]) -> str | None:
+    """Return the known key that a misspelt one probably stands for, None if none."""
     import difflib  # noqa: PLC0415 - only a misspelt key needs it
 
     return next(iter(difflib.get_close_matches(key, known, n=1, cutoff=0.75)), None)

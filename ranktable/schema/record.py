@@ -13,17 +13,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ranktable.schema.address import is_address
-from ranktable.schema.format import Field, Format, Kind, Role
+from ranktable.schema.format import Field, Format, Kind, NotExpressibleError, Role
 from ranktable.schema.numbers import MAX_NUMBER, plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ranktable.schema.columns import Columns
+    from ranktable.schema.diagnostic import Finding, Quota
     from ranktable.schema.document import Document
-    from ranktable.schema.finding import Finding
     from ranktable.schema.model import Parts, RankTable
-    from ranktable.schema.quota import Quota
     from ranktable.schema.record_reader import RecordReader
 
 _NOTHING = Field(key="", kind=Kind.LIST)
@@ -218,12 +217,12 @@ class RecordFormat(Format):
         """Return a table as the plain data of a file.
 
         Raises:
-            ValueError: The format cannot hold what the table says.
+            NotExpressibleError: The format cannot hold what the table says.
         """
         if table.format == self.name and table.document is not None:
             return table.document
         if self.make is None:
-            raise ValueError(
+            raise NotExpressibleError(
                 f"a table of the format {table.format} has not what {self.name} needs"
             )
         return self.make(table)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.schema.columns import Columns, place_name
+from ranktable.schema.diagnostic import Edit
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.document_reader import _nearest
-from ranktable.schema.finding import Edit
+from ranktable.schema.document_reader import nearest_key
 from ranktable.schema.format import Kind, Role
 from ranktable.schema.json_parser import MAX_DEPTH, is_too_deep, too_deep
 from ranktable.schema.messages import counted, quoted
@@ -19,10 +19,8 @@ from ranktable.schema.rules import shape
 from ranktable.schema.rules.nodes import BAD_ADDRESS
 
 if TYPE_CHECKING:
+    from ranktable.schema.diagnostic import Finding, Quota, Rule
     from ranktable.schema.document import Document, Path
-    from ranktable.schema.finding import Finding
-    from ranktable.schema.quota import Quota
-    from ranktable.schema.rules.rule import Rule
 
 _NUMBERS = (Kind.NUMBER, Kind.NUMERAL, Kind.INTEGER)
 _WANTED = {
@@ -121,7 +119,7 @@ class RecordReader:
         """Report keys that are missing, and those that may be these, misspelt."""
         absent = tuple(key for key in record.by_key if key not in value)
         for key in value:
-            near = None if key in record.by_key else _nearest(key, absent)
+            near = None if key in record.by_key else nearest_key(key, absent)
             if near is not None:
                 message = f"no reader knows the key {quoted(key)}"
                 hint = f"did you mean {quoted(near)}?"

@@ -24,12 +24,13 @@ from ranktable.cluster.hostfiles.hostfile import (
     table_from_hostfile,
 )
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.format import Format
+from ranktable.schema.format import Format, NotExpressibleError
 from ranktable.schema.messages import counted
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
     from ranktable.cluster.hostfiles.hostfile import Hostfile
+    from ranktable.schema.model import RankTable
 
 KINDS = (
     "sccl-1.0, openmpi-hostfile, openmpi-rankfile, mpich-machinefile, "
@@ -141,7 +142,7 @@ def convert(
     is_changed = any(option is not None for option in given)
     description = source.description
     if source.table is not None and not is_changed and _is_table(target):
-        text = dumps(source.table, format=target.name).decode()
+        text = _written(source.table, target)
     else:
         description = conversion.with_options(
             conversion.filtered(source, include, exclude, format),
@@ -183,10 +184,17 @@ def _text(
         if target.names_hosts and any(host.name for host in hosts):
             _note("the pods have names of their own; convert the manifest to a table")
         return text
-    data = dumps(table_from_hostfile(description), format=target.name)
+    text = _written(table_from_hostfile(description), target)
     if any(host.device_ids is None for host in hosts):
         _note("every host has the chips from 0 on; --device-id names others")
-    return data.decode()
+    return text
+
+
+def _written(table: RankTable, target: LauncherFormat | Format) -> str:
+    try:
+        return dumps(table, format=target.name).decode()
+    except NotExpressibleError as error:
+        raise CommandError(str(error)) from None
 
 
 def _note(text: str) -> None:

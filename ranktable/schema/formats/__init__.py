@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.finding import Finding
+    from ranktable.schema.diagnostic import Finding
     from ranktable.schema.format import Format
 
 FORMATS: tuple[Format, ...] = (

@@ -14,8 +14,9 @@ import msgspec
 
 from ranktable.schema.address import is_ipv4, is_ipv6
 from ranktable.schema.columns import Columns, ListPaths, place_name
+from ranktable.schema.diagnostic import Quota
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.format import Kind, Role
+from ranktable.schema.format import Kind, NotExpressibleError, Role
 from ranktable.schema.formats.recognition import (
     SPARE_ID,
     is_changed,
@@ -24,7 +25,6 @@ from ranktable.schema.formats.recognition import (
 )
 from ranktable.schema.messages import quoted
 from ranktable.schema.numbers import plain_number
-from ranktable.schema.quota import Quota
 from ranktable.schema.record import Member, Record, RecordFormat, is_eid
 from ranktable.schema.record_reader import RecordReader
 from ranktable.schema.rules import hccl_2_0 as rules
@@ -33,8 +33,8 @@ from ranktable.schema.rules import nodes, ranks, shape
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ranktable.schema.diagnostic import Finding
     from ranktable.schema.document import Document, Path
-    from ranktable.schema.finding import Finding
     from ranktable.schema.model import RankTable
 
 MAX_RANKS = 65_536
@@ -517,10 +517,10 @@ def make(table: RankTable) -> dict[str, object]:
     """Return the plain data of a table of this family that was changed.
 
     Raises:
-        ValueError: The table was read from a format without layers.
+        NotExpressibleError: The table was read from a format without layers.
     """
     if not table.format.startswith("hccl-2.0"):
-        raise ValueError(
+        raise NotExpressibleError(
             f"a table of the format {table.format} has no layers and no EIDs, which "
             "hccl-2.0 needs"
         )

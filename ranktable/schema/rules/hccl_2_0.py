@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ranktable.schema.diagnostic import Severity
+from ranktable.schema.diagnostic import Rule, Severity
 from ranktable.schema.rules.hccl_2_0_examples import level, rank, table
-from ranktable.schema.rules.rule import Rule
 
 _NO_CODE = {"HCCL": "text of an exception, no code"}
 

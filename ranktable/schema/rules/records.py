@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ranktable.schema.diagnostic import Finding, Rule
 from ranktable.schema.rules.hccl_2_0_examples import rank, table
-from ranktable.schema.rules.rule import Rule
 
 OUT_OF_RANGE = Rule(
     code="RT260",
@@ -49,5 +49,15 @@ NO_GLOBAL_RANKS = Rule(
     readers={"HCCL": "EI0014 or EI0017"},
     seen_as=("EI0014", "EI0017"),
 )
+
+
+def no_global_ranks(format_name: str) -> Finding:
+    """Return RT262 for a file of a format that gives no ranks."""
+    return NO_GLOBAL_RANKS.finding(
+        None,
+        f"a file of the format {format_name} gives the processes of a job no ranks",
+        hint="point RANK_TABLE_FILE at the rank table of the job",
+    )
+
 
 RULES = (OUT_OF_RANGE, UNKNOWN_WORD, NO_GLOBAL_RANKS)
