@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ranktable.schema.finding import Finding
     from ranktable.schema.model import RankTable
     from ranktable.schema.quota import Quota
+    from ranktable.schema.rules.rule import Rule
 
 _UNREADABLE = {"RT001", "RT002", "RT003", "RT004"}
 
@@ -88,7 +89,7 @@ class Report:
 
     def with_finding(self, finding: Finding) -> Report:
         """Return this report with one more finding, about the file as a whole."""
-        code, severity = finding.rule.code, finding.rule.severity
+        code, severity = finding.rule.code, finding.severity
         pairs = _placed([finding], self.text, self.file)
         return replace(
             self,
@@ -127,12 +128,12 @@ def make_report(  # noqa: PLR0913 - the parts of a report, by name
     for finding in found:
         code = finding.rule.code
         totals[code] += 1
-        weights[finding.rule.severity] += 1
+        weights[finding.severity] += 1
         if limit is None or totals[code] <= limit:
             kept.append(finding)
     for code, (rule, count) in (quota.omitted if quota is not None else {}).items():
         totals[code] += count
-        weights[rule.severity] += count
+        weights[_weight_of_omitted(rule, kept)] += count
     pairs = _placed(kept, text, file)
     return Report(
         file=file,
@@ -145,6 +146,12 @@ def make_report(  # noqa: PLR0913 - the parts of a report, by name
         columns=columns,
         by_severity=dict(weights),
     )
+
+
+def _weight_of_omitted(rule: Rule, kept: list[Finding]) -> Severity:
+    """Return the severity of findings that were counted only: that of the shown."""
+    shown = {finding.severity for finding in kept if finding.rule is rule}
+    return shown.pop() if len(shown) == 1 else rule.severity
 
 
 def _placed(

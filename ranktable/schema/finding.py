@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from ranktable.schema.diagnostic import Diagnostic
 
 if TYPE_CHECKING:
-    from ranktable.schema.diagnostic import Location
+    from ranktable.schema.diagnostic import Location, Severity
     from ranktable.schema.document import SourceSpan
     from ranktable.schema.rules.rule import Rule
 
@@ -41,6 +41,7 @@ class Finding:
         hint: What to do, when that is certain.
         related: Other places involved.
         edit: The safe repair at ``span``, if there is one.
+        weight: Its severity where that is not the one of the rule.
     """
 
     rule: Rule
@@ -49,6 +50,12 @@ class Finding:
     hint: str | None = None
     related: tuple[SourceSpan, ...] = ()
     edit: Edit | None = None
+    weight: Severity | None = None
+
+    @property
+    def severity(self) -> Severity:
+        """How bad it is."""
+        return self.weight or self.rule.severity
 
     def diagnostic(
         self, location: Location, related: tuple[Location, ...] = ()
@@ -56,7 +63,7 @@ class Finding:
         """Return the diagnostic, once the places are known."""
         return Diagnostic(
             code=self.rule.code,
-            severity=self.rule.severity,
+            severity=self.severity,
             location=location,
             message=self.message,
             hint=self.hint,
