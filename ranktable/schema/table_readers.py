@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ranktable.schema.rules.rule import Refusal
+from ranktable.schema.diagnostic import Refusal
 
 if TYPE_CHECKING:
-    from ranktable.schema.rules.rule import Rule
+    from ranktable.schema.diagnostic import Rule
 
 _SERVER_LISTS = ("hccl-1.0", "hccl-1.2", "mindie")
 _HCCL_1 = (*_SERVER_LISTS, "hccl-1.1", "hccl-lab", "hccl-cloud")

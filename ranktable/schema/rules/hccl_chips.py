@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ranktable.schema.diagnostic import Refusal, Rule
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import folded
-from ranktable.schema.rules.rule import PAIR, Refusal, Rule, hccl_server, hccl_table
+from ranktable.schema.rules.examples import PAIR, hccl_server, hccl_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.finding import Finding
-    from ranktable.schema.options import Options
+    from ranktable.schema.diagnostic import Finding, Options
 
 EQUAL_SERVERS = ("910", "310P")
 LEGAL_FOURS = frozenset(

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Severity
+from ranktable.schema.diagnostic import Refusal, Rule, Severity
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import quoted
 from ranktable.schema.numbers import leading_digits
+from ranktable.schema.rules.examples import pods_table
 from ranktable.schema.rules.hccl import PODS
-from ranktable.schema.rules.rule import Refusal, Rule, pods_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.schema.columns import Columns
+    from ranktable.schema.diagnostic import Finding, Options
     from ranktable.schema.document import Path
-    from ranktable.schema.finding import Finding
-    from ranktable.schema.options import Options
 
 SUPER_ID = "super_device_id"
 _LOG = Refusal("a line in the device log only")

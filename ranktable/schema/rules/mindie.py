@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Severity
+from ranktable.schema.diagnostic import Refusal, Rule, Severity
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import counted
-from ranktable.schema.rules.rule import Refusal, Rule, hccl_server, hccl_table
+from ranktable.schema.rules.examples import hccl_server, hccl_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.finding import Finding
-    from ranktable.schema.options import Options
+    from ranktable.schema.diagnostic import Finding, Options
 
 CONTAINER = "container_ip"
 MIN_SERVERS, MAX_SERVERS = 2, 60
