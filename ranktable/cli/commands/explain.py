@@ -265,7 +265,14 @@ def judge_example(rule: Rule, data: bytes, stem: str) -> list[Report]:
         return [_judge_by_schema(rule, data, list(files)[-1])]
     topology, tp = rule.options.get("topology"), rule.options.get("tp")
     return [
-        check(text, file=name, topology=topology, tp=None if tp is None else int(tp))
+        check(
+            text,
+            file=name,
+            chip=rule.options.get("chip"),
+            reader=rule.options.get("for"),
+            topology=topology,
+            tp=None if tp is None else int(tp),
+        )
         for name, text in files.items()
     ]
 

@@ -53,7 +53,10 @@ def validate(
     ] = None,
     chip: Annotated[
         str | None,
-        typer.Option(help="Chips of every host: a number, or the chip: bm1690."),
+        typer.Option(
+            help="Chips of every host: a number, or the chip: bm1690; 910, A2, A3, "
+            "310P, A5 of Ascend."
+        ),
     ] = None,
     topology: Annotated[
         str | None,
@@ -68,6 +71,14 @@ def validate(
             min=1,
             metavar="SIZE",
             help="Warn where groups of so many ranks could be rings and are not.",
+        ),
+    ] = None,
+    reader: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="READER",
+            help="What this program refuses is an error: hccl, mindie, torch_npu ...",
         ),
     ] = None,
     schema: Annotated[
@@ -109,7 +120,7 @@ def validate(
     _refuse_combinations(
         names, format, fix=fix and not diff, diff=diff, readers=readers
     )
-    options = _options(chip, topology, tp, max_errors, max_size)
+    options = _options(chip, topology, tp, reader, max_errors, max_size)
     reports = [check_file(name, options) for name in names]
     if not files:
         reports = [_with_environment(report) for report in reports]
@@ -172,6 +183,7 @@ def _options(
     chip: str | None,
     topology: str | None,
     tp: int | None,
+    reader: str | None,
     max_errors: int,
     max_size: int,
 ) -> Options:
@@ -180,12 +192,13 @@ def _options(
             chip=chip,
             topology=topology,
             tp=tp,
+            reader=reader,
             limit=max_errors or None,
             max_size_bytes=max_size * MIB,
         )
     except RankTableError:
         raise
-    except ValueError as error:  # of --chip
+    except ValueError as error:  # of --chip or --for
         raise CommandError(str(error)) from None
 
 
