@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.failure import CommandError
-from ranktable.cli.files import STANDARD_INPUT_NAME
-from ranktable.cli.output import OutputFormat, style, write
-from ranktable.cli.output_files import (
+from ranktable.cli import CommandError
+from ranktable.cli.files import (
+    STANDARD_INPUT_NAME,
     STANDARD_OUTPUT,
     put_table,
     table_size,
     tell_written,
 )
+from ranktable.cli.output import OutputFormat, style, write
 from ranktable.layout.change.differing import difference
 from ranktable.layout.change.names import named, unnamed
 from ranktable.layout.change.rebuilt import with_nodes

@@ -101,7 +101,7 @@ class SourceText:
     def add(self, findings: Iterable[Finding]) -> None:
         """Add findings that somebody else made, and counted where a quota is kept."""
         for finding in findings:
-            if finding.rule.severity is Severity.ERROR:
+            if finding.severity is Severity.ERROR:
                 self.is_sound = False
             self.found.append(finding)
 

@@ -79,6 +79,7 @@ class Field:
         title: What it is, for people.
         description: What it means and who reads it.
         examples: Values.
+        items: The keys of each object of a list, none if they are not looked at.
     """
 
     key: str
@@ -90,6 +91,7 @@ class Field:
     title: str = ""
     description: str = ""
     examples: tuple[object, ...] = ()
+    items: tuple[Field, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -114,6 +116,10 @@ class Format:
         has_global_ranks: Whether the ranks are those of one job, 0 to world_size - 1.
         keeps_document: Whether a table keeps the plain data of its file.
         counts_ranks: Whether the count at the top is that of ranks, not of nodes.
+        has_other_keys: Whether operators add keys of their own, so that an unknown key
+            is reported only where it stands for one that is missing.
+        reads_leading_digits: Whether the vendor takes "3x" for 3.
+        keeps_last_key: Whether the vendor takes the last of repeated keys silently.
         node_title: What a node is, for people.
         node_description: The same in a sentence.
         device_description: What a device is.
@@ -137,6 +143,9 @@ class Format:
     has_global_ranks: bool = True
     keeps_document: bool = False
     counts_ranks: bool = False
+    has_other_keys: bool = False
+    reads_leading_digits: bool = False
+    keeps_last_key: bool = False
     node_title: str = "Node"
     node_description: str = "One host and its devices."
     device_description: str = "One chip and the process that runs on it."
@@ -186,6 +195,18 @@ class Format:
         return self.devices.key
 
     @cached_property
+    def all_fields(self) -> tuple[Field, ...]:
+        """Every key, those of objects in lists at the top included."""
+        return (
+            *self.table_fields,
+            *(item for field in self.table_fields for item in field.items),
+            self.nodes,
+            *self.node_fields,
+            self.devices,
+            *self.device_fields,
+        )
+
+    @cached_property
     def host_key(self) -> str:
         """Key of a node's host."""
         return next(field.key for field in self.node_fields if field.role is Role.HOST)
@@ -215,6 +236,17 @@ class Format:
     def address_keys(self) -> tuple[str, ...]:
         """Keys of a device that give its address; the last one wins."""
         return self.device_keys_of(Role.ADDRESS)
+
+    @cached_property
+    def other_addresses(self) -> tuple[tuple[Field, bool], ...]:
+        """Keys of other addresses, and whether a node has them."""
+        found = [
+            (field, fields is self.node_fields)
+            for fields in (self.node_fields, self.device_fields)
+            for field in fields
+            if field.kind is Kind.ADDRESS and field.role is Role.OTHER
+        ]
+        return tuple(found)
 
     @cached_property
     def writes_blank_addresses(self) -> bool:

@@ -145,7 +145,7 @@ def _refuse_errors(found: Iterable[Finding]) -> None:
             )
         )
         for finding in found
-        if finding.rule.severity is Severity.ERROR
+        if finding.severity is Severity.ERROR
     ]
     if errors:
         raise RankTableError(errors)

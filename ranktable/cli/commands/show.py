@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.failure import CommandError
+from ranktable.cli import CommandError
 from ranktable.cli.files import FILE_HELP, sound_table
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.report.folding import fold_nodes

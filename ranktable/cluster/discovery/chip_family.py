@@ -93,7 +93,7 @@ def read_json(text: str) -> object:
         raise NotDetectedError(f"its output is no JSON: {parsed.message}")
     document, found = parsed
     for finding in found:
-        if finding.rule.severity is Severity.ERROR:
+        if finding.severity is Severity.ERROR:
             raise NotDetectedError(f"its JSON cannot be used: {finding.message}")
     return document
 

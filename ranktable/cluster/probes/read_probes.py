@@ -118,7 +118,7 @@ class _Line:
         found.extend(check_line(document))
         for finding in found:
             yield self.placed(finding)
-        if all(finding.rule.severity is not Severity.ERROR for finding in found):
+        if all(finding.severity is not Severity.ERROR for finding in found):
             yield from self.node(msgspec.convert(document, NodeProbe))
 
     def node(self, probe: NodeProbe) -> Iterator[ProbedNode | Finding]:

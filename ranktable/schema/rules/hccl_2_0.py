@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ranktable.schema.diagnostic import Rule, Severity
+from ranktable.schema.diagnostic import Refusal, Rule, Severity
 from ranktable.schema.rules.hccl_2_0_examples import level, rank, table
 
-_NO_CODE = {"HCCL": "text of an exception, no code"}
+_NO_CODE = {"HCCL": Refusal("text of an exception, no code")}
 
 ADDRESS_OF_TYPE = Rule(
     code="RT263",
@@ -68,7 +68,7 @@ SPARE = Rule(
         "replaces, replaced_local_id, takes no part any more."
     ),
     fix="Keep one spare, and leave the replaced chip out.",
-    readers={"HCCL": "EI0014"},
+    readers={"HCCL": Refusal("EI0014")},
     seen_as=("EI0014",),
     bad=table(rank(0), rank(1, local_id=64, replaced_local_id=0)),
     good=table(rank(0), rank(1, local_id=64, replaced_local_id=1)),
@@ -82,7 +82,7 @@ DRAFT = Rule(
         "net_instance_id, net_type and rank_addr_list. No released HCCL reads it."
     ),
     fix="Generate the table again, with a tool of the released version.",
-    readers={"HCCL": "EI0017 device_id or net_layer"},
+    readers={"HCCL": Refusal("EI0017 device_id or net_layer")},
     seen_as=("EI0017",),
     bad=(
         b'{"version":"2.0","rank_count":"1","rank_list":[{"rank_id":0,"local_id":0,\n'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ranktable.schema.diagnostic import Finding, Rule
+from ranktable.schema.diagnostic import Finding, Refusal, Rule
 from ranktable.schema.rules.hccl_2_0_examples import rank, table
 
 OUT_OF_RANGE = Rule(
@@ -16,8 +16,10 @@ OUT_OF_RANGE = Rule(
     ),
     fix="Write a value within the limits that are named.",
     readers={
-        "HCCL": "2.0: text of an exception, no code; negative numbers: EI0014 with "
-        '"0 ~ UINT32_MAX"'
+        "HCCL": Refusal(
+            "2.0: text of an exception, no code; negative numbers: EI0014 with "
+            '"0 ~ UINT32_MAX"'
+        )
     },
     seen_as=("EI0014", "0 ~ UINT32_MAX"),
     bad=table(rank(0, device_id=65)),
@@ -32,7 +34,7 @@ UNKNOWN_WORD = Rule(
         "writes IPv4. net_type and detour have words of their own."
     ),
     fix="Write one of the words that are named.",
-    readers={"HCCL": "2.0: text of an exception, no code"},
+    readers={"HCCL": Refusal("2.0: text of an exception, no code")},
     bad=table(rank(0, addr_type="IPv4")),
     good=table(rank(0)),
 )
@@ -46,7 +48,7 @@ NO_GLOBAL_RANKS = Rule(
         "that looks for its chip needs another file."
     ),
     fix="Point RANK_TABLE_FILE at the rank table of the job.",
-    readers={"HCCL": "EI0014 or EI0017"},
+    readers={"HCCL": Refusal("EI0014 or EI0017")},
     seen_as=("EI0014", "EI0017"),
 )
 
