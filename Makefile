@@ -9,7 +9,7 @@ DEMO := $(or $(TMPDIR),/tmp)/ranktable-demo-$(shell id -u)
 
 FAST := not torch and not slow
 
-.PHONY: all demo test fast-test check lint types bench golden clean
+.PHONY: all demo test fast-test check lint types bench golden torch-matrix clean
 
 all: check
 
@@ -65,6 +65,10 @@ types: $(VENV)/torch
 ## bench: every budget beside its rival, as one table
 bench: $(VENV)/rivals
 	$(BIN)/python -m benchmarks
+
+## torch-matrix: runtime and dist on every torch that people have; takes gigabytes
+torch-matrix:
+	.ci/torch-matrix $(VERSIONS)
 
 ## golden: rewrite the expected outputs, to be read in review
 golden: $(VENV)/base

@@ -22,7 +22,6 @@ import torch
 from torch._C._distributed_c10d import PrefixStore
 
 from ranktable.dist.errors import DistError, MismatchError
-from ranktable.runtime.deadline import Deadline
 from ranktable.runtime.store_round import StoreRound
 
 if TYPE_CHECKING:
@@ -266,7 +265,7 @@ class CollectiveCall:
         held, self.held = self.held, None
         assert held is not None  # noqa: S101 - it has been posted
         with self.communicator.telling():
-            verdict = held.hear(Deadline.after(time_s), looks=False)
+            verdict = held.hear(time_s, looks=False)
         if verdict is not None:
             self._heed(verdict, is_begun=False)
 
@@ -278,7 +277,7 @@ class CollectiveCall:
             if not held.is_decided():
                 place = f"{self.fingerprint}, collective {self.seq} of {members.name}"
                 members.set_place(place)
-            verdict = held.hear(Deadline.after(timeout.total_seconds()))
+            verdict = held.hear(timeout.total_seconds())
             members.set_place(None)
         assert verdict is not None  # noqa: S101 - it looks
         return verdict
