@@ -22,9 +22,9 @@ from ranktable.layout.change.differing import difference
 from ranktable.layout.change.names import named, unnamed
 from ranktable.layout.change.rebuilt import with_nodes
 from ranktable.layout.change.spares import spares_of, with_spares
-from ranktable.report.diff_data import render_diff_json
-from ranktable.report.diff_text import render_changes
-from ranktable.schema.writing import dumps, replace_file
+from ranktable.report.diff import render_changes, render_diff_json
+from ranktable.schema.atomic_files import replace_file
+from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
     from ranktable.cli.files import TableFile

@@ -28,10 +28,10 @@ from ranktable.cluster.hostfiles.launcher_formats import (
     read_hostfile,
     read_text,
 )
-from ranktable.report.renderers import RENDERERS
-from ranktable.report.style import Style
+from ranktable.report.findings_data import RENDERERS
+from ranktable.report.terminal import Style
 from ranktable.schema.check import check_bytes
-from ranktable.schema.diagnostic import RankTableError
+from ranktable.schema.diagnostic import Options, RankTableError
 from ranktable.schema.files import (
     DEFAULT_MAX_SIZE_BYTES,
     UnreadableError,
@@ -41,7 +41,6 @@ from ranktable.schema.files import (
 from ranktable.schema.format import Format
 from ranktable.schema.formats import FORMATS
 from ranktable.schema.messages import printable
-from ranktable.schema.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,7 +23,7 @@ from ranktable.schema.site_schema import SiteSchema
 
 if TYPE_CHECKING:
     from ranktable.schema.check_report import Report
-    from ranktable.schema.rules.rule import Rule
+    from ranktable.schema.diagnostic import Rule
 
 BESIDE = "beside.json"
 """Name of the file that goes before an example, where a rule has one."""

@@ -83,8 +83,8 @@ def _message(error: Exception) -> tuple[str, int]:
     from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415 - rare
     from ranktable.layout.change.errors import ChangeError  # noqa: PLC0415
     from ranktable.layout.errors import LayoutError  # noqa: PLC0415
+    from ranktable.schema.atomic_files import FileChangedError  # noqa: PLC0415
     from ranktable.schema.diagnostic import RankTableError  # noqa: PLC0415
-    from ranktable.schema.writing import FileChangedError  # noqa: PLC0415
 
     refusals = (ArgumentError, ChangeError, LayoutError, RankTableError)
     if isinstance(error, (*refusals, FileChangedError)):

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from ranktable.cli.failure import DEFECTS_FOUND, CommandError
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import check_bytes, check_path, report_unreadable
-from ranktable.schema.diagnostic import RankTableError
+from ranktable.schema.diagnostic import Options, RankTableError
 from ranktable.schema.files import (
     DEFAULT_MAX_SIZE_BYTES,
     UnreadableError,
     read_stream,
 )
-from ranktable.schema.options import Options
 
 if TYPE_CHECKING:
     from ranktable.schema.check_report import Report

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from ranktable.cli.output import Color, style, write
-from ranktable.report.renderers import RENDERERS
+from ranktable.report.findings_data import RENDERERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

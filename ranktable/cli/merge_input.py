@@ -15,8 +15,8 @@ from ranktable.cluster.merging.merge_probes import merge_probes
 from ranktable.cluster.merging.merge_tables import is_part, merge_tables
 from ranktable.cluster.probes.read_probes import is_probe_text
 from ranktable.schema.check import check_bytes, report_unreadable
+from ranktable.schema.diagnostic import Options
 from ranktable.schema.files import UnreadableError, read_file, read_stream
-from ranktable.schema.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

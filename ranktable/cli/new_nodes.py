@@ -14,7 +14,7 @@ from ranktable.cluster.merging.merge_probes import merge_probes
 from ranktable.cluster.merging.merge_tables import is_part
 from ranktable.cluster.probes.read_probes import is_probe_text
 from ranktable.schema.check import check_bytes
-from ranktable.schema.diagnostic import RankTableError, Severity
+from ranktable.schema.diagnostic import Options, RankTableError, Severity
 from ranktable.schema.files import (
     DEFAULT_MAX_SIZE_BYTES,
     UnreadableError,
@@ -22,7 +22,6 @@ from ranktable.schema.files import (
     read_stream,
 )
 from ranktable.schema.model import RankTable
-from ranktable.schema.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -8,7 +8,7 @@ import sys
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from ranktable.report.style import Style
+from ranktable.report.terminal import Style
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

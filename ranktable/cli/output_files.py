@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from ranktable.cli.failure import CommandError
 from ranktable.cli.output import write
+from ranktable.schema.atomic_files import create_file, replace_file
 from ranktable.schema.check import check
 from ranktable.schema.messages import counted, printable
-from ranktable.schema.writing import create_file, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

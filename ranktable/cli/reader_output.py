@@ -11,7 +11,7 @@ from ranktable.schema.readers.readers import readings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.report.style import Style
+    from ranktable.report.terminal import Style
     from ranktable.schema.check_report import Report
 
 MAX_RANKS = 8

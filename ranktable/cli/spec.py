@@ -11,8 +11,7 @@ from ranktable.cli.output import style
 from ranktable.cluster.host_lists import fold_hosts
 from ranktable.cluster.specs.read_spec import MAX_SIZE_BYTES, read_spec
 from ranktable.cluster.specs.spec import spare_hosts, table_from_spec
-from ranktable.report.full import render_full
-from ranktable.report.style import Style
+from ranktable.report.terminal import Style, render_full
 from ranktable.schema.files import UnreadableError, read_file, read_stream
 from ranktable.schema.messages import printable
 

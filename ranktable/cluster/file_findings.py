@@ -7,17 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.check_report import Report
-from ranktable.schema.diagnostic import Location, Severity
-from ranktable.schema.locate import find_locations
-from ranktable.schema.quota import Quota
+from ranktable.schema.diagnostic import Location, Quota, Severity
+from ranktable.schema.document import find_locations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.schema.diagnostic import Diagnostic
+    from ranktable.schema.diagnostic import Diagnostic, Finding, Rule
     from ranktable.schema.document import SourceSpan
-    from ranktable.schema.finding import Finding
-    from ranktable.schema.rules.rule import Rule
 
     FileSpan = tuple[int, SourceSpan | None]
     """Index of a file and a place in it, None for the file as a whole."""

@@ -16,22 +16,16 @@ from ranktable.schema.rules import (
     nodes,
     placement,
     ranks,
-    reading,
     shape,
-    site,
     syntax,
-    topology,
 )
 
 if TYPE_CHECKING:
-    from ranktable.schema.rules.rule import Rule
+    from ranktable.schema.diagnostic import Rule
 
 FAMILIES = (
-    reading,
     syntax,
     shape,
-    site,
-    topology,
     ranks,
     chips,
     nodes,

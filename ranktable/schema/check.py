@@ -6,15 +6,13 @@ import os
 from typing import TYPE_CHECKING
 
 from ranktable.schema.check_report import Report, make_report
-from ranktable.schema.decoding import decode, unreadable
+from ranktable.schema.diagnostic import Finding, Options, Quota
 from ranktable.schema.document import Document
 from ranktable.schema.files import DEFAULT_MAX_SIZE_BYTES, UnreadableError, read_file
-from ranktable.schema.finding import Finding
-from ranktable.schema.formats import FORMATS, detect
-from ranktable.schema.json_parser import find_too_deep, parse
-from ranktable.schema.options import Options, make_options
-from ranktable.schema.quota import Quota
-from ranktable.schema.rules.reading import TOO_LARGE
+from ranktable.schema.formats import FORMATS, by_name, detect
+from ranktable.schema.json_parser import decode, find_too_deep, parse, unreadable
+from ranktable.schema.rules.chips import MAX_SCCL_CHIPS
+from ranktable.schema.rules.syntax import TOO_LARGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -203,3 +201,54 @@ def _table(data: bytes, file: str) -> RankTable:
     if columns is not None:
         return RankTable.from_columns(columns)
     return check_bytes(data, Options(), file=file).sound_table()
+
+
+CHIPS_PER_HOST = {"bm1690": MAX_SCCL_CHIPS, "sg2260": MAX_SCCL_CHIPS}
+"""Chips that SCCL drives in one host, by the name of the chip or its architecture."""
+
+
+def make_options(  # noqa: PLR0913 - every one is an option of its own
+    *,
+    chip: str | int | None = None,
+    topology: Topology | str | None = None,
+    tp: int | None = None,
+    format: str | None = None,  # noqa: A002 - a fixed name
+    limit: int | None = None,
+    max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES,
+) -> Options:
+    """Return the options of a check from what its caller gave; see ``check``.
+
+    Raises:
+        ValueError: An argument is wrong, such as an unknown chip or format.
+        RankTableError: The file of links is wrong.
+    """
+    if tp is not None and tp < 1:
+        raise ValueError(f"tp must be at least 1, and is {tp}")
+    if isinstance(topology, str):
+        from ranktable.schema.topology_file import find_topology  # noqa: PLC0415 - rare
+
+        topology = find_topology(topology)
+    return Options(
+        chips_per_node=chips_per_host(chip),
+        topology=topology,
+        tp=tp,
+        format=by_name(format) if format is not None else None,
+        max_size_bytes=max_size_bytes,
+        limit=limit,
+    )
+
+
+def chips_per_host(chip: str | int | None) -> int | None:
+    """Return the number of chips of a host that an option gives.
+
+    Raises:
+        ValueError: It is neither a positive number nor a chip we know.
+    """
+    if chip is None:
+        return None
+    if isinstance(chip, str) and chip in CHIPS_PER_HOST:
+        return CHIPS_PER_HOST[chip]
+    if str(chip).isascii() and str(chip).isdigit() and 0 < int(chip) < 10**6:
+        return int(chip)
+    known = ", ".join(CHIPS_PER_HOST)
+    raise ValueError(f"chip {chip!r} is neither a number of chips nor one of {known}")

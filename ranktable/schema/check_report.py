@@ -8,17 +8,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ranktable.schema.diagnostic import Location, RankTableError, Severity
-from ranktable.schema.locate import find_locations
+from ranktable.schema.document import find_locations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.diagnostic import Diagnostic
+    from ranktable.schema.diagnostic import Diagnostic, Finding, Quota
     from ranktable.schema.document import SourceSpan
-    from ranktable.schema.finding import Finding
     from ranktable.schema.model import RankTable
-    from ranktable.schema.quota import Quota
 
 _UNREADABLE = {"RT001", "RT002", "RT003", "RT004"}
 

@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ranktable.schema.columns import Columns
+from ranktable.schema.diagnostic import Edit
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.finding import Edit
 from ranktable.schema.format import SPARES_KEY, SUPER_POD_KEY, Kind, Role
 from ranktable.schema.json_parser import MAX_DEPTH, is_too_deep, too_deep
 from ranktable.schema.messages import quoted
@@ -17,11 +17,9 @@ from ranktable.schema.rules import shape as rules
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ranktable.schema.diagnostic import Finding, Quota, Rule
     from ranktable.schema.document import Document, Path
-    from ranktable.schema.finding import Finding
     from ranktable.schema.format import Field, Format
-    from ranktable.schema.quota import Quota
-    from ranktable.schema.rules.rule import Rule
 
 _READ_KEYS = {0: SPARES_KEY, 2: SUPER_POD_KEY}
 """Keys of no format that commands read all the same, by the length of their path."""

@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ranktable.schema.columns import Columns
+    from ranktable.schema.diagnostic import Finding, Quota, Rule
     from ranktable.schema.document import Document
-    from ranktable.schema.finding import Finding
     from ranktable.schema.model import RankTable
-    from ranktable.schema.quota import Quota
-    from ranktable.schema.rules.rule import Rule
 
 PLACEMENT_KEY = "placement"
 FREE = "free"
@@ -149,7 +147,7 @@ class Format:
 
     def write(self, table: RankTable) -> dict[str, object]:
         """Return a table as the plain data of a file."""
-        from ranktable.schema.document_writer import to_document  # noqa: PLC0415
+        from ranktable.schema.writing import to_document  # noqa: PLC0415
 
         return to_document(table, self)
 

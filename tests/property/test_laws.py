@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 import ranktable
 from ranktable.cluster.generate import make_table
 from ranktable.schema.check import check, decode_any
+from ranktable.schema.diagnostic import Quota
 from ranktable.schema.document import Document
 from ranktable.schema.fast_decode import read_sound
 from ranktable.schema.fixes import fixed_text
 from ranktable.schema.formats import FORMATS, detect
 from ranktable.schema.json_parser import parse
 from ranktable.schema.model import RankTable
-from ranktable.schema.quota import Quota
 from ranktable.schema.repetitive import read_repetitive
 from tests.property.strategies import (
     chip_lists,

@@ -15,8 +15,7 @@ from ranktable.cli.shared_options import with_options
 from ranktable.layout.change.crossing import AXES
 from ranktable.layout.change.differing import difference
 from ranktable.layout.errors import LayoutError
-from ranktable.report.diff_data import render_diff_json
-from ranktable.report.diff_text import render_diff
+from ranktable.report.diff import render_diff, render_diff_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -21,7 +21,7 @@ from ranktable.schema.messages import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.report.style import Style
+    from ranktable.report.terminal import Style
     from ranktable.runtime.environment import Environment
     from ranktable.runtime.launchers.launcher import Claim
 

@@ -14,15 +14,13 @@ from ranktable.cli.example import BESIDE, command_for, judge_example
 from ranktable.cli.failure import CommandError
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.report.catalogue import RULES
-from ranktable.report.full import render_full
-from ranktable.report.style import Style
-from ranktable.report.terminal import table_lines
+from ranktable.report.terminal import Style, render_full, table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.schema.check_report import Report
-    from ranktable.schema.rules.rule import Rule
+    from ranktable.schema.diagnostic import Rule
 
 _WIDTH = 79
 

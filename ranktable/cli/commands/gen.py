@@ -18,15 +18,15 @@ from ranktable.cluster.device_list import parse_address_list, parse_device_list
 from ranktable.cluster.generate import grouped_ring_order, make_table, ring_order
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.runtime.table import VARIABLE
+from ranktable.schema.check import make_options
 from ranktable.schema.messages import counted
-from ranktable.schema.options import make_options
 from ranktable.schema.topology_file import find_topology
 from ranktable.schema.writing import dumps_judged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ranktable.schema.finding import Finding
+    from ranktable.schema.diagnostic import Finding
     from ranktable.schema.model import RankTable
     from ranktable.schema.topology import Topology
 

@@ -21,8 +21,7 @@ from ranktable.layout.hops import RingRows, ring_rows
 from ranktable.layout.placing import place_ranks
 from ranktable.layout.planning import Mode as Placing
 from ranktable.layout.planning import make_plan
-from ranktable.report.plan_data import render_plan_json
-from ranktable.report.plan_text import render_plan
+from ranktable.report.plan import render_plan, render_plan_json
 from ranktable.schema.topology_file import find_topology
 from ranktable.schema.writing import dumps
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.cluster.probes.probe_line import NodeProbe, ProbedChip
-    from ranktable.report.style import Style
+    from ranktable.report.terminal import Style
 
 ROOT = "/"
 ROOT_HELP = "Folder that stands for /, such as a host's that is mounted in a container."

@@ -17,7 +17,7 @@ from ranktable.cli.shared_options import with_options
 from ranktable.layout.change.names import named
 from ranktable.layout.change.renumbering import Policy
 from ranktable.layout.change.renumbering import renumber as change
-from ranktable.schema.options import Options
+from ranktable.schema.diagnostic import Options
 from ranktable.schema.rules.ranks import WRONG_LOCAL_RANK
 
 if TYPE_CHECKING:

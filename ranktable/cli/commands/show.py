@@ -17,7 +17,7 @@ from ranktable.schema.messages import counted, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.report.style import Style
+    from ranktable.report.terminal import Style
     from ranktable.schema.model import Device, Node, RankTable
 
 

@@ -27,7 +27,7 @@ from ranktable.simulate.signals import noted_signals
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ranktable.report.style import Style
+    from ranktable.report.terminal import Style
     from ranktable.simulate.launch import Outcome
 
 _SIGNALLED = 128  # plus the signal, as shells report it

@@ -22,21 +22,20 @@ from ranktable.cli.findings import FindingsFormat
 from ranktable.cli.output import COLOR_HELP, Color, style, write
 from ranktable.cli.reader_output import readers_data, show_readers
 from ranktable.cli.site_schema import judge_by_schema
-from ranktable.report.renderers import RENDERERS
+from ranktable.report.findings_data import RENDERERS
 from ranktable.runtime import chip_map
 from ranktable.runtime.errors import LaunchEnvironmentError
 from ranktable.runtime.rules import RULES
-from ranktable.schema.check import check_bytes
+from ranktable.schema.atomic_files import replace_file
+from ranktable.schema.check import check_bytes, make_options
 from ranktable.schema.diagnostic import RankTableError, Severity
 from ranktable.schema.fixes import repaired_text
 from ranktable.schema.messages import counted, printable
-from ranktable.schema.options import make_options
 from ranktable.schema.site_schema import SiteSchema
-from ranktable.schema.writing import replace_file
 
 if TYPE_CHECKING:
     from ranktable.schema.check_report import Report
-    from ranktable.schema.options import Options
+    from ranktable.schema.diagnostic import Options
 
 
 def validate(

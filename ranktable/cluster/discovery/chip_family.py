@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.device_list import MAX_CHIP
 from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.cluster.probes.probe_line import MAX_CHIPS, NotDetected, ProbedChip
-from ranktable.schema.diagnostic import Severity
-from ranktable.schema.finding import Finding
+from ranktable.schema.diagnostic import Finding, Severity
 from ranktable.schema.json_parser import parse
 from ranktable.schema.messages import quoted
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Severity
+from ranktable.schema.diagnostic import Rule, Severity
 from ranktable.schema.messages import counted
-from ranktable.schema.rules.rule import PAIR, Rule, chips, device, one_node
+from ranktable.schema.rules.examples import (
+    PAIR,
+    chips,
+    device,
+    one_node,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.finding import Finding
-    from ranktable.schema.options import Options
+    from ranktable.schema.diagnostic import Finding, Options
 
     Chips = tuple[int | None, ...]
 

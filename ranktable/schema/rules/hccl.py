@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Severity
+from ranktable.schema.diagnostic import Rule, Severity
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import quoted
 from ranktable.schema.rules.ranks import is_permutation
-from ranktable.schema.rules.rule import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.finding import Finding
-    from ranktable.schema.options import Options
+    from ranktable.schema.diagnostic import Finding, Options
 
 COMPLETED = "completed"
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.schema.address import are_addresses, is_address
+from ranktable.schema.diagnostic import Rule
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import counted, quoted
 from ranktable.schema.numbers import plain_number
-from ranktable.schema.rules.rule import Rule, one_node
+from ranktable.schema.rules.examples import one_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.finding import Finding
-    from ranktable.schema.options import Options
+    from ranktable.schema.diagnostic import Finding, Options
 
 
 def _of_2024(count: int) -> bytes:

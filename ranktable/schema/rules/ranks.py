@@ -5,18 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Severity
+from ranktable.schema.diagnostic import Rule, Severity
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.format import Role
 from ranktable.schema.messages import counted, folded
-from ranktable.schema.rules.rule import PAIR, Rule, device, nodes, one_node
+from ranktable.schema.rules.examples import (
+    PAIR,
+    device,
+    nodes,
+    one_node,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.finding import Finding
-    from ranktable.schema.options import Options
+    from ranktable.schema.diagnostic import Finding, Options
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,13 @@
-"""RT110 to RT117: JSON, but not of the shape of a rank table."""
+"""RT110 to RT117: JSON, but not of the shape of a rank table, or of a site."""
 
 from __future__ import annotations
 
-from ranktable.schema.diagnostic import Severity
-from ranktable.schema.rules.rule import PAIR, Rule, device, one_node
+from ranktable.schema.diagnostic import Rule, Severity
+from ranktable.schema.rules.examples import (
+    PAIR,
+    device,
+    one_node,
+)
 
 NOT_A_RANK_TABLE = Rule(
     code="RT110",
@@ -118,6 +122,39 @@ UNKNOWN_KEY = Rule(
     good=one_node('{"device_id":"0","rank":"0","local_rank":"0"}'),
 )
 
+
+SITE_SCHEMA = Rule(
+    code="RT119",
+    name="site-schema",
+    summary="the file is not as the site's own JSON Schema asks",
+    why=(
+        "ranktable validate --schema FILE checks a rank table or a cluster spec by a "
+        "JSON Schema that a site has written for itself: names of hosts, numbers of "
+        "chips, keys of its own. Why it asks for something only the site knows."
+    ),
+    fix="Change the value, or the schema.",
+    bad=one_node(device(0, 0), device(9, 1)),
+    good=PAIR,
+    options={"schema": "beside.json"},
+    beside=b"""{"properties": {"node_list": {"items": {"properties": {"device_list": {
+  "items": {"properties": {"device_id": {"pattern": "^[0-7]$"}}}}}}}}}
+""",
+)
+
+
+BAD_TOPOLOGY = Rule(
+    code="RT120",
+    name="bad-topology",
+    summary="a file of links is neither a matrix nor a list of pairs",
+    why=(
+        "--topology and --ring take sophgo-8 or a file, JSON or rows of numbers: a "
+        "square matrix of port numbers with -1 for no link, as "
+        "torch_tpu.tpu.get_topology fills it, or a list of linked pairs."
+    ),
+    fix="Write one pair of chips a line, for example: 0 4",
+    readers={"torch_tpu": "reads the links from the driver", "SCCL": "likewise"},
+)
+
 RULES = (
     NOT_A_RANK_TABLE,
     OTHER_VENDOR,
@@ -127,4 +164,6 @@ RULES = (
     UNKNOWN_VERSION,
     EMPTY_LIST,
     UNKNOWN_KEY,
+    SITE_SCHEMA,
+    BAD_TOPOLOGY,
 )

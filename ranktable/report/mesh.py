@@ -1,14 +1,19 @@
-"""Who is where in a parallel layout, for people: every rank of a few, or folded."""
+"""Who is where in a parallel layout, for people and for programs.
+
+The JSON form is stable: keys are only added. ``docs/layout.md`` documents it.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from ranktable.layout.sizes import divisors
-from ranktable.report.folding import fold_numbers, host_label
-from ranktable.report.progression import (
+from ranktable.report.folding import (
     fold_items,
+    fold_numbers,
+    host_label,
     spell,
     spell_indices,
     spell_numbers,
@@ -20,9 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ranktable.layout.communicator import Communicator, Communicators
+    from ranktable.layout.neighbours import Neighbours
     from ranktable.layout.parallel import ParallelLayout
-    from ranktable.report.progression import Fold
-    from ranktable.report.style import Style
+    from ranktable.report.folding import Progression
+    from ranktable.report.terminal import Style
 
 MAX_RANKS = 16
 """Ranks up to which each has a line of its own."""
@@ -129,7 +135,7 @@ def _values(places: Iterable[int]) -> list[int]:
     return list(run) if 2 < len(found) == len(run) else found  # noqa: PLR2004 - both
 
 
-def _node_line(found: Communicators, fold: Fold) -> str:
+def _node_line(found: Communicators, fold: Progression) -> str:
     nodes = found.table.nodes[fold.first : fold.last + 1]
     assert isinstance(fold.shape, tuple)  # noqa: S101 - as _node_items made it
     names = ("ranks", *found.layout.kinds)
@@ -162,12 +168,12 @@ def _item(one: Communicator) -> tuple[object, tuple[int, ...]]:
     return tuple(rank - one.ranks[0] for rank in one.ranks), (one.ranks[0],)
 
 
-def _name(kind: str, fold: Fold) -> str:
+def _name(kind: str, fold: Progression) -> str:
     last = f"-{fold.last}" if fold.last > fold.first else ""
     return f"{kind}/{fold.first}{last}"
 
 
-def _spelt(fold: Fold) -> str:
+def _spelt(fold: Progression) -> str:
     assert isinstance(fold.shape, tuple)  # noqa: S101 - as _item made it
     return spell(fold, 0, fold.shape) + spell_indices(fold)
 
@@ -230,3 +236,105 @@ def _left_out(count: int, indent: str = "") -> Iterator[str]:
             f"{indent}... and {counted(count, 'line')} more; --rank R shows one rank, "
             "--format json everything\n"
         )
+
+
+def render_mesh_json(
+    name: str, found: Communicators, rank: int | None
+) -> Iterator[str]:
+    """Yield the document: everything, or what concerns one rank.
+
+    The totals count all groups, also with one rank.
+    """
+    table, layout = found.table, found.layout
+    ranks = _rank_entries(found) if rank is None else [_rank_entry(found, rank)]
+    groups = found if rank is None else found.of_rank(rank)
+    yield "{\n"
+    head = {
+        "file": name,
+        "world_size": table.world_size,
+        "num_nodes": len(table.nodes),
+        "layout": {
+            "order": layout.order,
+            "ep_style": layout.ep_style,
+            "sizes": {**layout.sizes, "ep": layout.ep, "etp": layout.etp},
+        },
+    }
+    for key, value in head.items():
+        yield f"  {json.dumps(key)}: {json.dumps(value)},\n"
+    yield from _listed("ranks", ranks)
+    yield from _listed("groups", map(_group_data, groups))
+    yield f'  "totals": {json.dumps(_totals(found))}\n' + "}\n"
+
+
+def _listed(key: str, entries: Iterable[dict[str, object]]) -> Iterator[str]:
+    yield f'  "{key}": ['
+    comma = ""
+    encode = json.JSONEncoder(check_circular=False).encode
+    for entry in entries:
+        yield f"{comma}\n    {encode(entry)}"
+        comma = ","
+    yield "\n  ],\n" if comma else "],\n"
+
+
+def _rank_entries(found: Communicators) -> Iterator[dict[str, object]]:
+    """Yield what there is to say of every rank; all is looked up at once."""
+    layout = found.layout
+    points = zip(*(layout.along(axis).places() for axis in layout.axes), strict=True)
+    neighbours = [layout.all_neighbours(axis) for axis in layout.kinds]
+    for rank, point in enumerate(points):
+        yield _entry(found, rank, point, [pairs[rank] for pairs in neighbours])
+
+
+def _rank_entry(found: Communicators, rank: int) -> dict[str, object]:
+    layout = found.layout
+    pairs = [layout.neighbours(rank, axis) for axis in layout.kinds]
+    return _entry(found, rank, layout.coordinates(rank).values(), pairs)
+
+
+def _entry(
+    found: Communicators,
+    rank: int,
+    point: Iterable[int],
+    pairs: Iterable[Neighbours],
+) -> dict[str, object]:
+    table, layout = found.table, found.layout
+    node = table.node_rank_of(rank)
+    return {
+        "rank": rank,
+        "node_rank": node,
+        "host": table.nodes[node].host,
+        "device_id": table.device_of(rank).device_id,
+        "coordinates": dict(zip(layout.axes, point, strict=True)),
+        "neighbours": {
+            axis: {"previous": pair.previous, "next": pair.next}
+            for axis, pair in zip(layout.kinds, pairs, strict=True)
+        },
+    }
+
+
+def _group_data(one: Communicator) -> dict[str, object]:
+    return {
+        "name": one.name,
+        "kind": one.kind,
+        "index": one.index,
+        "ranks": one.ranks,
+        "coordinates": one.coordinates,
+        "nodes": one.nodes,
+        "chip_map": one.chip_map,
+    }
+
+
+def _totals(found: Communicators) -> dict[str, object]:
+    kinds = {}
+    for kind in found.kinds:
+        spans = [len(one.nodes) for one in found.of_kind(kind)]
+        kinds[kind] = {
+            "groups": len(spans),
+            "within_a_node": spans.count(1),
+            "most_nodes": max(spans, default=0),
+        }
+    return {
+        "ranks": found.table.world_size,
+        "groups": len(found),
+        "by_kind": kinds,
+    }
