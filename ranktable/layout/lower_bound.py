@@ -108,7 +108,9 @@ def _all_to_all(flow: Flow, groups: Groups, largest: int) -> float:
     return flow.size_bytes * (size - min(size, largest)) * len(groups)
 
 
-def _of_grid(terms: Sequence[_Term], held: Mapping[int, float], world_size: int) -> float:
+def _of_grid(
+    terms: Sequence[_Term], held: Mapping[int, float], world_size: int
+) -> float:
     """Return the best bound for flows of one grid.
 
     The inequality is about different axes. Where flows share some, as dp-cp and cp do,
@@ -148,7 +150,9 @@ def _by_itself(term: _Term, largest: int, world_size: int) -> float:
     return term.weight * (domains - 1) * (world_size // term.size)
 
 
-def _together(terms: Sequence[_Term], held: Mapping[int, float], world_size: int) -> float:
+def _together(
+    terms: Sequence[_Term], held: Mapping[int, float], world_size: int
+) -> float:
     touched = sum(_least_touched(terms, size) * times for size, times in held.items())
     every = sum(term.weight * (world_size // term.size) for term in terms)
     return max(0.0, touched - every - _ROUNDING * every)

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.layout.arrangements import by_domain, node_orders
 from ranktable.layout.change.assign import Chip, Place, assign
+from ranktable.layout.change.cheapest import MOST_EXACT, cheapest
 from ranktable.layout.change.inside import Inside
 from ranktable.layout.change.orders import Before, Orders, free_placements
-from ranktable.layout.change.cheapest import MOST_EXACT, cheapest
 from ranktable.layout.exchanging import exchange
 from ranktable.layout.lower_bound import is_reached, lower_bound
 
@@ -39,14 +39,17 @@ if TYPE_CHECKING:
 _MOST_PAIRS = 20_000
 """Nodes times parts times chips up to which nodes are assigned exactly."""
 
-_MOST_FILLED = 400
-"""Placements that cost the same bytes of which the rest is compared."""
+_MOST_TRIED = 1_000
+"""Placements up to which all are tried."""
 
 _MOST_WORK = 3_000_000
 """Ranks times flows that trying placements may look at, about a second."""
 
 _MOST_EXCHANGED = 1_024
 """Ranks or nodes up to which exchanges of two are tried."""
+
+_FEW = 4_096
+"""Ranks up to which nodes of one size may use fewer of their chips."""
 
 _EXCHANGES = 400_000
 _NEW = float("inf")
@@ -105,7 +108,21 @@ def arrange(job: Job) -> Arrangement:
 
 
 class Search:
+    """A search for the best arrangement.
+
+    Attributes:
+        job: What is to be arranged.
+        size: Number of ranks.
+        members: The chips of every node.
+        kind: What decides about bytes: chips and domains of every node.
+        firsts: The first rank that every node has, infinity for a new one.
+        by_rank: The nodes in the order of their first rank, new ones last.
+        before: What a block of ranks exchanges with those before it.
+        widths: Ranks of whole groups of the fastest axes.
+    """
+
     def __init__(self, job: Job) -> None:
+        """Try nothing yet."""
         self.job = job
         self.size = len(job.places)
         self.members: dict[int, list[int]] = defaultdict(list)
@@ -116,7 +133,14 @@ class Search:
             node: (len(own), *(boundary.domains[node] for boundary in beyond))
             for node, own in self.members.items()
         }
-        self.by_rank = sorted(self.members, key=self.first)
+        self.firsts = {
+            node: min(
+                (rank for at in own if (rank := job.chips[at].rank) is not None),
+                default=_NEW,
+            )
+            for node, own in self.members.items()
+        }
+        self.by_rank = sorted(self.members, key=self.firsts.__getitem__)
         self.inside = Inside(job.chips, self.members, job.places, job.links)
         self.is_exact = True
         self.best: tuple[_Cost, list[int], Owners] | None = None
@@ -124,15 +148,16 @@ class Search:
         self.before = Before(job.scene)
         self.widths = _widths(job.scene)
 
-    def first(self, node: int) -> float:
-        ranks = [self.job.chips[at].rank for at in self.members[node]]
-        return min((rank for rank in ranks if rank is not None), default=_NEW)
-
     def found(self) -> Arrangement:
-        for owners in self._likely():
-            self._try(owners)
-        self._exchange()
-        is_complete = self._try_all()
+        """Return the best arrangement that is found."""
+        by_role = self._owners(assign(self.job.chips, self.job.places))
+        self._try(by_role)
+        is_complete = self._is_enough(by_role)
+        if not is_complete:
+            for owners in self._likely():
+                self._try(owners)
+            self._exchange()
+            is_complete = self._try_all()
         if self.best is None:
             raise AssertionError(self.job)  # the nodes in any order are a placement
         _, carriers, owners = self.best
@@ -143,6 +168,13 @@ class Search:
             bounds=self._bounds(),
             is_optimal=is_complete and self.is_exact,
         )
+
+    def _is_enough(self, by_role: Owners) -> bool:
+        """Whether only roles and numbers count, and single chips may move."""
+        scene, job = self.job.scene, self.job
+        has_new = any(chip.rank is None for chip in job.chips)
+        counts = (scene is not None and scene.flows) or job.links or has_new
+        return not counts and self._is_sound(by_role)
 
     def _bounds(self) -> tuple[float, ...]:
         scene = self.job.scene
@@ -158,15 +190,22 @@ class Search:
 
     def _likely(self) -> Iterator[Owners]:
         """Yield placements that may be good, those that move little first."""
-        by_role = self._owners(assign(self.job.chips, self.job.places))
-        yield by_role
         plain = self.laid(self.by_rank)
-        yield self._settled(plain, by_size=True)
         yield plain
         scene = self.job.scene
-        for owners in Orders(self).few():
+        has_racks = scene is not None and len(scene.boundaries) > 1
+        starts = [plain]
+        sizes = {len(own) for own in self.members.values()}
+        if (
+            len(sizes) > 1
+            or any(size % self.widths[0] for size in sizes)
+            or (self.size < _FEW)
+        ):
+            starts += Orders(self).few()
+        for owners in starts:
             yield owners
-            yield self._settled(owners, by_size=True)
+            if has_racks:
+                yield self._settled(owners)
         if scene is None or not scene.flows:
             return
         sizes = Counter({node: len(own) for node, own in self.members.items()})
@@ -239,10 +278,10 @@ class Search:
                 numbers[node] = hash((kind, counts[kind]))
         return tuple(map(numbers.__getitem__, owners))
 
-    def _settled(self, owners: Owners, *, by_size: bool) -> Owners:
+    def _settled(self, owners: Owners) -> Owners:
         """Return a placement with the nodes that suit it best, in any domain."""
-        kind = {n: (len(own),) for n, own in self.members.items()}
-        return self._owners(self._filled(owners, kind if by_size else self.kind)[0])
+        kind = {node: (len(own),) for node, own in self.members.items()}
+        return self._owners(self._filled(owners, kind)[0])
 
     def _filled(
         self, owners: Owners, kind: dict[int, tuple[int, ...]]
@@ -287,7 +326,7 @@ class Search:
         units = []
         for node in nodes:
             own = [self.job.chips[at] for at in self.members[node]]
-            first = self.first(node)
+            first = self.firsts[node]
             is_new = first == _NEW
             number = starts.get(int(first), len(parts) + node) if not is_new else None
             copy = next((chip.copy for chip in own if chip.rank == first), None)
@@ -320,11 +359,9 @@ class Search:
 
     def _try_all(self) -> bool:
         """Try every placement; return False where there are too many."""
-        filled = 0
         orders = Orders(self)
-        for owners in orders.every():
-            filled += 1
-            if filled > _MOST_FILLED * 8:
+        for number, owners in enumerate(orders.every()):
+            if number == _MOST_TRIED:
                 return False
             self._try(owners)
         return orders.is_complete

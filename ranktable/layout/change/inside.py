@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations, islice
 from typing import TYPE_CHECKING
@@ -48,7 +47,7 @@ class Inside:
 
     def held(self, items: Iterable[Chip | Place]) -> Hashable:
         """Return what a node holds, in whatever order."""
-        return frozenset(Counter(item.role for item in items).items())
+        return _counted(tuple([item.role for item in items]))
 
     def weight(self, node: int, ranks: Sequence[int]) -> int:
         """Return what it costs that a node takes some ranks, as one number."""
@@ -73,7 +72,9 @@ class Inside:
     ) -> tuple[list[int], tuple[int, int, int]]:
         as_now = list(block[: len(ranks)])
         cost = self._cost(as_now, ranks)
-        if cost == (0, 0, 0):
+        if cost == (0, 0, 0) or (
+            not any(cost[:2]) and self._is_elsewhere(block, ranks)
+        ):
             return as_now, cost
         orders = []
         if self.links is not None:
@@ -86,6 +87,11 @@ class Inside:
         cost, order = min(found, key=lambda one: one[0])
         return order, cost
 
+    def _is_elsewhere(self, block: Sequence[int], ranks: Sequence[int]) -> bool:
+        """Whether no chip of a node has one of these ranks, so that all move."""
+        here = set(ranks)
+        return not any(self.chips[at].rank in here for at in block)
+
     def _assigned(self, block: Sequence[int], ranks: Sequence[int]) -> list[int]:
         place_of = {rank: place for place, rank in enumerate(ranks)}
         own = []
@@ -93,7 +99,7 @@ class Inside:
             chip = self.chips[at]
             if chip.rank is not None:
                 rank = place_of.get(chip.rank, _ELSEWHERE + chip.rank)
-                chip = replace(chip, rank=rank, copy=None)
+                chip = Chip(rank=rank, role=chip.role)
             own.append(chip)
         wanted = [Place(role=self.places[rank].role) for rank in ranks]
         return [block[at] for at in assign(own, wanted)]
@@ -109,6 +115,11 @@ class Inside:
             ids = [self.chips[at].device_id for at in order]
             is_open = _is_open(self.links, tuple(ids))
         return int(is_open), loads, moves
+
+
+@lru_cache(maxsize=65_536)
+def _counted(roles: tuple[Hashable, ...]) -> Hashable:
+    return frozenset(Counter(roles).items())
 
 
 @lru_cache(maxsize=4096)

@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from ranktable.layout.crossings import Members, Owners, Scene
     from ranktable.layout.flow import Flow
 
-_MOST_STATES = 60_000
-"""Steps of the search, a second or so."""
+_MOST_STATES = 20_000
+"""Steps of a search."""
+
+_MOST_FREE = 10
+"""Ranks of a free table up to which all placements may be few enough to try."""
 
 
 class Before:
@@ -38,9 +41,7 @@ class Before:
         key = (start, end)
         if key not in self.known:
             pairs = zip(self.flows, self.members, strict=True)
-            self.known[key] = sum(
-                _sent(flow, one, start, end) for flow, one in pairs
-            )
+            self.known[key] = sum(_sent(flow, one, start, end) for flow, one in pairs)
         return self.known[key]
 
 
@@ -98,7 +99,7 @@ class Orders:
         """Yield those with the least bytes between nodes, as far as can be searched."""
         have = Counter(len(own) for own in self.search.members.values())
         firsts = Counter(
-            (len(own), self.search.first(node))
+            (len(own), self.search.firsts[node])
             for node, own in self.search.members.items()
         )
         sizes = sorted(have, reverse=True)
@@ -142,8 +143,8 @@ class Orders:
         while last is not None and last.before is not None:
             steps.append((last.size, last.count))
             last = last.before
-        members, first = self.search.members, self.search.first
-        at_start = {(len(members[n]), first(n)): n for n in self.search.by_rank}
+        members, first = self.search.members, self.search.firsts
+        at_start = {(len(members[n]), first[n]): n for n in self.search.by_rank}
         chosen: list[int | None] = []
         start = 0
         for size, count in reversed(steps):
@@ -164,6 +165,8 @@ class Orders:
         for node in self.search.by_rank:
             by_kind[self.search.kind[node]].append(node)
         if self.search.job.is_free:
+            if self.size > _MOST_FREE:
+                return
             yield from self._anywhere([], by_kind)
         elif len(self.search.members) <= _DEEPEST:
             yield from self._after([], 0, 0.0, by_kind)
@@ -198,7 +201,9 @@ class Orders:
                     break
                 more = cost + self.before.cost(start, start + count)
                 if self.search.may_be_best(more):
-                    yield from self._after([*owners, *[node] * count], waste, more, left)
+                    yield from self._after(
+                        [*owners, *[node] * count], waste, more, left
+                    )
             nodes.insert(0, node)
 
     def _anywhere(

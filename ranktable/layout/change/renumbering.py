@@ -171,7 +171,8 @@ def _orders(
             """Sort those with enough chips first, then the nearest, then the least."""
             chips = len(spares[spare].devices)
             apart = sum(
-                gap.node is not None and one.domains[gap.node] != one.domains[first + spare]
+                gap.node is not None
+                and one.domains[gap.node] != one.domains[first + spare]
                 for one in boundaries
             )
             return chips < len(gap.ranks), apart, chips

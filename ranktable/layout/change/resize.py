@@ -18,6 +18,7 @@ from ranktable.layout.change.spares import refuse_present, spares_of, with_spare
 from ranktable.layout.crossings import Scene
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.placing import is_free
+from ranktable.layout.remembered import remembered
 from ranktable.layout.sizes import factors
 from ranktable.schema.messages import counted
 
@@ -72,12 +73,13 @@ def shrink(  # noqa: PLR0913 - each is a part of the question
         LayoutError: The layout is of another size, or none fits what is left.
     """
     _refuse_other(table, layout)
-    if not drop and not ranks and world_size in (None, table.world_size):
+    is_whole = layout.world_size == table.world_size
+    if not drop and not ranks and is_whole and world_size in (None, table.world_size):
         return Resized(table=table, layout=layout)
     spares = spares_of(table)
     left = left_of(table, drop, ranks)
     room = sum(map(len, left)) + sum(len(node.devices) for node in spares)
-    most = min(room, table.world_size)
+    most = min(room, layout.world_size)
     fitting = fit_layout(layout, most, kept, world_size=world_size)
     return _resized(table, (layout, fitting), left, spares, kept, site or Site())
 
@@ -140,7 +142,11 @@ def grow(  # noqa: PLR0913 - each is a part of the question
 
 
 def _refuse_other(table: RankTable, layout: ParallelLayout) -> None:
-    if layout.world_size != table.world_size:
+    highest = max(device.rank for node in table.nodes for device in node.devices)
+    has_gaps = highest >= table.world_size or remembered(table) == layout
+    if layout.world_size != table.world_size and not (
+        has_gaps and layout.world_size > highest
+    ):
         raise LayoutError(
             f"the layout is one of {counted(layout.world_size, 'rank')}, and the table "
             f"has {table.world_size}"
