@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from ranktable.cli.failure import CommandError
 from ranktable.cli.output import write
 from ranktable.cli.output_files import (
-    STANDARD_OUTPUT,
     OutputFile,
+    is_standard_output,
     output_file,
     put_files,
     table_size,
@@ -42,7 +42,7 @@ def put_plan(
     files = [
         OutputFile(path=output_file(path), data=data)
         for path, data in texts
-        if path != STANDARD_OUTPUT
+        if not is_standard_output(path)
     ]
     said = put_files(
         files,
@@ -50,7 +50,7 @@ def put_plan(
         instead="another name leaves it",
         read={read.name: read.data},
     )
-    write(data.decode() for path, data in texts if path == STANDARD_OUTPUT)
+    write(data.decode() for path, data in texts if is_standard_output(path))
     kept = "" if is_better else ", in the old order"
     for file, done in zip(files, said, strict=True):
         tell_written(done, file.path, f"{table_size(read.table)}{kept}")

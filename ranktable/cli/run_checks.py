@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ranktable.cli.failure import DEFECTS_FOUND, CommandError
@@ -73,6 +74,16 @@ def refuse_other_node(
         agreement.refuse_other_table(about_node, table, file)
     except LaunchEnvironmentError as error:
         raise CommandError(str(error), DEFECTS_FOUND) from None
+
+
+def refuse_missing_script(script: str) -> None:
+    """Raise unless a script is there; an option of torchrun may stand in its place."""
+    path = Path(script)
+    if script.startswith("-") or path.is_file():
+        return
+    if path.exists():
+        raise CommandError(f"{script!r} is not a file that every process can read")
+    raise CommandError(f"there is no script {script!r}")
 
 
 def address(argument: str | None) -> str | None:

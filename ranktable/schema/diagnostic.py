@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from ranktable._error import Error
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -77,7 +79,7 @@ class Diagnostic:
         return f"{self.location}: {self.code} {self.message}"
 
 
-class RankTableError(ValueError):
+class RankTableError(Error, ValueError):
     """A rank table that cannot be used.
 
     Attributes:

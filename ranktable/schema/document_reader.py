@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ranktable.schema.quota import Quota
     from ranktable.schema.rules.rule import Rule
 
-_READ_KEYS = {0: SPARES_KEY, 2: SUPER_POD_KEY}
-"""Keys of no format that commands read all the same, by the length of their path."""
+_READ_KEYS = {0: (SPARES_KEY, "$schema"), 2: (SUPER_POD_KEY,)}
+"""Keys of no format that commands or editors read, by the length of their path."""
 
 
 class DocumentReader:
@@ -291,7 +291,7 @@ class DocumentReader:
             if key in known:
                 continue
             self._refuse_deep((*path, key), members[key])
-            is_read = key == _READ_KEYS.get(len(path))
+            is_read = key in _READ_KEYS.get(len(path), ())
             if is_read or self.columns.quota.is_spent(rules.UNKNOWN_KEY):
                 continue
             near = _nearest(key, known)

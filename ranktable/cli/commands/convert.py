@@ -14,6 +14,7 @@ from ranktable.cli.findings import FindingsFormat
 from ranktable.cli.output import write
 from ranktable.cli.output_files import (
     OutputFile,
+    is_standard_output,
     output_file,
     put_files,
     tell_written,
@@ -154,7 +155,7 @@ def convert(
             _note("addresses and keys that the format does not define are left out")
     if source.left_out:
         _note(f"left out of what the file says: {', '.join(source.left_out)}")
-    if output in (None, "-"):
+    if output is None or is_standard_output(output):
         write([text])
     else:
         made = OutputFile(path=output_file(output), data=text.encode())

@@ -12,7 +12,7 @@ import typer
 
 from ranktable.cli.failure import CommandError
 from ranktable.cli.output import OutputFormat, write
-from ranktable.cli.output_files import STANDARD_OUTPUT, OutputFile, put_files
+from ranktable.cli.output_files import OutputFile, is_standard_output, put_files
 from ranktable.cli.templates import TEMPLATES, content_of, template_of
 from ranktable.schema.messages import printable
 
@@ -59,7 +59,7 @@ def init(
         raise CommandError("--format is for the list, without TEMPLATE")
     chosen = template_of(template)
     contents = [content_of(source) for source, _ in chosen.files]
-    if output == STANDARD_OUTPUT and len(contents) == 1:
+    if is_standard_output(output) and len(contents) == 1:
         write([contents[0][0].decode()])
         return
     paths = _paths(chosen, output)

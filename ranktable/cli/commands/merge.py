@@ -12,7 +12,7 @@ from ranktable.cli.files import DEFAULT_MAX_ERRORS, MIB, STANDARD_INPUT
 from ranktable.cli.findings import FORM_HELP, FindingsFormat, show_findings
 from ranktable.cli.merge_input import MergeInput
 from ranktable.cli.output import COLOR_HELP, Color
-from ranktable.cli.output_files import DEFAULT_FILE, STANDARD_OUTPUT, put_table
+from ranktable.cli.output_files import DEFAULT_FILE, is_standard_output, put_table
 from ranktable.cli.progress import progress
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.host_lists import expand_hosts
@@ -126,7 +126,7 @@ def merge(
     except ArgumentError as error:
         raise CommandError(str(error)) from None
     is_refused = merged.table is None or (strict and _has_warnings(merged.reports))
-    aside = output == STANDARD_OUTPUT or (not is_refused and format is None)
+    aside = is_standard_output(output) or (not is_refused and format is None)
     show_findings(merged.reports, format, color, aside=aside)
     if is_refused or merged.table is None or merged.data is None:
         unreadable = any(report.is_unreadable for report in merged.reports)

@@ -12,6 +12,7 @@ from ranktable.cli.failure import CommandError
 from ranktable.cli.files import FILE_HELP, sound_table
 from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
+from ranktable.cli.output_files import is_standard_output
 from ranktable.cli.plan_input import flows_of, given_model, holders
 from ranktable.cli.plan_output import put_plan
 from ranktable.cli.shared_options import with_options
@@ -173,7 +174,7 @@ def plan(
         placed = place_ranks(table, made.after)
     rings = _rings(links, table, placed, made)
     texts = _texts(placed, wanted)
-    is_aside = output == "-"
+    is_aside = is_standard_output(output)
     pieces = _rendered(name, made, rings, format, color)
     if is_aside:
         sys.stderr.writelines(pieces)

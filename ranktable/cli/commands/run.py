@@ -14,7 +14,12 @@ import typer
 from ranktable.cli.failure import DEFECTS_FOUND, CommandError
 from ranktable.cli.files import STANDARD_INPUT, sound_table
 from ranktable.cli.output import write
-from ranktable.cli.run_checks import address, launched_by, refuse_other_node
+from ranktable.cli.run_checks import (
+    address,
+    launched_by,
+    refuse_missing_script,
+    refuse_other_node,
+)
 from ranktable.runtime.agents import agents_of, find_agent
 from ranktable.runtime.master_address import DEFAULT_PORT
 from ranktable.runtime.table import VARIABLE
@@ -42,7 +47,12 @@ def run(
     ],
     table: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help=f"Rank table; by default ${VARIABLE}."),
+        typer.Option(
+            "--rank-table",
+            "--table",
+            metavar="FILE",
+            help=f"Rank table; by default ${VARIABLE}.",
+        ),
     ] = None,
     node: Annotated[
         int | None,
@@ -72,7 +82,7 @@ def run(
     On several nodes it is started once a node by the site's launcher: srun, mpirun,
     ssh, or a pod.
 
-    Example: ranktable run --table sccl_rank_table.json --dry-run train.py
+    Example: ranktable run --rank-table sccl_rank_table.json --dry-run train.py
     """
     if table == STANDARD_INPUT:
         raise CommandError("the processes read the table themselves; name a file")
@@ -94,6 +104,7 @@ def run(
         write(_commands(agents, script, addr or "FIRST_HOST", port, file))
         return
     agent = _this_agent(agents, environment, node)
+    refuse_missing_script(script[0])
     _start(agent.arguments(script, addr, port), file)
 
 
@@ -141,7 +152,7 @@ def _commands(
 def _start(arguments: list[str], file: str) -> None:
     """Replace this process with torchrun, so that signals reach it directly."""
     if find_spec("torch") is None:
-        raise CommandError("torch is not installed; pip install 'ranktable[torch]'")
+        raise CommandError("torch is not installed; pip install torch")
     given = [name for name in os.environ if name.startswith(_OURS)]
     environ = {name: os.environ[name] for name in os.environ if name not in given}
     environ[VARIABLE] = os.path.abspath(file)  # noqa: PTH100
