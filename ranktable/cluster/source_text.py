@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.schema.address import is_address
 from ranktable.schema.check_report import Report, make_report
-from ranktable.schema.decoding import decode
-from ranktable.schema.diagnostic import Severity
+from ranktable.schema.diagnostic import Finding, Quota, Severity
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.finding import Finding
+from ranktable.schema.json_parser import decode
 from ranktable.schema.messages import quoted
-from ranktable.schema.quota import Quota
-from ranktable.schema.rules.reading import TOO_LARGE
-from ranktable.schema.rules.syntax import TOO_MANY
+from ranktable.schema.rules.syntax import TOO_LARGE, TOO_MANY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ranktable.schema.rules.rule import Rule
+    from ranktable.schema.diagnostic import Rule
 
 T = TypeVar("T")
 
@@ -104,7 +101,7 @@ class SourceText:
     def add(self, findings: Iterable[Finding]) -> None:
         """Add findings that somebody else made, and counted where a quota is kept."""
         for finding in findings:
-            if finding.rule.severity is Severity.ERROR:
+            if finding.severity is Severity.ERROR:
                 self.is_sound = False
             self.found.append(finding)
 

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ranktable.schema.document_writer import to_document
 from ranktable.schema.formats import by_name
 from ranktable.schema.model import RankTable
-from ranktable.schema.writing import encode
+from ranktable.schema.writing import encode, to_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ranktable.schema.check import check_bytes, report_unreadable
-from ranktable.schema.diagnostic import Severity
+from ranktable.schema.diagnostic import Options, Severity
 from ranktable.schema.files import UnreadableError
 from ranktable.schema.messages import quoted
-from ranktable.schema.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,29 +13,29 @@ from ranktable.schema.rules import (
     chips,
     groups,
     hccl,
+    hccl_chips,
+    hccl_pods,
+    mindie,
     nodes,
     placement,
     ranks,
-    reading,
     shape,
-    site,
     syntax,
-    topology,
 )
 
 if TYPE_CHECKING:
-    from ranktable.schema.rules.rule import Rule
+    from ranktable.schema.diagnostic import Rule
 
 FAMILIES = (
-    reading,
     syntax,
     shape,
-    site,
-    topology,
     ranks,
     chips,
     nodes,
     hccl,
+    hccl_pods,
+    hccl_chips,
+    mindie,
     placement,
     groups,
     hostfile_rules,

@@ -12,16 +12,16 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ranktable.schema.document import Document, SourceSpan
+from ranktable.schema.diagnostic import Options, Quota
+from ranktable.schema.document import Document, SourceSpan, parse_sound
 from ranktable.schema.format import Role
-from ranktable.schema.quota import Quota
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ranktable.schema.diagnostic import Rule
     from ranktable.schema.document import Path
     from ranktable.schema.format import Format
-    from ranktable.schema.rules.rule import Rule
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,8 +72,6 @@ class Columns:
     def document(self) -> Document:
         """The document, parsed when it is first needed."""
         if isinstance(self.source, bytes):
-            from ranktable.schema.json_parser import parse_sound  # noqa: PLC0415
-
             self.source = parse_sound(self.source)
         return self.source
 
@@ -149,8 +147,6 @@ class Columns:
         """Whether a fast rule finds something, which needs no options."""
         if rule.check is None:
             return False
-        from ranktable.schema.options import Options  # noqa: PLC0415 - a cycle
-
         return any(True for _ in rule.check(self, Options()))
 
     def chip_map(self) -> list[int]:

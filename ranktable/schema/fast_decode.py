@@ -107,6 +107,10 @@ def is_surely_sound(columns: Columns) -> bool:
         and not columns.more_addresses
         and are_addresses({*columns.addresses} - {None})  # type: ignore[arg-type]
         and count in (None, columns.num_nodes)
+        and all(
+            are_addresses({*columns.optional.get(field.key, ())} - {None})
+            for field, _ in columns.format.other_addresses
+        )
         and not any(map(columns.breaks, columns.format.fast_rules))
     )
 
@@ -134,6 +138,13 @@ def _are_chips_distinct(columns: Columns) -> bool:
 
 def _key(field: Field) -> bytes:
     return re.escape(field.key.encode())
+
+
+def _are_items(field: Field, value: object) -> bool:
+    """Whether a list at the top has objects with just the keys that it should have."""
+    from ranktable.schema.document_reader import are_items  # noqa: PLC0415 - rare
+
+    return are_items(field, value)
 
 
 class _NotPlainError(Exception):
@@ -249,6 +260,7 @@ class _Reading:
             self.colons += 1
             if isinstance(value, msgspec.Raw):
                 value = self.sound_list(bytes(value))
+                _refuse_unless(not field.items or _are_items(field, value))
             else:
                 self.plain(field, [value])
             self.read.top[field.key] = value

@@ -168,6 +168,8 @@ def _value(field: Field) -> Schema:
         schema["type"] = "integer"
     elif field.kind is Kind.LIST:
         schema["type"] = "array"
+        if field.items:
+            schema["items"] = {"title": field.title, **_object(field.items)}
     elif field.kind is not Kind.ANY:
         schema["type"] = "string"
     if field.kind is Kind.HOST:
@@ -177,8 +179,7 @@ def _value(field: Field) -> Schema:
 
 def _definitions(format_: Format) -> Schema:
     """Return the definitions that fields of the format refer to."""
-    fields = (*format_.table_fields, *format_.node_fields, *format_.device_fields)
-    kinds = {field.kind for field in fields}
+    kinds = {field.kind for field in format_.all_fields}
     found = {
         kind.name.lower(): schema for kind, schema in _NUMBERS.items() if kind in kinds
     }

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ranktable._error import Error
+from ranktable.schema.document import find_locations
 from ranktable.schema.json_parser import walk
-from ranktable.schema.locate import find_locations
 from ranktable.schema.numbers import BadNumber
-from ranktable.schema.rules.site import SITE_SCHEMA
+from ranktable.schema.rules.shape import SITE_SCHEMA
 
 if TYPE_CHECKING:
     from ranktable.schema.check_report import Report

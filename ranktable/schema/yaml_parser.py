@@ -11,19 +11,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.schema.decoding import decode
+from ranktable.schema.diagnostic import Finding, Quota
 from ranktable.schema.document import Document, SourceSpan
-from ranktable.schema.finding import Finding
+from ranktable.schema.json_parser import decode
 from ranktable.schema.messages import quoted
-from ranktable.schema.quota import Quota
 from ranktable.schema.rules import syntax as rules
-from ranktable.schema.rules.reading import TOO_LARGE
+from ranktable.schema.rules.syntax import TOO_LARGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ranktable.schema.diagnostic import Rule
     from ranktable.schema.document import Offsets, Path
-    from ranktable.schema.rules.rule import Rule
 
 MAX_YAML_BYTES = 8 * 1024 * 1024
 """A manifest of a few pages is 10 kB; libyaml reads this in seconds."""

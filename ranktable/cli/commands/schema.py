@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ranktable.cli.failure import CommandError
+from ranktable.cli import CommandError
 from ranktable.cli.output import write
 from ranktable.cluster.specs.spec import NAME as SPEC
 from ranktable.cluster.specs.spec import spec_schema_text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.failure import CommandError
+from ranktable.cli import CommandError
 from ranktable.cli.files import FILE_HELP, sound_table
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.report.folding import fold_nodes
@@ -17,7 +17,7 @@ from ranktable.schema.messages import counted, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.report.style import Style
+    from ranktable.report.terminal import Style
     from ranktable.schema.model import Device, Node, RankTable
 
 

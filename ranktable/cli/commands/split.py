@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.failure import CommandError
+from ranktable.cli import CommandError
 from ranktable.cli.files import FILE_HELP, STANDARD_INPUT_NAME, sound_table
 from ranktable.cli.progress import Progress, progress
 from ranktable.cluster.splitting import begins_at_zero, split_by_node
-from ranktable.schema.folder import create_folder
+from ranktable.schema.atomic_files import create_folder
 from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:

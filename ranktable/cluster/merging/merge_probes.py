@@ -22,9 +22,9 @@ from ranktable.cluster.merging.merge_nodes import (
     merge_nodes,
 )
 from ranktable.cluster.probes.read_probes import read_probes
-from ranktable.schema.decoding import decode
-from ranktable.schema.finding import Finding
+from ranktable.schema.diagnostic import Finding
 from ranktable.schema.formats import FORMATS
+from ranktable.schema.json_parser import decode
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.rules.syntax import EMPTY_FILE
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ranktable.schema.diagnostic import Severity
-from ranktable.schema.rules.rule import Rule
+from ranktable.schema.diagnostic import Rule, Severity
 
 
 def line(host: str, *chips: dict[str, object], **other: object) -> str:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from jsonschema import ValidationError
 
+    from ranktable.schema.diagnostic import Finding
     from ranktable.schema.document import Path
-    from ranktable.schema.finding import Finding
 
 SCHEMA_FILE = "probe-line.schema.json"
 

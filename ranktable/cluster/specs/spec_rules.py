@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ranktable.schema.rules.rule import Rule
+from ranktable.schema.diagnostic import Rule
 
 _SPEC = {"spec": "yaml"}
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from jsonschema import ValidationError
 
     from ranktable.cluster.source_text import SourceText
+    from ranktable.schema.diagnostic import Rule
     from ranktable.schema.document import Offsets
-    from ranktable.schema.rules.rule import Rule
 
 _KINDS = {
     "Nodes": "a host list or a count",

@@ -9,7 +9,7 @@ from ranktable.schema.formats import hccl_1_0, hccl_1_2, sccl, sccl_2024
 from ranktable.schema.messages import quoted
 
 if TYPE_CHECKING:
-    from ranktable.schema.finding import Finding
+    from ranktable.schema.diagnostic import Finding
     from ranktable.schema.format import Format
 
 FORMATS: tuple[Format, ...] = (

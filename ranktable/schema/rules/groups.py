@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.schema.chip_order import compare_orders
-from ranktable.schema.diagnostic import Severity
+from ranktable.schema.diagnostic import Rule, Severity
+from ranktable.schema.rules.examples import chips
 from ranktable.schema.rules.placement import listed, rank_order
-from ranktable.schema.rules.rule import Rule, chips
 from ranktable.schema.topology import SOPHGO_8
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.finding import Finding
-    from ranktable.schema.options import Options
+    from ranktable.schema.diagnostic import Finding, Options
     from ranktable.schema.topology import Topology
 
 

@@ -5,19 +5,24 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Severity
+from ranktable.schema.diagnostic import Rule, Severity
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.format import FREE, PLACEMENT_KEY
+from ranktable.schema.rules.examples import (
+    PAIR,
+    chips,
+    device,
+    nodes,
+    one_node,
+)
 from ranktable.schema.rules.ranks import is_permutation
-from ranktable.schema.rules.rule import PAIR, Rule, chips, device, nodes, one_node
 from ranktable.schema.topology import SOPHGO_8, Budget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.finding import Finding
-    from ranktable.schema.options import Options
+    from ranktable.schema.diagnostic import Finding, Options
     from ranktable.schema.topology import Topology
 
 
