@@ -26,6 +26,7 @@ from ranktable.schema.files import (
     read_stream,
 )
 from ranktable.schema.messages import counted, printable
+from ranktable.schema.rules.records import no_global_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -97,8 +98,12 @@ def read_input(
         raise CommandError(f"{name}: {error.code} {error.message}") from None
 
 
-def sound_table(file: str | None) -> TableFile:
+def sound_table(file: str | None, *, needs_ranks: bool = True) -> TableFile:
     """Return a file and its table.
+
+    Args:
+        file: Name of the file, ``-`` or None.
+        needs_ranks: Whether its ranks have to be those of one job.
 
     Raises:
         CommandError: The table has errors; the message is their concise form.
@@ -106,7 +111,11 @@ def sound_table(file: str | None) -> TableFile:
     report = check_file(
         named_file(file), Options(limit=5, max_size_bytes=DEFAULT_MAX_SIZE_BYTES)
     )
-    return TableFile(report.file, table_in(report), report.data or b"")
+    table = table_in(report)
+    if needs_ranks and not table.has_global_ranks:
+        finding = no_global_ranks(table.format)
+        raise CommandError(f"{report.file}: {finding.message}", DEFECTS_FOUND)
+    return TableFile(report.file, table, report.data or b"")
 
 
 def table_in(report: Report) -> RankTable:

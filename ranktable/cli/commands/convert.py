@@ -42,8 +42,8 @@ from ranktable.cluster.hostfiles.launcher_formats import convert as cluster_conv
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import check_bytes
 from ranktable.schema.diagnostic import Options
-from ranktable.schema.format import Format
-from ranktable.schema.formats import FORMATS
+from ranktable.schema.format import Format, NotExpressibleError
+from ranktable.schema.formats import DEFAULT
 from ranktable.schema.messages import counted, printable
 from ranktable.schema.writing import dumps
 
@@ -165,7 +165,7 @@ def convert(
     is_changed = any(option is not None for option in given)
     hostfile = source.hostfile
     if source.table is not None and not is_changed and isinstance(target, Format):
-        text = dumps(source.table, format=target.name).decode()
+        text = _written(source.table, target)
     else:
         hostfile = _filtered(source, include, exclude, format)
         hostfile = _with_options(hostfile, hosts, device_id, chips_per_node)
@@ -244,7 +244,7 @@ def _detected(name: str, data: bytes) -> LauncherFormat | Format:
     if not formats:
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         if text.lstrip()[:1] in _JSON:
-            return FORMATS[0]
+            return DEFAULT
         names = ", ".join(format_.name for format_ in LAUNCHER_FORMATS)
         raise CommandError(
             f"nothing tells what {shown} is; say it with --from NAME: {names}"
@@ -349,6 +349,13 @@ def _note_losses(
         _note("every host has the chips from 0 on; --device-id names others")
     if source.table is not None:
         _note("addresses and keys that the format does not define are left out")
+
+
+def _written(table: RankTable, target: Format) -> str:
+    try:
+        return dumps(table, format=target.name).decode()
+    except NotExpressibleError as error:
+        raise CommandError(str(error)) from None
 
 
 def _note(text: str) -> None:

@@ -24,7 +24,7 @@ from ranktable.cluster.hostfiles.torchrun import TORCHRUN
 from ranktable.cluster.hostfiles.trainjob import TRAINJOB
 from ranktable.cluster.source_text import SourceText, read_source
 from ranktable.schema.format import Format
-from ranktable.schema.formats import FORMATS
+from ranktable.schema.formats import DEFAULT, by_name, names
 from ranktable.schema.messages import quoted
 from ranktable.schema.writing import dumps
 
@@ -80,9 +80,10 @@ def any_format_of(name: str) -> LauncherFormat | Format:
     Raises:
         ArgumentError: There is no such format, or there are several.
     """
-    for format_ in FORMATS:
-        if name in (format_.name, DEFAULT_TABLE):
-            return format_
+    if name == DEFAULT_TABLE:
+        return DEFAULT
+    if name in names():
+        return by_name(name)
     return format_of(name)
 
 
