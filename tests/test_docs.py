@@ -381,7 +381,7 @@ def test_templates_of_rank_tables_have_no_errors() -> None:
 
 def test_template_of_the_links_is_the_published_box() -> None:
     from ranktable.schema.topology import SOPHGO_8  # noqa: PLC0415 - only here
-    from ranktable.schema.topology_file import find_topology  # noqa: PLC0415
+    from ranktable.schema.topology_file import find_topology  # noqa: PLC0415 - one test
 
     assert find_topology(str(TEMPLATES / "topologies" / "sophgo-8.txt")) == SOPHGO_8
 

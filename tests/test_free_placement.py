@@ -9,7 +9,7 @@ import pytest
 import ranktable
 from ranktable.cluster.argument import ArgumentError
 from ranktable.runtime.agents import agents_of
-from ranktable.schema.rules.rule import device, nodes
+from ranktable.schema.rules.examples import device, nodes
 from ranktable.simulate.plan import make_run
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ranktable.cli.example import judge_example
+from ranktable.cli.commands.explain import judge_example
 from ranktable.report.catalogue import FAMILIES, RULES
-from ranktable.report.renderers import RENDERERS
-from ranktable.report.style import Style
+from ranktable.report.findings_data import RENDERERS
+from ranktable.report.terminal import Style
 from ranktable.runtime import rules as runtime_rules
 from tests.conftest import HERE
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ranktable.schema.check_report import Report
-    from ranktable.schema.rules.rule import Rule
+    from ranktable.schema.diagnostic import Rule
 
 GOLDEN = HERE / "golden"
 OTHERS = ("RT101", "RT202", "RT231")

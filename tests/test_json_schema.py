@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.schema.check_report import Report
-    from ranktable.schema.rules.rule import Rule
+    from ranktable.schema.diagnostic import Rule
 
 CORPUS = Path(__file__).parent / "corpus" / "sccl"
 NAMES = [format_.name for format_ in FORMATS]

@@ -15,9 +15,12 @@ from hypothesis import strategies as st
 from ranktable.schema.readers.reader import MAX_TEXT_LENGTH, Reading
 from ranktable.schema.readers.readers import READERS, readings
 from ranktable.schema.readers.sccl import Sccl
-from ranktable.schema.readers.torch_tpu import TorchTpu
-from ranktable.schema.readers.torch_tpu_2024 import TorchTpu2024
-from ranktable.schema.rules.rule import device, nodes, one_node
+from ranktable.schema.readers.torch_tpu import TorchTpu, TorchTpu2024
+from ranktable.schema.rules.examples import (
+    device,
+    nodes,
+    one_node,
+)
 
 CORPUS = Path(__file__).parent / "corpus"
 PROBES = (0, 1, 3)

@@ -13,8 +13,7 @@ import pytest
 
 import ranktable
 from ranktable.cluster.generate import make_table
-from ranktable.report.style import Style
-from ranktable.report.terminal import table_lines
+from ranktable.report.terminal import Style, table_lines
 from tests.commands import clean_environment
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ranktable.schema.locate import find_locations
+from ranktable.schema.document import find_locations
 from ranktable.schema.yaml_parser import MAX_YAML_BYTES, parse_yaml, read_yaml
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ranktable.cli.failure import CommandError
+from ranktable.cli import CommandError
 from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.merging.merge_nodes import MergeOptions
@@ -14,7 +14,7 @@ from ranktable.cluster.merging.merge_probes import merge_probes
 from ranktable.cluster.merging.merge_tables import is_part
 from ranktable.cluster.probes.read_probes import is_probe_text
 from ranktable.schema.check import check_bytes
-from ranktable.schema.diagnostic import RankTableError, Severity
+from ranktable.schema.diagnostic import Options, RankTableError, Severity
 from ranktable.schema.files import (
     DEFAULT_MAX_SIZE_BYTES,
     UnreadableError,
@@ -22,7 +22,6 @@ from ranktable.schema.files import (
     read_stream,
 )
 from ranktable.schema.model import RankTable
-from ranktable.schema.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -59,7 +58,7 @@ def one_host(text: str) -> str:
     """Return a name if it is that of one host.
 
     Raises:
-        ArgumentError: It is no name, or it is malformed.
+        ArgumentError: It is not a name, or it is malformed.
         CommandError: It names several hosts, or none.
     """
     hosts = hosts_in(text)

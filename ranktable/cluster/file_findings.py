@@ -7,17 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.check_report import Report
-from ranktable.schema.diagnostic import Location, Severity
-from ranktable.schema.locate import find_locations
-from ranktable.schema.quota import Quota
+from ranktable.schema.diagnostic import Location, Quota, Severity
+from ranktable.schema.document import find_locations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.schema.diagnostic import Diagnostic
+    from ranktable.schema.diagnostic import Diagnostic, Finding, Rule
     from ranktable.schema.document import SourceSpan
-    from ranktable.schema.finding import Finding
-    from ranktable.schema.rules.rule import Rule
 
     FileSpan = tuple[int, SourceSpan | None]
     """Index of a file and a place in it, None for the file as a whole."""
@@ -79,7 +76,7 @@ class FileFindings:
 
     def add(self, item: FileFinding) -> None:
         """Keep a finding, unless there are enough of its rule."""
-        self.has_errors |= item.finding.rule.severity is Severity.ERROR
+        self.has_errors |= item.finding.severity is Severity.ERROR
         if not self._quota.is_spent(item.finding.rule):
             self.found.append(item)
 

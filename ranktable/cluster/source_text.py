@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.schema.address import is_address
 from ranktable.schema.check_report import Report, make_report
-from ranktable.schema.decoding import decode
-from ranktable.schema.diagnostic import Severity
+from ranktable.schema.diagnostic import Finding, Quota, Severity
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.finding import Finding
+from ranktable.schema.json_parser import decode
 from ranktable.schema.messages import quoted
-from ranktable.schema.quota import Quota
-from ranktable.schema.rules.reading import TOO_LARGE
-from ranktable.schema.rules.syntax import TOO_MANY
+from ranktable.schema.rules.syntax import TOO_LARGE, TOO_MANY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ranktable.schema.rules.rule import Rule
+    from ranktable.schema.diagnostic import Rule
 
 T = TypeVar("T")
 
@@ -104,7 +101,7 @@ class SourceText:
     def add(self, findings: Iterable[Finding]) -> None:
         """Add findings that somebody else made, and counted where a quota is kept."""
         for finding in findings:
-            if finding.rule.severity is Severity.ERROR:
+            if finding.severity is Severity.ERROR:
                 self.is_sound = False
             self.found.append(finding)
 
@@ -173,11 +170,13 @@ class SourceText:
         return None
 
     def refuse_long(self) -> bool:
-        """Say if there are too many lines; return whether there are."""
-        if self.text.count("\n") <= MAX_LINES:
-            return False
-        self.report(TOO_MANY, None, f"the file has more than {MAX_LINES} lines")
-        return True
+        """Say if there are too many lines or commas; return whether there are."""
+        for character, what in (("\n", "lines"), (",", "commas")):
+            if self.text.count(character) > MAX_LINES:
+                message = f"the file has more than {MAX_LINES} {what}"
+                self.report(TOO_MANY, None, message)
+                return True
+        return False
 
     def refuse_nothing(self, hosts: Iterable[object]) -> None:
         """Say that there are no hosts, unless something else was said."""
@@ -234,7 +233,7 @@ def port_number(source: SourceText, word: Token) -> int | None:
     port = source.number(word, "a port")
     if port is not None and not 0 < port <= MAX_PORT:
         source.report(
-            rules.BAD_COUNT, word, f"{port} is no port; ports end at {MAX_PORT}"
+            rules.BAD_COUNT, word, f"{port} is not a port; ports end at {MAX_PORT}"
         )
         return None
     return port

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ranktable.schema.document_writer import to_document
 from ranktable.schema.formats import by_name
 from ranktable.schema.model import RankTable
-from ranktable.schema.writing import encode
+from ranktable.schema.writing import encode, to_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +23,7 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,200}")
 def file_names(table: RankTable) -> list[str]:
     """Return the name of every node's file: its host, or its number.
 
-    Numbers are used for all nodes where one has no host, or one that is no name of a
+    Numbers are used for all nodes where one has no host, or one that is not a name of a
     file; they are padded, so that a shell lists them in order.
     """
     hosts = [node.host for node in table.nodes]

@@ -11,7 +11,7 @@ from ranktable.report.terminal import table_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ranktable.report.style import Style
+    from ranktable.report.terminal import Style
     from ranktable.schema.model import RankTable
     from ranktable.simulate.contribution import Contribution
     from ranktable.simulate.run import Finding

@@ -13,29 +13,33 @@ from ranktable.schema.rules import (
     chips,
     groups,
     hccl,
+    hccl_2_0,
+    hccl_chips,
+    hccl_pods,
+    mindie,
     nodes,
     placement,
     ranks,
-    reading,
+    records,
     shape,
-    site,
     syntax,
-    topology,
 )
 
 if TYPE_CHECKING:
-    from ranktable.schema.rules.rule import Rule
+    from ranktable.schema.diagnostic import Rule
 
 FAMILIES = (
-    reading,
     syntax,
     shape,
-    site,
-    topology,
     ranks,
     chips,
     nodes,
     hccl,
+    hccl_pods,
+    hccl_chips,
+    mindie,
+    records,
+    hccl_2_0,
     placement,
     groups,
     hostfile_rules,

@@ -6,9 +6,9 @@ from ranktable.schema.diagnostic import (
     Diagnostic,
     Location,
     RankTableError,
+    Rule,
     Severity,
 )
-from ranktable.schema.rules.rule import Rule
 
 MISSING_VARIABLE = Rule(
     code="RT301",

@@ -9,15 +9,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ranktable.schema.check import check_bytes
-from ranktable.schema.document import SourceSpan
+from ranktable.schema.document import SourceSpan, find_spans
 from ranktable.schema.json_parser import find_too_deep
-from ranktable.schema.locate import find_spans
 from ranktable.schema.rules.syntax import NOT_JSON
 
 if TYPE_CHECKING:
     from ranktable.schema.check_report import Report
-    from ranktable.schema.finding import Finding
-    from ranktable.schema.options import Options
+    from ranktable.schema.diagnostic import Finding, Options
 
 MAX_COMMAS = 2
 """Commas in a row, as after an item that was deleted; more of them are a puzzle."""

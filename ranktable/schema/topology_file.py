@@ -6,18 +6,16 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from ranktable.schema.decoding import decode, unreadable
-from ranktable.schema.diagnostic import Location, RankTableError
+from ranktable.schema.diagnostic import Finding, Location, RankTableError
 from ranktable.schema.files import UnreadableError, read_file
-from ranktable.schema.finding import Finding
-from ranktable.schema.json_parser import parse
-from ranktable.schema.rules.topology import BAD_TOPOLOGY
+from ranktable.schema.json_parser import decode, parse, unreadable
+from ranktable.schema.rules.shape import BAD_TOPOLOGY
 from ranktable.schema.topology import BUILT_IN, Topology, linked
 
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from ranktable.schema.rules.rule import Rule
+    from ranktable.schema.diagnostic import Rule
 
 MAX_CHIPS = 1024
 """Chips of one host; the vendor's driver knows 64."""
@@ -123,7 +121,7 @@ def _linked_by_matrix(name: str, rows: list[list[int]]) -> list[tuple[int, int]]
         _fail(
             name,
             "this looks like a matrix of 0 and 1; here a link is its port number and "
-            "-1 is no link, so 0 would be a link too",
+            "-1 is not a link, so 0 would be a link too",
         )
     for a in range(size):
         for b in range(a):

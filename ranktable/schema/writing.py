@@ -1,35 +1,35 @@
-"""Model to canonical bytes, and files that are replaced as a whole or not at all."""
+"""From a table to the plain data of a format, and to canonical bytes."""
 
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
-import os
 import re
-import secrets
-import stat
-import time
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import structs
 
+from ranktable.schema.atomic_files import replace_file
 from ranktable.schema.check import judge
-from ranktable.schema.diagnostic import Location, RankTableError, Severity
+from ranktable.schema.diagnostic import (
+    Finding,
+    Location,
+    Options,
+    Quota,
+    RankTableError,
+    Severity,
+)
 from ranktable.schema.document import Document
-from ranktable.schema.files import UnreadableError, read_file
-from ranktable.schema.finding import Finding
+from ranktable.schema.format import Kind, Role
 from ranktable.schema.formats import by_name
 from ranktable.schema.json_parser import parse
-from ranktable.schema.options import Options
-from ranktable.schema.quota import Quota
-from ranktable.schema.rules import reading as rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    import os
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from ranktable.schema.format import Format
-    from ranktable.schema.model import RankTable
+    from ranktable.schema.format import Field, Format
+    from ranktable.schema.model import Device, Layout, Node, RankTable
 
 # A key stands at the beginning of its line; a value may well begin with ": ".
 _KEY = re.compile(rb'^ *"[^"\\]*(?:\\.[^"\\]*)*": ', re.MULTILINE)
@@ -39,12 +39,6 @@ IN_MEMORY = "<table>"
 
 INDENT = 4
 """Spaces a level, as the vendor's generator writes."""
-
-LOCK_TIMEOUT_S = 10.0
-"""How long to wait for a file that another program has locked."""
-
-_LOCK_PAUSE_S = 0.005
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 def dumps(table: RankTable, *, format: str | None = None) -> bytes:  # noqa: A002
@@ -151,7 +145,7 @@ def _refuse_errors(found: Iterable[Finding]) -> None:
             )
         )
         for finding in found
-        if finding.rule.severity is Severity.ERROR
+        if finding.severity is Severity.ERROR
     ]
     if errors:
         raise RankTableError(errors)
@@ -171,181 +165,134 @@ def dump(
         format: Name of the format; by default the one it was read from.
 
     Raises:
-        RankTableError: The table is not sound, or the path is no regular file.
+        RankTableError: The table is not sound, or the path is not a regular file.
         OSError: The file cannot be written; nothing is left behind.
     """
     replace_file(path, dumps(table, format=format))
 
 
-class FileChangedError(RuntimeError):
-    """A file that somebody changed between its reading and its replacement."""
+def to_document(table: RankTable, format_: Format) -> dict[str, object]:
+    """Return a table as the plain data of a file in a format."""
+    is_own = table.format == format_.name
+    if not is_own:
+        table = _without_own_keys(table, format_)
+    nodes = [_node(node, format_, is_own=is_own) for node in table.nodes]
+    version = table.version if is_own else format_.versions[0]
+    values: dict[str, object] = {"version": version}
+    for field in format_.table_fields:
+        if field.role is Role.COUNT:
+            spell = str if field.kind is Kind.NUMERAL else int
+            values[field.key] = spell(len(nodes))
+        elif field.is_required and field.examples and field.key not in table.extra:
+            values[field.key] = field.examples[0]
+    values[format_.nodes_key] = nodes
+    return _spelt(values, table.extra, table.layout if is_own else None)
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Name the file."""
-        super().__init__(
-            f"{os.fsdecode(path)} has changed since it was read; nothing was written; "
-            "run the command again"
+
+def _without_own_keys(table: RankTable, target: Format) -> RankTable:
+    """Return a table without what its format defines and another one does not."""
+    source = by_name(table.format)
+
+    def kept(
+        extra: Mapping[str, object], old: Sequence[Field], new: Sequence[Field]
+    ) -> dict[str, object]:
+        own = {field.key for field in old} - {field.key for field in new}
+        return {key: value for key, value in extra.items() if key not in own}
+
+    def of_device(device: Device) -> Device:
+        extra = kept(device.extra, source.device_fields, target.device_fields)
+        return structs.replace(device, extra=extra)
+
+    nodes = [
+        structs.replace(
+            node,
+            extra=kept(node.extra, source.node_fields, target.node_fields),
+            devices=tuple(
+                of_device(device) if device.extra else device for device in node.devices
+            ),
         )
+        for node in table.nodes
+    ]
+    extra = kept(table.extra, source.table_fields, target.table_fields)
+    return table.with_changes(nodes=nodes, extra=extra)
 
 
-def replace_file(
-    path: str | os.PathLike[str], data: bytes, *, expected: bytes | None = None
-) -> None:
-    """Replace a file atomically: temporary file in its folder, fsync, rename.
-
-    A new file gets the user's umask, an old one keeps its owner
-    and its permissions.
-
-    Args:
-        path: Path of the file; a symbolic link is followed.
-        data: The new content.
-        expected: What the file has to hold still, as it was read; by default it is
-            not compared. A file that holds the new content already is left alone.
-
-    Raises:
-        FileChangedError: The file holds something else than expected.
-        RankTableError: The path is a directory, a pipe or a device.
-        OSError: The file cannot be written; nothing is left behind.
-    """
-    target = os.path.realpath(path)
-    with _temporary_beside(target, data, _status(target, path)) as temporary:
-        if expected is None:
-            os.replace(temporary, target)  # noqa: PTH105
-            return
-        # Whoever compares holds the lock until the new file has the name: of two who
-        # have read the same, the second finds what the first has written.
-        with _locked(target):
-            if _holds(target, expected):
-                os.replace(temporary, target)  # noqa: PTH105
-            elif not _holds(target, data):
-                raise FileChangedError(path)
+def _node(node: Node, format_: Format, *, is_own: bool) -> dict[str, object]:
+    values: dict[str, object] = {}
+    if node.host is not None:
+        values[format_.host_key] = node.host
+    values[format_.devices_key] = [
+        _device(device, local_rank, format_, device.layout)
+        if is_own and device.layout
+        else _new_device(device, local_rank, format_)
+        for local_rank, device in enumerate(node.devices)
+    ]
+    return _spelt(values, node.extra, node.layout if is_own else None)
 
 
-def create_file(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a new file, which has all of its bytes from the beginning.
-
-    Args:
-        path: Path of the file; a symbolic link is followed.
-        data: Its content.
-
-    Raises:
-        FileExistsError: There is one; of several who create it, one succeeds.
-        RankTableError: The path is a directory, a pipe or a device.
-        OSError: The file cannot be written; nothing is left behind.
-    """
-    target = os.path.realpath(path)
-    if _status(target, path) is not None:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-    with _temporary_beside(target, data, None) as temporary:
-        try:
-            os.link(temporary, target)
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without links: the name is taken first
-            os.close(os.open(target, _NEW_FILE, 0o666))
-            os.replace(temporary, target)  # noqa: PTH105
+def _device(
+    device: Device, local_rank: int, format_: Format, layout: Layout
+) -> dict[str, object]:
+    """Return a device as it was spelt."""
+    address_key = _address_key(device, format_)
+    numbers = _numbers(device, local_rank, format_)
+    members: dict[str, object] = {}
+    for key, type_ in layout:
+        if key in numbers:
+            number = numbers[key]
+            members[key] = number if type_ is int else str(number)
+        elif key in ("address", address_key):
+            if device.address is not None or format_.has_blank_addresses:
+                members[address_key] = device.address or ""
+        elif key in device.extra:
+            members[key] = device.extra[key]
+    return _with_extra(members, device.extra)
 
 
-def _status(target: str, path: str | os.PathLike[str]) -> os.stat_result | None:
-    """Return the status of a file, None if there is none."""
-    try:
-        status = os.stat(target)  # noqa: PTH116 - beside the calls below
-    except FileNotFoundError:
-        return None
-    if not stat.S_ISREG(status.st_mode):
-        finding = rules.NOT_A_REGULAR_FILE.finding(
-            None, "this is not a regular file; it is not replaced"
-        )
-        raise RankTableError([finding.diagnostic(Location(file=os.fsdecode(path)))])
-    return status
+def _new_device(device: Device, local_rank: int, format_: Format) -> dict[str, object]:
+    """Return a device that was spelt nowhere, or in another format."""
+    numbers = _numbers(device, local_rank, format_)
+    members: dict[str, object] = {}
+    for field in format_.device_fields:
+        if field.key in numbers and (field.is_written or field.is_required):
+            number = numbers[field.key]
+            members[field.key] = number if field.kind is Kind.INTEGER else str(number)
+        if field.role is Role.DEVICE_ID and (
+            device.address is not None or format_.writes_blank_addresses
+        ):
+            members[_address_key(device, format_)] = device.address or ""
+    return _with_extra(members, device.extra) if device.extra else members
 
 
-@contextlib.contextmanager
-def _temporary_beside(
-    target: str, data: bytes, old: os.stat_result | None
-) -> Iterator[str]:
-    """Give a file with these bytes in the folder of the target, gone afterwards."""
-    folder = os.path.dirname(target)  # noqa: PTH120 - any name, no Path needed
-    temporary = os.path.join(folder, f".ranktable.{secrets.token_hex(8)}.tmp")  # noqa: PTH118
-    descriptor = os.open(temporary, _NEW_FILE, 0o666)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            if old is not None:
-                with contextlib.suppress(PermissionError):  # only root gives away
-                    os.fchown(descriptor, old.st_uid, old.st_gid)
-                os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-        yield temporary
-    finally:
-        with contextlib.suppress(OSError):  # it has the name of the target by now
-            os.unlink(temporary)  # noqa: PTH108
-    _sync_folder(folder)
+def _numbers(device: Device, local_rank: int, format_: Format) -> dict[str, int]:
+    """Return the numbers of a device by the keys that the format has for them."""
+    values = {
+        Role.DEVICE_ID: device.device_id,
+        Role.LOCAL_RANK: local_rank,
+        Role.RANK: device.rank,
+    }
+    return {
+        field.key: values[field.role]
+        for field in format_.device_fields
+        if field.role in values
+    }
 
 
-@contextlib.contextmanager
-def _locked(target: str) -> Iterator[None]:
-    """Hold the lock of a file, if it is there and its file system has locks."""
-    descriptor = _lock(target)
-    try:
-        yield
-    finally:
-        if descriptor is not None:
-            os.close(descriptor)
+def _with_extra(
+    members: dict[str, object], extra: Mapping[str, object]
+) -> dict[str, object]:
+    return {**members, **{k: v for k, v in extra.items() if k not in members}}
 
 
-def _lock(target: str) -> int | None:
-    """Return the descriptor that holds the lock, None where there is no lock.
-
-    Raises:
-        TimeoutError: Another program keeps it.
-    """
-    deadline_s = time.monotonic() + LOCK_TIMEOUT_S
-    while True:
-        try:
-            descriptor = _opened(target)
-        except OSError:
-            return None  # gone or not to be opened: comparing it tells
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            if time.monotonic() > deadline_s:
-                reason = "another program keeps the file locked"
-                raise TimeoutError(errno.ETIMEDOUT, reason, target) from None
-            time.sleep(_LOCK_PAUSE_S)
-            continue
-        except OSError:
-            os.close(descriptor)
-            return None
-        # The name may have been given to a new file while this waited for the old one.
-        with contextlib.suppress(OSError):
-            if os.path.samestat(os.fstat(descriptor), os.stat(target)):  # noqa: PTH116
-                return descriptor
-        os.close(descriptor)
+def _address_key(device: Device, format_: Format) -> str:
+    keys = format_.address_keys or ("device_ip",)
+    return keys[-1] if device.is_emulated else keys[0]
 
 
-def _opened(target: str) -> int:
-    """Open a file for its lock: NFS gives one only to those who may write."""
-    try:
-        return os.open(target, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
-    except PermissionError:
-        return os.open(target, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-
-
-def _holds(target: str, data: bytes) -> bool:
-    try:
-        return read_file(target, len(data)) == data
-    except UnreadableError:
-        return False
-
-
-def _sync_folder(folder: str) -> None:
-    """Make the rename survive a crash, where the file system lets folders be synced."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def _spelt(
+    values: dict[str, object], extra: Mapping[str, object], layout: Layout | None
+) -> dict[str, object]:
+    """Return values and unknown keys in the order of a layout, new ones last."""
+    everything = {**extra, **values}
+    order = [key for key, _ in layout or () if key in everything]
+    return {key: everything[key] for key in (*order, *everything)}

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 import ranktable
 from ranktable.cluster.generate import make_table
 from ranktable.schema.check import check, decode_any
+from ranktable.schema.diagnostic import Quota
 from ranktable.schema.document import Document
 from ranktable.schema.fast_decode import read_sound
 from ranktable.schema.fixes import fixed_text
 from ranktable.schema.formats import FORMATS, detect
 from ranktable.schema.json_parser import parse
 from ranktable.schema.model import RankTable
-from ranktable.schema.quota import Quota
 from ranktable.schema.repetitive import read_repetitive
 from tests.property.strategies import (
     chip_lists,
@@ -26,6 +26,7 @@ from tests.property.strategies import (
     repetitive_texts,
     tables,
     texts,
+    with_addresses,
 )
 
 
@@ -142,7 +143,7 @@ def test_fast_decode_knows_every_table_that_is_written(
         [[device.device_id for device in node.devices] for node in table.nodes],
         hosts=[f"n{place}" for place in range(len(table.nodes))],
     )
-    data = ranktable.dumps(named, format=name)
+    data = ranktable.dumps(with_addresses(named), format=name)
 
     columns = read_sound(data)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ranktable.cluster.generate import make_table
 from ranktable.layout import LayoutError, ParallelLayout, communicators
 from ranktable.layout.experts import STYLE_NAMES
-from ranktable.report.progression import fold_items
+from ranktable.report.folding import fold_items
 from tests.effort import law
 
 TOKENS = ("tp", "cp", "ep", "dp", "pp")

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
+from ranktable.cli import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
 from ranktable.cli.files import STANDARD_INPUT, sound_table
-from ranktable.cli.layout_options import LayoutOptions
+from ranktable.cli.options import LayoutOptions, with_options
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
-from ranktable.cli.shared_options import with_options
 from ranktable.layout.change.crossing import AXES
 from ranktable.layout.change.differing import difference
 from ranktable.layout.errors import LayoutError
-from ranktable.report.diff_data import render_diff_json
-from ranktable.report.diff_text import render_diff
+from ranktable.report.diff import render_diff, render_diff_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -116,7 +114,7 @@ def read_bytes(text: str) -> dict[str, int]:
         match = _BYTES.fullmatch(size)
         if axis not in AXES or match is None:
             raise CommandError(
-                f"--bytes: {item!r} is no axis with its bytes; write tp=16GiB, of "
+                f"--bytes: {item!r} is not an axis with its bytes; write tp=16GiB, of "
                 f"{', '.join(AXES)} and in {', '.join(_UNITS)}"
             )
         if axis in found:

@@ -7,14 +7,12 @@ from typing import Annotated
 
 import typer
 
-from ranktable.cli.failure import CommandError
+from ranktable.cli import CommandError
 from ranktable.cli.files import FILE_HELP, sound_table
-from ranktable.cli.layout_options import LayoutOptions
+from ranktable.cli.options import LayoutOptions, with_options
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
-from ranktable.cli.shared_options import with_options
 from ranktable.layout.communicator import communicators
-from ranktable.report.mesh_data import render_mesh_json
-from ranktable.report.mesh_text import render_mesh, render_rank
+from ranktable.report.mesh import render_mesh, render_mesh_json, render_rank
 
 
 @with_options(layout_options=LayoutOptions)

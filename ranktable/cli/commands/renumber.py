@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ranktable.cli import CommandError
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.commands.shrink import places_of
-from ranktable.cli.failure import CommandError
 from ranktable.cli.files import TableFile, check_file, table_in
-from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.new_nodes import part_of
-from ranktable.cli.shared_options import with_options
+from ranktable.cli.options import LayoutOptions, with_options
 from ranktable.layout.change.names import named
 from ranktable.layout.change.renumbering import Policy
 from ranktable.layout.change.renumbering import renumber as change
-from ranktable.schema.options import Options
+from ranktable.schema.diagnostic import Options
 from ranktable.schema.rules.ranks import WRONG_LOCAL_RANK
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def _ranks(text: str) -> list[int]:
     for item in text.split(","):
         match = _RANKS.fullmatch(item)
         if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise CommandError(f"--drop-ranks: {item!r} is no rank; write 1,4-5")
+            raise CommandError(f"--drop-ranks: {item!r} is not a rank; write 1,4-5")
         for rank in range(int(match[1]), int(match[2] or match[1]) + 1):
             if rank in found:
                 raise CommandError(f"--drop-ranks names {rank} twice")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ranktable.schema.diagnostic import Severity
-from ranktable.schema.rules.rule import Rule
+from ranktable.schema.diagnostic import Rule, Severity
 
 BAD_LINE = Rule(
     code="RT130",

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.hostfiles import hostfile_rules as rules
+from ranktable.schema.diagnostic import Finding
 from ranktable.schema.document import Document
-from ranktable.schema.finding import Finding
 from ranktable.schema.json_parser import find_too_deep, parse
 from ranktable.schema.messages import quoted
 from ranktable.schema.yaml_parser import parse_yaml

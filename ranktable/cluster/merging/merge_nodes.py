@@ -16,20 +16,18 @@ from ranktable.cluster.file_findings import FileFinding
 from ranktable.cluster.host_lists import fold_hosts
 from ranktable.cluster.merging.merge_checks import check_ranks
 from ranktable.cluster.merging.merge_rules import NOT_AS_LISTED
+from ranktable.schema.diagnostic import Options, Quota
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.document_writer import to_document
 from ranktable.schema.messages import counted, quoted
-from ranktable.schema.options import Options
-from ranktable.schema.quota import Quota
-from ranktable.schema.writing import encode, judge_document
+from ranktable.schema.writing import encode, judge_document, to_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ranktable.cluster.file_findings import FileFindings, FileSpan
     from ranktable.schema.check_report import Report
+    from ranktable.schema.diagnostic import Finding
     from ranktable.schema.document import Path
-    from ranktable.schema.finding import Finding
     from ranktable.schema.format import Format
     from ranktable.schema.model import Node, RankTable
     from ranktable.schema.topology import Topology
@@ -190,7 +188,7 @@ def _judge(
     options: MergeOptions,
     findings: FileFindings,
 ) -> bool:
-    """Report what the rules for a table find; return whether that is no error.
+    """Report what the rules for a table find; return whether that is not an error.
 
     Each finding is placed where its node was read.
     """

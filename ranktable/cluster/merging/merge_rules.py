@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from ranktable.cluster.probes.probe_rules import CHIPS, FIRST, SECOND, line, lines
-from ranktable.schema.diagnostic import Severity
-from ranktable.schema.rules.rule import PAIR, Rule, device, one_node
+from ranktable.schema.diagnostic import Rule, Severity
+from ranktable.schema.rules.examples import (
+    PAIR,
+    device,
+    one_node,
+)
 
 _UPPER = one_node(device(0, 2), device(1, 3))
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ranktable.schema.diagnostic import Severity
-from ranktable.schema.rules.rule import Rule
+from ranktable.schema.diagnostic import Rule, Severity
 
 
 def line(host: str, *chips: dict[str, object], **other: object) -> str:
@@ -44,7 +43,7 @@ BAD_PROBE_LINE = Rule(
     summary="a line of ranktable probe lacks a key, or a value of it is wrong",
     why=(
         "A node without a host cannot be told from the others, and a device_id that "
-        "is no number, or stands twice, gives a process no chip of its own."
+        "is not a number, or stands twice, gives a process no chip of its own."
     ),
     fix="Use the line as ranktable probe prints it; docs/discovery.md has every key.",
     command="merge",

@@ -9,10 +9,9 @@ from ranktable.layout.topologies.columns import read_columns
 from ranktable.layout.topologies.slurm_conf import is_slurm_conf, read_slurm_conf
 from ranktable.layout.topologies.slurm_yaml import is_slurm_yaml, read_slurm_yaml
 from ranktable.schema.check_report import Report, make_report
-from ranktable.schema.decoding import decode
-from ranktable.schema.finding import Finding
-from ranktable.schema.quota import Quota
-from ranktable.schema.rules.reading import TOO_LARGE
+from ranktable.schema.diagnostic import Finding, Quota
+from ranktable.schema.json_parser import decode
+from ranktable.schema.rules.syntax import TOO_LARGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,14 +4,48 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.readers.own import Ranktable
-from ranktable.schema.readers.reader import Reader, Reading
+from ranktable.schema.check import check
+from ranktable.schema.diagnostic import Severity
+from ranktable.schema.readers.reader import Reader, Reading, raised
 from ranktable.schema.readers.sccl import Sccl
-from ranktable.schema.readers.torch_tpu import TorchTpu
-from ranktable.schema.readers.torch_tpu_2024 import TorchTpu2024
+from ranktable.schema.readers.torch_tpu import TorchTpu, TorchTpu2024
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from ranktable.schema.check_report import Report
+
+
+class Ranktable:
+    """ranktable itself."""
+
+    name = "ranktable"
+    title = "ranktable: read_rank_table()[rank]"
+
+    def outcomes(self, data: bytes, ranks: Sequence[int]) -> list[str]:
+        """Return the chip of each rank, or the code of the first error for all."""
+        report = check(data, limit=1)
+        if report.table is None:
+            return [_first_error(report)] * len(ranks)
+        chip_map = report.table.chip_map
+        return [_chip(chip_map, rank) for rank in ranks]
+
+
+def _first_error(report: Report) -> str:
+    """Return the code of the first error in the order of the file."""
+    return next(
+        diagnostic.code
+        for diagnostic in report.diagnostics
+        if diagnostic.severity is Severity.ERROR
+    )
+
+
+def _chip(chip_map: list[int], rank: int) -> str:
+    try:
+        return str(chip_map[rank])
+    except IndexError as error:
+        return raised(error)
+
 
 READERS: tuple[Reader, ...] = (Ranktable(), TorchTpu(), Sccl(), TorchTpu2024())
 """In the order of a report."""

@@ -1,22 +1,51 @@
-"""``torch_tpu.tpu.read_rank_table`` since August 2024.
+"""torch_tpu.tpu.read_rank_table of July and August 2024, and since then.
 
-It returns the chips of the node that holds the rank of the process, in file order; the
-manual's script then takes ``chip_map[rank]``, which fits the first node only. It reads
-``world_rank``, a key that no generator of the vendor writes.
+The files are read with ``open(path, "r")`` and ``json.load``. Since August 2024 the
+function returns the chips of the node that holds the rank of the process, in file
+order; the manual's script then takes ``chip_map[rank]``, which fits the first node
+only. It reads ``world_rank``, a key that no generator of the vendor writes. Before, it
+returned the chips of the whole file to every rank, after it had compared the count of
+servers and the address of each with the address of the machine.
 
-Source: sophgo/torch-tpu, torch_tpu/tpu/utils.py, bc46f06c (2024-08-23) to fe9b478b
-(2025-12-09).
+Source: sophgo/torch-tpu, torch_tpu/tpu/utils.py, 5cacb475 (2024-07-03), c60da905, and
+bc46f06c (2024-08-23) to fe9b478b (2025-12-09).
 """
 
 from __future__ import annotations
 
+import io
+import json
 from typing import TYPE_CHECKING, Any
 
-from ranktable.schema.readers.python_json import ERRORS, load
 from ranktable.schema.readers.reader import indexed, raised
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+ERRORS = (
+    ArithmeticError,  # int() of Infinity
+    AssertionError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,  # among them JSONDecodeError and UnicodeDecodeError
+)
+"""What Python raises when it takes plain data for a rank table."""
+
+
+def load(data: bytes) -> Any:  # noqa: ANN401 - the vendor's code takes it as it comes
+    """Return the data of a JSON file as the vendor's Python code gets it.
+
+    The last of repeated keys wins, NaN is a number, a byte order mark is refused. The
+    file is opened as text, so a line break is one character in every spelling, which
+    is how positions in messages are counted. The encoding is that of the locale; this
+    takes UTF-8. Messages are those of the Python that runs this.
+
+    Raises:
+        ValueError: It is not UTF-8, not JSON, or has an integer of too many digits.
+        RecursionError: It is nested too deeply.
+    """
+    return json.load(io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
 
 
 class TorchTpu:
@@ -85,3 +114,41 @@ def _chips(node: Any) -> list[int] | str:  # noqa: ANN401 - any JSON
         return [int(device["device_id"]) for device in node["device_list"]]
     except ERRORS as error:
         return raised(error)
+
+
+class TorchTpu2024:
+    """torch_tpu of July 2024."""
+
+    name = "torch_tpu_2024"
+    title = "torch_tpu of July 2024: read_rank_table()"
+
+    def outcomes(self, data: bytes, ranks: Sequence[int]) -> list[str]:
+        """Return what the process of each rank gets on the first server's machine."""
+        try:
+            chip_map = _chip_map(load(data))
+        except ERRORS as error:
+            return [raised(error)] * len(ranks)
+        return [indexed(chip_map, rank) for rank in ranks]
+
+
+def _chip_map(document: Any) -> list[int]:  # noqa: ANN401 - any JSON, as in the original
+    """Return the chips of every server, in file order.
+
+    Raises:
+        Exception: One of ``ERRORS``.
+    """
+    written, counted = document["server_count"], len(document["server_list"])
+    if written != counted:
+        raise AssertionError
+    chips: list[int] = []
+    machine: str | None = None
+    for server in document["server_list"]:
+        # The address of the machine comes from ifconfig and is not known here. It is
+        # taken to be that of the first server; a second one can then not match.
+        address = server["server_ip"]
+        if machine is None and isinstance(address, str) and address:
+            machine = address
+        if address != machine:
+            raise AssertionError("The machine ip is inconsistent with the config ip")
+        chips.extend(int(device["device_id"]) for device in server["device"])
+    return chips

@@ -1,9 +1,15 @@
-"""RT110 to RT117: JSON, but not of the shape of a rank table."""
+"""RT110 to RT117: JSON, but not of the shape of a rank table, or of a site."""
 
 from __future__ import annotations
 
-from ranktable.schema.diagnostic import Severity
-from ranktable.schema.rules.rule import PAIR, Rule, device, one_node
+from ranktable.schema.diagnostic import Refusal, Rule, Severity
+from ranktable.schema.rules.examples import (
+    PAIR,
+    device,
+    hccl_server,
+    hccl_table,
+    one_node,
+)
 
 NOT_A_RANK_TABLE = Rule(
     code="RT110",
@@ -44,8 +50,13 @@ MISSING_KEY = Rule(
         "torch_tpu": "KeyError: 'device_id' for the ranks of that node only; a "
         "missing version is not noticed",
         "SCCL": "answers chip -1, silently",
+        "HCCL": Refusal(
+            'EI0017 "Config x is missing in the ranktable file"; for a list a line '
+            "in the device log only; without a version EI0017 group_count"
+        ),
+        "MindIE": Refusal("refuses the table"),
     },
-    seen_as=("KeyError: 'device_id'",),
+    seen_as=("EI0017", "EI0004", "KeyError: 'device_id'"),
     bad=one_node(device(0, 0), '{"rank":"1"}'),
     good=PAIR,
 )
@@ -61,7 +72,13 @@ WRONG_TYPE = Rule(
     readers={
         "torch_tpu": "TypeError: int() argument must be a string for null; 1 for true",
         "SCCL": "answers chip -1, silently",
+        "HCCL": Refusal(
+            'EI0017 "Config x is missing in the ranktable file" for a number where '
+            "a string belongs"
+        ),
+        "MindIE": Refusal("refuses the table"),
     },
+    seen_as=("EI0017",),
     bad=one_node(device(0, 0), '{"device_id":null,"rank":"1"}'),
     good=PAIR,
 )
@@ -78,10 +95,29 @@ ODD_NUMBER = Rule(
     readers={
         "torch_tpu": '"0x5", "5.0", "5x": ValueError; "1_5" is 15; 5.9 is 5',
         "SCCL": '"0x5" is chip 0; "5.0" and "5x" are 5; "1_5" is 1; 5.9 is 5',
+        "HCCL": Refusal('EI0014, or takes the 0 of "0x5"'),
+        "MindIE": Refusal("refuses the table"),
     },
-    seen_as=("invalid literal for int() with base 10",),
+    seen_as=("EI0014", "invalid literal for int() with base 10"),
     bad=one_node(device(0, 0), device("01", 1)),
     good=PAIR,
+)
+LEADING_DIGITS = Rule(
+    code="RT270",
+    name="leading-digits",
+    severity=Severity.WARNING,
+    summary="a number with something around it, which HCCL does not notice",
+    why=(
+        'HCCL takes the digits that a text begins with: "3x", " 3" and "3.9" are 3 for '
+        "it. What was meant may be something else, and other readers refuse it."
+    ),
+    fix="Write the digits alone; --fix does.",
+    readers={
+        "HCCL": "takes the digits at the beginning",
+        "MindIE": Refusal("rank_id is not a number"),
+    },
+    bad=hccl_table(hccl_server("n1", (0, " 0", "10.0.0.1"))),
+    good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))),
 )
 UNKNOWN_VERSION = Rule(
     code="RT115",
@@ -89,7 +125,12 @@ UNKNOWN_VERSION = Rule(
     summary="a version that does not exist",
     why='The only version of the SCCL rank table is "1.0".',
     fix='Write "version":"1.0".',
-    readers={"torch_tpu": "does not look at it", "SCCL": "does not look at it"},
+    readers={
+        "torch_tpu": "does not look at it",
+        "SCCL": "does not look at it",
+        "HCCL": Refusal("EI0014 version"),
+    },
+    seen_as=("EI0014",),
     bad=one_node(device(0, 0), device(1, 1), head='"version":"1.2",'),
     good=PAIR,
 )
@@ -102,6 +143,8 @@ EMPTY_LIST = Rule(
     readers={
         "torch_tpu": "returns [] and says nothing; chip_map[rank] is an IndexError",
         "SCCL": "answers -1; the empty map is accepted and taken as chip i for rank i",
+        "HCCL": Refusal("a line in the device log only: its size is zero"),
+        "MindIE": Refusal("refuses the table"),
     },
     bad=b'{"version":"1.0","node_list":[]}\n',
     good=PAIR,
@@ -113,9 +156,56 @@ UNKNOWN_KEY = Rule(
     summary="a key that no reader knows",
     why="Often a misspelt key; the value is kept, and nothing reads it.",
     fix="Correct the spelling, or remove it.",
-    readers={"torch_tpu": "ignored", "SCCL": "ignored"},
+    readers={
+        "torch_tpu": "ignored",
+        "SCCL": "ignored",
+        "HCCL": "ignored",
+    },
     bad=one_node('{"device_id":"0","rank":"0","local_rnak":"0"}'),
     good=one_node('{"device_id":"0","rank":"0","local_rank":"0"}'),
+)
+
+UNREAD_FORMAT = Rule(
+    code="RT291",
+    name="unread-format",
+    summary="the reader named with --for does not read this format",
+    why="Each program reads some formats only, whatever the table says.",
+    fix="Convert the table: ranktable convert FILE --to FORMAT.",
+    bad=PAIR,
+    good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))),
+    options={"for": "hccl"},
+)
+
+SITE_SCHEMA = Rule(
+    code="RT119",
+    name="site-schema",
+    summary="the file is not as the site's own JSON Schema asks",
+    why=(
+        "ranktable validate --schema FILE checks a rank table or a cluster spec by a "
+        "JSON Schema that a site has written for itself: names of hosts, numbers of "
+        "chips, keys of its own. Why it asks for something only the site knows."
+    ),
+    fix="Change the value, or the schema.",
+    bad=one_node(device(0, 0), device(9, 1)),
+    good=PAIR,
+    options={"schema": "beside.json"},
+    beside=b"""{"properties": {"node_list": {"items": {"properties": {"device_list": {
+  "items": {"properties": {"device_id": {"pattern": "^[0-7]$"}}}}}}}}}
+""",
+)
+
+
+BAD_TOPOLOGY = Rule(
+    code="RT120",
+    name="bad-topology",
+    summary="a file of links is neither a matrix nor a list of pairs",
+    why=(
+        "--topology and --ring take sophgo-8 or a file, JSON or rows of numbers: a "
+        "square matrix of port numbers with -1 for no link, as "
+        "torch_tpu.tpu.get_topology fills it, or a list of linked pairs."
+    ),
+    fix="Write one pair of chips a line, for example: 0 4",
+    readers={"torch_tpu": "reads the links from the driver", "SCCL": "likewise"},
 )
 
 RULES = (
@@ -124,7 +214,11 @@ RULES = (
     MISSING_KEY,
     WRONG_TYPE,
     ODD_NUMBER,
+    LEADING_DIGITS,
     UNKNOWN_VERSION,
     EMPTY_LIST,
     UNKNOWN_KEY,
+    UNREAD_FORMAT,
+    SITE_SCHEMA,
+    BAD_TOPOLOGY,
 )

@@ -1,12 +1,116 @@
-"""RT101 to RT108: the text is not strict JSON; RT134 to RT136: YAML, and bounds."""
+"""RT001 to RT109: the bytes could not be read, are not text, or are not strict JSON."""
 
 from __future__ import annotations
 
-from ranktable.schema.rules.rule import PAIR, Rule, one_node
+from ranktable.schema.diagnostic import Refusal, Rule, Severity
+from ranktable.schema.rules.examples import PAIR, one_node
+
+MISSING_FILE = Rule(
+    code="RT001",
+    name="missing-file",
+    summary="the file does not exist",
+    why=(
+        "Nothing is at the path, or it is a symbolic link whose target is gone (a "
+        "ConfigMap that is being replaced looks like that for a moment)."
+    ),
+    fix="Check the path, or generate the table: ranktable gen --device-id '[[0..7]]'.",
+    readers={
+        "torch_tpu": "AssertionError: File not exist (before 2025: answers False)",
+        "SCCL": "takes the table as not set: chip i for rank i, or CHIP_MAP",
+    },
+    seen_as=("AssertionError: File not exist", "RANK_TABLE_FILE not set"),
+)
+UNREADABLE_FILE = Rule(
+    code="RT002",
+    name="unreadable-file",
+    summary="the file cannot be read",
+    why="The operating system refused: permissions, a loop of links, a disk error.",
+    fix="Give the user of the job read permission, or mend the link.",
+    readers={
+        "torch_tpu": "PermissionError or OSError traceback on every rank",
+        "SCCL": "takes the table as not set: chip i for rank i, or CHIP_MAP",
+    },
+)
+NOT_A_REGULAR_FILE = Rule(
+    code="RT003",
+    name="not-a-regular-file",
+    summary="the path names a directory, a pipe, a socket or a device",
+    why=(
+        "A rank table is read by every process of the node. A pipe gives its content "
+        "to the first one and lets the others wait forever."
+    ),
+    fix="Name a file. To check what a command prints, use: ... | ranktable validate -",
+    readers={
+        "torch_tpu": "IsADirectoryError, or waits without end on a pipe",
+        "SCCL": "not known",
+    },
+)
+TOO_LARGE = Rule(
+    code="RT004",
+    name="too-large",
+    summary="the file is larger than the limit",
+    why=(
+        "The limit of 256 MiB is about a million ranks; a larger file is not a rank "
+        "table, and reading it would take the memory of the node."
+    ),
+    fix="Check that it is the right file; ranktable validate --max-size raises it.",
+    readers={"torch_tpu": "reads all of it into memory", "SCCL": "likewise"},
+)
+NOT_UTF8 = Rule(
+    code="RT005",
+    name="not-utf-8",
+    summary="the file is not UTF-8",
+    why="JSON is UTF-8 (RFC 8259, section 8.1). The byte shown is not part of it.",
+    fix="Save the file as UTF-8; rank tables need no other characters than ASCII.",
+    readers={
+        "torch_tpu": "UnicodeDecodeError: 'utf-8' codec can't decode byte",
+        "SCCL": "nlohmann parse_error.101",
+    },
+    seen_as=("UnicodeDecodeError",),
+    bad=b'{"version":"1.0","node_list":[{"device_list":[\n'
+    b'  {"device_id":"0","rank":"0","note":"caf\xe9"}]}]}\n',
+    good=b'{"version":"1.0","node_list":[{"device_list":[\n'
+    b'  {"device_id":"0","rank":"0"}]}]}\n',
+)
+WIDE_ENCODING = Rule(
+    code="RT006",
+    name="wide-encoding",
+    summary="the file is UTF-16 or UTF-32",
+    why="Some editors and PowerShell's redirection write UTF-16; JSON is UTF-8.",
+    fix="Convert it: iconv -f UTF-16 -t UTF-8 old.json > new.json",
+    readers={
+        "torch_tpu": "UnicodeDecodeError: 'utf-8' codec can't decode byte 0xff",
+        "SCCL": "nlohmann parse_error.101",
+    },
+    bad=PAIR.decode().encode("utf-16"),
+    good=PAIR,
+)
+BYTE_ORDER_MARK = Rule(
+    code="RT007",
+    name="byte-order-mark",
+    severity=Severity.WARNING,
+    summary="the file begins with a UTF-8 byte order mark",
+    why="RFC 8259 forbids writing it, and readers may refuse it.",
+    fix="Remove the first three bytes; ranktable validate --fix does.",
+    readers={
+        "torch_tpu": "JSONDecodeError: Unexpected UTF-8 BOM (decode using utf-8-sig)",
+        "SCCL": "accepted",
+    },
+    seen_as=("Unexpected UTF-8 BOM",),
+    bad=b"\xef\xbb\xbf" + PAIR,
+    good=PAIR,
+)
+
 
 _BOTH_REFUSE = {
     "torch_tpu": "json.decoder.JSONDecodeError on every rank",
     "SCCL": "nlohmann parse_error.101",
+}
+
+_ALL_REFUSE = {
+    **_BOTH_REFUSE,
+    "HCCL": Refusal("EI0004 at once, without waiting"),
+    "MindIE": Refusal("refuses the table"),
 }
 
 NOT_JSON = Rule(
@@ -18,8 +122,12 @@ NOT_JSON = Rule(
         "text after the end are no JSON (RFC 8259), however common they are elsewhere."
     ),
     fix="Mend the place shown; ranktable validate --fix removes trailing commas.",
-    readers=_BOTH_REFUSE,
-    seen_as=("Expecting property name enclosed in double quotes", "Extra data"),
+    readers=_ALL_REFUSE,
+    seen_as=(
+        "EI0004",
+        "Expecting property name enclosed in double quotes",
+        "Extra data",
+    ),
     bad=b'{"version":"1.0","node_list":[{"device_list":[\n'
     b'  {"device_id":"0","rank":"0"},\n'
     b'  {"device_id":"1","rank":"1"},]}]}\n',
@@ -37,8 +145,10 @@ EMPTY_FILE = Rule(
     readers={
         "torch_tpu": "JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
         "SCCL": "nlohmann parse_error.101",
+        "HCCL": Refusal("EI0004 at once, without waiting"),
+        "MindIE": Refusal("refuses the table"),
     },
-    seen_as=("Expecting value: line 1 column 1 (char 0)",),
+    seen_as=("EI0004", "Expecting value: line 1 column 1 (char 0)"),
     bad=b"",
     good=PAIR,
 )
@@ -48,7 +158,8 @@ TRUNCATED = Rule(
     summary="the file ends in the middle of the table",
     why="A half-written or half-copied file: every bracket that is open is named.",
     fix="Wait until it is complete, or copy it again.",
-    readers=_BOTH_REFUSE,
+    readers=_ALL_REFUSE,
+    seen_as=("EI0004",),
     bad=PAIR[:60] + b"\n",
     good=PAIR,
 )
@@ -61,8 +172,11 @@ PYTHON_LITERAL = Rule(
         "dictionary (single quotes, None, True). Saved to a file that is no JSON."
     ),
     fix="Use the file that the generator writes, not what it prints.",
-    readers=_BOTH_REFUSE,
-    seen_as=("Expecting property name enclosed in double quotes: line 1 column 2",),
+    readers=_ALL_REFUSE,
+    seen_as=(
+        "EI0004",
+        "Expecting property name enclosed in double quotes: line 1 column 2",
+    ),
     bad=PAIR.replace(b'"', b"'"),
     good=PAIR,
 )
@@ -78,6 +192,7 @@ DUPLICATE_KEY = Rule(
     readers={
         "torch_tpu": "the last value wins, silently",
         "SCCL": "the last value wins, silently",
+        "HCCL": "the last value wins, silently",
     },
     bad=one_node(
         '{"device_id":"4","device_id":"6","rank":"0"}',
@@ -94,7 +209,10 @@ NOT_A_NUMBER = Rule(
     readers={
         "torch_tpu": "accepts NaN and Infinity; int() fails where one is read",
         "SCCL": "nlohmann parse_error.101, or out_of_range",
+        "HCCL": Refusal("EI0004 at once, without waiting"),
+        "MindIE": Refusal("refuses the table"),
     },
+    seen_as=("EI0004",),
     bad=one_node('{"device_id":"0","rank":"0","load":NaN}'),
     good=one_node('{"device_id":"0","rank":"0","load":0}'),
 )
@@ -103,7 +221,7 @@ NESTED_TOO_DEEPLY = Rule(
     name="nested-too-deeply",
     summary="the document is nested more than 64 levels deep",
     why="A rank table needs five levels; deep nesting exhausts the stack of readers.",
-    fix="Remove it; it is no part of a rank table.",
+    fix="Remove it; it is not part of a rank table.",
     readers={
         "torch_tpu": "RecursionError beyond Python's limit, 1,000 levels by default",
         "SCCL": "may exhaust its stack",
@@ -120,7 +238,13 @@ LONE_SURROGATE = Rule(
         "character, and no program can write it back as UTF-8."
     ),
     fix="Remove the escape or complete the pair.",
-    readers={"torch_tpu": "accepted", "SCCL": "nlohmann parse_error.101"},
+    readers={
+        "torch_tpu": "accepted",
+        "SCCL": "nlohmann parse_error.101",
+        "HCCL": Refusal("EI0004 at once, without waiting"),
+        "MindIE": Refusal("refuses the table"),
+    },
+    seen_as=("EI0004",),
     bad=one_node(r'{"device_id":"0","rank":"0","note":"\ud800"}'),
     good=one_node('{"device_id":"0","rank":"0","note":""}'),
 )
@@ -176,6 +300,13 @@ REFUSED_YAML = Rule(
 )
 
 RULES = (
+    MISSING_FILE,
+    UNREADABLE_FILE,
+    NOT_A_REGULAR_FILE,
+    TOO_LARGE,
+    NOT_UTF8,
+    WIDE_ENCODING,
+    BYTE_ORDER_MARK,
     NOT_JSON,
     EMPTY_FILE,
     TRUNCATED,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ranktable.runtime import table
-from ranktable.schema.readers.python_json import load
+from ranktable.schema.readers.torch_tpu import load
 from ranktable.simulate.errors import repaired
 from torch_tpu._run import FOLDER, RUN
 

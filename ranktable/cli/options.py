@@ -1,0 +1,158 @@
+"""Options that several commands have: the fields of a dataclass."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, fields
+from enum import Enum
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
+
+import typer
+
+from ranktable.cli import CommandError
+from ranktable.layout.experts import OWN_AXIS
+from ranktable.layout.parallel import ParallelLayout
+from ranktable.layout.presets import find_preset
+from ranktable.layout.sizes import INFERRED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Command = Callable[..., None]
+
+
+def with_options(**sets: type[Any]) -> Callable[[Command], Command]:
+    """Return what gives a command options in place of some of its parameters.
+
+    Args:
+        sets: For each of these parameters its dataclass. Every field has a default and
+            is annotated as typer has it.
+    """
+
+    def spread(function: Command) -> Command:
+        @wraps(function)
+        def command(**values: Any) -> None:  # noqa: ANN401 - whatever typer has read
+            for name, kind in sets.items():
+                given = {each.name: values.pop(each.name) for each in fields(kind)}
+                values[name] = kind(**given)
+            function(**values)
+
+        parameters = list(_parameters(function, sets))
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {each.name: each.annotation for each in parameters}
+        return command
+
+    return spread
+
+
+def _parameters(
+    function: Command, sets: dict[str, type[Any]]
+) -> Iterator[inspect.Parameter]:
+    """Yield what typer makes options and arguments of."""
+    for each in inspect.signature(function, eval_str=True).parameters.values():
+        if each.name not in sets:
+            yield each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            continue
+        types = get_type_hints(sets[each.name], include_extras=True)
+        for field in fields(sets[each.name]):
+            yield inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=field.default,
+                annotation=types[field.name],
+            )
+
+
+DEFAULT_PRESET: Final = "megatron"
+
+
+class Peer(str, Enum):
+    """Libraries whose order and expert style can be had by name."""
+
+    MEGATRON = "megatron"
+    DEEPSPEED = "deepspeed"
+    TORCHTITAN = "torchtitan"
+    SCALETORCH = "scaletorch"
+    VLLM = "vllm"
+    JAX = "jax"
+
+
+class ExpertStyle(str, Enum):
+    """Whose meaning ep has."""
+
+    MEGATRON = "megatron"
+    TORCHTITAN = "torchtitan"
+    DEEPSPEED = "deepspeed"
+    SCALETORCH = "scaletorch"
+    VLLM = "vllm"
+
+
+def _size(text: str) -> object:
+    return typer.Option(metavar="SIZE", help=text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayoutOptions:
+    """What was said of the layout."""
+
+    tp: Annotated[int, _size("Tensor parallel ranks.")] = 1
+    cp: Annotated[int, _size("Context parallel ranks.")] = 1
+    pp: Annotated[int, _size("Stages of the pipeline.")] = 1
+    dp: Annotated[
+        int | None, _size("Data parallel ranks; by default, and with -1, the rest.")
+    ] = None
+    ep: Annotated[int | None, _size("Expert parallel ranks.")] = None
+    etp: Annotated[int | None, _size("Ranks that share one expert.")] = None
+    dp_replicate: Annotated[int, _size("Copies within dp, each sharded.")] = 1
+    order: Annotated[
+        str | None,
+        typer.Option(metavar="ORDER", help="The axes, fastest first: tp-cp-ep-dp-pp."),
+    ] = None
+    ep_style: Annotated[
+        ExpertStyle | None, typer.Option(help="Whose meaning --ep has.")
+    ] = None
+    preset: Annotated[
+        Peer | None, typer.Option(help="Order and expert style of a library.")
+    ] = None
+
+    @property
+    def are_given(self) -> bool:
+        """Whether anything was said."""
+        return self != LayoutOptions()
+
+    def refuse_clash(self) -> None:
+        """Raise CommandError if a preset is given beside what it stands for."""
+        if self.preset and (self.order is not None or self.ep_style is not None):
+            raise CommandError(
+                "--preset is an order and an --ep-style; give it or them"
+            )
+
+    def layout(self, world_size: int, *, with_dp: bool = True) -> ParallelLayout:
+        """Return the layout of a table; dp is what the other sizes leave.
+
+        Args:
+            world_size: Number of its ranks.
+            with_dp: Whether dp is as it was given; if not, it is what is left.
+
+        Raises:
+            CommandError: A preset is given beside what it stands for.
+            LayoutError: There is no such layout.
+        """
+        self.refuse_clash()
+        names = ("tp", "cp", "pp", "dp", "ep", "etp", "dp_replicate")
+        sizes = {name: getattr(self, name) for name in names}
+        if not with_dp:
+            del sizes["dp"]
+        sizes = {name: size for name, size in sizes.items() if size is not None}
+        default = find_preset(self.preset.value if self.preset else DEFAULT_PRESET)
+        style = default.ep_style if self.ep_style is None else self.ep_style.value
+        factors = ("tp", "cp", "pp", *(["ep"] if style == OWN_AXIS else []))
+        # dp is what is left, unless another size is that.
+        rest = 1 if any(sizes.get(name) == INFERRED for name in factors) else INFERRED
+        return ParallelLayout(
+            **{"dp": rest, **sizes},
+            order=default.order if self.order is None else self.order,
+            ep_style=style,
+            world_size=world_size,
+        )

@@ -1,0 +1,252 @@
+"""What differs between two tables, for people and for programs.
+
+The JSON form is stable: keys are only added. ``docs/change.md`` documents it.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.host_lists import fold_hosts
+from ranktable.report.folding import fold_numbers
+from ranktable.schema.messages import counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from ranktable.layout.change.differing import Difference, Move
+    from ranktable.layout.change.touched import ChipName, GroupChange
+    from ranktable.report.terminal import Style
+    from ranktable.schema.model import RankTable
+
+MAX_LINES = 16
+"""Lines of one kind up to which all are shown."""
+
+MAX_HOSTS_LENGTH = 200
+"""Characters of a folded list of hosts up to which it is shown."""
+
+_GIB = 1 << 30
+
+
+def render_diff(
+    names: tuple[str, str], found: Difference, look: Style
+) -> Iterator[str]:
+    """Yield what differs; one line when nothing does."""
+    first, second = (look.mark(printable(name), "bold") for name in names)
+    if found.is_same:
+        yield f"{first} and {second} say the same: {_size(found.after)}\n"
+        return
+    yield f"{first}: {_size(found.before)}\n{second}: {_size(found.after)}\n\n"
+    yield from render_changes(found, look)
+
+
+def render_changes(found: Difference, look: Style) -> Iterator[str]:
+    """Yield what differs, without the names of the files."""
+    yield from _nodes("nodes out", found.nodes_out, look.mark("-", "removed"))
+    yield from _nodes("nodes in", found.nodes_in, look.mark("+", "added"))
+    moves = found.rank_moves
+    parts = [f"{found.num_kept} as before"]
+    if found.chips_in:
+        parts.append(f"{len(found.chips_in)} on new chips")
+    if moves:
+        parts.append(f"{len(moves)} moved")
+    yield f"ranks: {', '.join(parts)}\n"
+    yield from _taken(found)
+    yield from _limited(list(_moved(moves)))
+    if found.groups or found.distinct:
+        roles = found.role_moves
+        yield f"roles: {len(roles) or 'none'} moved\n"
+        yield from _limited([_role(move) for move in roles])
+        yield from _groups(found)
+    if found.bytes_before is not None and found.bytes_after is not None:
+        before, after = (n / _GIB for n in (found.bytes_before, found.bytes_after))
+        yield f"bytes between nodes, GiB a step: {before:.2f} -> {after:.2f}\n"
+    if found.others:
+        yield f"also differs: {'; '.join(map(printable, found.others))}\n"
+
+
+def _size(table: RankTable) -> str:
+    nodes = counted(len(table.nodes), "node")
+    return f"{nodes}, {counted(table.world_size, 'rank')}"
+
+
+def _nodes(what: str, names: Sequence[str], sign: str) -> Iterator[str]:
+    if names:
+        yield f"{what}: {sign}{printable(_folded(names))}\n"
+
+
+def _folded(names: Sequence[str]) -> str:
+    return fold_numbers(list(map(int, names))) if _are_numbers(names) else _hosts(names)
+
+
+def _are_numbers(names: Sequence[str]) -> bool:
+    return all(name.isdecimal() for name in names)
+
+
+def _hosts(names: Sequence[str]) -> str:
+    text = fold_hosts(names)
+    return (
+        text
+        if len(text) <= MAX_HOSTS_LENGTH
+        else f"{names[0]} to {names[-1]}, {len(names)} nodes"
+    )
+
+
+def _taken(found: Difference) -> Iterator[str]:
+    """Yield which chips carry the ranks of chips that are gone."""
+    lines = []
+    for node, ranks, chips in _runs(
+        [(name[0], rank, name[1]) for rank, name in found.chips_in.items()]
+    ):
+        before = [found.chips_out[r][0] for r in ranks if r in found.chips_out]
+        since = f", before on {printable(', '.join(dict.fromkeys(before)))}"
+        lines.append(
+            f"  {_named('rank', ranks)}: {printable(node)} {_named('chip', chips)}"
+            f"{since if before else ''}\n"
+        )
+    yield from _limited(lines)
+
+
+def _moved(moves: Sequence[Move]) -> Iterator[str]:
+    steps = [
+        (move.node, move.before, move.after, move.after - move.before) for move in moves
+    ]
+    for (node, step), run in groupby(steps, key=lambda item: (item[0], item[3])):
+        both = list(run)
+        ranks = _named("rank", [item[1] for item in both])
+        there = fold_numbers([item[1] + step for item in both])
+        yield f"  {printable(node)}: {ranks} -> {there}\n"
+
+
+def _named(noun: str, numbers: Sequence[int]) -> str:
+    return f"{noun if len(numbers) == 1 else f'{noun}s'} {fold_numbers(numbers)}"
+
+
+def _runs(
+    items: Sequence[tuple[str, int, int]],
+) -> Iterator[tuple[str, list[int], list[int]]]:
+    for node, run in groupby(items, key=lambda item: item[0]):
+        both = list(run)
+        yield node, [item[1] for item in both], [item[2] for item in both]
+
+
+def _role(move: Move) -> str:
+    changed = [
+        f"{axis} {move.role_before.get(axis, 0)} -> {value}"
+        for axis, value in move.role_after.items()
+        if move.role_before.get(axis, 0) != value
+    ]
+    return (
+        f"  {printable(move.node)} chip {move.device_id}: rank {move.before} -> "
+        f"{move.after}, {', '.join(changed)}\n"
+    )
+
+
+def _groups(found: Difference) -> Iterator[str]:
+    for kind, one in found.groups.items():
+        yield f"{kind}: {_of(one.before, one.after)}, {one.touched} to be made anew\n"
+    if found.distinct is not None and len(found.groups) > 1:
+        one = found.distinct
+        yield (
+            f"distinct groups: {_of(one.before, one.after)}, {one.touched} to be made "
+            "anew\n"
+        )
+
+
+def _of(before: int, after: int) -> str:
+    groups = counted(after, "group")
+    return groups if before == after else f"{before} -> {groups}"
+
+
+def _limited(lines: Sequence[str]) -> Iterator[str]:
+    yield from lines[:MAX_LINES]
+    if len(lines) > MAX_LINES:
+        more = counted(len(lines) - MAX_LINES, "line")
+        yield f"  ... and {more} more; --format json shows everything\n"
+
+
+def render_diff_json(
+    names: tuple[str | None, str | None], found: Difference
+) -> Iterator[str]:
+    """Yield the document."""
+    head = {
+        "same": found.is_same,
+        "before": _table(names[0], found.before),
+        "after": _table(names[1], found.after),
+        "nodes_out": found.nodes_out,
+        "nodes_in": found.nodes_in,
+    }
+    yield "{\n"
+    for key, value in head.items():
+        yield f"  {json.dumps(key)}: {json.dumps(value)},\n"
+    yield from _listed("moves", map(_move, found.moves))
+    yield from _listed("chips_out", _chips(found.chips_out))
+    yield from _listed("chips_in", _chips(found.chips_in))
+    foot = {
+        "groups": {kind: _group(one) for kind, one in found.groups.items()},
+        "distinct_groups": _group(found.distinct),
+        "bytes_between_nodes": None
+        if found.bytes_before is None
+        else {"before": found.bytes_before, "after": found.bytes_after},
+        "others": found.others,
+    }
+    for key, value in foot.items():
+        yield f"  {json.dumps(key)}: {json.dumps(value)},\n"
+    yield f'  "totals": {json.dumps(_totals(found))}\n' + "}\n"
+
+
+def _table(name: str | None, table: RankTable) -> dict[str, object]:
+    return {
+        "file": name,
+        "num_nodes": len(table.nodes),
+        "world_size": table.world_size,
+        "digest": table.digest(),
+    }
+
+
+def _listed(key: str, entries: Iterable[dict[str, object]]) -> Iterator[str]:
+    yield f'  "{key}": ['
+    comma = ""
+    for entry in entries:
+        yield f"{comma}\n    {json.dumps(entry)}"
+        comma = ","
+    yield "\n  ],\n" if comma else "],\n"
+
+
+def _move(move: Move) -> dict[str, object]:
+    return {
+        "node": move.node,
+        "device_id": move.device_id,
+        "rank": {"before": move.before, "after": move.after},
+        "role": {"before": dict(move.role_before), "after": dict(move.role_after)},
+    }
+
+
+def _chips(chips: Mapping[int, ChipName]) -> Iterator[dict[str, object]]:
+    for rank, (node, device_id) in chips.items():
+        yield {"rank": rank, "node": node, "device_id": device_id}
+
+
+def _group(one: GroupChange | None) -> dict[str, int] | None:
+    if one is None:
+        return None
+    return {
+        "before": one.before,
+        "after": one.after,
+        "kept": one.kept,
+        "touched": one.touched,
+    }
+
+
+def _totals(found: Difference) -> dict[str, int]:
+    return {
+        "kept": found.num_kept,
+        "rank_moves": len(found.rank_moves),
+        "role_moves": len(found.role_moves),
+        "chips_out": len(found.chips_out),
+        "chips_in": len(found.chips_in),
+        "nodes_out": len(found.nodes_out),
+        "nodes_in": len(found.nodes_in),
+    }

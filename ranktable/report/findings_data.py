@@ -1,0 +1,248 @@
+"""Findings for programs: JSON, JSON lines, SARIF 2.1.0 and annotations of GitHub.
+
+The JSON forms are stable: keys are only added. ``docs/json.md`` documents them.
+
+Sources: OASIS, Static Analysis Results Interchange Format 2.1.0; GitHub Actions,
+workflow commands, "Setting an error message".
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import quote
+
+from ranktable import __version__
+from ranktable.report.terminal import render_concise, render_full, severities, summary
+from ranktable.schema.diagnostic import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ranktable.report.terminal import Style
+    from ranktable.schema.check_report import Report
+    from ranktable.schema.diagnostic import Diagnostic, Location, Rule
+
+
+class Renderer(Protocol):
+    """Turns reports into text, piece by piece."""
+
+    def __call__(self, reports: Sequence[Report], style: Style, /) -> Iterator[str]:
+        """Yield the text; the pieces are written one after the other."""
+        ...
+
+
+def render_json(reports: Sequence[Report], _style: Style) -> Iterator[str]:
+    """Yield one document with every file and the totals."""
+    document = {
+        "ok": all(report.ok for report in reports),
+        "files": [
+            {
+                "file": report.file,
+                "ok": report.ok,
+                "format": report.format,
+                "diagnostics": [as_data(item) for item in report.diagnostics],
+            }
+            for report in reports
+        ],
+        "totals": _totals(reports),
+    }
+    yield _json(document, indent=2) + "\n"
+
+
+def render_jsonl(reports: Sequence[Report], _style: Style) -> Iterator[str]:
+    """Yield a line for each diagnostic and a last one with the totals."""
+    for report in reports:
+        for diagnostic in report.diagnostics:
+            yield _json(as_data(diagnostic)) + "\n"
+    yield _json({"totals": _totals(reports)}) + "\n"
+
+
+def as_data(diagnostic: Diagnostic) -> dict[str, object]:
+    """Return a diagnostic as plain data."""
+    return {
+        "code": diagnostic.code,
+        "severity": diagnostic.severity.value,
+        "message": diagnostic.message,
+        "hint": diagnostic.hint,
+        "fixable": diagnostic.fixable,
+        "location": _json_location(diagnostic.location),
+        "related": [_json_location(place) for place in diagnostic.related],
+    }
+
+
+def _json_location(place: Location) -> dict[str, object]:
+    return {
+        "file": place.file,
+        "pointer": place.pointer,
+        "line": place.line,
+        "column": place.column,
+        "end_line": place.end_line,
+        "end_column": place.end_column,
+        **({"label": place.label} if place.label else {}),
+    }
+
+
+def _totals(reports: Sequence[Report]) -> dict[str, object]:
+    found = severities(reports)
+    by_code: dict[str, int] = {}
+    for report in reports:
+        for code, count in report.totals.items():
+            by_code[code] = by_code.get(code, 0) + count
+    return {
+        "files": len(reports),
+        "errors": found[Severity.ERROR],
+        "warnings": found[Severity.WARNING],
+        "notes": found[Severity.NOTE],
+        "shown": sum(len(report.diagnostics) for report in reports),
+        "by_code": dict(sorted(by_code.items())),
+    }
+
+
+def _json(data: object, indent: int | None = None) -> str:
+    # ASCII only, so that no terminal and no log sees a raw control character.
+    return json.dumps(data, indent=indent)
+
+
+_SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/"
+    "sarif-schema-2.1.0.json"
+)
+
+
+def render_sarif(reports: Sequence[Report], _style: Style) -> Iterator[str]:
+    """Yield one log with one run: the rules that were broken and the results."""
+    broken = {f.rule.code: f.rule for report in reports for f in report.findings}
+    rules = [broken[code] for code in sorted(broken)]
+    index = {rule.code: place for place, rule in enumerate(rules)}
+    results = [
+        _sarif_result(diagnostic, index)
+        for report in reports
+        for diagnostic in report.diagnostics
+    ]
+    total = sum(sum(report.totals.values()) for report in reports)
+    log = {
+        "$schema": _SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "ranktable",
+                        "semanticVersion": __version__,
+                        "rules": [_sarif_rule(rule) for rule in rules],
+                    }
+                },
+                # Columns count code points here, not the UTF-16 units of the default.
+                "columnKind": "unicodeCodePoints",
+                "results": results,
+                "properties": {"total": total, "shown": len(results)},
+            }
+        ],
+    }
+    yield json.dumps(log, indent=2) + "\n"
+
+
+def _sarif_rule(rule: Rule) -> dict[str, object]:
+    return {
+        "id": rule.code,
+        "name": "".join(word.capitalize() for word in rule.name.split("-")),
+        "shortDescription": {"text": rule.summary},
+        "fullDescription": {"text": rule.why},
+        "help": {"text": rule.fix},
+        "defaultConfiguration": {"level": rule.severity.value},
+    }
+
+
+def _sarif_result(diagnostic: Diagnostic, index: dict[str, int]) -> dict[str, object]:
+    text = diagnostic.message
+    if diagnostic.hint is not None:
+        text += f"; {diagnostic.hint}"
+    result: dict[str, object] = {
+        "ruleId": diagnostic.code,
+        "ruleIndex": index[diagnostic.code],
+        "level": diagnostic.severity.value,
+        "message": {"text": _sarif_text(text)},
+        "locations": [_sarif_location(diagnostic.location)],
+    }
+    if diagnostic.related:
+        result["relatedLocations"] = [
+            _sarif_location(place) for place in diagnostic.related
+        ]
+    return result
+
+
+def _sarif_text(text: str) -> str:
+    """Return text in which no brace is a placeholder and no bracket begins a link.
+
+    Source: SARIF 2.1.0, sections 3.11.5 and 3.11.6.
+    """
+    text = text.replace("{", "{{").replace("}", "}}")
+    return text.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]")
+
+
+def _sarif_location(place: Location) -> dict[str, object]:
+    # A path is no URI: blanks, %, # and control characters are escaped.
+    physical: dict[str, object] = {"artifactLocation": {"uri": _uri(place.file)}}
+    if place.line is not None:
+        physical["region"] = {
+            "startLine": place.line,
+            "startColumn": place.column,
+            "endLine": place.end_line,
+            "endColumn": place.end_column,
+        }
+    location: dict[str, object] = {"physicalLocation": physical}
+    if place.label is not None:
+        location["message"] = {"text": place.label}
+    return location
+
+
+def _uri(file: str) -> str:
+    uri = quote(file, errors="surrogateescape")
+    return f"file://{uri}" if file.startswith("/") else uri
+
+
+_COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
+
+
+def render_github(reports: Sequence[Report], _style: Style) -> Iterator[str]:
+    """Yield a workflow command for each diagnostic, and the totals as plain text."""
+    for report in reports:
+        for diagnostic in report.diagnostics:
+            yield _command(diagnostic) + "\n"
+    yield summary(reports) + "\n"
+
+
+def _command(diagnostic: Diagnostic) -> str:
+    place = diagnostic.location
+    fields: dict[str, object] = {"file": _property(place.file)}
+    if place.line is not None:
+        fields["line"] = place.line
+        fields["col"] = place.column
+        fields["endLine"] = place.end_line
+        fields["endColumn"] = place.end_column
+    fields["title"] = f"ranktable {diagnostic.code}"
+    listed = ",".join(f"{key}={value}" for key, value in fields.items())
+    text = diagnostic.message
+    if diagnostic.hint is not None:
+        text += f"\nhelp: {diagnostic.hint}"
+    command = _COMMANDS[diagnostic.severity.value]
+    return f"::{command} {listed}::{_escaped(text)}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _escaped(text).replace(":", "%3A").replace(",", "%2C")
+
+
+RENDERERS: tuple[tuple[str, Renderer], ...] = (
+    ("full", render_full),
+    ("concise", render_concise),
+    ("json", render_json),
+    ("jsonl", render_jsonl),
+    ("sarif", render_sarif),
+    ("github", render_github),
+)

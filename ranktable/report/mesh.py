@@ -1,0 +1,340 @@
+"""Who is where in a parallel layout, for people and for programs.
+
+The JSON form is stable: keys are only added. ``docs/layout.md`` documents it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ranktable.layout.sizes import divisors
+from ranktable.report.folding import (
+    fold_items,
+    fold_numbers,
+    host_label,
+    spell,
+    spell_indices,
+    spell_numbers,
+)
+from ranktable.report.terminal import table_lines
+from ranktable.schema.messages import counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from ranktable.layout.communicator import Communicator, Communicators
+    from ranktable.layout.neighbours import Neighbours
+    from ranktable.layout.parallel import ParallelLayout
+    from ranktable.report.folding import Progression
+    from ranktable.report.terminal import Style
+
+MAX_RANKS = 16
+"""Ranks up to which each has a line of its own."""
+
+MAX_GROUPS = 8
+"""Groups of a kind up to which each has a line of its own; lines of folded ones."""
+
+MAX_NODE_LINES = 16
+MAX_CHIPS = 16
+MAX_UNFOLDED = 4
+MAX_CHIP_MAPS = 4
+
+
+def render_mesh(name: str, found: Communicators, look: Style) -> Iterator[str]:
+    """Yield the whole layout: the ranks, then the groups of every kind."""
+    yield _title(name, found, look)
+    yield "\n"
+    yield from (
+        _ranks(found, look) if found.table.world_size <= MAX_RANKS else _nodes(found)
+    )
+    for kind in found.kinds:
+        yield "\n"
+        yield from _kind(kind, list(found.of_kind(kind)), look)
+
+
+def render_rank(found: Communicators, rank: int, look: Style) -> Iterator[str]:
+    """Yield the groups of one rank."""
+    table, layout = found.table, found.layout
+    place = layout.coordinates(rank)
+    here = "".join(f", {axis} {place[axis]}" for axis in layout.kinds)
+    node = table.node_rank_of(rank)
+    host = table.nodes[node].host
+    named = f" ({printable(host)})" if host else ""
+    head = look.mark(f"rank {rank}", "bold")
+    yield f"{head}: node {node}{named}, chip {table.device_of(rank).device_id}{here}\n"
+    for one in found.of_rank(rank):
+        yield f"{look.mark(one.name, 'place')}: {_members(one)}{_sides(one, rank)}\n"
+
+
+def _title(name: str, found: Communicators, look: Style) -> str:
+    table, layout = found.table, found.layout
+    nodes, ranks = len(table.nodes), table.world_size
+    return (
+        f"{look.mark(printable(name), 'bold')}: {counted(nodes, 'node')}, "
+        f"{counted(ranks, 'rank')} = {describe_sizes(layout)}, order {layout.order}\n"
+    )
+
+
+def describe_sizes(layout: ParallelLayout) -> str:
+    """Return the sizes above 1: ``tp 4 x dp 2``, and those of the experts."""
+    grid, sizes = layout.mesh_shape, layout.sizes
+    model = [axis for axis in layout.axes if axis in grid and grid[axis] > 1]
+    text = " x ".join(f"{axis} {grid[axis]}" for axis in model) or "1"
+    experts = [axis for axis in ("etp", "ep", "edp") if sizes.get(axis, 1) > 1]
+    apart = [axis for axis in experts if axis not in grid]
+    if not apart:
+        return text
+    spread = " x ".join(f"{axis} {sizes[axis]}" for axis in apart)
+    return f"{text}, experts {spread} as {layout.ep_style}"
+
+
+def _ranks(found: Communicators, look: Style) -> Iterator[str]:
+    """Yield a table with a line for every rank."""
+    axes = found.layout.kinds
+    rows = [("rank", "node", "chip", *axes)]
+    for rank in range(found.table.world_size):
+        place = found.layout.coordinates(rank)
+        node = found.table.node_rank_of(rank)
+        name = found.table.nodes[node].host or str(node)
+        chip = found.table.device_of(rank).device_id
+        row = (rank, printable(name), chip, *(place[axis] for axis in axes))
+        rows.append(tuple(map(str, row)))
+    columns = range(len(rows[0]))
+    yield from table_lines(rows, look, right=columns, is_head_marked=False)
+
+
+def _nodes(found: Communicators) -> Iterator[str]:
+    """Yield a line for nodes that are alike."""
+    folds = fold_items(_node_items(found))
+    for fold in folds[:MAX_NODE_LINES]:
+        yield _node_line(found, fold)
+    yield from _left_out(len(folds) - MAX_NODE_LINES)
+
+
+def _node_items(found: Communicators) -> Iterator[tuple[object, tuple[int, ...]]]:
+    axes = found.layout.kinds
+    for node in found.table.nodes:
+        ranks = [device.rank for device in node.devices]
+        places = [found.layout.coordinates(rank) for rank in ranks]
+        values = [_values(place[axis] for place in places) for axis in axes]
+        lists = [ranks, *values]
+        shape = tuple(tuple(number - one[0] for number in one) for one in lists)
+        yield shape, tuple(one[0] for one in lists)
+
+
+def _values(places: Iterable[int]) -> list[int]:
+    """Return the coordinates of a node along an axis: a run, or as its ranks have them.
+
+    So dp 4,0 and pp 0,1 stand in one order where a node has the end of a stage and the
+    beginning of the next.
+    """
+    found = list(dict.fromkeys(places))
+    run = range(min(found), max(found) + 1)
+    return list(run) if 2 < len(found) == len(run) else found  # noqa: PLR2004 - both
+
+
+def _node_line(found: Communicators, fold: Progression) -> str:
+    nodes = found.table.nodes[fold.first : fold.last + 1]
+    assert isinstance(fold.shape, tuple)  # noqa: S101 - as _node_items made it
+    names = ("ranks", *found.layout.kinds)
+    said = ", ".join(
+        f"{name} {spell(fold, which, offsets)}"
+        for which, (name, offsets) in enumerate(zip(names, fold.shape, strict=True))
+    )
+    host = printable(host_label(nodes, fold.first))
+    return f"{host}: {said}{spell_indices(fold)}\n"
+
+
+def _kind(kind: str, members: Sequence[Communicator], look: Style) -> Iterator[str]:
+    """Yield the groups of one kind, folded when there are many."""
+    size = len(members[0].ranks)
+    head = look.mark(kind, "bold")
+    groups = counted(len(members), "group")
+    yield f"{head}: {groups} of {size}, {_spread(members)}\n"
+    if len(members) <= MAX_GROUPS:
+        for one in members:
+            yield f"  {look.mark(one.name, 'place')}: {_members(one)}\n"
+        return
+    folds = fold_items(map(_item, members))
+    for fold in folds[:MAX_GROUPS]:
+        yield f"  {look.mark(_name(kind, fold), 'place')}: ranks {_spelt(fold)}\n"
+    yield from _left_out(len(folds) - MAX_GROUPS, indent="  ")
+    yield f"  {_chip_maps(members)}\n"
+
+
+def _item(one: Communicator) -> tuple[object, tuple[int, ...]]:
+    return tuple(rank - one.ranks[0] for rank in one.ranks), (one.ranks[0],)
+
+
+def _name(kind: str, fold: Progression) -> str:
+    last = f"-{fold.last}" if fold.last > fold.first else ""
+    return f"{kind}/{fold.first}{last}"
+
+
+def _spelt(fold: Progression) -> str:
+    assert isinstance(fold.shape, tuple)  # noqa: S101 - as _item made it
+    return spell(fold, 0, fold.shape) + spell_indices(fold)
+
+
+def _spread(members: Sequence[Communicator]) -> str:
+    counts = [len(one.nodes) for one in members]
+    fewest, most = min(counts), max(counts)
+    each = "each " if len(members) > 1 else ""
+    if most == 1:
+        return f"{each}within a node"
+    return f"{each}over {fewest if fewest == most else f'{fewest} to {most}'} nodes"
+
+
+def _members(one: Communicator) -> str:
+    return f"ranks {spell_numbers(one.ranks)}, chips {_chips(one.chip_map)}"
+
+
+def _sides(one: Communicator, rank: int) -> str:
+    """Return the place of a rank in a group, and who is next to it along an axis."""
+    place = f"; group rank {one.ranks.index(rank)}"
+    layout = one.on.layout
+    if one.kind not in layout.sizes:
+        return place
+    before, after = layout.neighbours(rank, one.kind)
+    return f"{place}, previous {_shown(before)}, next {_shown(after)}"
+
+
+def _shown(rank: int | None) -> str:
+    return "none" if rank is None else str(rank)
+
+
+def _chip_maps(members: Iterable[Communicator]) -> str:
+    """Return the different chip maps and how many groups have each."""
+    found = Counter(tuple(one.chip_map) for one in members)
+    parts = [
+        f"{_chips(chips)} in {counted(count, 'group')}"
+        for chips, count in found.most_common(MAX_CHIP_MAPS)
+    ]
+    more = len(found) - len(parts)
+    return f"chips {'; '.join(parts)}" + (f"; {more} more" if more > 0 else "")
+
+
+def _chips(chips: Sequence[int]) -> str:
+    """Return chips in their order, those that come again and again once."""
+    size = len(chips)
+    period = next(p for p in divisors(size) if list(chips) == _repeated(chips, p))
+    if size > MAX_UNFOLDED and period < size:
+        return f"{fold_numbers(chips[:period])} x{size // period}"
+    shown = fold_numbers(chips[:MAX_CHIPS])
+    return f"{shown},..." if size > MAX_CHIPS else shown
+
+
+def _repeated(chips: Sequence[int], period: int) -> list[int]:
+    return list(chips[:period]) * (len(chips) // period)
+
+
+def _left_out(count: int, indent: str = "") -> Iterator[str]:
+    if count > 0:
+        yield (
+            f"{indent}... and {counted(count, 'line')} more; --rank R shows one rank, "
+            "--format json everything\n"
+        )
+
+
+def render_mesh_json(
+    name: str, found: Communicators, rank: int | None
+) -> Iterator[str]:
+    """Yield the document: everything, or what concerns one rank.
+
+    The totals count all groups, also with one rank.
+    """
+    table, layout = found.table, found.layout
+    ranks = _rank_entries(found) if rank is None else [_rank_entry(found, rank)]
+    groups = found if rank is None else found.of_rank(rank)
+    yield "{\n"
+    head = {
+        "file": name,
+        "world_size": table.world_size,
+        "num_nodes": len(table.nodes),
+        "layout": {
+            "order": layout.order,
+            "ep_style": layout.ep_style,
+            "sizes": {**layout.sizes, "ep": layout.ep, "etp": layout.etp},
+        },
+    }
+    for key, value in head.items():
+        yield f"  {json.dumps(key)}: {json.dumps(value)},\n"
+    yield from _listed("ranks", ranks)
+    yield from _listed("groups", map(_group_data, groups))
+    yield f'  "totals": {json.dumps(_totals(found))}\n' + "}\n"
+
+
+def _listed(key: str, entries: Iterable[dict[str, object]]) -> Iterator[str]:
+    yield f'  "{key}": ['
+    comma = ""
+    encode = json.JSONEncoder(check_circular=False).encode
+    for entry in entries:
+        yield f"{comma}\n    {encode(entry)}"
+        comma = ","
+    yield "\n  ],\n" if comma else "],\n"
+
+
+def _rank_entries(found: Communicators) -> Iterator[dict[str, object]]:
+    """Yield what there is to say of every rank; all is looked up at once."""
+    layout = found.layout
+    points = zip(*(layout.along(axis).places() for axis in layout.axes), strict=True)
+    neighbours = [layout.all_neighbours(axis) for axis in layout.kinds]
+    for rank, point in enumerate(points):
+        yield _entry(found, rank, point, [pairs[rank] for pairs in neighbours])
+
+
+def _rank_entry(found: Communicators, rank: int) -> dict[str, object]:
+    layout = found.layout
+    pairs = [layout.neighbours(rank, axis) for axis in layout.kinds]
+    return _entry(found, rank, layout.coordinates(rank).values(), pairs)
+
+
+def _entry(
+    found: Communicators,
+    rank: int,
+    point: Iterable[int],
+    pairs: Iterable[Neighbours],
+) -> dict[str, object]:
+    table, layout = found.table, found.layout
+    node = table.node_rank_of(rank)
+    return {
+        "rank": rank,
+        "node_rank": node,
+        "host": table.nodes[node].host,
+        "device_id": table.device_of(rank).device_id,
+        "coordinates": dict(zip(layout.axes, point, strict=True)),
+        "neighbours": {
+            axis: {"previous": pair.previous, "next": pair.next}
+            for axis, pair in zip(layout.kinds, pairs, strict=True)
+        },
+    }
+
+
+def _group_data(one: Communicator) -> dict[str, object]:
+    return {
+        "name": one.name,
+        "kind": one.kind,
+        "index": one.index,
+        "ranks": one.ranks,
+        "coordinates": one.coordinates,
+        "nodes": one.nodes,
+        "chip_map": one.chip_map,
+    }
+
+
+def _totals(found: Communicators) -> dict[str, object]:
+    kinds = {}
+    for kind in found.kinds:
+        spans = [len(one.nodes) for one in found.of_kind(kind)]
+        kinds[kind] = {
+            "groups": len(spans),
+            "within_a_node": spans.count(1),
+            "most_nodes": max(spans, default=0),
+        }
+    return {
+        "ranks": found.table.world_size,
+        "groups": len(found),
+        "by_kind": kinds,
+    }

@@ -1,0 +1,281 @@
+"""What crosses which boundary, as a table for people and as data for programs.
+
+The JSON form is stable: keys are only added. ``docs/plan.md`` documents it. Bytes are
+whole numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from ranktable.layout.byte_sizes import GIB
+from ranktable.layout.lower_bound import is_reached
+from ranktable.report.mesh import describe_sizes
+from ranktable.report.terminal import table_lines
+from ranktable.schema.messages import counted, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ranktable.layout.boundaries import Boundary
+    from ranktable.layout.crossings import AxisRow, Owners
+    from ranktable.layout.hops import RingRow, RingRows
+    from ranktable.layout.planning import Plan
+    from ranktable.report.terminal import Style
+
+    Cells = tuple[str, ...]
+    from ranktable.layout.crossings import AxisCrossing
+
+_NOTHING = "-"
+
+
+def render_plan(
+    name: str,
+    plan: Plan,
+    look: Style,
+    *,
+    rings: RingRows | None = None,
+) -> Iterator[str]:
+    """Yield the placement of the table, then the better one if there is one.
+
+    Args:
+        name: Name of the table.
+        plan: The plan.
+        look: How to show it.
+        rings: The groups inside nodes as rings of links.
+    """
+    scene, layout = plan.scene, plan.scene.layout
+    nodes = counted(len(scene.boundaries[0].labels), "node")
+    more = "".join(f", {_domains(one)}" for one in scene.boundaries[1:])
+    yield (
+        f"{look.mark(printable(name), 'bold')}: {nodes}{more}, "
+        f"{counted(layout.world_size, 'rank')} = {describe_sizes(layout)}, order "
+        f"{layout.order}\n\n"
+    )
+    yield from _table(plan, plan.before, look, rings.before if rings else {})
+    if plan.is_better and plan.mode is not None:
+        yield f"\nwith --mode {plan.mode.value}:\n\n"
+        yield from _table(plan, plan.after, look, rings.after if rings else {})
+        if plan.is_free:
+            yield (
+                "\nRANK has to come from the table: start the job with --rankfile or "
+                "--slurm-hostfile\n"
+            )
+    elif scene.flows:
+        yield from _verdict(plan)
+
+
+def _verdict(plan: Plan) -> Iterator[str]:
+    """Yield what became of the search, or that there may be something to find."""
+    pairs = zip(plan.bounds, plan.scene.totals(plan.before), strict=True)
+    is_least = all(is_reached(bound, total) for bound, total in pairs)
+    if plan.mode is not None:
+        why = "nothing can cross less" if is_least else "nothing better was found"
+        yield f"\n--mode {plan.mode.value}: {why}, so the order stays as it is\n"
+    elif not is_least:
+        yield "\n--mode node-order or --mode free looks for a better placement\n"
+
+
+def _domains(boundary: Boundary) -> str:
+    number = len(boundary.labels)
+    if boundary.name[-1].isdigit() or boundary.name.endswith("s"):
+        return f"{number} of {printable(boundary.name)}"
+    plural = "es" if boundary.name.endswith("ch") else "s"
+    return f"{number} {printable(boundary.name)}{plural}"
+
+
+def _table(
+    plan: Plan, owners: Owners, look: Style, rings: dict[str, RingRow]
+) -> Iterator[str]:
+    scene = plan.scene
+    rows = scene.rows(owners)
+    has_bytes = bool(scene.flows)
+    grid = [_head(scene.boundaries, has_bytes=has_bytes, has_rings=bool(rings))]
+    grid += [_row(row, rings, has_bytes=has_bytes) for row in rows]
+    if has_bytes:
+        grid += _foot(plan, owners, rows, len(grid[0]))
+    yield from table_lines(grid, look, right=range(1, len(grid[0])))
+
+
+def _head(boundaries: Sequence[Boundary], *, has_bytes: bool, has_rings: bool) -> Cells:
+    names = [printable(one.name) for one in boundaries]
+    cells = ["axis", "groups", "size", *(f"inside {name}" for name in names)]
+    cells += ["spread", "rail"]
+    cells += ["rings"] if has_rings else []
+    for name in names if has_bytes else ():
+        cells += [f"{name} GiB", "as ring"]
+    return tuple(cells)
+
+
+def _row(row: AxisRow, rings: dict[str, RingRow], *, has_bytes: bool) -> Cells:
+    rail = {None: _NOTHING, True: "yes", False: "no"}[row.is_rail_aligned]
+    cells = [row.axes, str(row.num_groups), str(row.group_size)]
+    cells += [f"{one.inside}/{row.num_groups}" for one in row.at]
+    cells += ["/".join(str(one.spread) for one in row.at), rail]
+    if rings:
+        ring = rings[row.axes]
+        cells.append(f"{ring.closed}/{ring.inside}" if ring.inside else _NOTHING)
+    for one in row.at if has_bytes else ():
+        if one.crossing is None:
+            cells += [_NOTHING, _NOTHING]
+        else:
+            cells += [gib(one.crossing.least), gib(one.crossing.flat)]
+    return tuple(cells)
+
+
+def _foot(
+    plan: Plan, owners: Owners, rows: Sequence[AxisRow], width: int
+) -> list[Cells]:
+    """Return the lines below the axes: the sum, the bound, how far it is, the most."""
+    total, bound, above, most = ["total"], ["lower bound"], ["above it"], ["busiest"]
+    busiest = plan.scene.busiest(owners)
+    for at, least in enumerate(plan.bounds):
+        known = [row.at[at].crossing for row in rows]
+        crossings = [one for one in known if one is not None]
+        sent = sum(one.least for one in crossings)
+        total += [gib(sent), gib(sum(one.flat for one in crossings))]
+        bound += [gib(least), ""]
+        above += distance(least, sent)
+        most += [gib(busiest[at][1]), ""]
+    lines = (total, bound, above, most)
+    return [(one[0], *[""] * (width - len(one)), *one[1:]) for one in lines]
+
+
+def distance(bound: float, total: float) -> tuple[str, str]:
+    """Return how far from the bound it is: ``optimal``, or ``+64.00`` and ``2.33x``."""
+    if is_reached(bound, total):
+        return "optimal", ""
+    return f"+{gib(total - bound)}", f"{total / bound:.2f}x" if bound >= 1 else ""
+
+
+def gib(size: float) -> str:
+    """Return bytes as GiB with two digits, never -0.00."""
+    return f"{abs(size) / GIB:.2f}"
+
+
+def render_plan_json(
+    name: str, plan: Plan, *, rings: RingRows | None = None
+) -> Iterator[str]:
+    """Yield the document."""
+    scene = plan.scene
+    layout = scene.layout
+    data = {
+        "file": name,
+        "world_size": layout.world_size,
+        "num_nodes": len(scene.boundaries[0].labels),
+        "layout": {
+            "order": layout.order,
+            "ep_style": layout.ep_style,
+            "sizes": {**layout.sizes, "ep": layout.ep, "etp": layout.etp},
+        },
+        "boundaries": [
+            {
+                "name": one.name,
+                "domains": len(one.labels),
+                "lower_bound_bytes": round(bound) if scene.flows else None,
+            }
+            for one, bound in zip(scene.boundaries, plan.bounds, strict=True)
+        ],
+        "flows": [
+            {
+                "axes": flow.axes,
+                "pattern": flow.pattern.value,
+                "bytes": round(flow.size_bytes),
+                "wrap_bytes": round(flow.wrap_bytes),
+            }
+            for flow in scene.flows
+        ],
+        "before": _placement(plan, plan.before, rings.before if rings else None),
+        "mode": None if plan.mode is None else plan.mode.value,
+        "is_better": plan.is_better,
+        "rank_from_table": plan.is_free,
+        "after": (
+            _placement(plan, plan.after, rings.after if rings else None)
+            if plan.is_better
+            else None
+        ),
+        "nodes_of_ranks": plan.after if plan.is_better else None,
+    }
+    lines = (f"  {json.dumps(key)}: {_value(value)}" for key, value in data.items())
+    yield "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _value(value: object) -> str:
+    """Return a value; every item of a list of objects on a line of its own."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        items = ",\n    ".join(map(json.dumps, value))
+        return f"[\n    {items}\n  ]"
+    if isinstance(value, dict) and isinstance(value.get("axes"), list):
+        inner = (f"    {json.dumps(k)}: {_inner(v)}" for k, v in value.items())
+        return "{\n" + ",\n".join(inner) + "\n  }"
+    return json.dumps(value)
+
+
+def _inner(value: object) -> str:
+    if isinstance(value, list) and value:
+        items = ",\n      ".join(map(json.dumps, value))
+        return f"[\n      {items}\n    ]"
+    return json.dumps(value)
+
+
+def _placement(
+    plan: Plan, owners: Owners, rings: dict[str, RingRow] | None
+) -> dict[str, object]:
+    scene = plan.scene
+    totals = scene.totals(owners)
+    busiest = scene.busiest(owners)
+    rows = scene.rows(owners)
+    found = []
+    for at, (one, bound) in enumerate(zip(scene.boundaries, plan.bounds, strict=True)):
+        if not scene.flows:
+            break
+        crossings = [row.at[at].crossing for row in rows]
+        domain, most = busiest[at]
+        found.append(
+            {
+                "boundary": one.name,
+                "bytes": round(totals[at]),
+                "flat_ring_bytes": round(sum(c.flat for c in crossings if c)),
+                "above_lower_bound_bytes": max(round(totals[at]) - round(bound), 0),
+                "is_optimal": is_reached(bound, totals[at]),
+                "busiest": {"domain": one.labels[domain], "bytes": round(most)},
+            }
+        )
+    return {
+        "axes": [_row_data(row, scene.boundaries, rings) for row in rows],
+        "totals": found,
+    }
+
+
+def _row_data(
+    row: AxisRow, boundaries: tuple[Boundary, ...], rings: dict[str, RingRow] | None
+) -> dict[str, object]:
+    found: dict[str, object] = {
+        "axes": row.axes,
+        "groups": row.num_groups,
+        "group_size": row.group_size,
+        "is_rail_aligned": row.is_rail_aligned,
+        "at": {
+            boundary.name: _crossing(one)
+            for boundary, one in zip(boundaries, row.at, strict=True)
+        },
+    }
+    if rings is not None:
+        ring = rings[row.axes]
+        found["rings"] = {
+            "groups": ring.inside,
+            "closed": ring.closed,
+            "hops": ring.hops,
+        }
+    return found
+
+
+def _crossing(one: AxisCrossing) -> dict[str, object]:
+    sent = one.crossing
+    return {
+        "inside": one.inside,
+        "spread": one.spread,
+        "bytes": None if sent is None else round(sent.least),
+        "flat_ring_bytes": None if sent is None else round(sent.flat),
+    }
