@@ -11,6 +11,7 @@ import typer
 from ranktable.cli import DEFECTS_FOUND, CommandError
 from ranktable.cli.files import (
     OutputFile,
+    is_standard_output,
     named_file,
     output_file,
     put_files,
@@ -172,7 +173,7 @@ def convert(
         _note_losses(source, hostfile, target)
     if source.left_out:
         _note(f"left out of what the file says: {', '.join(source.left_out)}")
-    if output in (None, "-"):
+    if output is None or is_standard_output(output):
         write([text])
     else:
         made = OutputFile(path=output_file(output), data=text.encode())

@@ -17,7 +17,7 @@ from ranktable.cli.files import (
     MIB,
     STANDARD_INPUT,
     STANDARD_INPUT_NAME,
-    STANDARD_OUTPUT,
+    is_standard_output,
     put_table,
 )
 from ranktable.cli.output import (
@@ -146,7 +146,7 @@ def merge(
     except ArgumentError as error:
         raise CommandError(str(error)) from None
     is_refused = merged.table is None or (strict and _has_warnings(merged.reports))
-    aside = output == STANDARD_OUTPUT or (not is_refused and format is None)
+    aside = is_standard_output(output) or (not is_refused and format is None)
     show_findings(merged.reports, format, color, aside=aside)
     if is_refused or merged.table is None or merged.data is None:
         unreadable = any(report.is_unreadable for report in merged.reports)

@@ -11,8 +11,8 @@ import typer
 from ranktable.cli import CommandError
 from ranktable.cli.files import (
     FILE_HELP,
-    STANDARD_OUTPUT,
     OutputFile,
+    is_standard_output,
     output_file,
     put_files,
     sound_table,
@@ -179,7 +179,7 @@ def plan(
         placed = place_ranks(table, made.after)
     rings = _rings(links, table, placed, made)
     texts = _texts(placed, wanted)
-    is_aside = output == "-"
+    is_aside = is_standard_output(output)
     pieces = _rendered(name, made, rings, format, color)
     if is_aside:
         sys.stderr.writelines(pieces)
@@ -252,7 +252,7 @@ def put_plan(
     files = [
         OutputFile(path=output_file(path), data=data)
         for path, data in texts
-        if path != STANDARD_OUTPUT
+        if not is_standard_output(path)
     ]
     said = put_files(
         files,
@@ -260,7 +260,7 @@ def put_plan(
         instead="another name leaves it",
         read={read.name: read.data},
     )
-    write(data.decode() for path, data in texts if path == STANDARD_OUTPUT)
+    write(data.decode() for path, data in texts if is_standard_output(path))
     kept = "" if is_better else ", in the old order"
     for file, done in zip(files, said, strict=True):
         tell_written(done, file.path, f"{table_size(read.table)}{kept}")

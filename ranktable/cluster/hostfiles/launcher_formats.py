@@ -87,9 +87,14 @@ def any_format_of(name: str) -> LauncherFormat | Format:
     return format_of(name)
 
 
+DETECTED_CHARACTERS = 1 << 20
+"""How much of a text is looked at to tell its format."""
+
+
 def formats_like(text: str) -> list[LauncherFormat]:
-    """Return the formats that a text looks like."""
-    return [format_ for format_ in LAUNCHER_FORMATS if format_.matches(text)]
+    """Return the formats that the beginning of a text looks like."""
+    start = text[:DETECTED_CHARACTERS]
+    return [format_ for format_ in LAUNCHER_FORMATS if format_.matches(start)]
 
 
 def detect_formats(data: bytes | str) -> list[LauncherFormat]:
