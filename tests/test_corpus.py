@@ -51,27 +51,26 @@ HCCL_BROKEN = {
     "device_ip_invalid.json": {"RT211": "/server_list/0/device/1/device_ip"},
     "json_duplicate_key.json": {"RT105": "/server_list/0/device/0/rank_id"},
     "key_devices_instead_of_device.json": {
-        "RT112": "/server_list/0",
-        "RT117": "/server_list/0/devices",
+        "RT112": "/server_list/0/devices",
     },
     "rank_duplicate.json": {"RT202": "/server_list/0/device/3/rank_id"},
     "rank_hex.json": {"RT114": "/server_list/0/device/3/rank_id"},
     "rank_id_int.json": {"RT113": "/server_list/0/device/7/rank_id"},
     "rank_negative.json": {"RT203": "/server_list/0/device/3/rank_id"},
     "rank_starts_at_1.json": {"RT204": "/server_list/0/device/0/rank_id"},
-    "rank_trailing_text.json": {"RT114": "/server_list/0/device/3/rank_id"},
+    "rank_trailing_text.json": {"RT270": "/server_list/0/device/3/rank_id"},
     "server_count_int.json": {"RT113": "/server_count"},
     "server_count_mismatch.json": {"RT210": "/server_count"},
     "server_id_duplicate.json": {"RT212": "/server_list/1/server_id"},
     "server_id_empty.json": {"RT113": "/server_list/0/server_id"},
     "server_list_empty.json": {"RT116": "/server_list"},
     "status_missing.json": {"RT112": ""},
-    "v12_content_marked_1_0.json": {"RT115": "/version"},
+    "v12_content_marked_1_0.json": {"RT284": "/super_pod_list"},
 }
 FOREIGN = [
     path
     for path in sorted((CORPUS / "hccl").glob("*/*.json"))
-    if not (check(path).format or "").startswith("hccl")
+    if check(path).format in (None, "sccl-1.0")
 ]
 SCCL_AMONG_THEM = "sccl_device_twice.json"
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.failure import CommandError
+from ranktable.cli import CommandError
+from ranktable.cli.commands.gen import table_of_file
 from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME
-from ranktable.cli.spec import table_of_file
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.merging.merge_nodes import MergeOptions
 from ranktable.cluster.merging.merge_probes import merge_probes
@@ -93,7 +93,7 @@ def one_host(text: str) -> str:
     """Return a name if it is that of one host.
 
     Raises:
-        ArgumentError: It is no name, or it is malformed.
+        ArgumentError: It is not a name, or it is malformed.
         CommandError: It names several hosts, or none.
     """
     hosts = hosts_in(text)

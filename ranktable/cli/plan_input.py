@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
-from ranktable.cli.findings import FindingsFormat, show_findings
-from ranktable.cli.output import Color, OutputFormat
+from ranktable.cli import DEFECTS_FOUND, CommandError
+from ranktable.cli.files import read_input
+from ranktable.cli.output import Color, FindingsFormat, OutputFormat, show_findings
 from ranktable.cli.site_options import read_bytes
 from ranktable.layout.topologies.hierarchy import boundaries_of
 from ranktable.layout.topologies.level_list import boundaries_of_levels, is_level_list
 from ranktable.layout.topologies.reading import MAX_SIZE_BYTES, read_topology
 from ranktable.layout.topologies.super_pods import super_pods
 from ranktable.layout.traffic import Model, given_flows, model_flows
-from ranktable.schema.files import UnreadableError, read_file
 
 if TYPE_CHECKING:
     from ranktable.layout.boundaries import Boundary
@@ -87,7 +86,9 @@ def _parameters(text: str) -> int:
     match = _PARAMETERS.fullmatch(text)
     number = 0 if match is None else round(float(match[1]) * _THOUSANDS[match[2]])
     if number < 1:
-        raise CommandError(f"--params: {text!r} is no number such as 70B or 6442450944")
+        raise CommandError(
+            f"--params: {text!r} is not a number such as 70B or 6442450944"
+        )
     return number
 
 
@@ -135,11 +136,7 @@ def racks_of(
 def _from_file(
     name: str, table: RankTable, form: OutputFormat, color: Color
 ) -> tuple[Boundary, ...]:
-    try:
-        data = read_file(name, MAX_SIZE_BYTES)
-    except UnreadableError as error:
-        message = f"{name}: {error.code} {error.message}"
-        raise CommandError(message, COULD_NOT_JUDGE) from None
+    _, data = read_input(name, MAX_SIZE_BYTES)
     report, hierarchy = read_topology(data, file=name)
     if hierarchy is None:
         show_findings(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.failure import CommandError
+from ranktable.cli import CommandError
 from ranktable.cli.output import Color, OutputFormat
 from ranktable.layout.byte_sizes import parse_size
 from ranktable.layout.change.site import Site

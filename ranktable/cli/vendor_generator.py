@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ranktable.cluster.device_list import Chip
+    from ranktable.cluster.device_list import ListedChip
     from ranktable.schema.model import Layout, RankTable
 
 PROGRAM = "tpu_gen_sccl_rank_table"
@@ -23,7 +23,7 @@ LOOPBACK = "127.0.0.1"
 
 def main() -> None:
     """Run the generator and leave the process with its exit status."""
-    from ranktable.cli.failure import reported  # noqa: PLC0415 - keeps it light
+    from ranktable.cli import reported  # noqa: PLC0415 - keeps it light
 
     with reported(PROGRAM):
         _generate(_parser().parse_args())
@@ -76,8 +76,8 @@ def _true_or_false(text: str) -> bool:
 
 
 def _generate(arguments: argparse.Namespace) -> None:
-    from ranktable.cli.failure import CommandError  # noqa: PLC0415
-    from ranktable.cli.output_files import output_file  # noqa: PLC0415
+    from ranktable.cli import CommandError  # noqa: PLC0415
+    from ranktable.cli.files import output_file  # noqa: PLC0415
     from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415
     from ranktable.schema.atomic_files import replace_file  # noqa: PLC0415
     from ranktable.schema.writing import dumps  # noqa: PLC0415
@@ -115,7 +115,7 @@ def _table(arguments: argparse.Namespace) -> RankTable:
     )
 
 
-def _layout(chip: Chip, *, exact: bool) -> Layout:
+def _layout(chip: ListedChip, *, exact: bool) -> Layout:
     """Return the vendor's spelling: an id keeps the type it was typed with."""
     layout: Layout = (
         ("device_id", str if chip.is_quoted else int),

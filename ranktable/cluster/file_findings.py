@@ -76,7 +76,7 @@ class FileFindings:
 
     def add(self, item: FileFinding) -> None:
         """Keep a finding, unless there are enough of its rule."""
-        self.has_errors |= item.finding.rule.severity is Severity.ERROR
+        self.has_errors |= item.finding.severity is Severity.ERROR
         if not self._quota.is_spent(item.finding.rule):
             self.found.append(item)
 

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.schema.check_report import Report, make_report
-from ranktable.schema.diagnostic import Finding, Options, Quota
-from ranktable.schema.document import Document
+from ranktable.schema.diagnostic import Finding, Options, Quota, Severity
+from ranktable.schema.document import Document, SourceSpan
 from ranktable.schema.files import DEFAULT_MAX_SIZE_BYTES, UnreadableError, read_file
-from ranktable.schema.formats import FORMATS, by_name, detect
+from ranktable.schema.formats import FORMATS, by_name, decode_large, detect
 from ranktable.schema.json_parser import decode, find_too_deep, parse, unreadable
 from ranktable.schema.rules.chips import MAX_SCCL_CHIPS
-from ranktable.schema.rules.syntax import TOO_LARGE
+from ranktable.schema.rules.shape import UNREAD_FORMAT
+from ranktable.schema.rules.syntax import DUPLICATE_KEY, TOO_LARGE
+from ranktable.schema.table_readers import reader_by_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.format import Format
     from ranktable.schema.model import RankTable
+    from ranktable.schema.table_readers import TableReader
     from ranktable.schema.topology import Topology
 
 IN_MEMORY = "<string>"
@@ -33,6 +37,7 @@ def check(  # noqa: PLR0913 - every one is an option of its own
     topology: Topology | str | None = None,
     tp: int | None = None,
     format: str | None = None,  # noqa: A002 - a fixed name
+    reader: str | None = None,
     file: str | None = None,
     limit: int | None = None,
     max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES,
@@ -41,10 +46,13 @@ def check(  # noqa: PLR0913 - every one is an option of its own
 
     Args:
         source: Path of a file, or the bytes of a table.
-        chip: Number of chips of every host, or the name of the chip (``bm1690``).
+        chip: Number of chips of every host, or the name of the chip (``bm1690``), or
+            Ascend's generation (``910``, ``A2``, ``A3``, ``310P``, ``A5``, ``any``).
         topology: Links of every host: a topology, ``sophgo-8``, or a file of links.
         tp: Size of the tensor parallel groups, to see whether they are rings.
         format: Format the file must have; by default it is detected.
+        reader: The program that will read it, such as ``mindie``: what that refuses
+            is an error then.
         file: Name to report instead of the path.
         limit: Diagnostics of each code to report; ``Report.totals`` counts all.
         max_size_bytes: Largest file to read.
@@ -61,6 +69,7 @@ def check(  # noqa: PLR0913 - every one is an option of its own
         topology=topology,
         tp=tp,
         format=format,
+        reader=reader,
         limit=limit,
         max_size_bytes=max_size_bytes,
     )
@@ -94,6 +103,7 @@ def check_bytes(data: bytes, options: Options, *, file: str) -> Report:
     if columns is not None:  # nothing is wrong with the shape
         columns.quota = quota
         found = list(judge(columns, options))
+        found = list(_weighed(found, columns.format, options.reader))
         name = columns.format.name
         return make_report(
             found,
@@ -125,7 +135,7 @@ def decode_any(data: bytes, format_: Format | None = None) -> Columns | None:
         columns = candidate.decode(data)
         if columns is not None:
             return columns
-    return None
+    return decode_large(data) if format_ is None else None
 
 
 def _check_closely(data: bytes, options: Options, file: str, quota: Quota) -> Report:
@@ -149,6 +159,7 @@ def _check_closely(data: bytes, options: Options, file: str, quota: Quota) -> Re
         return make_report(found, file=file, text=text, data=data, quota=quota)
     columns, shape = format_.read(document, quota)
     found += [*shape, *judge(columns, options)]
+    found = list(_weighed(found, format_, options.reader))
     return make_report(
         found,
         file=file,
@@ -166,6 +177,23 @@ def judge(columns: Columns, options: Options) -> Iterator[Finding]:
         is_known = rule.needs is None or getattr(options, rule.needs) is not None
         if rule.check is not None and is_known:
             yield from rule.check(columns, options)
+    reader, name = options.reader, columns.format.name
+    if reader is not None and name not in reader.formats:
+        message = f"{reader.title} does not read {name}: {reader.refusal}"
+        yield UNREAD_FORMAT.finding(SourceSpan(()), message)
+
+
+def _weighed(
+    found: Iterable[Finding], format_: Format, reader: TableReader | None
+) -> Iterator[Finding]:
+    """Yield findings with the weight that they have for a format and a reader."""
+    for finding in found:
+        weight = finding.weight
+        if finding.rule is DUPLICATE_KEY and format_.keeps_last_key:
+            weight = Severity.WARNING
+        elif weight is None and reader is not None and reader.refuses(finding.rule):
+            weight = Severity.ERROR
+        yield finding if weight is finding.weight else replace(finding, weight=weight)
 
 
 def load(path: str | os.PathLike[str]) -> RankTable:
@@ -206,6 +234,16 @@ def _table(data: bytes, file: str) -> RankTable:
 CHIPS_PER_HOST = {"bm1690": MAX_SCCL_CHIPS, "sg2260": MAX_SCCL_CHIPS}
 """Chips that SCCL drives in one host, by the name of the chip or its architecture."""
 
+NPUS: dict[str, int | None] = {
+    "910": 8,
+    "A2": 16,
+    "A3": 16,
+    "310P": 32,
+    "A5": None,
+    "any": None,
+}
+"""Ascend's generations of chips, and how many device_id counts, if that is known."""
+
 
 def make_options(  # noqa: PLR0913 - every one is an option of its own
     *,
@@ -213,6 +251,7 @@ def make_options(  # noqa: PLR0913 - every one is an option of its own
     topology: Topology | str | None = None,
     tp: int | None = None,
     format: str | None = None,  # noqa: A002 - a fixed name
+    reader: str | None = None,
     limit: int | None = None,
     max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES,
 ) -> Options:
@@ -230,9 +269,11 @@ def make_options(  # noqa: PLR0913 - every one is an option of its own
         topology = find_topology(topology)
     return Options(
         chips_per_node=chips_per_host(chip),
+        npu=str(chip) if chip != "any" and str(chip) in NPUS else None,
         topology=topology,
         tp=tp,
         format=by_name(format) if format is not None else None,
+        reader=reader_by_name(reader) if reader is not None else None,
         max_size_bytes=max_size_bytes,
         limit=limit,
     )
@@ -246,9 +287,11 @@ def chips_per_host(chip: str | int | None) -> int | None:
     """
     if chip is None:
         return None
+    if str(chip) in NPUS:
+        return NPUS[str(chip)]
     if isinstance(chip, str) and chip in CHIPS_PER_HOST:
         return CHIPS_PER_HOST[chip]
     if str(chip).isascii() and str(chip).isdigit() and 0 < int(chip) < 10**6:
         return int(chip)
-    known = ", ".join(CHIPS_PER_HOST)
+    known = ", ".join((*CHIPS_PER_HOST, *NPUS))
     raise ValueError(f"chip {chip!r} is neither a number of chips nor one of {known}")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.diagnostic import Diagnostic, Finding, Quota
+    from ranktable.schema.diagnostic import Diagnostic, Finding, Quota, Rule
     from ranktable.schema.document import SourceSpan
     from ranktable.schema.model import RankTable
 
@@ -86,7 +86,7 @@ class Report:
 
     def with_finding(self, finding: Finding) -> Report:
         """Return this report with one more finding, about the file as a whole."""
-        code, severity = finding.rule.code, finding.rule.severity
+        code, severity = finding.rule.code, finding.severity
         pairs = _placed([finding], self.text, self.file)
         return replace(
             self,
@@ -125,12 +125,12 @@ def make_report(  # noqa: PLR0913 - the parts of a report, by name
     for finding in found:
         code = finding.rule.code
         totals[code] += 1
-        weights[finding.rule.severity] += 1
+        weights[finding.severity] += 1
         if limit is None or totals[code] <= limit:
             kept.append(finding)
     for code, (rule, count) in (quota.omitted if quota is not None else {}).items():
         totals[code] += count
-        weights[rule.severity] += count
+        weights[_weight_of_omitted(rule, kept)] += count
     pairs = _placed(kept, text, file)
     return Report(
         file=file,
@@ -143,6 +143,12 @@ def make_report(  # noqa: PLR0913 - the parts of a report, by name
         columns=columns,
         by_severity=dict(weights),
     )
+
+
+def _weight_of_omitted(rule: Rule, kept: list[Finding]) -> Severity:
+    """Return the severity of findings that were counted only: that of the shown."""
+    shown = {finding.severity for finding in kept if finding.rule is rule}
+    return shown.pop() if len(shown) == 1 else rule.severity
 
 
 def _placed(

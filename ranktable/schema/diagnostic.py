@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Literal
 
+from ranktable._error import Error
 from ranktable.schema.files import DEFAULT_MAX_SIZE_BYTES
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ranktable.schema.columns import Columns
     from ranktable.schema.document import SourceSpan
     from ranktable.schema.format import Format
+    from ranktable.schema.table_readers import TableReader
     from ranktable.schema.topology import Topology
 
     Check = Callable[[Columns, "Options"], "Iterator[Finding]"]
@@ -91,7 +93,7 @@ class Diagnostic:
         return f"{self.location}: {self.code} {self.message}"
 
 
-class RankTableError(ValueError):
+class RankTableError(Error, ValueError):
     """A rank table that cannot be used.
 
     Attributes:
@@ -124,19 +126,29 @@ class Options:
 
     Attributes:
         chips_per_node: Number of chips of every host, None when unknown.
+        npu: Ascend's generation of the chips, such as ``A2``, None when unknown.
         topology: Links between the chips of every host, None when unknown.
         tp: Size of the tensor parallel groups, None when unknown.
         format: Format the file must have, None to detect it.
+        reader: The program that will read the file, None when unknown.
         max_size_bytes: Limit of the file.
         limit: Diagnostics of each code to place and show, None for all.
     """
 
     chips_per_node: int | None = None
+    npu: str | None = None
     topology: Topology | None = None
     tp: int | None = None
     format: Format | None = None
+    reader: TableReader | None = None
     max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES
     limit: int | None = None
+
+
+class Refusal(str):
+    """What a reader says when it refuses a table, or that it waits in vain."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +162,8 @@ class Rule:
         why: What goes wrong and where the rule comes from.
         fix: What to do about it.
         severity: Weight of the diagnostics it yields.
-        readers: What each vendor library does with this mistake.
+        readers: What each vendor library does with this mistake, a ``Refusal`` where
+            it does not go on. ``HCCL`` is its source of August 2026.
         seen_as: Texts under which users meet it and will search for it.
         bad: A smallest file with the defect, None when no content has it.
         good: Its nearest sound neighbour.
@@ -180,7 +193,7 @@ class Rule:
     is_fast: bool = False
     needs: Literal["tp", "topology"] | None = None
 
-    def finding(
+    def finding(  # noqa: PLR0913 - the parts of a finding, by name
         self,
         span: SourceSpan | None,
         message: str,
@@ -188,9 +201,10 @@ class Rule:
         hint: str | None = None,
         related: tuple[SourceSpan, ...] = (),
         edit: Edit | None = None,
+        weight: Severity | None = None,
     ) -> Finding:
         """Return a finding of this rule."""
-        return Finding(self, span, message, hint, related, edit)
+        return Finding(self, span, message, hint, related, edit, weight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +231,7 @@ class Finding:
         hint: What to do, when that is certain.
         related: Other places involved.
         edit: The safe repair at ``span``, if there is one.
+        weight: Its severity where that is not the one of the rule.
     """
 
     rule: Rule
@@ -225,6 +240,12 @@ class Finding:
     hint: str | None = None
     related: tuple[SourceSpan, ...] = ()
     edit: Edit | None = None
+    weight: Severity | None = None
+
+    @property
+    def severity(self) -> Severity:
+        """How bad it is."""
+        return self.weight or self.rule.severity
 
     def diagnostic(
         self, location: Location, related: tuple[Location, ...] = ()
@@ -232,7 +253,7 @@ class Finding:
         """Return the diagnostic, once the places are known."""
         return Diagnostic(
             code=self.rule.code,
-            severity=self.rule.severity,
+            severity=self.severity,
             location=location,
             message=self.message,
             hint=self.hint,

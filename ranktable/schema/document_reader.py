@@ -11,7 +11,7 @@ from ranktable.schema.document import SourceSpan
 from ranktable.schema.format import SPARES_KEY, SUPER_POD_KEY, Kind, Role
 from ranktable.schema.json_parser import MAX_DEPTH, is_too_deep, too_deep
 from ranktable.schema.messages import quoted
-from ranktable.schema.numbers import BadNumber, odd_number, plain_number
+from ranktable.schema.numbers import BadNumber, leading_digits, odd_number, plain_number
 from ranktable.schema.rules import shape as rules
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ranktable.schema.document import Document, Path
     from ranktable.schema.format import Field, Format
 
-_READ_KEYS = {0: SPARES_KEY, 2: SUPER_POD_KEY}
-"""Keys of no format that commands read all the same, by the length of their path."""
+_READ_KEYS = {0: (SPARES_KEY, "$schema"), 2: (SUPER_POD_KEY,)}
+"""Keys of no format that commands or editors read, by the length of their path."""
 
 
 class DocumentReader:
@@ -34,6 +34,7 @@ class DocumentReader:
         self.columns = Columns(format=format_, source=document, quota=quota)
         self.found: list[Finding] = []
         self.emulator_keys = format_.address_keys[1:]
+        self.required = {field.key for field in format_.all_fields if field.is_required}
         self._plans: dict[tuple[str, ...], _Plan] = {}
 
     def read(self) -> tuple[Columns, list[Finding]]:
@@ -84,16 +85,34 @@ class DocumentReader:
         owner: str,
     ) -> None:
         """Report the keys that are missing or that no reader knows."""
+        known = tuple(field.key for field in fields)
         for field in fields:
             if field.is_required and field.key not in members:
-                self._missing(path, field, owner)
-        known = tuple(field.key for field in fields)
+                self._missing(path, field, owner, (tuple(members), known))
         self._unknown(path, tuple(members), known, members)
 
-    def _missing(self, path: Path, field: Field, owner: str) -> None:
+    def _missing(
+        self,
+        path: Path,
+        field: Field,
+        owner: str,
+        keys: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
+    ) -> None:
+        """Report a missing key, at the key that stands in its place if there is one."""
         if self.columns.quota.is_spent(rules.MISSING_KEY):
             return
-        edit = hint = None
+        if self.format.has_other_keys:
+            present, known = keys
+            others = tuple(key for key in present if key not in known)
+            other = nearest_key(field.key, others)
+            if other is not None:
+                message = f"{owner} has no {field.key}, but a key {quoted(other)}"
+                advice = f"rename it to {quoted(field.key)}"
+                place = (*path, other)
+                self._add(rules.MISSING_KEY, place, message, hint=advice, of_key=True)
+                return
+        edit: Edit | None = None
+        hint = None
         if field.role is Role.VERSION:  # only one exists
             edit = Edit("insert", f'"version":"{field.values[0]}",')
             hint = f"add {edit.text.rstrip(',')}"
@@ -121,9 +140,27 @@ class DocumentReader:
                 message = f"{field.key} is {quoted(value)}, not {listed}"
                 self._add(rules.WRONG_TYPE, path, message)
             return None
+        if field.items and isinstance(value, list):
+            self._items(path, field, value)
         return value
 
+    def _items(self, path: Path, field: Field, value: list[object]) -> None:
+        """Report what is wrong with the objects of a list at the top."""
+        for place, members in enumerate(value):
+            owner, where = f"entry {place} of {field.key}", (*path, place)
+            if not isinstance(members, dict):
+                if not isinstance(members, BadNumber):
+                    message = f"{owner} is {quoted(members)}, not an object"
+                    self._add(rules.WRONG_TYPE, where, message)
+                continue
+            self._members(where, members, field.items, owner)
+            for item in field.items:
+                if item.key in members:
+                    self._value(where, item, members)
+
     def _wrong_type(self, path: Path, field: Field, value: object) -> None:
+        if self.columns.quota.is_spent(rules.WRONG_TYPE):
+            return
         edit = None
         number = plain_number(value)
         if number is not None and field.kind in (Kind.INTEGER, Kind.NUMERAL):
@@ -199,9 +236,20 @@ class DocumentReader:
             add_chip(numbers[plan.device_id_at])
             add_local(numbers[plan.local_rank_at])
             add_address(self._address((*path, place), device, plan))
-            for key in plan.kept_keys:
-                self._keep(key, device[key], len(columns.ranks))
+            for field in plan.kept:
+                value = self._kept((*path, place), field, device)
+                self._keep(field.key, value, len(columns.ranks))
             add_rank(self._rank([numbers[at] for at in plan.ranks_at]))
+
+    def _kept(self, path: Path, field: Field, device: dict[str, object]) -> object:
+        """Return a value that the model only keeps, None if it is wrong."""
+        if field.kind is Kind.NUMERAL:
+            value = device[field.key]
+            number = plain_number(value) if type(value) is str else None
+            if number is None:
+                number = self._number((*path, field.key), field.kind, device)
+            return number
+        return self._value(path, field, device)
 
     def _rank(self, ranks: list[int | None]) -> int | None:
         """Return the first readable rank, and note whether others contradict it."""
@@ -249,10 +297,11 @@ class DocumentReader:
         """Report everything unusual about one device; return its numbers."""
         owner = f"device {path[-1]} of node {len(self.columns.starts) - 1}"
         self._unknown(path, plan.keys, plan.known, device)
+        keys = (plan.keys, plan.known)
         for field in plan.missing:
-            self._missing(path, field, owner)
-        if not plan.ranks_at:
-            self._missing(path, plan.rank_field, owner)
+            self._missing(path, field, owner, keys)
+        if not plan.ranks_at and not plan.rank_field.is_required:
+            self._missing(path, plan.rank_field, owner, keys)
         return [self._number((*path, f.key), f.kind, device) for f in plan.numbers]
 
     def _number(self, path: Path, kind: Kind, device: dict[str, object]) -> int | None:
@@ -266,6 +315,11 @@ class DocumentReader:
                 repair = Edit("replace", _spelt(kind, number))
                 self._add(rules.WRONG_TYPE, path, message, edit=repair)
             return number
+        if self.format.reads_leading_digits and isinstance(value, str):
+            number = leading_digits(value)
+            if number is not None:
+                self._leading_digits(path, value, number)
+                return number
         odd = odd_number(value)
         rule = rules.ODD_NUMBER if odd.is_number else rules.WRONG_TYPE
         if self.columns.quota.is_spent(rule):
@@ -278,6 +332,12 @@ class DocumentReader:
         self._add(rule, path, f"{path[-1]} is {odd.reason}", edit=edit)
         return odd.reading
 
+    def _leading_digits(self, path: Path, value: str, number: int) -> None:
+        if not self.columns.quota.is_spent(rules.LEADING_DIGITS):
+            message = f"{path[-1]} is {quoted(value)}, which HCCL reads as {number}"
+            edit = Edit("replace", f'"{number}"')
+            self._add(rules.LEADING_DIGITS, path, message, edit=edit)
+
     def _unknown(
         self,
         path: Path,
@@ -289,13 +349,22 @@ class DocumentReader:
             if key in known:
                 continue
             self._refuse_deep((*path, key), members[key])
-            is_read = key == _READ_KEYS.get(len(path))
+            is_read = key in _READ_KEYS.get(len(path), ()) or (
+                self.format.has_other_keys and not self._is_misspelt(key, known, keys)
+            )
             if is_read or self.columns.quota.is_spent(rules.UNKNOWN_KEY):
                 continue
-            near = _nearest(key, known)
+            near = nearest_key(key, known)
             hint = f"did you mean {quoted(near)}?" if near else None
             message = f"no reader knows the key {quoted(key)}"
             self._add(rules.UNKNOWN_KEY, (*path, key), message, hint=hint, of_key=True)
+
+    def _is_misspelt(
+        self, key: str, known: tuple[str, ...], keys: tuple[str, ...]
+    ) -> bool:
+        """Whether a key stands for one that is missing and that need not be there."""
+        near = nearest_key(key, known)
+        return near is not None and near not in keys and near not in self.required
 
     def _refuse_deep(self, path: Path, value: object) -> None:
         is_nested = isinstance(value, (dict, list))
@@ -324,7 +393,7 @@ class _Plan:
             held.index(role) if role in held else -1 for role in roles[:2]
         )
         self.address_keys = tuple(f.key for f in fields if f.role is Role.ADDRESS)
-        self.kept_keys = tuple(f.key for f in fields if f.role is Role.OTHER)
+        self.kept = tuple(f for f in fields if f.role is Role.OTHER)
         self.missing = [
             field
             for field in format_.device_fields
@@ -365,12 +434,31 @@ def _is_of(kind: Kind, value: object) -> bool:
     return isinstance(value, str) and (kind is not Kind.HOST or bool(value.strip()))
 
 
+def are_items(field: Field, value: object) -> bool:
+    """Whether a value is a list of objects with all keys of ``items``, and no other."""
+    return isinstance(value, list) and all(
+        isinstance(members, dict)
+        and set(members) <= {item.key for item in field.items}
+        and all(_is_item(item, members) for item in field.items)
+        for members in value
+    )
+
+
+def _is_item(item: Field, members: dict[str, object]) -> bool:
+    if item.key not in members:
+        return not item.is_required
+    value = members[item.key]
+    is_sound = _is_of(item.kind, value) and (not item.values or value in item.values)
+    return is_sound and (not item.items or are_items(item, value))
+
+
 def _spelt(kind: Kind, number: int) -> str:
     return f'"{number}"' if kind is Kind.NUMERAL else str(number)
 
 
 @lru_cache(maxsize=256)  # a misspelt key is misspelt in every device
-def _nearest(key: str, known: tuple[str, ...]) -> str | None:
+def nearest_key(key: str, known: tuple[str, ...]) -> str | None:
+    """Return the known key that a misspelt one probably stands for, None if none."""
     import difflib  # noqa: PLC0415 - only a misspelt key needs it
 
     return next(iter(difflib.get_close_matches(key, known, n=1, cutoff=0.75)), None)

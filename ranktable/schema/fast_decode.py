@@ -23,7 +23,7 @@ import msgspec
 from ranktable.schema.address import are_addresses
 from ranktable.schema.columns import Columns
 from ranktable.schema.format import Kind, Role
-from ranktable.schema.formats import FORMATS
+from ranktable.schema.formats import FORMATS, decode_large
 from ranktable.schema.numbers import plain_number, plain_numbers
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ def read_sound(data: bytes) -> Columns | None:
         columns = format_.decode(data)
         if columns is not None:
             return columns if is_surely_sound(columns) else None
-    return None
+    columns = decode_large(data)
+    return columns if columns and is_surely_sound(columns) else None
 
 
 def is_surely_sound(columns: Columns) -> bool:
@@ -99,6 +100,9 @@ def is_surely_sound(columns: Columns) -> bool:
     """
     hosts = [host for host in columns.hosts if host is not None]
     count = plain_number(columns.top.get(columns.format.count_key or ""))
+    has_counted = columns.num_nodes
+    if columns.format.counts_ranks:
+        has_counted = columns.num_devices
     return (
         columns.are_ranks_in_file_order()
         and _are_local_ranks_right(columns)
@@ -106,7 +110,11 @@ def is_surely_sound(columns: Columns) -> bool:
         and len(set(hosts)) == len(hosts)
         and not columns.more_addresses
         and are_addresses({*columns.addresses} - {None})  # type: ignore[arg-type]
-        and count in (None, columns.num_nodes)
+        and count in (None, has_counted)
+        and all(
+            are_addresses({*columns.optional.get(field.key, ())} - {None})
+            for field, _ in columns.format.other_addresses
+        )
         and not any(map(columns.breaks, columns.format.fast_rules))
     )
 
@@ -134,6 +142,13 @@ def _are_chips_distinct(columns: Columns) -> bool:
 
 def _key(field: Field) -> bytes:
     return re.escape(field.key.encode())
+
+
+def _are_items(field: Field, value: object) -> bool:
+    """Whether a list at the top has objects with just the keys that it should have."""
+    from ranktable.schema.document_reader import are_items  # noqa: PLC0415 - rare
+
+    return are_items(field, value)
 
 
 class _NotPlainError(Exception):
@@ -249,6 +264,7 @@ class _Reading:
             self.colons += 1
             if isinstance(value, msgspec.Raw):
                 value = self.sound_list(bytes(value))
+                _refuse_unless(not field.items or _are_items(field, value))
             else:
                 self.plain(field, [value])
             self.read.top[field.key] = value

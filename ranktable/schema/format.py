@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Finding, Quota, Rule
     from ranktable.schema.document import Document
-    from ranktable.schema.model import RankTable
+    from ranktable.schema.model import Parts, RankTable
 
 PLACEMENT_KEY = "placement"
 FREE = "free"
@@ -36,6 +36,10 @@ SUPER_POD_KEY = "super_pod_id"
 """The key by which a node says in which super pod it is, as Ascend's tables have it."""
 
 
+class NotExpressibleError(ValueError):
+    """A table that a format cannot hold."""
+
+
 class Kind(Enum):
     """What a value of a file may be."""
 
@@ -47,6 +51,8 @@ class Kind(Enum):
     ADDRESS = "an IP address"
     ADDRESSES = "IP addresses, with commas between them"
     LIST = "a list"
+    OBJECT = "an object"
+    BOOLEAN = "true or false"
     ANY = "anything"
 
 
@@ -77,6 +83,7 @@ class Field:
         title: What it is, for people.
         description: What it means and who reads it.
         examples: Values.
+        items: The keys of each object of a list, none if they are not looked at.
     """
 
     key: str
@@ -88,6 +95,7 @@ class Field:
     title: str = ""
     description: str = ""
     examples: tuple[object, ...] = ()
+    items: tuple[Field, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -109,6 +117,13 @@ class Format:
             all of them.
         keeps_file_order: Whether the place of a device in its node is its local rank.
         has_blank_addresses: Whether an empty string means "no address".
+        has_global_ranks: Whether the ranks are those of one job, 0 to world_size - 1.
+        keeps_document: Whether a table keeps the plain data of its file.
+        counts_ranks: Whether the count at the top is that of ranks, not of nodes.
+        has_other_keys: Whether operators add keys of their own, so that an unknown key
+            is reported only where it stands for one that is missing.
+        reads_leading_digits: Whether the vendor takes "3x" for 3.
+        keeps_last_key: Whether the vendor takes the last of repeated keys silently.
         node_title: What a node is, for people.
         node_description: The same in a sentence.
         device_description: What a device is.
@@ -129,6 +144,12 @@ class Format:
     reader_keys: tuple[str, ...] = ()
     keeps_file_order: bool = True
     has_blank_addresses: bool = False
+    has_global_ranks: bool = True
+    keeps_document: bool = False
+    counts_ranks: bool = False
+    has_other_keys: bool = False
+    reads_leading_digits: bool = False
+    keeps_last_key: bool = False
     node_title: str = "Node"
     node_description: str = "One host and its devices."
     device_description: str = "One chip and the process that runs on it."
@@ -148,6 +169,12 @@ class Format:
         from ranktable.schema.fast_decode import decode_columns  # noqa: PLC0415
 
         return decode_columns(data, self)
+
+    def build(self, columns: Columns) -> Parts:
+        """Return what a table is made of, from a document that was found sound."""
+        from ranktable.schema.build import build_parts  # noqa: PLC0415 - not for chips
+
+        return build_parts(columns)
 
     def write(self, table: RankTable) -> dict[str, object]:
         """Return a table as the plain data of a file."""
@@ -170,6 +197,18 @@ class Format:
     def devices_key(self) -> str:
         """Key of a node's list of devices."""
         return self.devices.key
+
+    @cached_property
+    def all_fields(self) -> tuple[Field, ...]:
+        """Every key, those of objects in lists at the top included."""
+        return (
+            *self.table_fields,
+            *(item for field in self.table_fields for item in field.items),
+            self.nodes,
+            *self.node_fields,
+            self.devices,
+            *self.device_fields,
+        )
 
     @cached_property
     def host_key(self) -> str:
@@ -201,6 +240,17 @@ class Format:
     def address_keys(self) -> tuple[str, ...]:
         """Keys of a device that give its address; the last one wins."""
         return self.device_keys_of(Role.ADDRESS)
+
+    @cached_property
+    def other_addresses(self) -> tuple[tuple[Field, bool], ...]:
+        """Keys of other addresses, and whether a node has them."""
+        found = [
+            (field, fields is self.node_fields)
+            for fields in (self.node_fields, self.device_fields)
+            for field in fields
+            if field.kind is Kind.ADDRESS and field.role is Role.OTHER
+        ]
+        return tuple(found)
 
     @cached_property
     def writes_blank_addresses(self) -> bool:

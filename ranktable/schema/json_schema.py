@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 from ranktable.schema.format import Field, Format, Kind, Role
 from ranktable.schema.formats import by_name
 from ranktable.schema.numbers import MAX_NUMBER
+from ranktable.schema.record import Member, Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jsonschema import Draft202012Validator
+
+    from ranktable.schema.record import RecordFormat
 
 Schema = dict[str, Any]
 
@@ -129,6 +132,107 @@ def node_list_schema(format_: Format) -> Schema:
     }
 
 
+def record_schema(format_: RecordFormat) -> Schema:
+    """Return the JSON Schema of a format of records."""
+    definitions: Schema = {}
+    return {
+        "$schema": DRAFT,
+        "$id": f"urn:ranktable:schema:{format_.name}",
+        "title": format_.title.partition(" (")[0],
+        "description": f"{format_.description} This schema judges the shape; "
+        "ranktable validate judges the meaning too.",
+        "examples": [format_.example],
+        **_root(format_.record, definitions),
+        "$defs": definitions,
+    }
+
+
+def _root(record: Record | Member, definitions: Schema) -> Schema:
+    if isinstance(record, Record):
+        return _record(record, definitions)
+    kept = ("type", "items")
+    return {key: _member(record, definitions)[key] for key in kept}
+
+
+def _record(record: Record, definitions: Schema) -> Schema:
+    schema: Schema = {
+        "type": "object",
+        "required": [member.key for member in record.members if member.is_required],
+        "properties": {
+            member.key: _member(member, definitions) for member in record.members
+        },
+    }
+    if record.one_of:
+        schema["anyOf"] = [{"required": [key]} for key in record.one_of]
+    return schema
+
+
+def _reference(record: Record, definitions: Schema) -> Schema:
+    if record.name not in definitions:
+        definitions[record.name] = {}  # a place before those that it refers to
+        definitions[record.name] = {
+            "title": record.title,
+            "description": record.description,
+            "examples": [record.example],
+            **_record(record, definitions),
+        }
+    return {"$ref": f"#/$defs/{record.name}"}
+
+
+def _member(member: Member, definitions: Schema) -> Schema:
+    """Return the schema of a key of a record."""
+    schema = _value(member)
+    kind = member.kind
+    if kind in _NUMBERS:
+        definitions[kind.name.lower()] = _NUMBERS[kind]
+        if member.minimum is not None and member.minimum < 0:
+            schema["anyOf"] = [
+                {"const": str(member.minimum)},
+                {"$ref": schema.pop("$ref")},
+            ]
+    elif kind is Kind.INTEGER:
+        schema |= _limits(member, ("minimum", -MAX_NUMBER), ("maximum", MAX_NUMBER))
+    elif kind is Kind.ADDRESS:
+        schema = {**schema, "type": "string"}
+        del schema["$ref"]
+    elif kind is Kind.LIST:
+        schema |= _limits(member, ("minItems", None), ("maxItems", None))
+        schema |= _entries(member.each, definitions)
+    elif isinstance(member.each, Record):
+        schema |= _reference(member.each, definitions)
+    else:
+        schema |= _OTHERS.get(kind, {})
+        schema |= _limits(member, ("minLength", None), ("maxLength", None))
+    return schema
+
+
+_OTHERS: dict[Kind, Schema] = {
+    Kind.OBJECT: {"type": "object"},
+    Kind.BOOLEAN: {"type": "boolean"},
+    Kind.ANY: {"type": ["string", "number", "boolean", "null"]},
+}
+
+
+def _entries(each: Record | Member | None, definitions: Schema) -> Schema:
+    if each is None:
+        return {}
+    if isinstance(each, Record):
+        return {"items": _reference(each, definitions)}
+    return {"items": _member(each, definitions)}
+
+
+def _limits(
+    member: Member, low: tuple[str, int | None], high: tuple[str, int | None]
+) -> Schema:
+    given = (member.minimum, member.maximum)
+    found = {}
+    for value, (key, default) in zip(given, (low, high), strict=True):
+        limit = default if value is None else value
+        if limit is not None:
+            found[key] = limit
+    return found
+
+
 def _object(
     fields: Sequence[Field], list_: tuple[Field, Schema] | None = None
 ) -> Schema:
@@ -168,7 +272,9 @@ def _value(field: Field) -> Schema:
         schema["type"] = "integer"
     elif field.kind is Kind.LIST:
         schema["type"] = "array"
-    elif field.kind is not Kind.ANY:
+        if field.items:
+            schema["items"] = {"title": field.title, **_object(field.items)}
+    elif field.kind not in (Kind.ANY, Kind.OBJECT, Kind.BOOLEAN):
         schema["type"] = "string"
     if field.kind is Kind.HOST:
         schema["pattern"] = "\\S"
@@ -177,8 +283,7 @@ def _value(field: Field) -> Schema:
 
 def _definitions(format_: Format) -> Schema:
     """Return the definitions that fields of the format refer to."""
-    fields = (*format_.table_fields, *format_.node_fields, *format_.device_fields)
-    kinds = {field.kind for field in fields}
+    kinds = {field.kind for field in format_.all_fields}
     found = {
         kind.name.lower(): schema for kind, schema in _NUMBERS.items() if kind in kinds
     }

@@ -19,6 +19,7 @@ MAX_NUMBER = 999_999_999
 """Largest rank, chip or count: nine digits, below the 32-bit int of SCCL's reader."""
 
 _PLAIN = re.compile(r"0|-?[1-9][0-9]{0,8}")
+_LEADING = re.compile(r"[ \t\n\v\f\r]*\+?(?!0[xX])0*([0-9]{1,9})(?![0-9])")
 _SMALL = {str(number): number for number in range(4096)}
 _EITHER: dict[object, int] = {number: number for number in range(4096)}
 _EITHER.update(_SMALL)
@@ -39,7 +40,7 @@ def plain_number(value: object) -> int | None:
 
     Every reader takes a JSON integer and a string of plain ASCII decimal digits
     without sign, blanks or leading zeros; a minus sign is read (and refused later, by
-    a rule that can say more). True is no number, although Python thinks so.
+    a rule that can say more). True is not a number, although Python thinks so.
     """
     if type(value) is str:
         number = _SMALL.get(value)
@@ -72,6 +73,18 @@ def plain_numbers(values: list[Any], first: int | None = None) -> list[int] | No
     except KeyError:
         found = list(map(plain_number, values))
     return None if None in found else found  # type: ignore[return-value]
+
+
+def leading_digits(text: str) -> int | None:
+    """Return the number that C++'s ``stoull`` takes from a text, None if it takes none.
+
+    A number in base 16 is not one: only its 0 would be taken.
+
+    >>> leading_digits("3x"), leading_digits(" 3"), leading_digits("0x3")
+    (3, 3, None)
+    """
+    match = _LEADING.match(text)
+    return int(match[1]) if match else None
 
 
 @dataclass(frozen=True, slots=True)

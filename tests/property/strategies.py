@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from hypothesis import strategies as st
+from msgspec import structs
 
 from ranktable.schema.model import Device, Node, RankTable
 
@@ -68,6 +69,22 @@ def tables(draw: st.DrawFn) -> RankTable:
             )
         )
     return RankTable(nodes=tuple(nodes), extra=draw(extras))
+
+
+def with_addresses(table: RankTable) -> RankTable:
+    """Return a table with an address for every device, which HCCL needs."""
+    return table.with_changes(
+        nodes=[
+            structs.replace(
+                node,
+                devices=tuple(
+                    structs.replace(device, address=f"10.0.0.{device.rank}")
+                    for device in node.devices
+                ),
+            )
+            for node in table.nodes
+        ]
+    )
 
 
 ODD_VALUES: list[object] = [

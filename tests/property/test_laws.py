@@ -26,6 +26,7 @@ from tests.property.strategies import (
     repetitive_texts,
     tables,
     texts,
+    with_addresses,
 )
 
 
@@ -142,7 +143,7 @@ def test_fast_decode_knows_every_table_that_is_written(
         [[device.device_id for device in node.devices] for node in table.nodes],
         hosts=[f"n{place}" for place in range(len(table.nodes))],
     )
-    data = ranktable.dumps(named, format=name)
+    data = ranktable.dumps(with_addresses(named), format=name)
 
     columns = read_sound(data)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ranktable.cli import CommandError
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.commands.shrink import (
     KEEP_HELP,
@@ -13,8 +14,6 @@ from ranktable.cli.commands.shrink import (
     say_sizes,
     table_with_gaps,
 )
-from ranktable.cli.failure import CommandError
-from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.new_nodes import (
     NODES_HELP,
     New,
@@ -23,7 +22,7 @@ from ranktable.cli.new_nodes import (
     node_like,
     read_nodes,
 )
-from ranktable.cli.shared_options import with_options
+from ranktable.cli.options import LayoutOptions, with_options
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.errors import ChangeError
 from ranktable.layout.change.names import named

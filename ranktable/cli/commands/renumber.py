@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ranktable.cli import CommandError
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.commands.shrink import (
     DROP_RANKS_HELP,
@@ -13,9 +14,7 @@ from ranktable.cli.commands.shrink import (
     ranks_in,
     table_with_gaps,
 )
-from ranktable.cli.failure import CommandError
-from ranktable.cli.layout_options import LayoutOptions
-from ranktable.cli.shared_options import with_options
+from ranktable.cli.options import LayoutOptions, with_options
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.fitting import with_dp_for as resized
 from ranktable.layout.change.names import named

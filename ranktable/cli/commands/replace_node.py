@@ -9,7 +9,6 @@ import typer
 
 from ranktable.cli.change_output import ChangeOutput
 from ranktable.cli.commands.shrink import table_with_gaps
-from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.new_nodes import (
     NODES_HELP,
     New,
@@ -18,7 +17,7 @@ from ranktable.cli.new_nodes import (
     one_host,
     read_node,
 )
-from ranktable.cli.shared_options import with_options
+from ranktable.cli.options import LayoutOptions, with_options
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.names import find_nodes, named, node_names
 from ranktable.layout.change.replace import replace_node as change

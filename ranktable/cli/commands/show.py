@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.failure import CommandError
+from ranktable.cli import CommandError
 from ranktable.cli.files import FILE_HELP, sound_table
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.report.folding import fold_nodes
@@ -42,7 +42,7 @@ def show(
     """
     if rank is not None and node is not None:
         raise CommandError("--rank and --node do not go together")
-    name, table, _ = sound_table(file)
+    name, table, _ = sound_table(file, needs_ranks=rank is not None)
     if rank is not None and not 0 <= rank < table.world_size:
         raise CommandError(f"rank {rank} is not among the {table.world_size} ranks")
     if node is not None and not 0 <= node < len(table.nodes):
@@ -73,6 +73,7 @@ def _node_data(place: int, node: Node, rank: int | None) -> dict[str, object]:
     return {
         "node_rank": place,
         "host": node.host,
+        **({} if node.group is None else {"group": node.group}),
         "devices": [
             {
                 "rank": device.rank,
@@ -116,6 +117,9 @@ def _overview(name: str, table: RankTable, look: Style) -> Iterator[str]:
         return
     for fold in fold_nodes(table):
         host = look.mark(printable(fold.host), "place")
+        if not fold.chips:
+            yield f"{host}: no chips\n"
+            continue
         chips = "chip" if fold.chips.isdigit() else "chips"
         what = "rank" if fold.ranks.isdigit() else "ranks"
         yield f"{host}: {chips} {fold.chips} -> {what} {fold.ranks}\n"

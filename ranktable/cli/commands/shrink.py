@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ranktable.cli import CommandError
 from ranktable.cli.change_output import Again, ChangeOutput
-from ranktable.cli.failure import CommandError
 from ranktable.cli.files import TableFile, check_file, table_in
-from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.new_nodes import hosts_in, part_of
-from ranktable.cli.shared_options import with_options
+from ranktable.cli.options import LayoutOptions, with_options
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.fitting import factor_names
 from ranktable.layout.change.names import find_nodes, named, node_names

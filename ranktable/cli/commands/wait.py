@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.failure import COULD_NOT_JUDGE, CommandError
+from ranktable.cli import COULD_NOT_JUDGE, CommandError
 from ranktable.cli.files import MIB, STANDARD_INPUT, named_file
-from ranktable.cli.findings import FORM_HELP, FindingsFormat, show_findings
-from ranktable.cli.output import COLOR_HELP, Color
+from ranktable.cli.output import (
+    COLOR_HELP,
+    FORM_HELP,
+    Color,
+    FindingsFormat,
+    show_findings,
+)
 from ranktable.cli.progress import Progress, progress
 from ranktable.cluster.waiting import Clock, wait_for_table
 from ranktable.runtime.table import VARIABLE
@@ -20,7 +25,7 @@ from ranktable.schema.files import read_file
 from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
-    from ranktable.cluster.waiting import Outcome, Reason
+    from ranktable.cluster.waiting import Reason, WaitResult
 
 TIMEOUT_S = 300.0
 """As the start scripts of the vendors' containers have it."""
@@ -111,7 +116,7 @@ class _Sayer:
         self.line.show(f"{waited_s:.0f} s of {self.timeout_s:g} s")
 
 
-def _say_sound(outcome: Outcome) -> None:
+def _say_sound(outcome: WaitResult) -> None:
     table = outcome.report.table
     assert table is not None  # noqa: S101 - it was found sound
     nodes = counted(len(table.nodes), "node")

@@ -93,7 +93,7 @@ def read_json(text: str) -> object:
         raise NotDetectedError(f"its output is no JSON: {parsed.message}")
     document, found = parsed
     for finding in found:
-        if finding.rule.severity is Severity.ERROR:
+        if finding.severity is Severity.ERROR:
             raise NotDetectedError(f"its JSON cannot be used: {finding.message}")
     return document
 
@@ -182,7 +182,7 @@ def bus_address_of(value: object) -> str | None:
 
 
 def text_of(value: object) -> str | None:
-    """Return a text of a tool, None for what stands for nothing or is no text."""
+    """Return a text of a tool, None for what stands for nothing or is not a text."""
     if not isinstance(value, str):
         return None
     text = value.strip()

@@ -27,7 +27,7 @@ _PROBE = re.compile(rb'^[ \t]*\{[ \t]*"probe"[ \t]*:', re.MULTILINE)
 _LINE = re.compile(r"[^\n]+")
 _DECODER = msgspec.json.Decoder(NodeProbe)
 _SHOWN = 40
-"""Characters of a line that is no probe's, as a message shows it."""
+"""Characters of a line that is not a probe's, as a message shows it."""
 
 
 def is_probe_text(data: bytes) -> bool:
@@ -118,7 +118,7 @@ class _Line:
         found.extend(check_line(document))
         for finding in found:
             yield self.placed(finding)
-        if all(finding.rule.severity is not Severity.ERROR for finding in found):
+        if all(finding.severity is not Severity.ERROR for finding in found):
             yield from self.node(msgspec.convert(document, NodeProbe))
 
     def node(self, probe: NodeProbe) -> Iterator[ProbedNode | Finding]:

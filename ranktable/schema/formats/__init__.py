@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.formats import hccl_1_0, hccl_1_2, sccl, sccl_2024
+from ranktable.schema.formats import (
+    hccl_1_0,
+    hccl_1_2,
+    recognition,
+    sccl,
+    sccl_2024,
+)
 from ranktable.schema.messages import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Finding
     from ranktable.schema.format import Format
 
@@ -18,21 +29,61 @@ FORMATS: tuple[Format, ...] = (
     hccl_1_0.FORMAT,
     sccl_2024.FORMAT,
 )
-"""Every format, in the order in which a document is tried."""
+"""Formats of nodes that list devices, in the order in which a document is tried.
+
+Every process of a job imports them, so they are few and light.
+"""
+
+
+class Other(NamedTuple):
+    """A format that is imported when a document has it.
+
+    Attributes:
+        name: Name on the command line.
+        module: Module in this package.
+        attribute: Its name there.
+        matches: Whether a document is of this format, sound or not.
+    """
+
+    name: str
+    module: str
+    attribute: str
+    matches: Callable[[dict[str, Any]], bool]
+
+    def load(self) -> Format:
+        """Return the format."""
+        module = import_module(f"{__name__}.{self.module}")
+        format_: Format = getattr(module, self.attribute)
+        return format_
+
+
+OTHERS = (
+    Other("vllm-pd", "vllm_pd", "FORMAT", recognition.is_vllm_pd),
+    Other("server-groups", "server_groups", "FORMAT", recognition.is_server_groups),
+    Other("hccl-rootinfo", "hccl_2_0", "ROOTINFO", recognition.is_rootinfo),
+    Other("hccl-topology", "hccl_topology", "FORMAT", recognition.is_topology),
+    Other("hccl-changed", "hccl_2_0", "CHANGED", recognition.is_changed),
+    Other("hccl-2.0", "hccl_2_0", "FORMAT", recognition.is_hccl_2_0),
+    Other("hccl-logical", "hccl_offline", "FORMAT", recognition.is_logical),
+    Other("hccl-roles", "hccl_offline", "ROLES", recognition.is_roles),
+    Other("gaudi-hcl", "gaudi_hcl", "FORMAT", recognition.is_gaudi),
+    Other("paddle-mapping", "paddle", "MAPPING", recognition.is_paddle_mapping),
+    Other("paddle-topology", "paddle", "TOPOLOGY", recognition.is_paddle_topology),
+)
+"""Formats of other shapes, in the order in which a document is tried, before those."""
+
+LARGE = (("hccl-2.0", b'"rank_list"'),)
+"""Formats of ``OTHERS`` that are decoded fast, and the key that tells them."""
+
+HEAD_BYTES = 64 * 1024
+"""Text in which the key of the list stands."""
 
 DEFAULT = sccl.FORMAT
 """The format that is written unless another is named."""
 
 _FOREIGN_KEYS = (
     ("group_list", "Ascend's HCCL, the old layout with group_list"),
-    ("server_group_list", "Ascend's ClusterD"),
-    ("rank_list", "Ascend's HCCL 2.0"),
-    ("prefill_device_list", "vLLM's disaggregated prefill on Ascend"),
-    ("decode_device_list", "vLLM's disaggregated prefill on Ascend"),
-    ("HCL_PORT", "Intel Gaudi's HCL"),
-    ("HCL_RANKS", "Intel Gaudi's HCL"),
-    ("HCL_COUNT", "Intel Gaudi's HCL"),
-    ("machines", "Paddle's cluster topology"),
+    ("pod_count", "Huawei Cloud's Volcano, its list of links"),
 )
 
 
@@ -45,18 +96,47 @@ def by_name(name: str) -> Format:
     for format_ in FORMATS:
         if format_.name == name:
             return format_
-    known = ", ".join(format_.name for format_ in FORMATS)
-    raise ValueError(f"there is no format {name!r}; there are: {known}")
+    for other in OTHERS:
+        if other.name == name:
+            return other.load()
+    raise ValueError(f"there is no format {name!r}; there are: {', '.join(names())}")
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all formats."""
+    return (*(one.name for one in FORMATS), *(other.name for other in OTHERS))
+
+
+def every_format() -> tuple[Format, ...]:
+    """Return all formats, which imports them."""
+    return tuple(map(by_name, names()))
+
+
+def decode_large(data: bytes) -> Columns | None:
+    """Return the columns of a table of another shape that may be large, fast.
+
+    Returns:
+        None for a document that has to be looked at closely.
+    """
+    for name, key in LARGE:
+        if data.find(key, 0, HEAD_BYTES) >= 0:
+            return by_name(name).decode(data)
+    return None
 
 
 def detect(document: object) -> Format | Finding:
     """Return the format of a document, or RT110 or RT111."""
     from ranktable.schema.rules import shape as rules  # noqa: PLC0415 - for errors
 
+    if recognition.is_paddle_mapping(document):
+        return by_name("paddle-mapping")
     if not isinstance(document, dict):
         return rules.NOT_A_RANK_TABLE.finding(
             SourceSpan(()), f"a rank table is an object; this is {quoted(document)}"
         )
+    for other in OTHERS:
+        if other.matches(document):
+            return other.load()
     foreign = _foreign_key(document)
     if foreign is not None:
         key, owner = foreign
@@ -82,7 +162,7 @@ def _foreign_key(document: dict[str, object]) -> tuple[str, str] | None:
             return key, owner
     nodes = document.get("node_list")
     first = nodes[0] if isinstance(nodes, list) and nodes else None
-    if isinstance(first, dict) and ("rank_list" in first or "ranks" in first):
+    if isinstance(first, dict) and "ranks" in first:
         return "node_list", "Ascend's HCCL"
     if set(document) == {"status"}:
         return "status", "Ascend's operator, which has not filled it in"

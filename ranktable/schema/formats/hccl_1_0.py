@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from ranktable.schema.format import Field, Format, Kind, Role
 from ranktable.schema.formats.sccl import LAYOUT, TOPOLOGY
-from ranktable.schema.rules import chips, hccl, nodes, ranks
+from ranktable.schema.rules import (
+    chips,
+    hccl,
+    hccl_chips,
+    hccl_pods,
+    mindie,
+    nodes,
+    ranks,
+)
 
 VERSION = Field(
     key="version",
@@ -66,7 +74,7 @@ NODE_FIELDS = (
     ),
     Field(
         key="host_ip",
-        kind=Kind.TEXT,
+        kind=Kind.ADDRESS,
         title="Address of the host",
         description="IP address of the host. With it, device_ip may be absent.",
         examples=("10.20.0.5",),
@@ -120,20 +128,20 @@ DEVICE_FIELDS = (
     *(
         Field(
             key=key,
-            kind=Kind.TEXT,
+            kind=kind,
             title=title,
             description="Optional in tables of HCCL.",
             examples=(example,),
         )
-        for key, title, example in (
-            ("device_port", "Port of the device", "16666"),
-            ("device_vnic_port", "Port of the virtual card", "16666"),
-            ("host_port", "Port of the host", "60000"),
-            ("backup_device_ip", "Address of the other die", "10.20.0.6"),
-            ("backup_device_port", "Port of the other die", "16667"),
-            ("super_device_id", "Chip in its super pod", "33554432"),
-            ("net_position", "Where the card is", "device"),
-            ("net_protocol", "Protocol", "rdma"),
+        for key, kind, title, example in (
+            ("device_port", Kind.NUMERAL, "Port of the device", "16666"),
+            ("device_vnic_port", Kind.NUMERAL, "Port of the virtual card", "16666"),
+            ("host_port", Kind.NUMERAL, "Port of the host", "60000"),
+            ("backup_device_ip", Kind.ADDRESS, "Address of the other die", "10.20.0.6"),
+            ("backup_device_port", Kind.NUMERAL, "Port of the other die", "16667"),
+            ("super_device_id", Kind.TEXT, "Chip in its super pod", "33554432"),
+            ("net_position", Kind.TEXT, "Where the card is", "device"),
+            ("net_protocol", Kind.TEXT, "Protocol", "rdma"),
         )
     ),
 )
@@ -148,6 +156,8 @@ RULES = (
     nodes.BAD_ADDRESS,
     nodes.DUPLICATE_HOST,
     *hccl.RULES,
+    *hccl_chips.RULES,
+    *mindie.RULES,
 )
 
 
@@ -176,9 +186,12 @@ FORMAT = Format(
     device_fields=DEVICE_FIELDS,
     node_title="Server",
     matches=is_hccl,
-    rules=RULES,
+    rules=(*RULES, hccl_pods.PODS_IN_1_0),
     keeps_file_order=False,
     has_blank_addresses=True,
+    has_other_keys=True,
+    reads_leading_digits=True,
+    keeps_last_key=True,
     example={
         "status": "completed",
         "version": "1.0",

@@ -9,6 +9,44 @@ from dataclasses import replace
 
 from ranktable.schema.format import Field, Format, Kind
 from ranktable.schema.formats import hccl_1_0 as hccl
+from ranktable.schema.rules import hccl_pods
+
+SUPER_POD_LIST = Field(
+    key="super_pod_list",
+    kind=Kind.LIST,
+    title="Super pods",
+    description="The super pods, each with super_pod_id and the server_id of its "
+    "servers.",
+    examples=([{"super_pod_id": "0", "server_list": [{"server_id": "node-a"}]}],),
+    items=(
+        Field(
+            key="super_pod_id",
+            kind=Kind.HOST,
+            is_required=True,
+            title="Super pod",
+            description="Name of the super pod, once in the table.",
+            examples=("0",),
+        ),
+        Field(
+            key="server_list",
+            kind=Kind.LIST,
+            is_required=True,
+            title="Servers of the super pod",
+            description="The server_id of each server of the super pod.",
+            examples=([{"server_id": "node-a"}],),
+            items=(
+                Field(
+                    key="server_id",
+                    kind=Kind.HOST,
+                    is_required=True,
+                    title="Server",
+                    description="The server_id of an entry of server_list.",
+                    examples=("node-a",),
+                ),
+            ),
+        ),
+    ),
+)
 
 FORMAT = Format(
     name="hccl-1.2",
@@ -19,30 +57,41 @@ FORMAT = Format(
     table_fields=(
         replace(hccl.VERSION, values=("1.2",)),
         *hccl.TABLE_FIELDS,
-        Field(
-            key="super_pod_list",
-            kind=Kind.LIST,
-            title="Super pods",
-            description="The super pods, each with super_pod_id and the server_id of "
-            "its servers.",
-            examples=(
-                [{"super_pod_id": "0", "server_list": [{"server_id": "node-a"}]}],
-            ),
-        ),
+        SUPER_POD_LIST,
     ),
     node_fields=hccl.NODE_FIELDS,
     device_fields=hccl.DEVICE_FIELDS,
     node_title="Server",
     matches=lambda document: (
         hccl.is_hccl(document)
-        and (document.get("version") == "1.2" or "super_pod_list" in document)
+        and (
+            document.get("version") == "1.2"
+            or ("super_pod_list" in document and document.get("version") != "1.0")
+        )
     ),
-    rules=hccl.RULES,
+    rules=(*hccl.RULES, *hccl_pods.RULES_OF_1_2),
     keeps_file_order=False,
     has_blank_addresses=True,
+    has_other_keys=True,
+    reads_leading_digits=True,
+    keeps_last_key=True,
     example={
         **hccl.FORMAT.example,
         "version": "1.2",
+        "server_list": [
+            {
+                "server_id": "node-a",
+                "device": [
+                    {
+                        "device_id": str(chip),
+                        "device_ip": f"10.20.{chip}.5",
+                        "super_device_id": str(33554432 + chip),
+                        "rank_id": str(chip),
+                    }
+                    for chip in range(2)
+                ],
+            }
+        ],
         "super_pod_list": [
             {"super_pod_id": "0", "server_list": [{"server_id": "node-a"}]}
         ],

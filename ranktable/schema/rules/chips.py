@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Rule, Severity
+from ranktable.schema.diagnostic import Refusal, Rule, Severity
 from ranktable.schema.messages import counted
 from ranktable.schema.rules.examples import (
     PAIR,
@@ -117,8 +117,9 @@ DUPLICATE_CHIP = Rule(
     readers={
         "torch_tpu": "accepts it; both processes open the chip",
         "SCCL": "no check for duplicates; fails or hangs at the first collective",
+        "HCCL": Refusal("EI0014 device_id"),
     },
-    seen_as=("sccl comm init rank failed",),
+    seen_as=("EI0014", "sccl comm init rank failed"),
     bad=one_node(device(0, 0), device(0, 1)),
     good=PAIR,
     check=_duplicates,
@@ -135,6 +136,7 @@ NO_SUCH_CHIP = Rule(
     readers={
         "torch_tpu": "accepts it; set_device fails",
         "SCCL": "sgSetDevice failed! Error Code",
+        "HCCL": Refusal("a line in the device log only"),
     },
     seen_as=("sgSetDevice failed! Error Code", "Invalid tpu id"),
     bad=one_node(device(0, 0), device(-1, 1)),

@@ -28,4 +28,51 @@ def device(device_id: int | str, rank: int | str) -> str:
     return f'{{"device_id":"{device_id}","rank":"{rank}","world_rank":"{rank}"}}'
 
 
+def hccl_server(
+    name: str, *devices: tuple[int | str, int | str, str | None], more: str = ""
+) -> str:
+    """Return an example: a server of HCCL with (chip, rank, address) of its devices."""
+    listed = ",\n   ".join(
+        f'{{"device_id":"{chip}",'
+        + (f'"device_ip":"{address}",' if address is not None else "")
+        + f'"rank_id":"{rank}"}}'
+        for chip, rank, address in devices
+    )
+    return f'{{"server_id":"{name}",{more}"device":[\n   {listed}]}}'
+
+
+def hccl_table(
+    *servers: str, status: str = "completed", version: str = "1.0", more: str = ""
+) -> bytes:
+    """Return an example: a table of HCCL with these servers."""
+    listed = ",\n  ".join(servers)
+    return (
+        f'{{"status":"{status}","version":"{version}","server_count":"{len(servers)}",'
+        f'\n"server_list":[\n  {listed}]{more}}}\n'
+    ).encode()
+
+
+def pods_table(
+    addresses: tuple[str | None, str | None] = ("10.0.0.1", "10.0.0.2"),
+    *,
+    ids: tuple[str | None, str | None] = ("1", "2"),
+    pods: tuple[tuple[str, str], ...] = (("0", "n1"), ("1", "n2")),
+    version: str = "1.2",
+) -> bytes:
+    """Return an example: servers n1 and n2 of a device each, and (pod, server)."""
+    servers = []
+    for rank, (address, super_id) in enumerate(zip(addresses, ids, strict=True)):
+        chip = "0" if super_id is None else f'0","super_device_id":"{super_id}'
+        servers.append(hccl_server(f"n{rank + 1}", (chip, rank, address)))
+    of_pods: dict[str, list[str]] = {}
+    for pod, server in pods:
+        of_pods.setdefault(pod, []).append(f'{{"server_id":"{server}"}}')
+    listed = ",\n  ".join(
+        f'{{"super_pod_id":"{pod}","server_list":[{",".join(names)}]}}'
+        for pod, names in of_pods.items()
+    )
+    more = f',\n"super_pod_list":[\n  {listed}]' if pods else ""
+    return hccl_table(*servers, version=version, more=more)
+
+
 PAIR = chips(0, 1)

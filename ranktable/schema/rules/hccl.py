@@ -1,12 +1,13 @@
-"""RT213 to RT215: what Ascend's HCCL asks of a rank table besides."""
+"""RT213 to RT215 and RT271 to RT277: what Ascend's HCCL 1.x asks of a rank table."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Rule, Severity
+from ranktable.schema.diagnostic import Refusal, Rule, Severity
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.messages import quoted
+from ranktable.schema.messages import counted, quoted
+from ranktable.schema.rules.examples import hccl_server, hccl_table, pods_table
 from ranktable.schema.rules.ranks import is_permutation
 
 if TYPE_CHECKING:
@@ -16,22 +17,20 @@ if TYPE_CHECKING:
     from ranktable.schema.diagnostic import Finding, Options
 
 COMPLETED = "completed"
+PODS = "super_pod_list"
+
+_MAX_PORT = 65535
+_MANUAL_LENGTH, _MAX_LENGTH = 64, 127
+_PORTS = ("device_port", "device_vnic_port", "host_port", "backup_device_port")
 
 
-def _server(name: str, *devices: tuple[int, int, str]) -> str:
-    listed = ",\n   ".join(
-        f'{{"device_id":"{chip}","device_ip":"{address}","rank_id":"{rank}"}}'
-        for chip, rank, address in devices
-    )
-    return f'{{"server_id":"{name}","device":[\n   {listed}]}}'
-
-
-def _table(*servers: str, status: str = COMPLETED) -> bytes:
-    listed = ",\n  ".join(servers)
-    return (
-        f'{{"status":"{status}","version":"1.0","server_count":"{len(servers)}",\n'
-        f'"server_list":[\n  {listed}]}}\n'
-    ).encode()
+def _all_addresses(columns: Columns) -> str:
+    """Return every address in one text, which is searched fast."""
+    found = columns.worked_out.get("addresses")
+    if not isinstance(found, str):
+        found = " ".join(filter(None, columns.addresses))
+        columns.worked_out["addresses"] = found
+    return found
 
 
 def _not_completed(columns: Columns, _: Options) -> Iterator[Finding]:
@@ -45,23 +44,35 @@ def _not_completed(columns: Columns, _: Options) -> Iterator[Finding]:
 
 
 def _duplicate_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
-    written = [address for address in columns.addresses if address is not None]
-    if len(set(written)) == len(written):
+    written = columns.addresses
+    nothing = written.count(None)
+    is_joined = "," in _all_addresses(columns)
+    if not is_joined and len({*written} - {None}) + nothing == len(written):
         return
     first_use: dict[str, int] = {}
-    for index, address in enumerate(columns.addresses):
-        if address is None or first_use.setdefault(address, index) == index:
-            continue
-        if columns.quota.is_spent(DUPLICATE_ADDRESS):
-            continue
-        first, keys = first_use[address], columns.format.address_keys
-        yield DUPLICATE_ADDRESS.finding(
-            columns.span(index, keys),
-            f"{quoted(address)} is the address of {columns.name(first)} and of "
-            f"{columns.name(index)}",
-            hint="hccn_tool -i N -ip -g prints the address of device N",
-            related=(columns.span(first, keys, label="first use"),),
-        )
+    for index, text in enumerate(columns.addresses):
+        parts = text.split(",") if text is not None else []
+        for address in parts:
+            first = first_use.setdefault(address, index)
+            if first == index and parts.count(address) == 1:
+                continue
+            if columns.quota.is_spent(DUPLICATE_ADDRESS):
+                continue
+            yield _duplicate_address(columns, index, first, address)
+            break
+
+
+def _duplicate_address(
+    columns: Columns, index: int, first: int, address: str
+) -> Finding:
+    keys = columns.format.address_keys
+    return DUPLICATE_ADDRESS.finding(
+        columns.span(index, keys),
+        f"{quoted(address)} is the address of {columns.name(first)} and of "
+        f"{columns.name(index)}",
+        hint="hccn_tool -i N -ip -g prints the address of device N",
+        related=(columns.span(first, keys, label="first use"),),
+    )
 
 
 def _interleaved(columns: Columns, _: Options) -> Iterator[Finding]:
@@ -79,6 +90,161 @@ def _interleaved(columns: Columns, _: Options) -> Iterator[Finding]:
             )
 
 
+def num_pods(columns: Columns) -> int:
+    """Return how many super pods a table names."""
+    pods = columns.top.get(PODS)
+    return len(pods) if isinstance(pods, list) else 0
+
+
+def _missing_addresses(columns: Columns, options: Options) -> Iterator[Finding]:
+    if not _is_of_a3(columns, options):
+        yield from _unreachable(columns, options, MISSING_ADDRESS)
+
+
+def _missing_addresses_of_pods(columns: Columns, options: Options) -> Iterator[Finding]:
+    if _is_of_a3(columns, options):
+        yield from _unreachable(columns, options, MISSING_POD_ADDRESS)
+
+
+def _is_of_a3(columns: Columns, options: Options) -> bool:
+    return columns.format.name == "hccl-1.2" or options.npu == "A3"
+
+
+def _unreachable(columns: Columns, options: Options, rule: Rule) -> Iterator[Finding]:
+    """Yield a finding for each server whose devices others cannot reach."""
+    if None not in columns.addresses or columns.num_nodes == 1:
+        return
+    pods = num_pods(columns) if columns.format.name == "hccl-1.2" else 0
+    if pods == 1:
+        return  # inside a super pod the chips have other links
+    hosts = columns.optional.get("host_ip", [])
+    for node, start, end in columns.nodes():
+        host = hosts[node] if hosts else None
+        if host and options.npu != "A2" and pods <= 1:
+            continue
+        lacking = [i for i in range(start, end) if columns.addresses[i] is None]
+        if lacking and not columns.quota.is_spent(rule):
+            yield _missing_address(columns, node, lacking, rule)
+
+
+def _missing_address(
+    columns: Columns, node: int, lacking: list[int], rule: Rule
+) -> Finding:
+    count = columns.starts[node + 1] - columns.starts[node]
+    if len(lacking) == count:
+        span, who = columns.devices_span(node), f"the devices of node {node} have"
+    else:
+        span = SourceSpan(columns.device_path(lacking[0]))
+        who = f"{columns.name(lacking[0])} has"
+    return rule.finding(
+        span,
+        f"{who} no device_ip, and there are {columns.num_nodes} servers",
+        hint="hccn_tool -i N -ip -g prints the address of device N",
+    )
+
+
+def _unequal_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
+    """Yield RT272 for devices with another number of addresses than most."""
+    written = columns.addresses
+    nothing = written.count(None)
+    is_joined = "," in _all_addresses(columns)
+    if not is_joined and (nothing in (0, len(written)) or columns.num_nodes > 1):
+        return  # what is missing on one of several servers is RT271
+    counts = [0 if text is None else text.count(",") + 1 for text in written]
+    usual = max(sorted(set(counts) - {0}), key=counts.count)
+    for index, count in enumerate(counts):
+        if count == usual or (count == 0 and columns.num_nodes > 1):
+            continue
+        if not columns.quota.is_spent(UNEQUAL_ADDRESSES):
+            yield UNEQUAL_ADDRESSES.finding(
+                columns.span(index, columns.format.address_keys),
+                f"{columns.name(index)} has {counted(count, 'address', 'addresses')}; "
+                f"others have {usual}",
+                hint="give every device the same number of addresses",
+            )
+
+
+def _mixed_families(columns: Columns, _: Options) -> Iterator[Finding]:
+    written = columns.addresses
+    if ":" not in _all_addresses(columns):
+        return
+    families = [None if text is None else ":" in text for text in written]
+    if len({*families} - {None}) < 2:  # noqa: PLR2004 - IPv4 and IPv6
+        return
+    first = next(family for family in families if family is not None)
+    index = families.index(not first)
+    # HCCL compares them where there are several servers.
+    weight = Severity.WARNING if columns.num_nodes == 1 else None
+    keys = columns.format.address_keys
+    yield MIXED_FAMILIES.finding(
+        columns.span(index, keys),
+        f"{columns.name(index)} has an {_family(family=not first)} address, and "
+        f"{columns.name(families.index(first))} an {_family(family=first)} one",
+        related=(columns.span(families.index(first), keys, label="the other"),),
+        weight=weight,
+    )
+
+
+def _family(*, family: bool) -> str:
+    return "IPv6" if family else "IPv4"
+
+
+def _bad_ports(columns: Columns, _: Options) -> Iterator[Finding]:
+    for key in _PORTS:
+        for index, port in enumerate(columns.optional.get(key, ())):
+            if not isinstance(port, int) or 0 < port <= _MAX_PORT:
+                continue
+            if not columns.quota.is_spent(BAD_PORT):
+                yield BAD_PORT.finding(
+                    SourceSpan((*columns.device_path(index), key)),
+                    f"{key} of {columns.name(index)} is {port}, which is not a port",
+                    hint=f"ports are 1 to {_MAX_PORT}",
+                )
+
+
+def _long_names(columns: Columns, _: Options) -> Iterator[Finding]:
+    for node, host in enumerate(columns.hosts):
+        length = len(host.encode()) if host is not None else 0
+        if length > _MANUAL_LENGTH and not columns.quota.is_spent(LONG_NAME):
+            is_refused = length > _MAX_LENGTH
+            yield LONG_NAME.finding(
+                SourceSpan((*columns.node_path(node), columns.format.host_key)),
+                f"the server_id of node {node} has {length} bytes; "
+                + (
+                    f"HCCL takes {_MAX_LENGTH} at most"
+                    if is_refused
+                    else f"the manual allows {_MANUAL_LENGTH}"
+                ),
+                weight=None if is_refused else Severity.WARNING,
+            )
+
+
+def _loopback(columns: Columns, _: Options) -> Iterator[Finding]:
+    for node, host in enumerate(columns.hosts):
+        if host is None or not host.startswith("127.") or host == "127.0.0.1":
+            continue
+        if not columns.quota.is_spent(LOOPBACK):
+            yield LOOPBACK.finding(
+                SourceSpan((*columns.node_path(node), columns.format.host_key)),
+                f"node {node} is {quoted(host)}, an address that every host has",
+                hint="write the address that the other hosts reach it by",
+            )
+
+
+def _backup_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
+    """Yield RT277 for a backup that is the device's own address or port."""
+    backups = columns.optional.get("backup_device_ip", ())
+    for index, backup in enumerate(backups):
+        if backup and backup in (columns.addresses[index] or "").split(","):
+            if columns.quota.is_spent(BACKUP_IS_SELF):
+                continue
+            yield BACKUP_IS_SELF.finding(
+                SourceSpan((*columns.device_path(index), "backup_device_ip")),
+                f"backup_device_ip of {columns.name(index)} is its own address",
+                hint="write the address of the other die of the same NPU",
+            )
+
+
 NOT_COMPLETED = Rule(
     code="RT213",
     name="not-completed",
@@ -88,9 +254,12 @@ NOT_COMPLETED = Rule(
         "again until the status is completed, for half an hour by default."
     ),
     fix="Wait for the operator (ranktable wait), or write completed.",
-    readers={"HCCL": "waits 30 minutes without a message"},
-    bad=_table(_server("n1", (0, 0, "10.0.0.1")), status="initializing"),
-    good=_table(_server("n1", (0, 0, "10.0.0.1"))),
+    readers={
+        "HCCL": Refusal("waits 30 minutes without a message, then HCCL_E_TIMEOUT"),
+        "MindIE": Refusal("does not start"),
+    },
+    bad=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1")), status="initializing"),
+    good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))),
     check=_not_completed,
     is_fast=True,
 )
@@ -100,10 +269,10 @@ DUPLICATE_ADDRESS = Rule(
     summary="two devices have the same address",
     why="HCCL connects devices by their addresses, which are unique in a job.",
     fix="Write the address of each device, as /etc/hccn.conf has it.",
-    readers={"HCCL": "EI0014"},
+    readers={"HCCL": Refusal("EI0014 without the devices")},
     seen_as=("EI0014",),
-    bad=_table(_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.1"))),
-    good=_table(_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.2"))),
+    bad=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.1"))),
+    good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.2"))),
     check=_duplicate_addresses,
     is_fast=True,
 )
@@ -118,15 +287,168 @@ INTERLEAVED = Rule(
     ),
     fix="Number the devices server by server.",
     readers={"HCCL": "accepted"},
-    bad=_table(
-        _server("n1", (0, 0, "10.0.0.1"), (1, 2, "10.0.0.2")),
-        _server("n2", (0, 1, "10.0.0.3"), (1, 3, "10.0.0.4")),
+    bad=hccl_table(
+        hccl_server("n1", (0, 0, "10.0.0.1"), (1, 2, "10.0.0.2")),
+        hccl_server("n2", (0, 1, "10.0.0.3"), (1, 3, "10.0.0.4")),
     ),
-    good=_table(
-        _server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.2")),
-        _server("n2", (0, 2, "10.0.0.3"), (1, 3, "10.0.0.4")),
+    good=hccl_table(
+        hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.2")),
+        hccl_server("n2", (0, 2, "10.0.0.3"), (1, 3, "10.0.0.4")),
     ),
     check=_interleaved,
 )
+MISSING_ADDRESS = Rule(
+    code="RT271",
+    name="missing-address",
+    summary="devices of several servers have no device_ip",
+    why=(
+        "HCCL reaches the devices of other servers by device_ip. A server with host_ip "
+        "may lack it, but not on A2; one server alone and one super pod alone need "
+        "none."
+    ),
+    fix="Write the address of each device, as /etc/hccn.conf has it.",
+    readers={
+        "HCCL": Refusal('EI0014 "Value  for ranktable variable device_ip is invalid"'),
+        "HCCL 2025": Refusal("EI0004 device_ip"),
+        "MindIE": Refusal("device_ip is not an address"),
+    },
+    seen_as=("EI0014", "device_ip"),
+    bad=hccl_table(hccl_server("n1", (0, 0, None)), hccl_server("n2", (0, 1, None))),
+    good=hccl_table(
+        hccl_server("n1", (0, 0, "10.0.0.1")), hccl_server("n2", (0, 1, "10.0.0.2"))
+    ),
+    check=_missing_addresses,
+    is_fast=True,
+)
+MISSING_POD_ADDRESS = Rule(
+    code="RT278",
+    name="missing-pod-address",
+    severity=Severity.WARNING,
+    summary="devices of several super pods, or of servers of A3, have no device_ip",
+    why=(
+        "The manual asks for device_ip where there are several super pods. HCCL of "
+        "2025 refuses the table; since 2026 it accepts it on A3, and fails later if "
+        "the devices have to be reached by their network cards."
+    ),
+    fix="Write the address of each device, as /etc/hccn.conf has it.",
+    readers={
+        "HCCL": "accepted since 2026",
+        "HCCL 2025": Refusal("EI0004 device_ip"),
+        "MindIE": Refusal("device_ip is not an address"),
+    },
+    seen_as=("EI0014", "device_ip"),
+    bad=pods_table((None, None)),
+    good=pods_table(("10.0.0.1", "10.0.0.2")),
+    check=_missing_addresses_of_pods,
+)
+UNEQUAL_ADDRESSES = Rule(
+    code="RT272",
+    name="unequal-addresses",
+    summary="devices have different numbers of addresses",
+    why="HCCL pairs the network cards of devices, so each needs the same number.",
+    fix="Give every device the same number of addresses.",
+    readers={"HCCL": Refusal("a line in the device log only (HCCL_E_PARA)")},
+    bad=hccl_table(
+        hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.2,10.1.0.2")),
+    ),
+    good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.2"))),
+    check=_unequal_addresses,
+    is_fast=True,
+)
+MIXED_FAMILIES = Rule(
+    code="RT273",
+    name="mixed-families",
+    summary="some devices have IPv4 addresses and others IPv6",
+    why="All devices of a job are reached by one family of addresses.",
+    fix="Write addresses of one family.",
+    readers={"HCCL": Refusal("EI0001, the code of a wrong environment variable")},
+    seen_as=("EI0001",),
+    bad=hccl_table(
+        hccl_server("n1", (0, 0, "10.0.0.1")), hccl_server("n2", (0, 1, "fd00::2"))
+    ),
+    good=hccl_table(
+        hccl_server("n1", (0, 0, "10.0.0.1")), hccl_server("n2", (0, 1, "10.0.0.2"))
+    ),
+    check=_mixed_families,
+    is_fast=True,
+)
+BAD_PORT = Rule(
+    code="RT274",
+    name="bad-port",
+    summary="a port is not from 1 to 65535",
+    why="HCCL takes 1 to 65535, and 16666 where a device has none; 0 is refused.",
+    fix="Write a port that is free, or leave the key out.",
+    readers={"HCCL": Refusal("a line in the device log only (HCCL_E_PARA)")},
+    bad=hccl_table(hccl_server("n1", (0, '0","device_port":"70000', "10.0.0.1"))),
+    good=hccl_table(hccl_server("n1", (0, '0","device_port":"7000', "10.0.0.1"))),
+    check=_bad_ports,
+    is_fast=True,
+)
+LONG_NAME = Rule(
+    code="RT275",
+    name="long-server-id",
+    summary="a server_id is longer than the manual allows",
+    why=(
+        "The manual allows 64 characters, and HCCL refuses more than 127 bytes. What "
+        "is between the two is a warning."
+    ),
+    fix="Write a shorter name; it need not be an address.",
+    readers={"HCCL": Refusal("a line in the device log only, for 128 bytes and more")},
+    bad=hccl_table(hccl_server("n" * 128, (0, 0, "10.0.0.1"))),
+    good=hccl_table(hccl_server("n" * 64, (0, 0, "10.0.0.1"))),
+    check=_long_names,
+    is_fast=True,
+)
+LOOPBACK = Rule(
+    code="RT276",
+    name="loopback-server",
+    severity=Severity.WARNING,
+    summary="the server_id is an address of the loopback network",
+    why=(
+        "Many systems name the host 127.0.1.1 in /etc/hosts, and generators that look "
+        "their own name up write that. Every host has this address, so that tables of "
+        "several hosts cannot be merged."
+    ),
+    fix="Write the address of the host, or any name that it alone has.",
+    readers={"HCCL": "accepts any text"},
+    seen_as=("127.0.1.1",),
+    bad=hccl_table(hccl_server("127.0.1.1", (0, 0, "10.0.0.1"))),
+    good=hccl_table(hccl_server("10.1.0.1", (0, 0, "10.0.0.1"))),
+    check=_loopback,
+)
+BACKUP_IS_SELF = Rule(
+    code="RT277",
+    name="backup-is-self",
+    severity=Severity.WARNING,
+    summary="the backup address of a device is its own",
+    why=(
+        "backup_device_ip is the address of the other die of the NPU. HCCL looks at it "
+        "where operators are executed again (HCCL_OP_RETRY_ENABLE with L2 and "
+        "HCCL_OP_EXPANSION_MODE=AI_CPU), and refuses it then."
+    ),
+    fix="Write the device_ip of the other die.",
+    readers={"HCCL": "accepted; a line in the device log where it is looked at"},
+    bad=hccl_table(
+        hccl_server("n1", (0, '0","backup_device_ip":"10.0.0.1', "10.0.0.1")),
+        version="1.2",
+    ),
+    good=hccl_table(
+        hccl_server("n1", (0, '0","backup_device_ip":"10.0.0.2', "10.0.0.1")),
+        version="1.2",
+    ),
+    check=_backup_addresses,
+)
 
-RULES = (NOT_COMPLETED, DUPLICATE_ADDRESS, INTERLEAVED)
+RULES = (
+    NOT_COMPLETED,
+    DUPLICATE_ADDRESS,
+    INTERLEAVED,
+    MISSING_ADDRESS,
+    MISSING_POD_ADDRESS,
+    UNEQUAL_ADDRESSES,
+    MIXED_FAMILIES,
+    BAD_PORT,
+    LONG_NAME,
+    LOOPBACK,
+    BACKUP_IS_SELF,
+)

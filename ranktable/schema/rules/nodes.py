@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.schema.address import are_addresses, is_address
-from ranktable.schema.diagnostic import Rule
+from ranktable.schema.diagnostic import Refusal, Rule
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import counted, quoted
 from ranktable.schema.numbers import plain_number
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Finding, Options
+    from ranktable.schema.document import Path
 
 
 def _of_2024(count: int) -> bytes:
@@ -40,13 +41,20 @@ def _wrong_count(columns: Columns, _: Options) -> Iterator[Finding]:
     key = columns.format.count_key
     value = columns.top.get(key) if key is not None else None
     written = value if isinstance(value, int) else plain_number(value)
-    if written is not None and written != columns.num_nodes:
-        yield WRONG_COUNT.finding(
-            SourceSpan((str(key),)),
-            f"{key} is {written}, but {columns.format.nodes_key} has "
-            f"{counted(columns.num_nodes, 'entry', 'entries')}",
-            hint=f"write {columns.num_nodes}, or add what is missing",
-        )
+    counts_ranks = columns.format.counts_ranks
+    count = columns.num_devices if counts_ranks else columns.num_nodes
+    if written is not None and written != count:
+        yield wrong_count((str(key),), written, columns.format.nodes_key, count)
+
+
+def wrong_count(path: Path, written: int, listed: str, count: int) -> Finding:
+    """Return RT210 for a count that stands at a path and does not fit its list."""
+    return WRONG_COUNT.finding(
+        SourceSpan(path),
+        f"{path[-1]} is {written}, but {listed} has "
+        f"{counted(count, 'entry', 'entries')}",
+        hint=f"write {count}, or add what is missing",
+    )
 
 
 def _bad_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
@@ -58,9 +66,24 @@ def _bad_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
         for index, address in enumerate(columns.addresses):
             if address in bad and not columns.quota.is_spent(BAD_ADDRESS):
                 yield _bad_address(columns.span(index, keys), address)
+    yield from _bad_other_addresses(columns, _)
     for index, key, address in columns.more_addresses:
         if not is_address(address) and not columns.quota.is_spent(BAD_ADDRESS):
             yield _bad_address(columns.span(index, (key,)), address)
+
+
+def _bad_other_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
+    """Yield RT211 for addresses that are not the ones of devices: ``host_ip``."""
+    has_blank = columns.format.has_blank_addresses
+    for field, of_node in columns.format.other_addresses:
+        for index, address in enumerate(columns.optional.get(field.key, ())):
+            is_there = isinstance(address, str) and bool(address or not has_blank)
+            if not is_there or is_address(str(address)):
+                continue
+            if not columns.quota.is_spent(BAD_ADDRESS):
+                path = columns.node_path if of_node else columns.device_path
+                span = SourceSpan((*path(index), field.key))
+                yield _bad_address(span, str(address))
 
 
 def _is_address(columns: Columns, text: str) -> bool:
@@ -69,8 +92,11 @@ def _is_address(columns: Columns, text: str) -> bool:
 
 
 def _bad_address(span: SourceSpan, address: str | None) -> Finding:
+    hint = None
+    if address is not None and not any(map(str.isalnum, address)):  # -.-.-.-
+        hint = "whoever wrote this found no address: set one with hccn_tool -i N -ip -s"
     return BAD_ADDRESS.finding(
-        span, f"{span.path[-1]} {quoted(address)} is not an IP address"
+        span, f"{span.path[-1]} {quoted(address)} is not an IP address", hint=hint
     )
 
 
@@ -99,6 +125,8 @@ WRONG_COUNT = Rule(
     readers={
         "torch_tpu": "2024: AssertionError without a text; later: not read",
         "SCCL": "not read",
+        "HCCL": Refusal("EI0014 server_count"),
+        "MindIE": Refusal("refuses the table"),
     },
     seen_as=("EI0014", "server_count"),
     bad=_of_2024(2),
@@ -114,7 +142,10 @@ BAD_ADDRESS = Rule(
     readers={
         "torch_tpu": "does not look at it",
         "SCCL": "hands device_ip_emulator on; the connection fails later",
+        "HCCL": Refusal('EI0014 "IP"'),
+        "MindIE": Refusal("device_ip is invalid in ranktable file"),
     },
+    seen_as=("EI0014", "device_ip is invalid in ranktable file"),
     bad=one_node('{"device_id":"0","device_ip":"10.20.0.555","rank":"0"}'),
     good=one_node('{"device_id":"0","device_ip":"10.20.0.55","rank":"0"}'),
     check=_bad_addresses,
@@ -128,7 +159,12 @@ DUPLICATE_HOST = Rule(
         "local ranks begin twice at 0."
     ),
     fix="Put the devices of the host into one node.",
-    readers={"torch_tpu": "does not look at it", "SCCL": "does not look at it"},
+    readers={
+        "torch_tpu": "does not look at it",
+        "SCCL": "does not look at it",
+        "HCCL": Refusal('EI0014, which says that an "IP" is repeated'),
+    },
+    seen_as=("EI0014", "is repeated"),
     bad=_hosts("n1"),
     good=_hosts("n2"),
     check=_duplicate_hosts,

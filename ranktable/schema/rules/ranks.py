@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Rule, Severity
+from ranktable.schema.diagnostic import Refusal, Rule, Severity
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.format import Role
 from ranktable.schema.messages import counted, folded
@@ -234,6 +234,7 @@ RANK_GAP = Rule(
     readers={
         "torch_tpu": "returns [] to the process with the missing rank",
         "SCCL": "answers chip -1 for it, silently",
+        "HCCL": Refusal("EI0014 rank_id"),
     },
     seen_as=("EI0014",),
     bad=one_node(device(0, 0), device(1, 2)),
@@ -254,6 +255,7 @@ DUPLICATE_RANK = Rule(
         "[] and an IndexError",
         "SCCL": "takes the first device that has it; the rank that nobody has gets "
         "chip -1, silently",
+        "HCCL": Refusal("EI0014 rank_id"),
     },
     seen_as=("EI0014", "EI0004", "rank_id is repeat", "wait timeout"),
     bad=one_node(device(0, 0), device(1, 0)),
@@ -269,7 +271,9 @@ NEGATIVE_RANK = Rule(
     readers={
         "torch_tpu": "no process has it; its chip is never used",
         "SCCL": "the same",
+        "HCCL": Refusal("EI0014 rank_id; the number wraps around"),
     },
+    seen_as=("EI0014",),
     bad=one_node(device(0, 0), device(1, -1)),
     good=PAIR,
     check=_negatives,
@@ -283,6 +287,7 @@ NOT_FROM_ZERO = Rule(
     readers={
         "torch_tpu": "returns [] to rank 0",
         "SCCL": "answers chip -1 for rank 0, silently",
+        "HCCL": Refusal("EI0014 rank_id"),
     },
     seen_as=("EI0014",),
     bad=one_node(device(0, 1), device(1, 2)),

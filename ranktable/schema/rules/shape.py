@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from ranktable.schema.diagnostic import Rule, Severity
+from ranktable.schema.diagnostic import Refusal, Rule, Severity
 from ranktable.schema.rules.examples import (
     PAIR,
     device,
+    hccl_server,
+    hccl_table,
     one_node,
 )
 
@@ -31,8 +33,7 @@ OTHER_VENDOR = Rule(
     fix="Unset RANK_TABLE_FILE for this job, or point it at the table of this cluster.",
     readers={"torch_tpu": "KeyError: 'node_list'", "SCCL": "answers -1 for every rank"},
     seen_as=("EI0014", "EI0017"),
-    bad=b'{"version":"1.2","server_count":"1","prefill_device_list":[\n'
-    b'  {"server_id":"node-a","device_id":"0","cluster_id":"1"}]}\n',
+    bad=b'{"status":"completed","data_version":1,"pod_count":1,"ips":[]}\n',
     good=PAIR,
 )
 MISSING_KEY = Rule(
@@ -48,8 +49,13 @@ MISSING_KEY = Rule(
         "torch_tpu": "KeyError: 'device_id' for the ranks of that node only; a "
         "missing version is not noticed",
         "SCCL": "answers chip -1, silently",
+        "HCCL": Refusal(
+            'EI0017 "Config x is missing in the ranktable file"; for a list a line '
+            "in the device log only; without a version EI0017 group_count"
+        ),
+        "MindIE": Refusal("refuses the table"),
     },
-    seen_as=("KeyError: 'device_id'",),
+    seen_as=("EI0017", "EI0004", "KeyError: 'device_id'"),
     bad=one_node(device(0, 0), '{"rank":"1"}'),
     good=PAIR,
 )
@@ -65,7 +71,13 @@ WRONG_TYPE = Rule(
     readers={
         "torch_tpu": "TypeError: int() argument must be a string for null; 1 for true",
         "SCCL": "answers chip -1, silently",
+        "HCCL": Refusal(
+            'EI0017 "Config x is missing in the ranktable file" for a number where '
+            "a string belongs"
+        ),
+        "MindIE": Refusal("refuses the table"),
     },
+    seen_as=("EI0017",),
     bad=one_node(device(0, 0), '{"device_id":null,"rank":"1"}'),
     good=PAIR,
 )
@@ -82,10 +94,29 @@ ODD_NUMBER = Rule(
     readers={
         "torch_tpu": '"0x5", "5.0", "5x": ValueError; "1_5" is 15; 5.9 is 5',
         "SCCL": '"0x5" is chip 0; "5.0" and "5x" are 5; "1_5" is 1; 5.9 is 5',
+        "HCCL": Refusal('EI0014, or takes the 0 of "0x5"'),
+        "MindIE": Refusal("refuses the table"),
     },
-    seen_as=("invalid literal for int() with base 10",),
+    seen_as=("EI0014", "invalid literal for int() with base 10"),
     bad=one_node(device(0, 0), device("01", 1)),
     good=PAIR,
+)
+LEADING_DIGITS = Rule(
+    code="RT270",
+    name="leading-digits",
+    severity=Severity.WARNING,
+    summary="a number with something around it, which HCCL does not notice",
+    why=(
+        'HCCL takes the digits that a text begins with: "3x", " 3" and "3.9" are 3 for '
+        "it. What was meant may be something else, and other readers refuse it."
+    ),
+    fix="Write the digits alone; --fix does.",
+    readers={
+        "HCCL": "takes the digits at the beginning",
+        "MindIE": Refusal("rank_id is not a number"),
+    },
+    bad=hccl_table(hccl_server("n1", (0, " 0", "10.0.0.1"))),
+    good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))),
 )
 UNKNOWN_VERSION = Rule(
     code="RT115",
@@ -93,7 +124,12 @@ UNKNOWN_VERSION = Rule(
     summary="a version that does not exist",
     why='The only version of the SCCL rank table is "1.0".',
     fix='Write "version":"1.0".',
-    readers={"torch_tpu": "does not look at it", "SCCL": "does not look at it"},
+    readers={
+        "torch_tpu": "does not look at it",
+        "SCCL": "does not look at it",
+        "HCCL": Refusal("EI0014 version"),
+    },
+    seen_as=("EI0014",),
     bad=one_node(device(0, 0), device(1, 1), head='"version":"1.2",'),
     good=PAIR,
 )
@@ -106,6 +142,8 @@ EMPTY_LIST = Rule(
     readers={
         "torch_tpu": "returns [] and says nothing; chip_map[rank] is an IndexError",
         "SCCL": "answers -1; the empty map is accepted and taken as chip i for rank i",
+        "HCCL": Refusal("a line in the device log only: its size is zero"),
+        "MindIE": Refusal("refuses the table"),
     },
     bad=b'{"version":"1.0","node_list":[]}\n',
     good=PAIR,
@@ -117,11 +155,25 @@ UNKNOWN_KEY = Rule(
     summary="a key that no reader knows",
     why="Often a misspelt key; the value is kept, and nothing reads it.",
     fix="Correct the spelling, or remove it.",
-    readers={"torch_tpu": "ignored", "SCCL": "ignored"},
+    readers={
+        "torch_tpu": "ignored",
+        "SCCL": "ignored",
+        "HCCL": "ignored",
+    },
     bad=one_node('{"device_id":"0","rank":"0","local_rnak":"0"}'),
     good=one_node('{"device_id":"0","rank":"0","local_rank":"0"}'),
 )
 
+UNREAD_FORMAT = Rule(
+    code="RT291",
+    name="unread-format",
+    summary="the reader named with --for does not read this format",
+    why="Each program reads some formats only, whatever the table says.",
+    fix="Convert the table: ranktable convert FILE --to FORMAT.",
+    bad=PAIR,
+    good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))),
+    options={"for": "hccl"},
+)
 
 SITE_SCHEMA = Rule(
     code="RT119",
@@ -161,9 +213,11 @@ RULES = (
     MISSING_KEY,
     WRONG_TYPE,
     ODD_NUMBER,
+    LEADING_DIGITS,
     UNKNOWN_VERSION,
     EMPTY_LIST,
     UNKNOWN_KEY,
+    UNREAD_FORMAT,
     SITE_SCHEMA,
     BAD_TOPOLOGY,
 )

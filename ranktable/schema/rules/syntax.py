@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ranktable.schema.diagnostic import Rule, Severity
+from ranktable.schema.diagnostic import Refusal, Rule, Severity
 from ranktable.schema.rules.examples import PAIR, one_node
 
 MISSING_FILE = Rule(
@@ -60,7 +60,7 @@ NOT_UTF8 = Rule(
     code="RT005",
     name="not-utf-8",
     summary="the file is not UTF-8",
-    why="JSON is UTF-8 (RFC 8259, section 8.1). The byte shown is no part of it.",
+    why="JSON is UTF-8 (RFC 8259, section 8.1). The byte shown is not part of it.",
     fix="Save the file as UTF-8; rank tables need no other characters than ASCII.",
     readers={
         "torch_tpu": "UnicodeDecodeError: 'utf-8' codec can't decode byte",
@@ -107,6 +107,12 @@ _BOTH_REFUSE = {
     "SCCL": "nlohmann parse_error.101",
 }
 
+_ALL_REFUSE = {
+    **_BOTH_REFUSE,
+    "HCCL": Refusal("EI0004 at once, without waiting"),
+    "MindIE": Refusal("refuses the table"),
+}
+
 NOT_JSON = Rule(
     code="RT101",
     name="not-json",
@@ -116,8 +122,12 @@ NOT_JSON = Rule(
         "text after the end are no JSON (RFC 8259), however common they are elsewhere."
     ),
     fix="Mend the place shown; ranktable validate --fix removes trailing commas.",
-    readers=_BOTH_REFUSE,
-    seen_as=("Expecting property name enclosed in double quotes", "Extra data"),
+    readers=_ALL_REFUSE,
+    seen_as=(
+        "EI0004",
+        "Expecting property name enclosed in double quotes",
+        "Extra data",
+    ),
     bad=b'{"version":"1.0","node_list":[{"device_list":[\n'
     b'  {"device_id":"0","rank":"0"},\n'
     b'  {"device_id":"1","rank":"1"},]}]}\n',
@@ -135,8 +145,10 @@ EMPTY_FILE = Rule(
     readers={
         "torch_tpu": "JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
         "SCCL": "nlohmann parse_error.101",
+        "HCCL": Refusal("EI0004 at once, without waiting"),
+        "MindIE": Refusal("refuses the table"),
     },
-    seen_as=("Expecting value: line 1 column 1 (char 0)",),
+    seen_as=("EI0004", "Expecting value: line 1 column 1 (char 0)"),
     bad=b"",
     good=PAIR,
 )
@@ -146,7 +158,8 @@ TRUNCATED = Rule(
     summary="the file ends in the middle of the table",
     why="A half-written or half-copied file: every bracket that is open is named.",
     fix="Wait until it is complete, or copy it again.",
-    readers=_BOTH_REFUSE,
+    readers=_ALL_REFUSE,
+    seen_as=("EI0004",),
     bad=PAIR[:60] + b"\n",
     good=PAIR,
 )
@@ -159,8 +172,11 @@ PYTHON_LITERAL = Rule(
         "dictionary (single quotes, None, True). Saved to a file that is no JSON."
     ),
     fix="Use the file that the generator writes, not what it prints.",
-    readers=_BOTH_REFUSE,
-    seen_as=("Expecting property name enclosed in double quotes: line 1 column 2",),
+    readers=_ALL_REFUSE,
+    seen_as=(
+        "EI0004",
+        "Expecting property name enclosed in double quotes: line 1 column 2",
+    ),
     bad=PAIR.replace(b'"', b"'"),
     good=PAIR,
 )
@@ -176,6 +192,7 @@ DUPLICATE_KEY = Rule(
     readers={
         "torch_tpu": "the last value wins, silently",
         "SCCL": "the last value wins, silently",
+        "HCCL": "the last value wins, silently",
     },
     bad=one_node(
         '{"device_id":"4","device_id":"6","rank":"0"}',
@@ -192,7 +209,10 @@ NOT_A_NUMBER = Rule(
     readers={
         "torch_tpu": "accepts NaN and Infinity; int() fails where one is read",
         "SCCL": "nlohmann parse_error.101, or out_of_range",
+        "HCCL": Refusal("EI0004 at once, without waiting"),
+        "MindIE": Refusal("refuses the table"),
     },
+    seen_as=("EI0004",),
     bad=one_node('{"device_id":"0","rank":"0","load":NaN}'),
     good=one_node('{"device_id":"0","rank":"0","load":0}'),
 )
@@ -201,7 +221,7 @@ NESTED_TOO_DEEPLY = Rule(
     name="nested-too-deeply",
     summary="the document is nested more than 64 levels deep",
     why="A rank table needs five levels; deep nesting exhausts the stack of readers.",
-    fix="Remove it; it is no part of a rank table.",
+    fix="Remove it; it is not part of a rank table.",
     readers={
         "torch_tpu": "RecursionError beyond Python's limit, 1,000 levels by default",
         "SCCL": "may exhaust its stack",
@@ -218,7 +238,13 @@ LONE_SURROGATE = Rule(
         "character, and no program can write it back as UTF-8."
     ),
     fix="Remove the escape or complete the pair.",
-    readers={"torch_tpu": "accepted", "SCCL": "nlohmann parse_error.101"},
+    readers={
+        "torch_tpu": "accepted",
+        "SCCL": "nlohmann parse_error.101",
+        "HCCL": Refusal("EI0004 at once, without waiting"),
+        "MindIE": Refusal("refuses the table"),
+    },
+    seen_as=("EI0004",),
     bad=one_node(r'{"device_id":"0","rank":"0","note":"\ud800"}'),
     good=one_node('{"device_id":"0","rank":"0","note":""}'),
 )

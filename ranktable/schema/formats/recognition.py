@@ -1,0 +1,73 @@
+"""Which format a document has, told by its keys; the formats are imported later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+SPARE_ID = 64
+"""The local_id of the spare chip of HCCL 2.0."""
+
+
+def is_hccl_2_0(document: dict[str, Any]) -> bool:
+    """Whether a document lists ranks."""
+    return "rank_list" in document
+
+
+def is_rootinfo(document: dict[str, Any]) -> bool:
+    """Whether a document is what the driver tells of one host."""
+    return "topo_file_path" in document
+
+
+def is_changed(document: dict[str, Any]) -> bool:
+    """Whether a document lists the ranks that a spare has replaced."""
+    listed, count = document.get("rank_list"), document.get("rank_count")
+    if not isinstance(listed, list) or type(count) is not int:
+        return False
+    ranks = [one for one in listed if isinstance(one, dict)]
+    numbers = [one.get("rank_id") for one in ranks]
+    return any(one.get("local_id") == SPARE_ID for one in ranks) and any(
+        type(number) is int and number >= count for number in numbers
+    )
+
+
+def is_vllm_pd(document: dict[str, Any]) -> bool:
+    """Whether a document lists devices that prefill or decode."""
+    return "prefill_device_list" in document or "decode_device_list" in document
+
+
+def is_server_groups(document: dict[str, Any]) -> bool:
+    """Whether a document lists groups of servers."""
+    return "server_group_list" in document
+
+
+def is_topology(document: dict[str, Any]) -> bool:
+    """Whether a document lists chips and links."""
+    return "peer_list" in document or "edge_list" in document
+
+
+def is_logical(document: dict[str, Any]) -> bool:
+    """Whether a document lists nodes of ranks that have items."""
+    nodes = document.get("node_list")
+    node = nodes[0] if isinstance(nodes, list) and nodes else None
+    return isinstance(node, dict) and "rank_list" in node
+
+
+def is_roles(document: dict[str, Any]) -> bool:
+    """Whether a document lists servers and clients."""
+    return "Servers" in document and "Clients" in document
+
+
+def is_gaudi(document: dict[str, Any]) -> bool:
+    """Whether a document is a configuration of Habana's HCL."""
+    return not {"HCL_PORT", "HCL_COUNT", "HCL_RANKS"}.isdisjoint(document)
+
+
+def is_paddle_mapping(document: object) -> bool:
+    """Whether a document is a list of hosts with their ranks."""
+    first = document[0] if isinstance(document, list) and document else None
+    return isinstance(first, dict) and "ranks" in first
+
+
+def is_paddle_topology(document: dict[str, Any]) -> bool:
+    """Whether a document lists machines."""
+    return "machines" in document

@@ -1,0 +1,136 @@
+"""RT285 to RT287: what only some generations of Ascend's chips ask for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranktable.schema.diagnostic import Refusal, Rule
+from ranktable.schema.document import SourceSpan
+from ranktable.schema.messages import folded
+from ranktable.schema.rules.examples import PAIR, hccl_server, hccl_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.schema.columns import Columns
+    from ranktable.schema.diagnostic import Finding, Options
+
+EQUAL_SERVERS = ("910", "310P")
+LEGAL_FOURS = frozenset(
+    frozenset(map(int, chips))
+    for chips in ("0145", "0246", "0347", "1256", "1357", "2367", "0123", "4567")
+)
+"""Sets of four chips of a server of the first 910 that are linked."""
+
+_POWERS = (1, 2, 4, 8)
+_FOUR = 4
+
+
+def _unequal_servers(columns: Columns, options: Options) -> Iterator[Finding]:
+    if options.npu not in EQUAL_SERVERS:
+        return
+    sizes = [end - start for _, start, end in columns.nodes()]
+    for node, size in enumerate(sizes):
+        if size == sizes[0] or columns.quota.is_spent(UNEQUAL_SERVERS):
+            continue
+        yield UNEQUAL_SERVERS.finding(
+            columns.devices_span(node),
+            f"node {node} has {size} devices and node 0 has {sizes[0]}; servers of "
+            f"{options.npu} have the same number",
+            related=(columns.devices_span(0),),
+        )
+
+
+def _illegal_sets(columns: Columns, options: Options) -> Iterator[Finding]:
+    if options.npu != "910":
+        return
+    for node, start, end in columns.nodes():
+        chips = columns.device_ids[start:end]
+        count = len(chips)
+        if count != _FOUR and count in _POWERS:
+            continue
+        if count == _FOUR and (None in chips or frozenset(chips) in LEGAL_FOURS):
+            continue
+        if not columns.quota.is_spent(ILLEGAL_CHIP_SET):
+            listed = folded(sorted(chip for chip in chips if chip is not None))
+            yield ILLEGAL_CHIP_SET.finding(
+                columns.devices_span(node),
+                f"node {node} has the chips {listed}; on 910 they are 1, 2, 8, or 4 "
+                "that are linked",
+                hint="four that are linked are 0-3 or 4-7",
+            )
+
+
+def _wrong_generation(columns: Columns, options: Options) -> Iterator[Finding]:
+    """Yield RT287 for a table of 1.x on A5, and for one of 2.0 on anything else."""
+    if options.npu is None:
+        return
+    is_2_0 = "2.0" in columns.format.versions
+    if is_2_0 == (options.npu == "A5"):
+        return
+    wanted = "2.0" if options.npu == "A5" else "1.0, or 1.2 on A3"
+    key = "version"
+    yield WRONG_GENERATION.finding(
+        SourceSpan((key,) if columns.document.has(key) else ()),
+        f"this is a table of version {columns.top.get(key, 'before 1.0')}; HCCL of "
+        f"{options.npu} reads {wanted}",
+        hint="generate the table again for the chips of this cluster",
+    )
+
+
+UNEQUAL_SERVERS = Rule(
+    code="RT285",
+    name="unequal-servers",
+    summary="servers of 910 or 310P have different numbers of devices",
+    why="These generations need servers of equal size; A2 and A3 do not.",
+    fix="Use the same number of devices on every server.",
+    readers={"HCCL": Refusal("EI0014 DeviceNum of server, on 910 and 310P")},
+    seen_as=("EI0014", "DeviceNum"),
+    bad=hccl_table(
+        hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.2")),
+        hccl_server("n2", (0, 2, "10.0.0.3")),
+    ),
+    good=hccl_table(
+        hccl_server("n1", (0, 0, "10.0.0.1")), hccl_server("n2", (0, 1, "10.0.0.3"))
+    ),
+    options={"chip": "910"},
+    check=_unequal_servers,
+)
+ILLEGAL_CHIP_SET = Rule(
+    code="RT286",
+    name="illegal-chip-set",
+    summary="chips of a server of 910 that HCCL does not use together",
+    why=(
+        "The first 910 links the chips 0 to 3 and 4 to 7. A job uses 1, 2 or 8 chips "
+        "of a server, or 4: 0145, 0246, 0347, 1256, 1357, 2367, 0123 or 4567."
+    ),
+    fix="Use one of these sets.",
+    readers={"HCCL": Refusal('EI0014 with the expected value "is unique", on 910')},
+    seen_as=("EI0014", "is unique"),
+    bad=hccl_table(
+        hccl_server("n1", *((chip, chip, f"10.0.0.{chip + 1}") for chip in range(3)))
+    ),
+    good=hccl_table(
+        hccl_server("n1", *((chip, chip, f"10.0.0.{chip + 1}") for chip in range(4)))
+    ),
+    options={"chip": "910"},
+    check=_illegal_sets,
+)
+WRONG_GENERATION = Rule(
+    code="RT287",
+    name="wrong-generation",
+    summary="a table of another generation of chips",
+    why=(
+        "A5 reads tables of version 2.0 only, and every other generation none of them. "
+        "A table that was left on a host stops every job of several chips there."
+    ),
+    fix="Generate the table again for the chips of this cluster.",
+    readers={"HCCL": Refusal("EI0014 version")},
+    seen_as=("EI0014", "version"),
+    bad=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))),
+    good=PAIR,
+    options={"chip": "A5"},
+    check=_wrong_generation,
+)
+
+RULES = (UNEQUAL_SERVERS, ILLEGAL_CHIP_SET, WRONG_GENERATION)

@@ -1,0 +1,283 @@
+"""RT279 to RT284: the super pods of Ascend's rank table 1.2."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranktable.schema.diagnostic import Refusal, Rule, Severity
+from ranktable.schema.document import SourceSpan
+from ranktable.schema.messages import quoted
+from ranktable.schema.numbers import leading_digits
+from ranktable.schema.rules.examples import pods_table
+from ranktable.schema.rules.hccl import PODS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.schema.columns import Columns
+    from ranktable.schema.diagnostic import Finding, Options
+    from ranktable.schema.document import Path
+
+SUPER_ID = "super_device_id"
+_LOG = Refusal("a line in the device log only")
+_UINT32_DIGITS = 10
+
+
+def _pods(columns: Columns) -> Iterator[tuple[str, Path, list[tuple[str, Path]]]]:
+    """Yield the id of each pod and of each of its servers, with their places."""
+    pods = columns.top.get(PODS)
+    for place, pod in enumerate(pods if isinstance(pods, list) else ()):
+        name = pod.get("super_pod_id") if isinstance(pod, dict) else None
+        servers = pod.get("server_list") if isinstance(pod, dict) else None
+        listed = servers if isinstance(servers, list) else []
+        path: Path = (PODS, place)
+        yield (
+            name if isinstance(name, str) else "",
+            (*path, "super_pod_id"),
+            [
+                (server["server_id"], (*path, "server_list", at, "server_id"))
+                for at, server in enumerate(listed)
+                if isinstance(server, dict) and isinstance(server.get("server_id"), str)
+            ],
+        )
+
+
+def _pod_of_servers(columns: Columns) -> dict[str, str]:
+    """Return the first pod of every server that is in one."""
+    found: dict[str, str] = {}
+    for pod, _, servers in _pods(columns):
+        for server, _ in servers:
+            found.setdefault(server, pod)
+    return found
+
+
+def _unknown_servers(columns: Columns, _: Options) -> Iterator[Finding]:
+    hosts = set(columns.hosts)
+    for pod, _path, servers in _pods(columns):
+        for server, path in servers:
+            if server in hosts or columns.quota.is_spent(UNKNOWN_POD_SERVER):
+                continue
+            yield UNKNOWN_POD_SERVER.finding(
+                SourceSpan(path),
+                f"super pod {quoted(pod)} names the server {quoted(server)}, which "
+                "server_list lacks",
+                hint="write the server_id of an entry of server_list",
+            )
+
+
+def _podless_servers(columns: Columns, _: Options) -> Iterator[Finding]:
+    if PODS not in columns.top or None in columns.hosts:
+        return
+    of_servers = _pod_of_servers(columns)
+    lacking = [
+        node for node, host in enumerate(columns.hosts) if host not in of_servers
+    ]
+    unknown = len(set(of_servers) - set(columns.hosts))
+    if len(lacking) <= unknown:
+        return  # the names that are unknown are theirs, misspelt
+    for node in lacking:
+        if not columns.quota.is_spent(SERVER_WITHOUT_POD):
+            key = columns.format.host_key
+            yield SERVER_WITHOUT_POD.finding(
+                SourceSpan((*columns.node_path(node), key)),
+                f"node {node}, {quoted(columns.hosts[node])}, is in no super pod",
+                hint=f"add it to the server_list of a pod in {PODS}",
+            )
+
+
+def _duplicate_pods(columns: Columns, _: Options) -> Iterator[Finding]:
+    first_pods: dict[str, Path] = {}
+    first_servers: dict[str, Path] = {}
+    for pod, pod_path, servers in _pods(columns):
+        named = [("super_pod_id", pod, pod_path, first_pods)]
+        named += [("server", name, path, first_servers) for name, path in servers]
+        for what, name, path, first_use in named:
+            first = first_use.setdefault(name, path)
+            if first == path or columns.quota.is_spent(DUPLICATE_POD):
+                continue
+            yield DUPLICATE_POD.finding(
+                SourceSpan(path),
+                f"the {what} {quoted(name)} is listed twice in {PODS}",
+                related=(SourceSpan(first, label="first use"),),
+            )
+
+
+def _missing_super_ids(columns: Columns, _: Options) -> Iterator[Finding]:
+    """Yield RT282 for devices without a number in their pod, or with a wrong one."""
+    ids = columns.optional.get(SUPER_ID)
+    is_needed = PODS in columns.top
+    if ids is None:
+        if is_needed and columns.num_devices:
+            yield MISSING_SUPER_ID.finding(
+                SourceSpan((PODS,), "key"),
+                f"there is {PODS}, but no device has {SUPER_ID}",
+                hint="npu-smi info -t spod-info -i N -c C prints the SDID",
+            )
+        return
+    if None not in ids and "".join(ids).isdecimal() and "" not in ids:  # type: ignore[arg-type]
+        return
+    for index, text in enumerate(ids):
+        is_number = isinstance(text, str) and leading_digits(text[-9:]) is not None
+        if (text is None and not is_needed) or (is_number and _is_uint32(str(text))):
+            continue
+        if not columns.quota.is_spent(MISSING_SUPER_ID):
+            said = "no" if text is None else quoted(text) + " as"
+            yield MISSING_SUPER_ID.finding(
+                columns.span(index, (SUPER_ID,)),
+                f"{columns.name(index)} has {said} {SUPER_ID}"
+                + ("" if text is None else ", which is not a number"),
+                hint="npu-smi info -t spod-info -i N -c C prints the SDID",
+            )
+
+
+def _is_uint32(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _UINT32_DIGITS
+
+
+def _duplicate_super_ids(columns: Columns, _: Options) -> Iterator[Finding]:
+    ids = columns.optional.get(SUPER_ID)
+    if ids is None or len(set(ids)) == len(ids):
+        return
+    of_servers = _pod_of_servers(columns)
+    first_use: dict[tuple[str, object], int] = {}
+    for node, start, end in columns.nodes():
+        host = str(columns.hosts[node])
+        pod = of_servers.get(host) if of_servers else host
+        if pod is None:
+            continue
+        for index in range(start, end):
+            super_id = ids[index]
+            if super_id is None:
+                continue
+            first = first_use.setdefault((pod, super_id), index)
+            if first != index and not columns.quota.is_spent(DUPLICATE_SUPER_ID):
+                yield _duplicate_super_id(
+                    columns, first, index, is_pod=bool(of_servers)
+                )
+
+
+def _duplicate_super_id(
+    columns: Columns, first: int, index: int, *, is_pod: bool
+) -> Finding:
+    super_id = (columns.optional[SUPER_ID])[index]
+    return DUPLICATE_SUPER_ID.finding(
+        columns.span(index, (SUPER_ID,)),
+        f"{SUPER_ID} {quoted(super_id)} is that of {columns.name(first)} and of "
+        f"{columns.name(index)}" + (" of one super pod" if is_pod else ""),
+        hint="npu-smi info -t spod-info -i N -c C prints the SDID",
+        related=(columns.span(first, (SUPER_ID,), label="first use"),),
+        # Without super pods nothing reads the number.
+        weight=None if is_pod else Severity.WARNING,
+    )
+
+
+def _pods_in_1_0(columns: Columns, _: Options) -> Iterator[Finding]:
+    document = columns.document.data if PODS not in columns.top else {}
+    is_there = isinstance(document, dict) and PODS in document
+    if is_there:
+        span = SourceSpan((PODS,), "key")
+    elif SUPER_ID in columns.optional:
+        ids = columns.optional[SUPER_ID]
+        first = next(i for i, one in enumerate(ids) if one is not None)
+        span = SourceSpan((*columns.device_path(first), SUPER_ID), "key")
+    else:
+        return
+    yield PODS_IN_1_0.finding(
+        span,
+        f"version 1.0 has no {span.path[-1]}: HCCL takes every server by itself",
+        hint='write "version": "1.2" if this is a super pod',
+    )
+
+
+UNKNOWN_POD_SERVER = Rule(
+    code="RT279",
+    name="unknown-pod-server",
+    summary="a super pod names a server that the table does not have",
+    why="super_pod_list says in which super pod each server of server_list is.",
+    fix="Write the server_id of an entry of server_list.",
+    readers={"HCCL": Refusal("EI0014 server_id")},
+    seen_as=("EI0014",),
+    bad=pods_table(pods=(("0", "n1"), ("1", "n3"))),
+    good=pods_table(),
+    check=_unknown_servers,
+    is_fast=True,
+)
+SERVER_WITHOUT_POD = Rule(
+    code="RT280",
+    name="server-without-pod",
+    summary="there are super pods, and a server is in none",
+    why="With super_pod_list every server is in exactly one super pod.",
+    fix="Add the server to its super pod, or remove super_pod_list.",
+    readers={"HCCL": _LOG},
+    bad=pods_table(pods=(("0", "n1"),)),
+    good=pods_table(),
+    check=_podless_servers,
+    is_fast=True,
+)
+DUPLICATE_POD = Rule(
+    code="RT281",
+    name="duplicate-pod",
+    summary="a super pod, or a server within the super pods, is listed twice",
+    why="Each super pod has one entry, and each server is in one of them.",
+    fix="Put all servers of a super pod into one entry.",
+    readers={"HCCL": Refusal('EI0014 Value of "IP" is repeated')},
+    seen_as=("EI0014", "IP is repeated"),
+    bad=pods_table(pods=(("0", "n1"), ("1", "n2"), ("1", "n1"))),
+    good=pods_table(),
+    check=_duplicate_pods,
+    is_fast=True,
+)
+MISSING_SUPER_ID = Rule(
+    code="RT282",
+    name="missing-super-device-id",
+    summary="there are super pods, and a device has no super_device_id",
+    why=(
+        "Inside a super pod HCCL finds a chip by its SDID, a decimal number. The "
+        "manual says that a table without it counts servers alone; with "
+        "super_pod_list HCCL refuses it."
+    ),
+    fix="Write the SDID of each chip, or remove super_pod_list.",
+    readers={"HCCL": _LOG},
+    bad=pods_table(ids=("1", None)),
+    good=pods_table(),
+    check=_missing_super_ids,
+    is_fast=True,
+)
+DUPLICATE_SUPER_ID = Rule(
+    code="RT283",
+    name="duplicate-super-device-id",
+    summary="two devices of a super pod have the same super_device_id",
+    why="The SDID names a chip within its super pod; other pods may use it again.",
+    fix="Write the SDID that npu-smi info -t spod-info prints for each chip.",
+    readers={"HCCL": Refusal('a line in the device log only, "is already exist"')},
+    seen_as=("EI0014", "is already exist"),
+    bad=pods_table(ids=("1", "1"), pods=(("0", "n1"), ("0", "n2"))),
+    good=pods_table(ids=("1", "1")),
+    check=_duplicate_super_ids,
+    is_fast=True,
+)
+PODS_IN_1_0 = Rule(
+    code="RT284",
+    name="pods-in-1.0",
+    severity=Severity.WARNING,
+    summary="a table of version 1.0 has keys of super pods, which HCCL does not read",
+    why=(
+        "Version 1.0 knows servers only. HCCL accepts the table and takes every server "
+        "by itself, so that the fast links between the servers of a super pod are "
+        "lost. MindIE's PyMotor writes such tables."
+    ),
+    fix="Write version 1.2 for super pods, or remove super_pod_list.",
+    readers={"HCCL": "accepted; the links of the super pod are not used"},
+    bad=pods_table(version="1.0"),
+    good=pods_table(version="1.2"),
+    check=_pods_in_1_0,
+)
+
+RULES_OF_1_2 = (
+    UNKNOWN_POD_SERVER,
+    SERVER_WITHOUT_POD,
+    DUPLICATE_POD,
+    MISSING_SUPER_ID,
+    DUPLICATE_SUPER_ID,
+)
+RULES = (*RULES_OF_1_2, PODS_IN_1_0)

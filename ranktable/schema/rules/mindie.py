@@ -1,0 +1,142 @@
+"""RT288 to RT290: what MindIE asks of a rank table 1.0 besides; notes for others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranktable.schema.diagnostic import Refusal, Rule, Severity
+from ranktable.schema.document import SourceSpan
+from ranktable.schema.messages import counted
+from ranktable.schema.rules.examples import hccl_server, hccl_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.schema.columns import Columns
+    from ranktable.schema.diagnostic import Finding, Options
+
+CONTAINER = "container_ip"
+MIN_SERVERS, MAX_SERVERS = 2, 60
+MAX_DEVICES, MAX_DEVICE_ID, MAX_RANK = 32, 63, 511
+
+
+def _is_for_mindie(columns: Columns, options: Options) -> bool:
+    is_named = options.reader is not None and options.reader.name == "mindie"
+    return is_named or any(columns.optional.get(CONTAINER, ()))
+
+
+def _without_container(columns: Columns, options: Options) -> Iterator[Finding]:
+    if not _is_for_mindie(columns, options):
+        return
+    written = columns.optional.get(CONTAINER, [None] * columns.num_nodes)
+    for node, address in enumerate(written):
+        if address or columns.quota.is_spent(NO_CONTAINER_ADDRESS):
+            continue
+        yield NO_CONTAINER_ADDRESS.finding(
+            SourceSpan(columns.node_path(node)),
+            f"node {node} has no {CONTAINER}, by which MindIE finds its own server",
+            hint="write the address of the pod that runs on the server",
+        )
+
+
+def _unequal(columns: Columns, options: Options) -> Iterator[Finding]:
+    if not _is_for_mindie(columns, options):
+        return
+    sizes = [end - start for _, start, end in columns.nodes()]
+    for node, size in enumerate(sizes):
+        if size == sizes[0] or columns.quota.is_spent(MINDIE_UNEQUAL):
+            continue
+        yield MINDIE_UNEQUAL.finding(
+            columns.devices_span(node),
+            f"node {node} has {counted(size, 'device')} and node 0 has {sizes[0]}; "
+            "MindIE wants the same number on every server",
+            related=(columns.devices_span(0),),
+        )
+
+
+def _out_of_range(columns: Columns, options: Options) -> Iterator[Finding]:
+    if not _is_for_mindie(columns, options):
+        return
+    count = columns.num_nodes
+    if not MIN_SERVERS <= count <= MAX_SERVERS:
+        yield MINDIE_RANGE.finding(
+            SourceSpan((columns.format.nodes_key,)),
+            f"there {'is' if count == 1 else 'are'} {counted(count, 'server')}; MindIE "
+            f"reads tables of {MIN_SERVERS} to {MAX_SERVERS}",
+            hint="start MindIE without a table on one server" if count == 1 else None,
+        )
+    for node, start, end in columns.nodes():
+        if end - start > MAX_DEVICES and not columns.quota.is_spent(MINDIE_RANGE):
+            yield MINDIE_RANGE.finding(
+                columns.devices_span(node),
+                f"node {node} has {end - start} devices; MindIE takes {MAX_DEVICES}",
+            )
+    for values, limit, span in (
+        (columns.device_ids, MAX_DEVICE_ID, columns.device_id_span),
+        (columns.ranks, MAX_RANK, columns.rank_span),
+    ):
+        for index, value in enumerate(values):
+            if value is None or value <= limit:
+                continue
+            if not columns.quota.is_spent(MINDIE_RANGE):
+                yield MINDIE_RANGE.finding(
+                    span(index), f"MindIE takes numbers up to {limit} here, not {value}"
+                )
+
+
+def _servers(*sizes: int) -> bytes:
+    chips, servers = iter(range(1, 99)), []
+    for node, size in enumerate(sizes):
+        devices = [(at, next(chips)) for at in range(size)]
+        more = f'"container_ip":"10.1.0.{node}",'
+        listed = [(at, rank - 1, f"10.0.0.{rank}") for at, rank in devices]
+        servers.append(hccl_server(f"n{node}", *listed, more=more))
+    return hccl_table(*servers)
+
+
+NO_CONTAINER_ADDRESS = Rule(
+    code="RT288",
+    name="no-container-ip",
+    severity=Severity.NOTE,
+    summary="a server has no container_ip, which MindIE needs",
+    why=(
+        "MindIE compares container_ip with MIES_CONTAINER_IP to find its own server. "
+        "HCCL does not read the key. A note where another server has it, and an error "
+        "with --for mindie."
+    ),
+    fix="Write the address of the pod into every server.",
+    readers={"MindIE": Refusal("containerIp in the server node is empty")},
+    seen_as=("containerIp in the server node is empty",),
+    bad=_servers(1, 1).replace(b'"container_ip":"10.1.0.1",', b""),
+    good=_servers(1, 1),
+    check=_without_container,
+)
+MINDIE_UNEQUAL = Rule(
+    code="RT289",
+    name="mindie-unequal-servers",
+    severity=Severity.NOTE,
+    summary="servers have different numbers of devices, which MindIE refuses",
+    why="HCCL on A2 and A3 takes servers of different sizes; MindIE does not.",
+    fix="Use the same number of devices on every server.",
+    readers={"MindIE": Refusal("refuses the table")},
+    bad=_servers(2, 1),
+    good=_servers(2, 2),
+    check=_unequal,
+)
+MINDIE_RANGE = Rule(
+    code="RT290",
+    name="mindie-range",
+    severity=Severity.NOTE,
+    summary="a number that MindIE does not take, such as one server or 61",
+    why=(
+        "MindIE reads tables of 2 to 60 servers with 1 to 32 devices each, device_id 0 "
+        "to 63 and rank_id 0 to 511."
+    ),
+    fix="Start MindIE without a table on one server; divide larger jobs.",
+    readers={"MindIE": Refusal("refuses the table")},
+    bad=_servers(1),
+    good=_servers(1, 1),
+    check=_out_of_range,
+)
+
+RULES = (NO_CONTAINER_ADDRESS, MINDIE_UNEQUAL, MINDIE_RANGE)

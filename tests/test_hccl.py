@@ -1,0 +1,354 @@
+"""Ascend's rank tables of version 1.x: what HCCL refuses, and what it only accepts."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import ranktable
+from ranktable.runtime.table import is_rank_table_valid
+from tests.conftest import CORPUS, HERE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ranktable.schema.check_report import Report
+
+Table = dict[str, Any]
+
+SHARED = HERE.parent.parent / "shared" / "corpus" / "hccl"
+FOLDERS = [CORPUS / "hccl", *([SHARED] if SHARED.is_dir() else [])]
+OURS = ("hccl10_", "hccl12_")
+CHIPS = {
+    "hccl10_310p": "310P",
+    "hccl10_a2": "A2",
+    "hccl10": "A2",
+    "hccl12": "A3",
+    "legacy": "910",
+    "hccl11": "910",
+}
+ERROR, WARNING, NOTE = "error", "warning", "note"
+BROKEN: dict[str, tuple[str, str, dict[str, str]]] = {
+    "device_id_8_on_910a.json": ("RT208", ERROR, {"chip": "910"}),
+    "device_ip_count_differs.json": ("RT272", ERROR, {}),
+    "device_ip_duplicate.json": ("RT214", ERROR, {}),
+    "device_ip_invalid.json": ("RT211", ERROR, {}),
+    "device_port_int.json": ("RT113", ERROR, {}),
+    "device_port_too_big.json": ("RT274", ERROR, {}),
+    "json_duplicate_key.json": ("RT105", WARNING, {}),
+    "key_devices_instead_of_device.json": ("RT112", ERROR, {}),
+    "mindie_no_container_ip.json": ("RT288", ERROR, {"reader": "mindie"}),
+    "mindie_uneven.json": ("RT289", NOTE, {}),
+    "rank_duplicate.json": ("RT202", ERROR, {}),
+    "rank_hex.json": ("RT114", ERROR, {}),
+    "rank_id_int.json": ("RT113", ERROR, {}),
+    "rank_interleaved_servers.json": ("RT215", WARNING, {}),
+    "rank_negative.json": ("RT203", ERROR, {}),
+    "rank_starts_at_1.json": ("RT204", ERROR, {}),
+    "rank_trailing_text.json": ("RT270", WARNING, {}),
+    "server_count_int.json": ("RT113", ERROR, {}),
+    "server_count_mismatch.json": ("RT210", ERROR, {}),
+    "server_id_100_chars.json": ("RT275", WARNING, {}),
+    "server_id_duplicate.json": ("RT212", ERROR, {}),
+    "server_id_empty.json": ("RT113", ERROR, {}),
+    "server_list_empty.json": ("RT116", ERROR, {}),
+    "status_initializing.json": ("RT213", ERROR, {}),
+    "status_missing.json": ("RT112", ERROR, {}),
+    "uneven_on_910a.json": ("RT285", ERROR, {"chip": "910"}),
+    "v12_backup_is_self.json": ("RT277", WARNING, {}),
+    "v12_content_marked_1_0.json": ("RT284", WARNING, {}),
+    "v12_pod_unknown_server.json": ("RT279", ERROR, {}),
+    "v12_super_device_id_duplicate.json": ("RT283", ERROR, {}),
+    "v12_two_pods_no_device_ip.json": ("RT278", WARNING, {}),
+}
+
+
+def table(*sizes: int, version: str = "1.0") -> Table:
+    """Return a sound table with servers of these sizes."""
+    ranks = iter(range(sum(sizes)))
+    return {
+        "status": "completed",
+        "version": version,
+        "server_count": str(len(sizes)),
+        "server_list": [
+            {
+                "server_id": f"n{node}",
+                "device": [
+                    {
+                        "device_id": str(chip),
+                        "device_ip": f"10.{node}.0.{chip + 1}",
+                        "rank_id": str(next(ranks)),
+                    }
+                    for chip in range(size)
+                ],
+            }
+            for node, size in enumerate(sizes)
+        ],
+    }
+
+
+def pods(*sizes: int) -> Table:
+    """Return a sound table 1.2 with one server of a size in each super pod."""
+    found = table(*sizes, version="1.2")
+    for node, server in enumerate(found["server_list"]):
+        for chip, device in enumerate(server["device"]):
+            device["super_device_id"] = str(node * 2**25 + chip)
+    found["super_pod_list"] = [
+        {"super_pod_id": f"pod{node}", "server_list": [{"server_id": f"n{node}"}]}
+        for node in range(len(sizes))
+    ]
+    return found
+
+
+def judged(document: Table, **options: str) -> Report:
+    return ranktable.check(json.dumps(document).encode(), **options)  # type: ignore[arg-type]
+
+
+def found_in(document: Table, **options: str) -> list[tuple[str, str, str | None]]:
+    return [
+        (diagnostic.code, diagnostic.severity.value, diagnostic.location.pointer)
+        for diagnostic in judged(document, **options).diagnostics
+    ]
+
+
+def devices(document: Table) -> list[Table]:
+    return [d for server in document["server_list"] for d in server["device"]]
+
+
+def changed(document: Table, change: Callable[[Table], object]) -> Table:
+    document = copy.deepcopy(document)
+    change(document)
+    return document
+
+
+def corpus(kind: str) -> list[Path]:
+    return [path for folder in FOLDERS for path in sorted((folder / kind).iterdir())]
+
+
+def sound() -> list[Path]:
+    return [path for path in corpus("valid") if path.name.startswith(OURS)]
+
+
+@pytest.mark.parametrize("path", sound(), ids=lambda path: path.name)
+def test_sound_example_is_sound_for_its_chip(path: Path) -> None:
+    chip = next(chip for start, chip in CHIPS.items() if path.name.startswith(start))
+
+    for given in ("any", chip):
+        report = ranktable.check(path, chip=given)
+
+        assert [d for d in report.diagnostics if d.severity != NOTE] == []
+        assert report.table is not None
+
+
+@pytest.mark.parametrize("path", corpus("broken"), ids=lambda path: path.name)
+def test_broken_example_has_one_kind_of_finding(path: Path) -> None:
+    if path.name not in BROKEN:
+        assert not path.name.startswith(("rank_", "device_", "server_", "v12_"))
+        return
+    code, severity, options = BROKEN[path.name]
+
+    report = ranktable.check(path, **options)  # type: ignore[arg-type]
+
+    assert {(d.code, d.severity.value) for d in report.diagnostics} == {
+        (code, severity)
+    }
+    assert all(d.location.line for d in report.diagnostics)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda t: devices(t)[1].pop("device_ip"), ("RT271", ERROR)),
+        (lambda t: t["server_list"][1].update(server_id="n" * 128), ("RT275", ERROR)),
+        (lambda t: t["server_list"][1].update(server_id="n" * 65), ("RT275", WARNING)),
+        (lambda t: t["server_list"][1].update(host_ip="10.0.0"), ("RT211", ERROR)),
+        (lambda t: devices(t)[1].update(device_ip="-.-.-.-"), ("RT211", ERROR)),
+        (lambda t: devices(t)[1].update(device_ip="fd00::1"), ("RT273", ERROR)),
+        (lambda t: devices(t)[1].update(device_port="0"), ("RT274", ERROR)),
+        (lambda t: devices(t)[1].update(host_port=" 70"), ("RT270", WARNING)),
+        (lambda t: devices(t)[1].update(rank_id="1.9"), ("RT270", WARNING)),
+        (lambda t: devices(t)[1].update(device_id="01"), ("RT270", WARNING)),
+        (
+            lambda t: t["server_list"][1].update(server_id="127.0.1.1"),
+            ("RT276", WARNING),
+        ),
+        (lambda t: t.update(version="1.5"), ("RT115", ERROR)),
+        (lambda t: t.update(version=1.0), ("RT113", ERROR)),
+        (lambda t: t.pop("version"), ("RT112", ERROR)),
+        (lambda t: t.update(status="complete"), ("RT213", ERROR)),
+        (lambda t: t.update(super_pod_list=[]), ("RT284", WARNING)),
+    ],
+)
+def test_one_mistake_gives_one_finding_with_its_weight(
+    change: Callable[[Table], object], expected: tuple[str, str]
+) -> None:
+    found = found_in(changed(table(2, 2), change))
+
+    assert [(code, weight) for code, weight, _ in found] == [expected]
+    assert all(pointer is not None for _, _, pointer in found)
+
+
+def test_host_address_stands_for_missing_device_addresses_but_not_on_a2() -> None:
+    document = table(1, 1)
+    for server in document["server_list"]:
+        server["host_ip"] = "10.9.0.1"
+        del server["device"][0]["device_ip"]
+
+    assert found_in(document) == []
+    assert {code for code, _, _ in found_in(document, chip="A2")} == {"RT271"}
+    assert judged(document, chip="A3").ok
+
+
+def test_server_of_its_own_needs_no_addresses() -> None:
+    document = changed(table(2), lambda t: [d.pop("device_ip") for d in devices(t)])
+
+    assert found_in(document) == []
+
+
+def test_super_pods_without_addresses_are_refused_by_the_release_of_2025() -> None:
+    document = changed(pods(2, 2), lambda t: [d.pop("device_ip") for d in devices(t)])
+
+    assert {(c, w) for c, w, _ in found_in(document)} == {("RT278", WARNING)}
+    assert {(c, w) for c, w, _ in found_in(document, reader="hccl-2025")} == {
+        ("RT278", ERROR)
+    }
+    assert judged(document, reader="hccl").ok
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (
+            lambda t: t["super_pod_list"].pop(),
+            [("RT280", ERROR, "/server_list/1/server_id")],
+        ),
+        (
+            lambda t: t["super_pod_list"][1].update(super_pod_id="pod0"),
+            [("RT281", ERROR, "/super_pod_list/1/super_pod_id")],
+        ),
+        (
+            lambda t: t["super_pod_list"][1]["server_list"].append({"server_id": "n0"}),
+            [("RT281", ERROR, "/super_pod_list/1/server_list/1/server_id")],
+        ),
+        (
+            lambda t: t["super_pod_list"][1].pop("super_pod_id"),
+            [("RT112", ERROR, "/super_pod_list/1")],
+        ),
+        (
+            lambda t: t["super_pod_list"][1].update(super_pod_id=1),
+            [("RT113", ERROR, "/super_pod_list/1/super_pod_id")],
+        ),
+        (
+            lambda t: devices(t)[3].pop("super_device_id"),
+            [("RT282", ERROR, "/server_list/1/device/1")],
+        ),
+        (
+            lambda t: devices(t)[3].update(super_device_id="x"),
+            [("RT282", ERROR, "/server_list/1/device/1/super_device_id")],
+        ),
+        (
+            lambda t: devices(t)[3].update(super_device_id="4294967295"),
+            [],
+        ),
+    ],
+)
+def test_super_pods_and_their_servers_fit(
+    change: Callable[[Table], object], expected: list[tuple[str, str, str]]
+) -> None:
+    assert found_in(changed(pods(2, 2), change)) == expected
+
+
+def test_one_super_device_id_on_every_card_is_found_in_each_pod() -> None:
+    document = changed(
+        pods(3, 2), lambda t: [d.update(super_device_id="7") for d in devices(t)]
+    )
+
+    assert [(code, weight) for code, weight, _ in found_in(document)] == [
+        ("RT283", ERROR)
+    ] * 3
+
+
+def test_master_and_first_worker_both_first_repeat_ranks() -> None:
+    document = table(2, 2)
+    for device in document["server_list"][1]["device"]:
+        device["rank_id"] = device["device_id"]
+
+    assert {code for code, _, _ in found_in(document)} == {"RT202"}
+
+
+@pytest.mark.parametrize(
+    ("document", "chip", "codes"),
+    [
+        (table(2), "A5", {"RT287"}),
+        (table(3), "910", {"RT286"}),
+        (table(4), "910", set()),
+        (table(8, 4), "910", {"RT285"}),
+        (table(2, 1), "310P", {"RT285"}),
+        (table(8, 6), "A2", set()),
+        (table(16), "A2", set()),
+        (table(16), "910", {"RT208", "RT286"}),
+        (table(17), "A3", {"RT208"}),
+        (table(17), "any", set()),
+    ],
+)
+def test_generation_of_the_chips_decides(
+    document: Table, chip: str, codes: set[str]
+) -> None:
+    report = judged(document, chip=chip)
+
+    assert set(report.totals) == codes
+
+
+def test_number_of_chips_still_counts_chips() -> None:
+    assert set(judged(table(4), chip="2").totals) == {"RT208"}
+
+
+@pytest.mark.parametrize(
+    ("document", "codes"),
+    [(table(1), {"RT290"}), (table(2, 1), {"RT289"}), (table(1, 1), set())],
+)
+def test_mindie_is_told_of_only_where_it_is_meant(
+    document: Table, codes: set[str]
+) -> None:
+    meant = changed(
+        document,
+        lambda t: [s.update(container_ip="10.5.0.1") for s in t["server_list"]],
+    )
+
+    assert found_in(document) == []
+    assert {(c, w) for c, w, _ in found_in(meant)} == {(code, NOTE) for code in codes}
+    assert set(judged(document, reader="mindie").totals) == {*codes, "RT288"}
+    assert not judged(document, reader="MindIE").ok
+
+
+def test_reader_of_another_format_reads_nothing_of_it() -> None:
+    assert set(judged(table(1), reader="sccl").totals) == {"RT291"}
+    with pytest.raises(ValueError, match="there is no reader 'x'"):
+        judged(table(1), reader="x")
+
+
+def test_operators_keys_are_kept_and_not_reported() -> None:
+    document = changed(
+        table(1), lambda t: t["server_list"][0].update(server_sn="1", rack={"a": [1]})
+    )
+
+    report = judged(document)
+
+    assert report.totals == {}
+    assert report.table is not None
+    assert json.loads(ranktable.dumps(report.table)) == document
+
+
+def test_training_processes_refuse_what_the_check_refuses(tmp_path: Path) -> None:
+    """The fast path knows every error, without being told of chips or readers."""
+    for path in corpus("broken"):
+        if path.name in BROKEN and not BROKEN[path.name][2]:
+            assert is_rank_table_valid(path) == ranktable.check(path).ok, path.name
+    file = tmp_path / "t.json"
+    file.write_text(json.dumps(table(1, 1)), encoding="utf-8")
+
+    assert is_rank_table_valid(file)
