@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ranktable
-from ranktable.cli.commands.convert import KINDS
+from ranktable.cli.commands.convert import NAMES
 from ranktable.cluster import expand_hosts
 from ranktable.cluster.device_list import parse_device_list
 from ranktable.cluster.generate import make_table
@@ -73,7 +73,7 @@ def test_every_kind_is_written_and_read_back(form: object, run: Run) -> None:
 
 
 def test_help_names_every_kind() -> None:
-    assert ["sccl-1.0", *(form.name for form in LAUNCHER_FORMATS)] == KINDS.split(", ")
+    assert ["sccl-1.0", *(form.name for form in LAUNCHER_FORMATS)] == NAMES.split(", ")
 
 
 def test_defect_is_shown_with_its_line_and_the_status_is_1(run: Run) -> None:
@@ -157,9 +157,9 @@ def test_control_characters_do_not_reach_the_terminal(run: Run) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        (["--to", "nothing"], "there is no description"),
+        (["--to", "nothing"], "there is no format"),
         (["--to", "openmpi"], "may be openmpi-hostfile and openmpi-rankfile"),
-        (["--to", "mpich", "--from", "sccl-9"], "there is no description"),
+        (["--to", "mpich", "--from", "sccl-9"], "there is no format"),
         (
             ["--to", "mpich", "--image", "i"],
             "--image says nothing to mpich-machinefile",

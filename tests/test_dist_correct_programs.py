@@ -6,6 +6,9 @@ Each runs on gloo twice, with torch's own functions and with ours.
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import time
 import weakref
 from threading import Thread
@@ -19,9 +22,11 @@ from torch.distributed.distributed_c10d import _get_default_store
 from ranktable import dist
 from tests.dist_ranks import Pool
 from tests.dist_worker import told
+from tests.simulated_ranks import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.torch
 
@@ -103,6 +108,39 @@ def wait_on_one_rank_only(whose: str) -> list[float]:
     return [first.sum().item(), second.sum().item()]
 
 
+def begin_two_then_send(whose: str) -> list[float]:
+    """Begin two new ones and send; the other needs that before it begins."""
+    of = WHOSE[whose]
+    first, second, sent = torch.ones(7), torch.ones(8), torch.ones(1)
+    if plain.get_rank() == 1:
+        of.recv(sent.zero_(), src=0)
+    works = [of.all_reduce(each, async_op=True) for each in (first, second)]
+    if plain.get_rank() == 0:
+        of.send(sent, dst=1)
+    for work in reversed(works):
+        work.wait()
+    return [first.sum().item(), second.sum().item(), sent.item()]
+
+
+def gather_then_send(whose: str) -> list[float]:
+    """Begin to gather and send; the other waits for what is gathered, then receives."""
+    of = WHOSE[whose]
+    own, sent = torch.full((2,), 1.0 + plain.get_rank()), torch.ones(1 << 20)
+    parts = [torch.empty(2), torch.empty(2)]
+    if whose == "torch":
+        work = of.all_gather(parts, own, async_op=True)
+    else:
+        work = of.all_gather(own, async_op=True)
+    if plain.get_rank() == 0:
+        of.send(sent, dst=1)
+        found = work.wait()
+    else:
+        found = work.wait()
+        of.recv(sent.zero_(), src=0)
+    found = parts if whose == "torch" else found
+    return [each.sum().item() for each in found] + [sent[-1].item()]
+
+
 @pytest.mark.parametrize("whose", WHOSE)
 @pytest.mark.parametrize(
     ("program", "expected"),
@@ -111,6 +149,8 @@ def wait_on_one_rank_only(whose: str) -> list[float]:
         (opposite_orders, [6, 6]),
         (begin_then_send, [8, 1, 8, 1, 10, 1]),
         (wait_on_one_rank_only, [12, 12]),
+        (begin_two_then_send, [14, 16, 1]),
+        (gather_then_send, [2, 4, 1]),
     ],
     ids=lambda each: getattr(each, "__name__", None),
 )
@@ -118,6 +158,37 @@ def test_what_torch_finishes_is_finished(
     fresh: Pool, program: Callable[[str], object], expected: list[float], whose: str
 ) -> None:
     assert fresh.returned(program, whose, timeout_s=40) == [expected] * 2
+
+
+LEAVING = """
+import torch
+from ranktable import dist
+job = dist.init_dist(backend="gloo")
+if job.rank == 0:
+    dist.all_reduce(torch.ones(3), async_op=True)
+print("ended", flush=True)
+"""
+
+
+def test_a_script_ends_though_what_it_has_begun_is_never_done(tmp_path: Path) -> None:
+    script = tmp_path / "leave.py"
+    script.write_text(LEAVING)
+    port = str(free_port())
+    names = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    ranks = [
+        subprocess.Popen(  # noqa: S603 - our own script
+            [sys.executable, script],
+            env={**os.environ, **names, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    said = [rank.communicate(timeout=60) for rank in ranks]
+
+    assert [rank.returncode for rank in ranks] == [0, 0], said
+    assert [out for out, _ in said] == ["ended\n"] * 2
 
 
 def another_shape(whose: str, what: str) -> object:
@@ -145,6 +216,49 @@ def test_another_shape_from_the_same_line_is_told_and_changes_nothing(
     if what != "broadcast":  # the source of a broadcast may have gone on
         assert first[0][0] == "MismatchError"
         assert "of shape (8,)" in first[0][1]
+
+
+def another_shape_at_first(what: str) -> object:
+    """Begin without waiting, for the first time, with another size on one rank."""
+    data = torch.ones(4 + 4 * plain.get_rank())
+    named: dict[str, object] = {"even": True} if what == "all_gather" else {}
+    work = getattr(dist, what)(data, async_op=True, **named)
+    found = told(work.wait)
+    again = torch.ones(3)
+    dist.all_reduce(again)
+    return [found, data.tolist() == [1.0] * len(data), again.tolist()]
+
+
+@pytest.mark.parametrize("what", ["broadcast", "all_reduce", "all_gather"])
+def test_what_begins_with_another_shape_is_told_and_the_group_goes_on(
+    fresh: Pool, what: str
+) -> None:
+    first, second = fresh.returned(another_shape_at_first, what)
+
+    assert first == second
+    (kind, said), is_unchanged, again = first
+    assert kind == "MismatchError"
+    assert "of shape (8,)" in said
+    assert (is_unchanged, again) == (True, [2.0] * 3)
+
+
+def begin_before_others_come() -> list[bool]:
+    """Return whether uneven collectives return at once while a peer is late."""
+    own = torch.ones(1 + plain.get_rank())
+    late: list[bool] = []
+    for call in (dist.all_gather, dist.gather, dist.shift, dist.all_gather):
+        plain.barrier()
+        if plain.get_rank() == 1:
+            time.sleep(0.4)
+        begin = time.monotonic()
+        work = call(own, async_op=True)
+        late.append(time.monotonic() - begin > 0.2)
+        work.wait()
+    return late
+
+
+def test_an_asynchronous_call_waits_for_no_shapes(fresh: Pool) -> None:
+    assert fresh.returned(begin_before_others_come) == [[False] * 4] * 2
 
 
 def test_torch_alone_leaves_half_of_a_broadcast(fresh: Pool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable import dump
-from ranktable.cli.layout_options import ExpertStyle, Peer
+from ranktable.cli.options import ExpertStyle, Peer
 from ranktable.cluster.generate import make_table
 from ranktable.layout import PRESETS, ParallelLayout
 from ranktable.layout.experts import STYLE_NAMES

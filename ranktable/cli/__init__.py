@@ -1,18 +1,116 @@
 """The command line: arguments in, text and exit codes out.
 
 Exit status: 0 sound, 1 defects found, 2 could not judge or wrong usage. Findings go to
-standard output, everything else to standard error.
+standard output, everything else to standard error. A command that fails says so in one
+message, never in a traceback.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
 import sys
+from typing import TYPE_CHECKING, NoReturn
+
+from ranktable.schema.messages import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DEFECTS_FOUND = 1
+COULD_NOT_JUDGE = 2
+_INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+_PIPE_CLOSED = 141  # 128 + SIGPIPE
+_CHOICE = re.compile(r"\n\t")
+"""Click lists choices with a tab before each, which would be shown as an escape."""
+
+DEBUG_VARIABLE = "RANKTABLE_DEBUG"
+"""Set to anything, it lets the traceback of an internal error through."""
+
+
+class CommandError(Exception):
+    """A command that cannot go on; its text is what the user reads."""
+
+    def __init__(self, message: str, status: int = COULD_NOT_JUDGE) -> None:
+        """Keep the message and the exit status."""
+        super().__init__(message)
+        self.status = status
+
+
+@contextlib.contextmanager
+def reported(program: str) -> Iterator[None]:
+    """Turn every exception into a message on standard error and an exit status."""
+    _open_standard_streams()
+    try:
+        yield
+        sys.stdout.flush()
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):
+            _end_quietly()  # click has met it first, and says 1: defects found
+        raise
+    except BrokenPipeError:
+        _end_quietly()
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+    except CommandError as error:
+        sys.exit(_say(program, str(error), error.status))
+    except Exception as error:  # the last line of defence
+        if os.environ.get(DEBUG_VARIABLE):
+            raise
+        sys.exit(_say(program, *_message(error)))
+
+
+def _end_quietly() -> NoReturn:
+    """Leave: whoever read the output has seen enough."""
+    # Python flushes once more at exit, whatever click has put in place of the stream.
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
+    sys.exit(_PIPE_CLOSED)
+
+
+def _open_standard_streams() -> None:
+    """Give a stream that the shell has closed a place to go: nowhere."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 - stays
+
+
+def _message(error: Exception) -> tuple[str, int]:
+    """Return what to say of an exception, and the exit status."""
+    format_message = getattr(error, "format_message", None)
+    if format_message is not None:  # click's: wrong usage, with a status of its own
+        text = _CHOICE.sub(" ", format_message()).replace(": Value error, ", ": ")
+        return text, getattr(error, "exit_code", COULD_NOT_JUDGE)
+    if isinstance(error, OSError) and error.strerror:
+        name = f"{error.filename}: " if error.filename else ""
+        return f"{name}{error.strerror.lower()}", COULD_NOT_JUDGE
+    from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415 - rare
+    from ranktable.layout.change.errors import ChangeError  # noqa: PLC0415
+    from ranktable.layout.errors import LayoutError  # noqa: PLC0415
+    from ranktable.schema.atomic_files import FileChangedError  # noqa: PLC0415
+    from ranktable.schema.diagnostic import RankTableError  # noqa: PLC0415
+
+    refusals = (ArgumentError, ChangeError, LayoutError, RankTableError)
+    if isinstance(error, (*refusals, FileChangedError)):
+        return str(error), COULD_NOT_JUDGE
+    name = type(error).__name__
+    report = f"please report it, with what {DEBUG_VARIABLE}=1 adds to the output"
+    return f"internal error: {name}: {error}\n{report}", COULD_NOT_JUDGE
+
+
+def _say(program: str, message: str, status: int) -> int:
+    lines = [printable(line) for line in message.splitlines()]
+    if not lines:  # what there is to say was shown: the help, where nothing was given
+        return status
+    with contextlib.suppress(OSError):
+        sys.stderr.write("\n".join([f"{program}: {lines[0]}", *lines[1:]]) + "\n")
+    return status
 
 
 def main() -> None:
     """Run ``ranktable`` and leave the process with its exit status."""
     from ranktable.cli.app import app_for  # noqa: PLC0415 - keeps the package light
-    from ranktable.cli.failure import reported  # noqa: PLC0415
 
     with reported("ranktable"):
         app = app_for(sys.argv[1:])

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.failure import CommandError
-from ranktable.cli.files import STANDARD_INPUT_NAME
-from ranktable.cli.output import OutputFormat, style, write
-from ranktable.cli.output_files import (
+from ranktable.cli import CommandError
+from ranktable.cli.files import (
+    STANDARD_INPUT_NAME,
     STANDARD_OUTPUT,
+    is_standard_output,
     put_table,
     table_size,
     tell_written,
 )
+from ranktable.cli.output import OutputFormat, style, write
 from ranktable.layout.change.differing import difference
 from ranktable.layout.change.names import named, unnamed
 from ranktable.layout.change.rebuilt import with_nodes
@@ -79,7 +80,9 @@ class ChangeOutput:
         gc.disable()  # a change makes no cycles, and collecting is a third of the time
         if self.in_place and self.output is not None:
             raise CommandError("--in-place and --output do not go together")
-        is_printed = not self.in_place and self.output in (None, STANDARD_OUTPUT)
+        is_printed = not self.in_place and (
+            self.output is None or is_standard_output(self.output)
+        )
         if is_printed and self.form is OutputFormat.JSON:
             raise CommandError(
                 "--format json needs --in-place or --output FILE: standard output is "

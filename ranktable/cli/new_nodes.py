@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from ranktable.cli.failure import CommandError
+from ranktable.cli import CommandError
 from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.merging.merge_nodes import MergeOptions

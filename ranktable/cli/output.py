@@ -1,4 +1,4 @@
-"""Text to standard output, in colour where that is wanted."""
+"""Text and findings to standard output, in colour where that is wanted."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import sys
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from ranktable.report.findings_data import RENDERERS
 from ranktable.report.terminal import Style
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import TextIO
+
+    from ranktable.schema.check_report import Report
 
 _WITH_LINES = ("utf-8", "utf8")
 """Encodings that have the characters of which lines are drawn."""
@@ -74,6 +77,56 @@ def write(pieces: Iterable[str]) -> None:
 def _write(buffer: list[str]) -> None:
     encoding = sys.stdout.encoding or "utf-8"
     data = "".join(buffer).encode(encoding, "backslashreplace")
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # Python would write what is left once more at exit, and complain again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise OSError(error.errno, error.strerror, "<stdout>") from None
+
+
+FORM_HELP = "Form of the findings."
+
+
+class FindingsFormat(str, Enum):
+    """Forms of findings; ``report.renderers`` has one renderer for each."""
+
+    FULL = "full"
+    CONCISE = "concise"
+    JSON = "json"
+    JSONL = "jsonl"
+    SARIF = "sarif"
+    GITHUB = "github"
+
+
+def show_findings(
+    reports: Sequence[Report],
+    form: FindingsFormat | None,
+    color: Color,
+    *,
+    aside: bool = False,
+) -> None:
+    """Print what was found.
+
+    Args:
+        reports: The reports; nothing is printed where there are none, unless a form
+            for programs is asked for.
+        form: The form; by default full on a terminal, concise in a pipe.
+        color: When to use colour.
+        aside: Whether to print on standard error, because standard output is the
+            result's.
+    """
+    stream = sys.stderr if aside else sys.stdout
+    if not reports and form in (None, FindingsFormat.FULL, FindingsFormat.CONCISE):
+        return
+    if form is None:
+        form = FindingsFormat.FULL if stream.isatty() else FindingsFormat.CONCISE
+    pieces = dict(RENDERERS)[form.value](reports, style(color, stream))
+    if aside:
+        stream.writelines(pieces)
+    else:
+        write(pieces)

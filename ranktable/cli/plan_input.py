@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
-from ranktable.cli.findings import FindingsFormat, show_findings
-from ranktable.cli.output import Color, OutputFormat
+from ranktable.cli import DEFECTS_FOUND, CommandError
+from ranktable.cli.files import read_input
+from ranktable.cli.output import Color, FindingsFormat, OutputFormat, show_findings
 from ranktable.layout.byte_sizes import parse_size
 from ranktable.layout.topologies.hierarchy import boundaries_of
 from ranktable.layout.topologies.level_list import boundaries_of_levels, is_level_list
 from ranktable.layout.topologies.reading import MAX_SIZE_BYTES, read_topology
 from ranktable.layout.topologies.super_pods import super_pods
 from ranktable.layout.traffic import Model, given_flows, model_flows
-from ranktable.schema.files import UnreadableError, read_file
 
 if TYPE_CHECKING:
     from ranktable.layout.boundaries import Boundary
@@ -133,11 +132,7 @@ def holders(
 def _from_file(
     name: str, table: RankTable, form: OutputFormat, color: Color
 ) -> tuple[Boundary, ...]:
-    try:
-        data = read_file(name, MAX_SIZE_BYTES)
-    except UnreadableError as error:
-        message = f"{name}: {error.code} {error.message}"
-        raise CommandError(message, COULD_NOT_JUDGE) from None
+    _, data = read_input(name, MAX_SIZE_BYTES)
     report, hierarchy = read_topology(data, file=name)
     if hierarchy is None:
         show_findings(

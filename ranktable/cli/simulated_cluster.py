@@ -6,7 +6,7 @@ import os
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from ranktable.cli.failure import CommandError
+from ranktable.cli import CommandError
 from ranktable.cli.files import STANDARD_INPUT, sound_table
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.messages import counted

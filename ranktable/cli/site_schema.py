@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.cli.failure import CommandError
+from ranktable.cli import CommandError
 from ranktable.cluster.specs.read_spec import read_spec
 from ranktable.schema.document import Document
 from ranktable.schema.json_parser import parse

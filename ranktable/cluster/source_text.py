@@ -170,11 +170,13 @@ class SourceText:
         return None
 
     def refuse_long(self) -> bool:
-        """Say if there are too many lines; return whether there are."""
-        if self.text.count("\n") <= MAX_LINES:
-            return False
-        self.report(TOO_MANY, None, f"the file has more than {MAX_LINES} lines")
-        return True
+        """Say if there are too many lines or commas; return whether there are."""
+        for character, what in (("\n", "lines"), (",", "commas")):
+            if self.text.count(character) > MAX_LINES:
+                message = f"the file has more than {MAX_LINES} {what}"
+                self.report(TOO_MANY, None, message)
+                return True
+        return False
 
     def refuse_nothing(self, hosts: Iterable[object]) -> None:
         """Say that there are no hosts, unless something else was said."""

@@ -16,7 +16,7 @@ import warnings
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import torch
 from torch._C._distributed_c10d import PrefixStore
@@ -137,6 +137,26 @@ class CollectiveCall:
     is_compared: bool
     held: StoreRound | None = None
     is_verified: bool = False
+    is_ahead: ClassVar[bool] = True
+
+    @property
+    def supports_timed_wait(self) -> bool:
+        """Whether a rank can look around while it waits for the backend."""
+        return self.communicator.supports_timed_wait
+
+    def is_completed(self) -> bool:
+        """Whether the backend may begin."""
+        return self.held is None
+
+    def wait(self) -> None:
+        """Wait until the backend may begin: all ranks are known to do the same.
+
+        Raises:
+            MismatchError: They do not.
+            DistError: A rank did not come.
+        """
+        self.communicator.queue.await_begin()
+        self.verify(is_begun=False)
 
     def post(self) -> None:
         """Say what this rank does; never wait."""
@@ -151,7 +171,6 @@ class CollectiveCall:
             is_erased=True,
             is_kept=members.is_of_job,
         )
-        members.unverified[self.seq] = self
         with members.telling():
             self.held.post(self.fingerprint.posted(), note=f"\n{_place()}")
 
@@ -198,7 +217,6 @@ class CollectiveCall:
         """Take back what was said while waiting: the collective has ended."""
         held, self.held = self.held, None
         if held is not None:
-            self.communicator.unverified.pop(self.seq, None)
             with self.communicator.telling():
                 held.erase()
 
@@ -246,7 +264,6 @@ class CollectiveCall:
             MismatchError: They do something else.
         """
         held, self.held = self.held, None
-        self.communicator.unverified.pop(self.seq, None)
         assert held is not None  # noqa: S101 - it has been posted
         with self.communicator.telling():
             verdict = held.hear(Deadline.after(time_s), looks=False)
@@ -255,7 +272,6 @@ class CollectiveCall:
 
     def _hear(self, timeout: timedelta) -> Verdict:
         held, self.held = self.held, None
-        self.communicator.unverified.pop(self.seq, None)
         assert held is not None  # noqa: S101 - it has been posted
         members = self.communicator
         with members.telling():
@@ -284,21 +300,18 @@ def begin_call(
     members: Communicator,
     fingerprint: CollectiveFingerprint,
     problem: Exception | None = None,
-    *,
-    async_op: bool = False,
 ) -> CollectiveCall:
-    """Count a collective, and compare it with what the other ranks are about to do.
+    """Count a collective, and say what this rank is about to do; never wait.
 
     Args:
         members: The group.
         fingerprint: What this rank is about to do.
         problem: Why it cannot.
-        async_op: Whether this rank must not wait here: then ``verify`` waits.
 
     Raises:
         Exception: The problem, if all ranks have it or nothing is compared.
-        MismatchError: The ranks are about to do different things.
-        DistError: A rank did not come, or the group has failed before.
+        MismatchError: The others do something else.
+        DistError: The group has failed before.
     """
     members.refuse_failed()
     mode = check_mode()
@@ -321,10 +334,7 @@ def begin_call(
             _warn_of_many(members)
             return call
         members.known.add(fingerprint)
-    _forget_heard(members)
     call.post()
-    if not async_op:
-        call.verify(is_begun=False)
     return call
 
 
@@ -343,13 +353,6 @@ def wait_for_all(members: Communicator, time_s: float) -> None:
     call = CollectiveCall(members, members.seq, fingerprint, is_compared=True)
     call.post()
     call.verify(timedelta(seconds=time_s), is_begun=False)
-
-
-def _forget_heard(members: Communicator) -> None:
-    """Hear the verdict of what was begun long ago, and nobody has waited for."""
-    for call in list(members.unverified.values())[:1]:
-        if call.is_decided():
-            call.verify()
 
 
 def _warn_of_many(members: Communicator) -> None:

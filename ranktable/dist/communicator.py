@@ -6,8 +6,8 @@ import contextlib
 import sys
 from dataclasses import replace
 from datetime import timedelta
-from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary, ref
 
 import torch
@@ -16,6 +16,7 @@ from torch._C._distributed_c10d import PrefixStore
 from torch.distributed.distributed_c10d import _get_default_store
 
 from ranktable.dist.errors import DistError, NotMemberError
+from ranktable.dist.work import BeginQueue
 from ranktable.runtime.backends import NAMES, backend_named
 from ranktable.runtime.job import current_job
 from ranktable.runtime.torch_versions import abort_group, has_list_store
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
     from torch.distributed import ProcessGroup
 
-    from ranktable.dist.calls import CollectiveCall, CollectiveFingerprint
-    from ranktable.dist.work import Pending, Work
+    from ranktable.dist.calls import CollectiveFingerprint
+    from ranktable.dist.work import Pending
     from ranktable.runtime.backends.backend import Backend
 
 _DEFAULT_TIMEOUT: Final = timedelta(minutes=30)  # torch's own
@@ -50,20 +51,26 @@ class Communicator:
             whose operations can be waited for a while.
         known: What all ranks have compared, or are comparing. It is written when a
             collective is called, so that it is the same on all ranks.
-        unverified: What was begun before the others have said what they do, by ``seq``.
+        queue: What is asynchronous and cannot begin yet.
+        is_single: Whether there is no process group, and this process is alone.
         is_of_job: Whether the group is of a job that this package has joined.
         has_warned: Whether a script that calls too many different things was told so.
     """
 
-    def __init__(self, group: ProcessGroup) -> None:
-        """Describe a group that this process is a member of."""
+    def __init__(self, group: ProcessGroup | None) -> None:
+        """Describe a group that this process is a member of; None for no group."""
         # Torch keeps its groups until they are destroyed; nobody else should.
-        self._group = ref(group)
+        self._group = None if group is None else ref(group)
         self._local_group: ref[ProcessGroup] | None = None
-        self.ranks: tuple[int, ...] = tuple(dist.get_process_group_ranks(group))
+        self.is_single = group is None
+        self.ranks: tuple[int, ...] = (0,)
+        self.group_rank = 0
+        self.backends: Mapping[str, Backend] = {"cpu": backend_named("gloo")}
+        if group is not None:
+            self.ranks = tuple(dist.get_process_group_ranks(group))
+            self.group_rank = group.rank()
+            self.backends = _backends(group)
         self.size = len(self.ranks)
-        self.group_rank: int = group.rank()
-        self.backends = _backends(group)
         self.device = _metadata_device(self.backends)
         self.timeout = _timeout(group, self.device)
         self.seq = 0
@@ -71,8 +78,8 @@ class Communicator:
             "gloo"
         }
         self.known: set[CollectiveFingerprint] = set()
-        self.unverified: dict[int, CollectiveCall] = {}
-        self._transfers: list[tuple[ref[Work[torch.Tensor]], Pending]] = []
+        self.queue = BeginQueue()
+        self._transfers: list[tuple[ref[Pending], list[dist.Work]]] = []
         self._failure: str | None = None
         self.is_of_job = current_job() is not None
         self.has_warned = False
@@ -85,7 +92,7 @@ class Communicator:
         Raises:
             NotMemberError: It was destroyed.
         """
-        group = self._group()
+        group = None if self._group is None else self._group()
         if group is None:
             raise NotMemberError("this group was destroyed")
         return group
@@ -107,7 +114,7 @@ class Communicator:
     @cached_property
     def name(self) -> str:
         """What to call the group."""
-        if self._group() is dist.group.WORLD:
+        if self._group is None or self._group() is dist.group.WORLD:
             return "the default group"
         return f"the group of {self.members}"
 
@@ -186,18 +193,26 @@ class Communicator:
                 f"collectives already; end the job. It was: {self._failure}"
             )
 
-    def keep(self, work: Work[torch.Tensor], pending: Pending) -> None:
+    def keep(self, pending: Pending) -> None:
         """Keep a transfer until it has ended: gloo gives up one that nobody holds.
 
         Whether it has ended cannot be asked, so of those that the script has dropped
         too the oldest are waited for.
         """
-        self._transfers = [each for each in self._transfers if not each[1].is_over]
-        self._transfers.append((ref(work), pending))
-        dropped = [each for held, each in self._transfers if held() is None]
-        for each in dropped[:-_MOST_DROPPED]:
-            with contextlib.suppress(DistError):  # nobody has asked for it
-                each.wait()
+        self._transfers = [each for each in self._transfers if each[1]]
+        self._transfers.append((ref(pending), pending.works))
+        dropped = [works for held, works in self._transfers if held() is None]
+        for works in dropped[:-_MOST_DROPPED]:
+            with contextlib.suppress(RuntimeError):  # nobody has asked for it
+                for work in works:
+                    work.wait()
+            works.clear()
+
+    def current_stream(self) -> Any:  # noqa: ANN401 - of any device
+        """Return the current stream of the group's devices, None on CPUs."""
+        kind = next((each for each in self.backends if each != "cpu"), None)
+        current = getattr(getattr(torch, kind or "cpu"), "current_stream", None)
+        return None if kind is None or current is None else current()
 
     def backend_for(self, device: torch.device) -> Backend:
         """Return the backend that serves a device, else that of ``device_for``."""
@@ -228,6 +243,8 @@ class Communicator:
             group_rank: Its rank in the group, or None; 0 where nothing is given.
             role: What the caller calls it: ``src``, ``dst``.
         """
+        if self.is_single:
+            return 0, None
         if rank is None and group_rank is None:
             rank = 0
         try:
@@ -272,8 +289,8 @@ class Communicator:
 _communicators: WeakKeyDictionary[ProcessGroup, Communicator] = WeakKeyDictionary()
 
 
-def communicator(group: ProcessGroup | None) -> Communicator | None:
-    """Return this rank's side of a group, None where there are no groups.
+def communicator(group: ProcessGroup | None) -> Communicator:
+    """Return this rank's side of a group; alone where there are no groups.
 
     Args:
         group: A group, None for the default one.
@@ -284,7 +301,7 @@ def communicator(group: ProcessGroup | None) -> Communicator | None:
     world = dist.group.WORLD
     if world is None:
         if group is None:
-            return None
+            return _single()
         raise NotMemberError("there is no process group any more; call init_dist first")
     group = world if group is None else group
     try:
@@ -292,6 +309,11 @@ def communicator(group: ProcessGroup | None) -> Communicator | None:
     except TypeError:  # torch's marker, or no group at all
         found = None
     return _communicator(group) if found is None else found
+
+
+@cache
+def _single() -> Communicator:
+    return Communicator(None)
 
 
 def _places() -> Store:
@@ -349,8 +371,10 @@ def _current(kind: str) -> torch.device:
     return torch.device(kind, getattr(torch, kind).current_device())
 
 
-def _timeout(group: ProcessGroup, device: torch.device) -> timedelta:
+def _timeout(group: ProcessGroup | None, device: torch.device) -> timedelta:
     """Return how long collectives of a group wait, torch's default if nobody says."""
+    if group is None:
+        return _DEFAULT_TIMEOUT
     try:
         options = group._get_backend(device).options  # noqa: SLF001 - torch's own way
     except (AttributeError, RuntimeError):

@@ -87,7 +87,7 @@ def local_group(group: ProcessGroup | None = None) -> ProcessGroup | None:
         NotMemberError: This rank is not in the group.
     """
     members = communicator(group)
-    if members is None:
+    if members.is_single:
         return None
     if members.local_group is None:
         made = [(ranks, _make(members, ranks)) for ranks in _nodes(members)]
@@ -156,8 +156,7 @@ def get_world_size(group: ProcessGroup | None = None) -> int:
     Raises:
         NotMemberError: This rank is not in the group.
     """
-    members = communicator(group)
-    return 1 if members is None else members.size
+    return communicator(group).size
 
 
 def get_rank(group: ProcessGroup | None = None) -> int:
@@ -166,8 +165,7 @@ def get_rank(group: ProcessGroup | None = None) -> int:
     Raises:
         NotMemberError: This rank is not in the group.
     """
-    members = communicator(group)
-    return 0 if members is None else members.group_rank
+    return communicator(group).group_rank
 
 
 def get_backend(group: ProcessGroup | None = None) -> str | None:
@@ -177,7 +175,7 @@ def get_backend(group: ProcessGroup | None = None) -> str | None:
         NotMemberError: This rank is not in the group.
     """
     members = communicator(group)
-    return None if members is None else str(dist.get_backend(members.group))
+    return None if members.is_single else str(dist.get_backend(members.group))
 
 
 def get_dist_info(group: ProcessGroup | None = None) -> tuple[int, int]:

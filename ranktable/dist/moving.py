@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
-from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Literal, overload
 
 import torch
 
-from ranktable.dist.calls import CollectiveFingerprint, shape_of
+from ranktable.dist.calls import shape_of
 from ranktable.dist.communicator import communicator
 from ranktable.dist.operations import begin
 from ranktable.dist.tensors import (
     all_placed,
-    as_bytes,
     copies,
     copy,
     cut,
-    name_of,
     packed,
     problem_of,
     problem_of_all,
     write,
 )
 from ranktable.dist.transfer import (
+    broadcast_to_all,
     exchange,
     gather_even,
+    gather_to,
     gather_uneven,
-    restored,
-    start_broadcast,
-    start_gather,
-    start_scatter,
+    scatter_from,
+    shift_by,
     tell_all,
     tell_each,
     tell_from,
 )
-from ranktable.dist.work import Work, done
+from ranktable.dist.work import run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,8 +40,7 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
     from ranktable.dist.communicator import Communicator
-    from ranktable.dist.operations import Operations
-    from ranktable.dist.transfer import Shape
+    from ranktable.dist.work import Steps, Work
 
 
 @overload
@@ -93,28 +89,25 @@ def broadcast(
         NotMemberError: This rank, or the one with the values, is not in the group.
     """
     members = communicator(group)
-    if members is None:
-        problem = problem_of(data, is_written=True)
-        if problem is not None:
-            raise problem
-        return done(data) if async_op else None
+    work = run(members, _broadcast(members, data, src, group_src), async_op=async_op)
+    return work if async_op else None
+
+
+def _broadcast(
+    members: Communicator, data: torch.Tensor, src: int | None, group_src: int | None
+) -> Steps[torch.Tensor]:
     root, wrong_root = members.root_of(src, group_src, "src")
-    is_root = members.group_rank == root
+    is_written = members.is_single or members.group_rank != root
     # Nothing is written where the values come from, so these may share memory.
-    problem = problem_of(data, is_written=not is_root) or wrong_root
-    fingerprint = CollectiveFingerprint(
-        "broadcast", None, name_of(data), shape_of(data), members.ranks[root]
+    problem = problem_of(data, is_written=is_written) or wrong_root
+    operations = yield from begin(
+        members, "broadcast", data, problem, shape=shape_of(data), root=root
     )
-    operations = begin(
-        members, fingerprint, problem, data, is_planned=True, async_op=async_op
-    )
+    if operations is None:
+        return data
     source = packed(data, members.device_for(data))
-    sent = start_broadcast(operations, source, root)
-    work = sent.then((lambda _: data) if is_root else partial(write, data))
-    if async_op:
-        return work
-    work.wait()
-    return None
+    source = yield from broadcast_to_all(operations, source, root)
+    return write(data, source) if is_written else data
 
 
 @overload
@@ -151,7 +144,7 @@ def all_gather(
         even: Whether the caller knows that all ranks have the same shape.
         uneven: Whether shapes may differ, so that the ranks tell each other theirs
             first; by default on CPUs only, and not with ``even``.
-        async_op: Whether to return at once, or once shapes have been told.
+        async_op: Whether to return at once; on devices, once shapes have been told.
 
     Returns:
         A new tensor for each rank, in the order of the group; with ``async_op`` work
@@ -163,25 +156,26 @@ def all_gather(
     """
     members = communicator(group)
     is_uneven = _is_uneven(members, data, even=even, uneven=uneven)
+    return run(members, _all_gather(members, data, is_uneven), async_op=async_op)  # type: ignore[no-any-return]
+
+
+def _all_gather(
+    members: Communicator,
+    data: torch.Tensor,
+    is_uneven: bool,  # noqa: FBT001 - it is a fact
+) -> Steps[list[torch.Tensor]]:
     problem = problem_of(data, is_told=is_uneven)
-    if members is None:
-        if problem is not None:
-            raise problem
-        alone = done([copy(data)])
-        return alone if async_op else alone.wait()
     shape = None if is_uneven else shape_of(data)
-    fingerprint = CollectiveFingerprint("all_gather", None, name_of(data), shape)
-    operations = begin(
-        members, fingerprint, problem, data, is_planned=True, async_op=async_op
-    )
+    operations = yield from begin(members, "all_gather", data, problem, shape=shape)
+    if operations is None:
+        return [copy(data)]
     source = packed(data, members.device_for(data))
     if is_uneven:
-        shapes = tell_all(operations, source)
-        gathered = gather_uneven(operations, source, shapes)
+        shapes = yield from tell_all(operations, source)
+        found = yield from gather_uneven(operations, source, shapes)
     else:
-        gathered = gather_even(operations, source)
-    work = gathered.then(partial(all_placed, data.device))
-    return work if async_op else work.wait()
+        found = yield from gather_even(operations, source)
+    return all_placed(data.device, found)
 
 
 @overload
@@ -226,7 +220,7 @@ def gather(  # noqa: PLR0913 - torch's interface
         even: Whether the caller knows that all ranks have the same shape.
         uneven: Whether shapes may differ, so that the ranks tell each other theirs
             first; by default on CPUs only, and not with ``even``.
-        async_op: Whether to return at once, or once shapes have been told.
+        async_op: Whether to return at once; on devices, once shapes have been told.
 
     Returns:
         A new tensor for each rank, in the order of the group; on the other ranks an
@@ -239,31 +233,30 @@ def gather(  # noqa: PLR0913 - torch's interface
     """
     members = communicator(group)
     is_uneven = _is_uneven(members, data, even=even, uneven=uneven)
-    problem = problem_of(data, is_told=is_uneven)
-    if members is None:
-        if problem is not None:
-            raise problem
-        alone = done([copy(data)])
-        return alone if async_op else alone.wait()
-    root, wrong_root = members.root_of(dst, group_dst, "dst")
+    root = members.root_of(dst, group_dst, "dst")
+    return run(members, _gather(members, data, root, is_uneven), async_op=async_op)  # type: ignore[no-any-return]
+
+
+def _gather(
+    members: Communicator,
+    data: torch.Tensor,
+    checked_root: tuple[int, Exception | None],
+    is_uneven: bool,  # noqa: FBT001 - it is a fact
+) -> Steps[list[torch.Tensor]]:
+    root, wrong_root = checked_root
+    problem = problem_of(data, is_told=is_uneven) or wrong_root
     shape = None if is_uneven else shape_of(data)
-    fingerprint = CollectiveFingerprint(
-        "gather", None, name_of(data), shape, members.ranks[root]
+    operations = yield from begin(
+        members, "gather", data, problem, shape=shape, root=root
     )
-    operations = begin(
-        members,
-        fingerprint,
-        problem or wrong_root,
-        data,
-        is_planned=True,
-        async_op=async_op,
-    )
+    if operations is None:
+        return [copy(data)]
     source = packed(data, members.device_for(data))
-    same = [tuple(source.shape)] * members.size
-    shapes = tell_all(operations, source) if is_uneven else same
-    gathered = start_gather(operations, source, shapes, root)
-    work = gathered.then(partial(all_placed, data.device))
-    return work if async_op else work.wait()
+    shapes = [tuple(source.shape)] * members.size
+    if is_uneven:
+        shapes = yield from tell_all(operations, source)
+    found = yield from gather_to(operations, source, shapes, root)
+    return all_placed(data.device, found)
 
 
 @overload
@@ -311,28 +304,32 @@ def scatter(
         NotMemberError: This rank, or the one that has them, is not in the group.
     """
     members = communicator(group)
-    if members is None:
-        problem = problem_of_all(tensors, 1)
-        if problem is not None or not tensors:
-            raise problem or ValueError("there is no tensor")
-        alone = done(copy(tensors[0]))
-        return alone if async_op else alone.wait()
-    root, wrong_root = members.root_of(src, group_src, "src")
-    is_root = members.group_rank == root
-    problem = None
-    if is_root:
-        problem = problem_of_all(tensors, members.size, is_told=True)
-    fingerprint = CollectiveFingerprint("scatter", root=members.ranks[root])
-    operations = begin(members, fingerprint, problem or wrong_root, async_op=async_op)
+    root = members.root_of(src, group_src, "src")
+    return run(members, _scatter(members, tensors, root), async_op=async_op)  # type: ignore[no-any-return]
+
+
+def _scatter(
+    members: Communicator,
+    tensors: Sequence[torch.Tensor] | None,
+    checked_root: tuple[int, Exception | None],
+) -> Steps[torch.Tensor]:
+    root, problem = checked_root
+    given = tensors if members.group_rank == root else None
+    if members.group_rank == root:
+        problem = (
+            problem_of_all(tensors, members.size, is_told=not members.is_single)
+            or problem
+        )
+    operations = yield from begin(members, "scatter", None, problem, root=root)
+    if operations is None:
+        return copy(tensors[0])  # type: ignore[index] # else there is a problem
     parts = None
-    if is_root and tensors:
-        parts = [packed(each, members.device_for(each)) for each in tensors]
-    shapes, empty = tell_from(operations, parts, root)
+    if given is not None:
+        parts = [packed(each, members.device_for(each)) for each in given]
+    shapes, empty = yield from tell_from(operations, parts, root)
     operations = operations.on(members.backend_for(empty.device))
-    own = tensors[0].device if is_root and tensors else empty.device
-    scattered = start_scatter(operations, parts, shapes, empty, root)
-    work = scattered.then(lambda part: part.to(own))
-    return work if async_op else work.wait()
+    found = yield from scatter_from(operations, parts, shapes, empty, root)
+    return found.to(empty.device if given is None else given[0].device)
 
 
 @overload
@@ -393,7 +390,7 @@ def all_to_all(  # noqa: PLR0913 - torch's interface
         even: Whether the caller knows that all parts of all ranks have one shape.
         uneven: Whether shapes may differ, so that the ranks tell each other theirs
             first; by default on CPUs only, and not with ``even``.
-        async_op: Whether to return at once, or once shapes have been told.
+        async_op: Whether to return at once; on devices, once shapes have been told.
 
     Returns:
         For a tensor the parts that came, one after the other along dimension 0; for a
@@ -406,74 +403,70 @@ def all_to_all(  # noqa: PLR0913 - torch's interface
         NotMemberError: This rank is not in the group.
     """
     members = communicator(group)
-    size = 1 if members is None else members.size
     first = data if isinstance(data, torch.Tensor) else next(iter(data or ()), None)
     is_uneven = _is_uneven(members, first, even=even, uneven=uneven)
-    if isinstance(data, torch.Tensor):
-        parts, problem = _split(data, size, input_splits)
-    else:
-        problem = problem_of_all(data, size, is_told=is_uneven)
-        if problem is None and input_splits is not None:
-            problem = ValueError("input_splits is for one tensor, not for a list")
-        parts = [] if problem is not None else list(data)
-    if members is None:
-        if problem is not None:
-            raise problem
-        found = copy(data) if isinstance(data, torch.Tensor) else copies(parts)
-        alone: Work[object] = done(found)
-        return alone if async_op else alone.wait()
-    is_one = isinstance(data, torch.Tensor)
-    operations = _begin_all_to_all(
-        members, parts, problem, is_uneven=is_uneven, is_one=is_one, async_op=async_op
-    )
-    work = _start_all_to_all(operations, parts, is_uneven=is_uneven, is_one=is_one)
-    return work if async_op else work.wait()
+    steps = _all_to_all(members, data, input_splits, is_uneven)
+    return run(members, steps, async_op=async_op)
 
 
-def _begin_all_to_all(  # noqa: PLR0913 - all that is compared
+def _all_to_all(
     members: Communicator,
-    parts: list[torch.Tensor],
-    problem: Exception | None,
-    *,
-    is_uneven: bool,
-    is_one: bool,
-    async_op: bool,
-) -> Operations:
+    data: torch.Tensor | Sequence[torch.Tensor],
+    input_splits: Sequence[int] | None,
+    is_uneven: bool,  # noqa: FBT001 - it is a fact
+) -> Steps[torch.Tensor | list[torch.Tensor]]:
+    is_one = isinstance(data, torch.Tensor)
+    parts, problem = _parts(members, data, input_splits, is_uneven=is_uneven)
     first = parts[0] if parts else None
     shape = shape_of(first)
     row = None if shape is None or not is_one else tuple(shape[1:])
-    if is_uneven and problem is None and first is not None:
-        problem = problem_of(first, is_told=True)
-    shapes = {tuple(part.shape) for part in parts}
-    if not is_uneven and problem is None and len(shapes) > 1:
+    operations = yield from begin(
+        members,
+        "all_to_all",
+        first,
+        problem,
+        shape=None if is_uneven else shape,
+        details=(f"of rows {row}" if is_one else "of a list",),
+    )
+    if operations is None:
+        return copy(data) if isinstance(data, torch.Tensor) else copies(parts)
+    sources = [packed(part, members.device_for(part)) for part in parts]
+    shapes = [tuple(sources[0].shape)] * members.size
+    if is_uneven:
+        shapes = yield from tell_each(operations, sources)
+    found = yield from exchange(operations, sources, shapes, is_even=not is_uneven)
+    device = parts[0].device
+    if is_one:
+        return torch.cat(found).to(device)
+    # Of their own memory: to keep or to save one must not be to keep all.
+    return all_placed(device, copies(found))
+
+
+def _parts(
+    members: Communicator,
+    data: torch.Tensor | Sequence[torch.Tensor],
+    input_splits: Sequence[int] | None,
+    *,
+    is_uneven: bool,
+) -> tuple[list[torch.Tensor], Exception | None]:
+    """Return a tensor for each rank, and why there is not."""
+    if isinstance(data, torch.Tensor):
+        parts, problem = _split(data, members.size, input_splits)
+    else:
+        problem = problem_of_all(data, members.size, is_told=is_uneven)
+        if problem is None and input_splits is not None:
+            problem = ValueError("input_splits is for one tensor, not for a list")
+        parts = [] if problem is not None else list(data)
+    if problem is not None or members.is_single:
+        return parts, problem
+    if is_uneven:
+        problem = problem_of(parts[0], is_told=True)
+    elif len({tuple(part.shape) for part in parts}) > 1:
         problem = ValueError(
             "the parts are of different shapes; uneven=True lets the ranks tell each "
             "other theirs"
         )
-    fingerprint = CollectiveFingerprint(
-        "all_to_all",
-        dtype=name_of(first),
-        shape=None if is_uneven else shape,
-        details=(f"of rows {row}" if is_one else "of a list",),
-    )
-    return begin(
-        members, fingerprint, problem, first, is_planned=True, async_op=async_op
-    )
-
-
-def _start_all_to_all(
-    operations: Operations, parts: list[torch.Tensor], *, is_uneven: bool, is_one: bool
-) -> Work[list[torch.Tensor]] | Work[torch.Tensor]:
-    members = operations.communicator
-    sources = [packed(part, members.device_for(part)) for part in parts]
-    same = [tuple(sources[0].shape)] * members.size
-    shapes = tell_each(operations, sources) if is_uneven else same
-    arrived = exchange(operations, sources, shapes, is_even=not is_uneven)
-    device = parts[0].device
-    if is_one:
-        return arrived.then(lambda found: torch.cat(found).to(device))
-    # Of their own memory: to keep or to save one must not be to keep all.
-    return arrived.then(lambda found: all_placed(device, copies(found)))
+    return parts, problem
 
 
 def _split(
@@ -543,7 +536,7 @@ def shift(  # noqa: PLR0913 - torch's interface
         even: Whether the caller knows that all ranks have the same shape.
         uneven: Whether shapes may differ, so that the ranks tell each other theirs
             first; by default on CPUs only, and not with ``even``.
-        async_op: Whether to return at once, or once shapes have been told.
+        async_op: Whether to return at once; on devices, once shapes have been told.
 
     Returns:
         A new tensor, that of group rank ``(i - by) % N``; with ``async_op`` work whose
@@ -556,61 +549,42 @@ def shift(  # noqa: PLR0913 - torch's interface
     """
     members = communicator(group)
     is_uneven = _is_uneven(members, data, even=even, uneven=uneven)
+    return run(members, _shift(members, data, by, is_uneven), async_op=async_op)  # type: ignore[no-any-return]
+
+
+def _shift(
+    members: Communicator,
+    data: torch.Tensor,
+    by: int,
+    is_uneven: bool,  # noqa: FBT001 - it is a fact
+) -> Steps[torch.Tensor]:
     problem = problem_of(data, is_told=is_uneven)
     if type(by) is not int:
         problem, by = TypeError(f"by is {by!r}, not a number of places"), 0
-    if members is None:
-        if problem is not None:
-            raise problem
-        alone = done(copy(data))
-        return alone if async_op else alone.wait()
-    places = by % members.size
-    fingerprint = CollectiveFingerprint(
+    operations = yield from begin(
+        members,
         "shift",
-        dtype=name_of(data),
+        data,
+        problem,
         shape=None if is_uneven else shape_of(data),
-        details=(f"by {places}",),
+        details=(f"by {by % members.size}",),
     )
-    operations = begin(
-        members, fingerprint, problem, data, is_planned=True, async_op=async_op
-    )
+    if operations is None:
+        return copy(data)
     source = packed(data, members.device_for(data))
-    same = [tuple(source.shape)] * members.size
-    shapes = tell_all(operations, source) if is_uneven else same
-    work = _start_shift(operations, source, places, shapes).then(
-        lambda part: part.to(data.device)
-    )
-    return work if async_op else work.wait()
-
-
-def _start_shift(
-    operations: Operations, data: torch.Tensor, by: int, shapes: Sequence[Shape]
-) -> Work[torch.Tensor]:
-    if by == 0:
-        return done(copy(data))
-    members = operations.communicator
-    size, own = members.size, members.group_rank
-    source, target = (own - by) % size, (own + by) % size
-    plan = operations.plan("shift", data.dtype)
-    if plan.recipe == "gather and cut":
-        everything = gather_uneven(operations, data, shapes)
-        return everything.then(lambda found: found[source])
-    moved = as_bytes(data) if plan.as_bytes else data
-    arriving = data.new_empty(shapes[source])
-    output = as_bytes(arriving) if plan.as_bytes else arriving
-    pending = operations.pass_on(moved, target, output, source)
-    work = Work(lambda: restored(output, data.dtype, shapes[source]), pending)
-    for each in pending:
-        members.keep(work, each)
-    return work
+    shapes = [tuple(source.shape)] * members.size
+    if is_uneven:
+        shapes = yield from tell_all(operations, source)
+    found = yield from shift_by(operations, source, by % members.size, shapes)
+    return found.to(data.device)
 
 
 def _is_uneven(
-    members: Communicator | None, data: object, *, even: bool, uneven: bool | None
+    members: Communicator, data: object, *, even: bool, uneven: bool | None
 ) -> bool:
     """Return whether the ranks tell each other shapes before data travels."""
     if uneven is not None:
         return uneven
-    if even or members is None or not isinstance(data, torch.Tensor):
+    if even or members.is_single or not isinstance(data, torch.Tensor):
         return not even
     return members.backend_for(data.device).serves_cpu

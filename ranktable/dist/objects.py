@@ -13,17 +13,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from ranktable.dist.calls import CollectiveFingerprint, wait_for_all
+from ranktable.dist.calls import wait_for_all
 from ranktable.dist.communicator import communicator
 from ranktable.dist.errors import DistError, MismatchError
 from ranktable.dist.operations import begin
 from ranktable.dist.transfer import (
+    broadcast_to_all,
     gather_numbers,
+    gather_to,
     gather_uneven,
-    start_broadcast,
-    start_gather,
-    start_scatter,
+    scatter_from,
 )
+from ranktable.dist.work import finish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from ranktable.dist.communicator import Communicator
     from ranktable.dist.operations import Operations
+    from ranktable.dist.work import Steps
 
 _FAILED = -1
 """Length of what could not be pickled."""
@@ -53,13 +55,12 @@ def all_gather_object(data: Any, group: ProcessGroup | None = None) -> list[Any]
         DistError: An object cannot be pickled.
         NotMemberError: This rank is not in the group.
     """
-    members = communicator(group)
-    if members is None:
-        return [data]
-    return gather_objects(members, data, "all_gather_object")
+    return finish(gather_objects(communicator(group), data, "all_gather_object"))
 
 
-def gather_objects(members: Communicator, data: object, operation: str) -> list[Any]:
+def gather_objects(
+    members: Communicator, data: object, operation: str
+) -> Steps[list[Any]]:
     """Return the objects of all ranks, as the first thing that a collective does.
 
     Args:
@@ -67,10 +68,12 @@ def gather_objects(members: Communicator, data: object, operation: str) -> list[
         data: What this rank has.
         operation: What the ranks compare.
     """
-    operations = begin(members, CollectiveFingerprint(operation))
+    operations = yield from begin(members, operation)
+    if operations is None:
+        return [data]
     payload, error = _pickled(data, members.device)
-    lengths = _tell_lengths(operations, payload, error)
-    parts = gather_uneven(operations, payload, [(length,) for length in lengths]).wait()
+    shapes = yield from _tell_lengths(operations, payload, error)
+    parts = yield from gather_uneven(operations, payload, shapes)
     return _all_unpickled(members, parts)
 
 
@@ -97,19 +100,20 @@ def gather_object(
         DistError: An object cannot be pickled.
         NotMemberError: This rank, or the one that gets them, is not in the group.
     """
-    members = communicator(group)
-    if members is None:
-        return [data]
+    return finish(_gather_object(communicator(group), data, dst, group_dst))
+
+
+def _gather_object(
+    members: Communicator, data: object, dst: int | None, group_dst: int | None
+) -> Steps[list[Any] | None]:
     root, problem = members.root_of(dst, group_dst, "dst")
-    fingerprint = CollectiveFingerprint("gather_object", root=members.ranks[root])
-    operations = begin(members, fingerprint, problem)
+    operations = yield from begin(members, "gather_object", None, problem, root=root)
+    if operations is None:
+        return [data]
     payload, error = _pickled(data, members.device)
-    lengths = _tell_lengths(operations, payload, error)
-    shapes = [(length,) for length in lengths]
-    parts = start_gather(operations, payload, shapes, root).wait()
-    if members.group_rank != root:
-        return None
-    return _all_unpickled(members, parts)
+    shapes = yield from _tell_lengths(operations, payload, error)
+    parts = yield from gather_to(operations, payload, shapes, root)
+    return _all_unpickled(members, parts) if members.group_rank == root else None
 
 
 def broadcast_object_list(
@@ -133,23 +137,39 @@ def broadcast_object_list(
         MismatchError: The lists are not of one length.
         NotMemberError: This rank, or the one with the objects, is not in the group.
     """
-    members = communicator(group)
-    problem: Exception | None = None
-    if type(data) is not list:  # it is written to
+    finish(_broadcast_objects(communicator(group), data, src, group_src))
+
+
+def _broadcast_objects(
+    members: Communicator, data: list[Any], src: int | None, group_src: int | None
+) -> Steps[None]:
+    root, problem = members.root_of(src, group_src, "src")
+    details: tuple[str, ...] = ()
+    if type(data) is list:  # it is written to
+        details = (f"of {len(data)} objects",)
+    else:
         problem = TypeError(f"data is {type(data).__name__}, not a list")
-    if members is None:
-        if problem is not None:
-            raise problem
-        return
-    root, wrong_root = members.root_of(src, group_src, "src")
-    fingerprint = CollectiveFingerprint(
-        "broadcast_object_list",
-        root=members.ranks[root],
-        details=() if problem is not None else (f"of {len(data)} objects",),
+    operations = yield from begin(
+        members, "broadcast_object_list", None, problem, root=root, details=details
     )
-    operations = begin(members, fingerprint, problem or wrong_root)
-    objects = _broadcast(operations, data, root)
-    if members.group_rank != root:
+    if operations is None:
+        return
+    is_root = members.group_rank == root
+    payload, error = _pickled(data if is_root else None, members.device)
+    length = _FAILED if error is not None else payload.numel()
+    told = yield from gather_numbers(operations, [length, len(data)])
+    _refuse_failed(operations, [told[root][0]], [error], [root])
+    counts = [count for _, count in told]
+    if len(set(counts)) > 1:
+        pairs = zip(members.ranks, counts, strict=True)
+        listed = [f"{count} on rank {rank}" for rank, count in pairs]
+        raise MismatchError(
+            f"broadcast_object_list needs lists of one length, not {', '.join(listed)}"
+        )
+    payload = payload if is_root else payload.new_empty(told[root][0])
+    sent = yield from broadcast_to_all(operations, payload, root)
+    objects = list(_unpickled(sent, members.ranks[root]))
+    if not is_root:
         data[:] = objects
 
 
@@ -177,18 +197,25 @@ def scatter_object_list(
         MismatchError: There is not one object for each rank.
         NotMemberError: This rank, or the one that has them, is not in the group.
     """
-    members = communicator(group)
-    if members is None:
-        problem = _problem_of_list(objects, 1)
-        if problem is not None or not objects:
-            raise problem or ValueError("there is no object")
-        return objects[0]
-    root, wrong_root = members.root_of(src, group_src, "src")
+    return finish(_scatter_objects(communicator(group), objects, src, group_src))
+
+
+def _scatter_objects(
+    members: Communicator,
+    objects: Sequence[Any] | None,
+    src: int | None,
+    group_src: int | None,
+) -> Steps[Any]:
+    root, problem = members.root_of(src, group_src, "src")
     is_root = members.group_rank == root
-    problem = _problem_of_list(objects, members.size) if is_root else None
-    fingerprint = CollectiveFingerprint("scatter_object_list", root=members.ranks[root])
-    operations = begin(members, fingerprint, problem or wrong_root)
+    if is_root:
+        problem = _problem_of_list(objects, members.size) or problem
+    operations = yield from begin(
+        members, "scatter_object_list", None, problem, root=root
+    )
     given = objects if is_root and objects is not None else ()
+    if operations is None:
+        return given[0]
     pickles = [_pickled(each, members.device) for each in given]
     parts = [payload for payload, _ in pickles] if is_root else None
     errors = [error for _, error in pickles if error is not None]
@@ -196,33 +223,12 @@ def scatter_object_list(
     if errors and is_root:
         lengths = [_FAILED] * members.size
     told = torch.tensor(lengths, device=members.device)
-    operations.broadcast(told, root).wait()
+    yield operations.broadcast(told, root)
     _refuse_failed(operations, told.tolist()[:1], errors, [root])
     shapes = [(length,) for length in told.tolist()]
     empty = torch.empty(0, dtype=torch.uint8, device=members.device)
-    arrived = start_scatter(operations, parts, shapes, empty, root).wait()
+    arrived = yield from scatter_from(operations, parts, shapes, empty, root)
     return _unpickled(arrived, members.ranks[root])
-
-
-def _broadcast(operations: Operations, objects: list[Any], root: int) -> list[Any]:
-    members = operations.communicator
-    is_root = members.group_rank == root
-    payload, error = _pickled(objects if is_root else None, members.device)
-    length = _FAILED if error is not None else payload.numel()
-    told = gather_numbers(operations, [length, len(objects)])
-    _refuse_failed(operations, [told[root][0]], [error], [root])
-    counts = [count for _, count in told]
-    if len(set(counts)) > 1:
-        listed = [
-            f"{count} on rank {rank}"
-            for rank, count in zip(members.ranks, counts, strict=True)
-        ]
-        raise MismatchError(
-            f"broadcast_object_list needs lists of one length, not {', '.join(listed)}"
-        )
-    payload = payload if is_root else payload.new_empty(told[root][0])
-    sent = start_broadcast(operations, payload, root).wait()
-    return list(_unpickled(sent, members.ranks[root]))
 
 
 def _problem_of_list(objects: object, count: int) -> Exception | None:
@@ -267,16 +273,17 @@ def _all_unpickled(members: Communicator, parts: Sequence[torch.Tensor]) -> list
 
 def _tell_lengths(
     operations: Operations, payload: torch.Tensor, error: Exception | None
-) -> list[int]:
+) -> Steps[list[tuple[int, ...]]]:
     """Return how many bytes each rank has.
 
     Raises:
         DistError: The object of a rank cannot be pickled.
     """
     own = _FAILED if error is not None else payload.numel()
-    lengths = [row[0] for row in gather_numbers(operations, [own])]
+    told = yield from gather_numbers(operations, [own])
+    lengths = [row[0] for row in told]
     _refuse_failed(operations, lengths, [error], range(operations.communicator.size))
-    return lengths
+    return [(length,) for length in lengths]
 
 
 def _refuse_failed(
@@ -332,14 +339,16 @@ def barrier(
         said = f"timeout_s is {timeout_s!r}, not a positive number of seconds"
         problem = ValueError(said)
     members = communicator(group)
-    if members is None:
-        if problem is not None:
-            raise problem
-        return
-    if timeout_s is None or problem is not None:
-        begin(members, CollectiveFingerprint("barrier"), problem).barrier().wait()
+    if timeout_s is None or problem is not None or members.is_single:
+        finish(_barrier(members, problem))
     else:
         wait_for_all(members, timeout_s)
+
+
+def _barrier(members: Communicator, problem: Exception | None) -> Steps[None]:
+    operations = yield from begin(members, "barrier", None, problem)
+    if operations is not None:
+        yield operations.barrier()
 
 
 def _is_time(timeout_s: object) -> bool:
@@ -365,11 +374,13 @@ def sync_random_seed(group: ProcessGroup | None = None) -> int:
     Raises:
         NotMemberError: This rank is not in the group.
     """
-    members = communicator(group)
-    seed = secrets.randbits(_BITS)
-    if members is None:
+    return finish(_sync_seed(communicator(group), secrets.randbits(_BITS)))
+
+
+def _sync_seed(members: Communicator, seed: int) -> Steps[int]:
+    operations = yield from begin(members, "sync_random_seed")
+    if operations is None:
         return seed
-    operations = begin(members, CollectiveFingerprint("sync_random_seed"))
     told = torch.tensor([seed], device=members.device)
-    operations.broadcast(told, 0).wait()
+    yield operations.broadcast(told, 0)
     return int(told)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import torch.distributed as dist
 
-from ranktable.dist.calls import begin_call
+from ranktable.dist.calls import CollectiveFingerprint, begin_call
 from ranktable.dist.errors import DistError
 from ranktable.dist.plan import make_plan
-from ranktable.dist.tensors import dtype_name
-from ranktable.dist.work import Pending
+from ranktable.dist.tensors import dtype_name, name_of
+from ranktable.dist.work import Pending, reason_of
 from ranktable.runtime.torch_versions import reduce_scatter_single
 
 if TYPE_CHECKING:
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
     import torch
 
-    from ranktable.dist.calls import CollectiveCall, CollectiveFingerprint
+    from ranktable.dist.calls import CollectiveCall
     from ranktable.dist.communicator import Communicator
     from ranktable.dist.plan import Plan
+    from ranktable.dist.work import Steps
     from ranktable.runtime.backends.backend import Backend
 
 OPS: Final = {
@@ -50,6 +51,7 @@ class Operations:
         backend: Backend,
         *,
         is_exact: bool = True,
+        is_metadata: bool = False,
     ) -> None:
         """Keep what the operations are part of.
 
@@ -58,17 +60,20 @@ class Operations:
             call: The collective; None for what two ranks do alone.
             backend: What does them.
             is_exact: Whether reductions are exact, see ``make_plan``.
+            is_metadata: Whether they carry what is said beside tensors.
         """
         self.communicator = communicator
         self.call = call
         self.backend = backend
         self.is_exact = is_exact
+        self._is_metadata = is_metadata
 
     @property
     def metadata(self) -> Operations:
         """The operations for what is said beside tensors."""
         members = self.communicator
-        return self.on(members.metadata_backend)
+        backend = members.metadata_backend
+        return Operations(members, self.call, backend, is_metadata=True)
 
     def on(self, backend: Backend) -> Operations:
         """Return the operations of another backend of the group."""
@@ -98,50 +103,37 @@ class Operations:
 
     def all_reduce(self, data: torch.Tensor, reduction: str) -> Pending:
         """Reduce a tensor in place, to all ranks."""
-        op, group = OPS[reduction], self.communicator.group
-        return self._start(lambda: dist.all_reduce(data, op, group, async_op=True))
+        return self._start(dist.all_reduce, data, OPS[reduction])
 
-    def reduce(self, data: torch.Tensor, reduction: str, group_rank: int) -> Pending:
+    def reduce(self, data: torch.Tensor, reduction: str, root: int) -> Pending:
         """Reduce a tensor in place, to one rank; elsewhere it may change."""
-        op, group, dst = OPS[reduction], self.communicator.group, self._rank(group_rank)
-        return self._start(lambda: dist.reduce(data, dst, op, group, async_op=True))
+        return self._start(dist.reduce, data, self._rank(root), OPS[reduction])
 
-    def broadcast(self, data: torch.Tensor, group_rank: int) -> Pending:
+    def broadcast(self, data: torch.Tensor, root: int) -> Pending:
         """Send a tensor of one rank to all."""
-        group, src = self.communicator.group, self._rank(group_rank)
-        return self._start(lambda: dist.broadcast(data, src, group, async_op=True))
+        return self._start(dist.broadcast, data, self._rank(root))
 
     def all_gather(self, outputs: list[torch.Tensor], data: torch.Tensor) -> Pending:
         """Collect tensors of one shape, on all ranks."""
-        group = self.communicator.group
-        return self._start(lambda: dist.all_gather(outputs, data, group, async_op=True))
+        return self._start(dist.all_gather, outputs, data)
 
     def gather(
-        self, outputs: list[torch.Tensor] | None, data: torch.Tensor, group_rank: int
+        self, outputs: list[torch.Tensor] | None, data: torch.Tensor, root: int
     ) -> Pending:
         """Collect tensors of one shape, on one rank."""
-        group, dst = self.communicator.group, self._rank(group_rank)
-        return self._start(
-            lambda: dist.gather(data, outputs, dst, group, async_op=True)
-        )
+        return self._start(dist.gather, data, outputs, self._rank(root))
 
     def scatter(
-        self, output: torch.Tensor, parts: list[torch.Tensor] | None, group_rank: int
+        self, output: torch.Tensor, parts: list[torch.Tensor] | None, root: int
     ) -> Pending:
         """Send each rank one of the tensors of one rank."""
-        group, src = self.communicator.group, self._rank(group_rank)
-        return self._start(
-            lambda: dist.scatter(output, parts, src, group, async_op=True)
-        )
+        return self._start(dist.scatter, output, parts, self._rank(root))
 
     def reduce_scatter(
         self, output: torch.Tensor, data: torch.Tensor, reduction: str
     ) -> Pending:
         """Reduce a tensor that has a part for each rank, to these ranks."""
-        op, group = OPS[reduction], self.communicator.group
-        return self._start(
-            lambda: REDUCE_SCATTER(output, data, op, group, async_op=True)
-        )
+        return self._start(REDUCE_SCATTER, output, data, OPS[reduction])
 
     def all_to_all(
         self,
@@ -158,131 +150,125 @@ class Operations:
             received: Number of elements from each rank; None for the same from all.
             sent: Number of elements to each rank; likewise.
         """
-        group = self.communicator.group
-        return self._start(
-            lambda: dist.all_to_all_single(
-                output, data, received, sent, group, async_op=True
-            )
-        )
-
-    def send(self, data: torch.Tensor, group_rank: int, tag: int) -> Pending:
-        """Send a tensor to one rank."""
-        group, dst = self.communicator.group, self._rank(group_rank)
-        return self._transfer(lambda: dist.isend(data, dst, group, tag))
-
-    def recv(self, data: torch.Tensor, group_rank: int, tag: int) -> Pending:
-        """Receive a tensor from one rank."""
-        group, src = self.communicator.group, self._rank(group_rank)
-        return self._transfer(lambda: dist.irecv(data, src, group, tag))
-
-    def pass_on(
-        self, data: torch.Tensor, target: int, output: torch.Tensor, source: int
-    ) -> list[Pending]:
-        """Send a tensor to one rank while another one comes.
-
-        On a stream both have to be handed over at once, or every rank would wait for
-        the next one to receive.
-        """
-        if self.backend.is_coalescing:
-            return start_together(
-                [(self, "send", data, target, 0), (self, "recv", output, source, 0)]
-            )
-        return [self.send(data, target, 0), self.recv(output, source, 0)]
+        return self._start(dist.all_to_all_single, output, data, received, sent)
 
     def barrier(self) -> Pending:
         """Wait for all ranks."""
-        group, device = self.communicator.group, self.communicator.device
+        device = self.communicator.device
         # Without its number torch guesses the device (pytorch/pytorch#60752).
         listed = None if device.type == "cpu" else [device.index]
-        return self._start(
-            lambda: dist.barrier(group, async_op=True, device_ids=listed)
-        )
+        return self._start(dist.barrier, device_ids=listed)
+
+    def send(self, data: torch.Tensor, peer: int, tag: int = 0) -> Pending:
+        """Send a tensor to one rank."""
+        return start_transfers([(self, "isend", data, peer, tag)])
+
+    def recv(self, data: torch.Tensor, peer: int, tag: int = 0) -> Pending:
+        """Receive a tensor from one rank."""
+        return start_transfers([(self, "irecv", data, peer, tag)])
 
     def _rank(self, group_rank: int) -> int:
         return self.communicator.ranks[group_rank]
 
-    def _start(self, start: Callable[[], dist.Work | None]) -> Pending:
-        return Pending(self.begun(start), self.communicator, self.call)
-
-    def _transfer(self, start: Callable[[], dist.Work | None]) -> Pending:
-        # Gloo closes all connections when a transfer has not ended in the time that it
-        # is waited for, so nobody looks up from it.
-        return Pending(self.begun(start), self.communicator, None)
-
-    def begun(self, start: Callable[[], dist.Work | None]) -> dist.Work | None:
-        """Return what torch has begun.
-
-        Args:
-            start: Begins it.
-
-        Raises:
-            DistError: Torch refuses.
-        """
+    def _start(
+        self, function: Callable[..., Any], *given: object, **named: object
+    ) -> Pending:
+        group = self.communicator.group
         try:
-            return start()
+            work = function(*given, group=group, async_op=True, **named)
         except RuntimeError as error:
-            raise self._refused(error) from error
+            raise self.refused(error) from error
+        return Pending([work], self.communicator, self.call, is_ahead=self._is_metadata)
 
-    def _refused(self, error: RuntimeError) -> DistError:
+    def refused(self, error: RuntimeError) -> DistError:
         """Return the error for an operation that torch did not start."""
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         what = "a transfer" if self.call is None else str(self.call.fingerprint)
         backend = self.backend.table_name
         return DistError(
-            f"{what} failed on rank {self.communicator.rank} ({backend}): {reason}"
+            f"{what} failed on rank {self.communicator.rank} ({backend}): "
+            f"{reason_of(error)}"
         )
 
 
-def start_together(
+def start_transfers(
     transfers: Sequence[tuple[Operations, str, torch.Tensor, int, int]],
-) -> list[Pending]:
-    """Begin several transfers at once.
+) -> Pending:
+    """Begin transfers, all at once where the backend does one after the other.
+
+    There every rank would else wait for the next one to receive.
 
     Args:
-        transfers: For each the operations of its backend, ``send`` or ``recv``, a
+        transfers: For each the operations of its backend, ``isend`` or ``irecv``, a
             tensor, the group rank of the other side and a tag.
+
+    Raises:
+        DistError: Torch refuses.
     """
-    starts = {"send": dist.isend, "recv": dist.irecv}
-    described = [
-        dist.P2POp(
-            starts[operation],
+    first = transfers[0][0]
+    members = first.communicator
+    given = [
+        (
+            getattr(dist, name),
             data,
-            operations.communicator.ranks[group_rank],
-            operations.communicator.group,
+            each.communicator.ranks[peer],
+            each.communicator.group,
             tag,
         )
-        for operations, operation, data, group_rank, tag in transfers
+        for each, name, data, peer, tag in transfers
     ]
-    members = transfers[0][0].communicator
-    works = dist.batch_isend_irecv(described)
-    return [Pending(work, members, None) for work in works]
+    is_together = len(given) > 1 and any(
+        each.backend.is_coalescing for each, *_ in transfers
+    )
+    try:
+        if is_together:
+            works = dist.batch_isend_irecv([dist.P2POp(*each) for each in given])
+        else:
+            works = [function(*others) for function, *others in given]
+    except RuntimeError as error:
+        raise first.refused(error) from error
+    # Gloo closes all connections when a transfer has not ended in the time that it is
+    # waited for, so nobody looks up from it: it is part of no call.
+    pending = Pending(works, members, None)
+    members.keep(pending)
+    return pending
 
 
 def begin(  # noqa: PLR0913 - what collectives differ in
     members: Communicator,
-    fingerprint: CollectiveFingerprint,
+    operation: str,
+    data: object = None,
     problem: Exception | None = None,
-    data: torch.Tensor | None = None,
     *,
-    is_planned: bool = False,
+    reduction: str | None = None,
+    shape: tuple[int, ...] | None = None,
+    root: int | None = None,
+    details: tuple[object, ...] = (),
     exact: bool | None = None,
-    async_op: bool = False,
-) -> Operations:
+) -> Steps[Operations | None]:
     """Compare a collective with the other ranks, and return what it is made of.
 
     Args:
         members: The group.
-        fingerprint: What this rank is about to do.
-        problem: Why it cannot.
+        operation: Its name.
         data: One of its tensors, None for what is not known here.
-        is_planned: Whether there may be no way to do it.
+        problem: Why this rank cannot do it.
+        reduction: How it reduces.
+        shape: The shape, where it has to be the same on all ranks.
+        root: The group rank of the root.
+        details: What else has to be the same.
         exact: Whether reductions are exact; None for CPUs only.
-        async_op: Whether this rank must not wait for the others here.
+
+    Returns:
+        The operations; None where there is no process group.
 
     Raises:
         Exception: The problem, or that there is no way.
         MismatchError: The ranks differ.
     """
+    if members.is_single:
+        if problem is not None:
+            raise problem
+        return None
     device = getattr(data, "device", None)
     backend = (
         members.metadata_backend if device is None else members.backend_for(device)
@@ -291,14 +277,23 @@ def begin(  # noqa: PLR0913 - what collectives differ in
     where = backend.table_name
     if is_exact != backend.serves_cpu:
         where += ", exactly" if is_exact else ", as it comes"
-    fingerprint = fingerprint._replace(backend=where)
-    if problem is None and is_planned:
-        operation, reduction, dtype, *_ = fingerprint
+    dtype = name_of(data)
+    fingerprint = CollectiveFingerprint(
+        operation,
+        reduction,
+        dtype,
+        shape,
+        None if root is None else members.ranks[root],
+        details,
+        where,
+    )
+    if problem is None and dtype is not None:
         try:
             make_plan(
-                backend.table_name, operation, dtype or "", reduction, is_exact=is_exact
+                backend.table_name, operation, dtype, reduction, is_exact=is_exact
             )
         except (ValueError, RuntimeError) as error:
             problem = error
-    call = begin_call(members, fingerprint, problem, async_op=async_op)
+    call = begin_call(members, fingerprint, problem)
+    yield call
     return Operations(members, call, backend, is_exact=is_exact)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch.distributed as dist
 
 from ranktable.dist.communicator import communicator
 from ranktable.dist.errors import DistError
-from ranktable.dist.operations import Operations, start_together
+from ranktable.dist.operations import Operations, start_transfers
 from ranktable.dist.tensors import as_bytes, packed, problem_of, write
 from ranktable.dist.work import Work
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import torch
     from torch.distributed import ProcessGroup
 
-    from ranktable.dist.work import Pending
+    from ranktable.dist.work import Pending, Steps
 
 
 def send(
@@ -85,8 +85,7 @@ def isend(
     Returns:
         Work whose result is ``data``, which must not change before.
     """
-    transfer = _prepare("send", data, (dst, group_dst), group, tag)
-    return transfer.work([transfer.start()])
+    return _begun([_prepare("isend", data, (dst, group_dst), group, tag)])[0]
 
 
 def irecv(
@@ -102,8 +101,7 @@ def irecv(
     Returns:
         Work whose result is ``data``, with what came.
     """
-    transfer = _prepare("recv", data, (src, group_src), group, tag)
-    return transfer.work([transfer.start()])
+    return _begun([_prepare("irecv", data, (src, group_src), group, tag)])[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,63 +144,47 @@ def batch_isend_irecv(ops: Sequence[P2POp]) -> list[Work[torch.Tensor]]:
     for name in names:
         if name not in ("isend", "irecv"):
             raise ValueError(f"op is {name!r}, not isend or irecv")
-    transfers = [
-        _prepare(name[1:], each.tensor, (each.peer, None), each.group, each.tag)
-        for name, each in zip(names, ops, strict=True)
-    ]
-    if any(each.operations.backend.is_coalescing for each in transfers):
-        pending = start_together([each.described() for each in transfers])
-        return [each.work(pending) for each in transfers]
-    return [each.work([each.start()]) for each in transfers]
+    return _begun(
+        [
+            _prepare(name, each.tensor, (each.peer, None), each.group, each.tag)
+            for name, each in zip(names, ops, strict=True)
+        ]
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _Transfer:
-    """One side of a transfer.
+class _Transfer(NamedTuple):
+    """What ``start_transfers`` wants to know, and the caller's tensor."""
 
-    Attributes:
-        operation: ``send`` or ``recv``.
-        data: The tensor of the caller.
-        source: The same without gaps, on a device of the backend.
-        moved: The same as the backend takes it.
-        operations: The backend's operations.
-        peer: The group rank at the other side.
-        tag: Number of the transfer.
-    """
-
-    operation: str
-    data: torch.Tensor
-    source: torch.Tensor
-    moved: torch.Tensor
     operations: Operations
+    name: str
+    moved: torch.Tensor
     peer: int
     tag: int
+    data: torch.Tensor
+    source: torch.Tensor
 
-    def start(self) -> Pending:
-        """Begin it."""
-        begin = (
-            self.operations.send if self.operation == "send" else self.operations.recv
-        )
-        return begin(self.moved, self.peer, self.tag)
 
-    def described(self) -> tuple[Operations, str, torch.Tensor, int, int]:
-        """Return what ``start_together`` wants to know."""
-        return self.operations, self.operation, self.moved, self.peer, self.tag
+def _begun(transfers: list[_Transfer]) -> list[Work[torch.Tensor]]:
+    """Begin transfers, together where the backend wants that, and return their work."""
+    if any(each.operations.backend.is_coalescing for each in transfers):
+        pending = start_transfers([each[:5] for each in transfers])
+        begun = [pending] * len(transfers)
+    else:
+        begun = [start_transfers([each[:5]]) for each in transfers]
+    return [
+        Work(each.operations.communicator, _steps(each, pending))
+        for each, pending in zip(transfers, begun, strict=True)
+    ]
 
-    def work(self, pending: Sequence[Pending]) -> Work[torch.Tensor]:
-        """Return its work."""
-        data, source = self.data, self.source
-        if self.operation == "send":
-            work = Work(lambda: data, pending)
-        else:
-            work = Work(lambda: write(data, source), pending)
-        for each in pending:
-            self.operations.communicator.keep(work, each)
-        return work
+
+def _steps(transfer: _Transfer, pending: Pending) -> Steps[torch.Tensor]:
+    yield pending
+    is_received = transfer.name == "irecv"
+    return write(transfer.data, transfer.source) if is_received else transfer.data
 
 
 def _prepare(
-    operation: str,
+    name: str,
     data: torch.Tensor,
     peer: tuple[int | None, int | None],
     group: ProcessGroup | None,
@@ -213,8 +195,8 @@ def _prepare(
     Raises:
         Exception: It cannot.
     """
-    members = communicator(group)
-    if members is None:
+    members, operation = communicator(group), name[1:]
+    if members.is_single:
         raise DistError(
             f"{operation} needs another rank, but there is no process group; call "
             "init_dist first"
@@ -229,4 +211,4 @@ def _prepare(
     plan = operations.plan(operation, data.dtype)
     source = packed(data, members.device_for(data))
     moved = as_bytes(source) if plan.as_bytes else source
-    return _Transfer(operation, data, source, moved, operations, group_rank, tag)
+    return _Transfer(operations, name, moved, group_rank, tag, data, source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache, partial
+from functools import lru_cache
 from functools import reduce as fold_all
 from typing import TYPE_CHECKING, Final, Literal, overload
 
@@ -30,7 +30,7 @@ from ranktable.dist.tensors import (
 )
 from ranktable.dist.transfer import exchange, gather_even
 from ranktable.dist.wire import choose_wire, is_reduction, problem_of_values
-from ranktable.dist.work import LOOK, Work, done, explained, wait_and_answer
+from ranktable.dist.work import LOOK, Work, explained, finish, run, wait_and_answer
 from ranktable.runtime.backends import backend_named
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ranktable.dist.operations import Operations
     from ranktable.dist.plan import Plan
     from ranktable.dist.wire import Reduction
+    from ranktable.dist.work import Steps
 
 
 @overload
@@ -97,32 +98,42 @@ def all_reduce(
         NotMemberError: This rank is not in the group.
     """
     members = communicator(group)
-    if not async_op and members is not None and exact is not False:
+    if not (async_op or members.is_single or exact is False):
         options = _direct_options(members, data, op)
         if options is not None:
             _reduce_directly(members, data, op, options)
             return None
-    problem = _problem_of_reduction(data, op)
-    if members is None:
-        if problem is not None:
-            raise problem
-        return done(data) if async_op else None
-    fingerprint = CollectiveFingerprint("all_reduce", op, name_of(data), shape_of(data))
-    operations = begin(
+    work = run(members, _all_reduce(members, data, op, exact), async_op=async_op)
+    return work if async_op else None
+
+
+def _all_reduce(
+    members: Communicator,
+    data: torch.Tensor,
+    op: str,
+    exact: bool | None,  # noqa: FBT001 - the caller's own
+    checked_root: tuple[int | None, Exception | None] = (None, None),
+) -> Steps[torch.Tensor]:
+    """Reduce a tensor in place, on all ranks or on one of them."""
+    root, wrong_root = checked_root
+    # Where nothing is written elements may share memory.
+    is_written = root is None or members.group_rank == root
+    problem = _problem_of_reduction(data, op, is_written=is_written) or wrong_root
+    operations = yield from begin(
         members,
-        fingerprint,
-        problem,
+        "all_reduce" if root is None else "reduce",
         data,
-        is_planned=True,
+        problem,
+        reduction=op,
+        shape=shape_of(data),
+        root=root,
         exact=exact,
-        async_op=async_op,
     )
+    if operations is None:
+        return data
     source = packed(data, members.device_for(data))
-    work = _start_all_reduce(operations, source, op).then(partial(write, data))
-    if async_op:
-        return work
-    work.wait()
-    return None
+    source = yield from _reduced(operations, source, op, root)
+    return write(data, source) if is_written else data
 
 
 @overload
@@ -182,34 +193,9 @@ def reduce(  # noqa: PLR0913 - torch's interface
         NotMemberError: This rank, or the one that gets the result, is not in the group.
     """
     members = communicator(group)
-    if members is None:
-        problem = _problem_of_reduction(data, op)
-        if problem is not None:
-            raise problem
-        return done(data) if async_op else None
-    root, wrong_root = members.root_of(dst, group_dst, "dst")
-    is_root = members.group_rank == root
-    # Elsewhere nothing is written, so there elements may share memory.
-    problem = _problem_of_reduction(data, op, is_written=is_root) or wrong_root
-    fingerprint = CollectiveFingerprint(
-        "reduce", op, name_of(data), shape_of(data), members.ranks[root]
-    )
-    operations = begin(
-        members,
-        fingerprint,
-        problem,
-        data,
-        is_planned=True,
-        exact=exact,
-        async_op=async_op,
-    )
-    source = packed(data, members.device_for(data))
-    reduced = _start_all_reduce(operations, source, op, root)
-    work = reduced.then(partial(write, data) if is_root else lambda _: data)
-    if async_op:
-        return work
-    work.wait()
-    return None
+    root = members.root_of(dst, group_dst, "dst")
+    work = run(members, _all_reduce(members, data, op, exact, root), async_op=async_op)
+    return work if async_op else None
 
 
 @overload
@@ -264,33 +250,32 @@ def reduce_scatter(
         NotMemberError: This rank is not in the group.
     """
     members = communicator(group)
-    parts, problem = cut(tensors, 1 if members is None else members.size)
+    return run(members, _reduce_scatter(members, tensors, op, exact), async_op=async_op)  # type: ignore[no-any-return]
+
+
+def _reduce_scatter(
+    members: Communicator,
+    tensors: Sequence[torch.Tensor] | torch.Tensor,
+    op: str,
+    exact: bool | None,  # noqa: FBT001 - the caller's own
+) -> Steps[torch.Tensor]:
+    parts, problem = cut(tensors, members.size)
     first = parts[0] if parts else None
     problem = problem or problem_of_values(op, name_of(first) or "")
-    if members is None:
-        if problem is not None:
-            raise problem
-        alone = done(copy(parts[0]))
-        return alone if async_op else alone.wait()
-    shapes = tuple(f"{i}: {shape_of(part)}" for i, part in enumerate(parts))
-    fingerprint = CollectiveFingerprint(
-        "reduce_scatter", op, name_of(first), details=shapes
-    )
-    operations = begin(
+    operations = yield from begin(
         members,
-        fingerprint,
-        problem,
+        "reduce_scatter",
         first,
-        is_planned=True,
+        problem,
+        reduction=op,
+        details=tuple(f"{i}: {shape_of(part)}" for i, part in enumerate(parts)),
         exact=exact,
-        async_op=async_op,
     )
+    if operations is None:
+        return copy(parts[0])
     sources = [packed(part, members.device_for(part)) for part in parts]
-    device = parts[0].device
-    work = _start_reduce_scatter(operations, sources, op).then(
-        lambda part: part.to(device)
-    )
-    return work if async_op else work.wait()
+    found = yield from _scattered(operations, sources, op)
+    return found.to(parts[0].device)
 
 
 def all_reduce_dict(
@@ -318,18 +303,21 @@ def all_reduce_dict(
         MismatchError: The ranks differ.
         NotMemberError: This rank is not in the group.
     """
-    members = communicator(group)
     problem = _problem_of_dict(data, op)
     names: list[str] = [] if problem is not None else sorted(data)
-    if members is None:
-        if problem is not None:
-            raise problem
-        return
     tensors = [data[name] for name in names]
     pairs = zip(names, tensors, strict=True)
     details = tuple((repr(name), each.dtype, each.shape) for name, each in pairs)
-    fingerprint = CollectiveFingerprint("all_reduce_dict", op, details=details)
-    _reduce_together(begin(members, fingerprint, problem, exact=exact), tensors, op)
+    steps = begin(
+        communicator(group),
+        "all_reduce_dict",
+        None,
+        problem,
+        reduction=op,
+        details=details,
+        exact=exact,
+    )
+    _reduce_together(finish(steps), tensors, op)
 
 
 def _problem_of_dict(data: object, op: str) -> Exception | None:
@@ -376,12 +364,7 @@ def all_reduce_params(  # noqa: PLR0913 - the interface that scripts use
         MismatchError: The ranks differ.
         NotMemberError: This rank is not in the group.
     """
-    members = communicator(group)
     tensors, problem = _listed(params, op, bucket_size_mb)
-    if members is None:
-        if problem is not None:
-            raise problem
-        return
     limit = None
     if not coalesce:
         limit = 0
@@ -390,9 +373,16 @@ def all_reduce_params(  # noqa: PLR0913 - the interface that scripts use
     buckets = f"in buckets of {limit} bytes" if limit is not None else "together"
     each_of = enumerate(tensors)
     details = (buckets, *((str(i), each.dtype, each.shape) for i, each in each_of))
-    fingerprint = CollectiveFingerprint("all_reduce_params", op, details=details)
-    operations = begin(members, fingerprint, problem, exact=exact)
-    _reduce_together(operations, tensors, op, limit)
+    steps = begin(
+        communicator(group),
+        "all_reduce_params",
+        None,
+        problem,
+        reduction=op,
+        details=details,
+        exact=exact,
+    )
+    _reduce_together(finish(steps), tensors, op, limit)
 
 
 def _distinct(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -468,7 +458,7 @@ def _problem_of_reduction(
 
 
 def _reduce_together(
-    operations: Operations,
+    operations: Operations | None,
     tensors: Sequence[torch.Tensor],
     op: str,
     bucket_bytes: int | None = None,
@@ -482,6 +472,8 @@ def _reduce_together(
         bucket_bytes: The most bytes of one collective; None for no limit. A tensor is
             never cut.
     """
+    if operations is None:
+        return
     members = operations.communicator
     buckets = [
         (operations.on(members.backend_for(bucket[0].device)), bucket)
@@ -493,7 +485,7 @@ def _reduce_together(
     for on_backend, bucket in buckets:
         device = members.device_for(bucket[0])
         flat = joined([packed(each, device) for each in bucket])
-        works.append(_start_all_reduce(on_backend, flat, op))
+        works.append(Work(members, _reduced(on_backend, flat, op)))
     for (_, bucket), work in zip(buckets, works, strict=True):
         _write_all(bucket, work.wait())
 
@@ -542,10 +534,10 @@ _FOLDS: Final[dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]]] =
 }
 
 
-def _start_all_reduce(
+def _reduced(
     operations: Operations, data: torch.Tensor, op: str, root: int | None = None
-) -> Work[torch.Tensor]:
-    """Begin to reduce a tensor; its own memory may be overwritten.
+) -> Steps[torch.Tensor]:
+    """Reduce a tensor; its own memory may be overwritten.
 
     Args:
         operations: The backend's operations.
@@ -554,19 +546,12 @@ def _start_all_reduce(
         root: The group rank that gets the result, None for all.
 
     Returns:
-        Work whose result is the reduced tensor; for others than the root anything.
+        The reduced tensor; for others than the root anything.
     """
     plan = operations.plan("all_reduce" if root is None else "reduce", data.dtype, op)
-    if plan.recipe == "native":
-        return _on_wire(operations, plan, data, root)
-    gathered = gather_even(operations, data)
-    return gathered.then(lambda parts: _fold(parts, plan))
-
-
-def _on_wire(
-    operations: Operations, plan: Plan, data: torch.Tensor, root: int | None
-) -> Work[torch.Tensor]:
-    """Begin to reduce a tensor as its wire dtype."""
+    if plan.recipe != "native":
+        parts = yield from gather_even(operations, data)
+        return _fold(parts, plan)
     wire, members = plan.wire, operations.communicator
     assert wire is not None  # noqa: S101 - it is native
     if wire.encoding == "split integers" and members.size > MOST_RANKS_OF_SPLIT:
@@ -576,51 +561,45 @@ def _on_wire(
         )
     encoded = encode(data, wire)
     if root is None:
-        pending = operations.all_reduce(encoded, wire.reduction)
+        yield operations.all_reduce(encoded, wire.reduction)
     else:
         is_root = members.group_rank == root
         if not is_root and encoded.data_ptr() == data.data_ptr():
             encoded = encoded.clone()  # gloo leaves partial sums in it
-        pending = operations.reduce(encoded, wire.reduction, root)
-    mean_of = members.size if plan.reduction == "mean" else 1
-    return Work(lambda: decode(encoded, wire, data.dtype, mean_of), (pending,))
+        yield operations.reduce(encoded, wire.reduction, root)
+    return decode(encoded, wire, data.dtype, _divisor(plan, members.size))
 
 
-def _start_reduce_scatter(
+def _scattered(
     operations: Operations, parts: list[torch.Tensor], op: str
-) -> Work[torch.Tensor]:
-    """Begin to reduce tensors to one rank each.
+) -> Steps[torch.Tensor]:
+    """Reduce tensors to one rank each.
 
     Args:
         operations: The backend's operations.
         parts: A tensor for each rank, without gaps; part i has one shape on all ranks.
         op: How to reduce.
     """
-    members = operations.communicator
-    own = tuple(parts[members.group_rank].shape)
+    own = parts[operations.communicator.group_rank]
     is_even = len({part.numel() for part in parts}) == 1
-    plan = operations.plan("reduce_scatter", parts[0].dtype, op, is_even=is_even)
-    if plan.recipe == "native":
-        return _scattered(operations, plan, parts)
-    longest = max(part.numel() for part in parts)
-    shapes = [own] * members.size
-    arrived = exchange(operations, parts, shapes, is_even=is_even, longest=longest)
-    return arrived.then(lambda found: _fold(found, plan))
-
-
-def _scattered(
-    operations: Operations, plan: Plan, parts: list[torch.Tensor]
-) -> Work[torch.Tensor]:
-    """Begin to reduce parts of one size by the backend's own operation."""
+    plan = operations.plan("reduce_scatter", own.dtype, op, is_even=is_even)
     wire = plan.wire
     assert wire is not None  # noqa: S101 - it reduces
-    data, own = joined(parts), parts[operations.communicator.group_rank]
-    output = data.new_empty(own.numel())
-    pending = operations.reduce_scatter(output, data, wire.reduction)
-    mean_of = len(parts) if plan.reduction == "mean" else 1
-    return Work(
-        lambda: decode(output, wire, data.dtype, mean_of).view(own.shape), (pending,)
+    if plan.recipe == "native":
+        output = own.new_empty(own.numel())
+        yield operations.reduce_scatter(output, joined(parts), wire.reduction)
+        found = decode(output, wire, own.dtype, _divisor(plan, len(parts)))
+        return found.view(own.shape)
+    longest = max(part.numel() for part in parts)
+    shapes = [tuple(own.shape)] * len(parts)
+    arrived = yield from exchange(
+        operations, parts, shapes, is_even=is_even, longest=longest
     )
+    return _fold(arrived, plan)
+
+
+def _divisor(plan: Plan, size: int) -> int:
+    return size if plan.reduction == "mean" else 1
 
 
 def _fold(parts: Sequence[torch.Tensor], plan: Plan) -> torch.Tensor:
@@ -633,8 +612,7 @@ def _fold(parts: Sequence[torch.Tensor], plan: Plan) -> torch.Tensor:
     wire = plan.wire
     assert wire is not None  # noqa: S101 - it folds
     encoded = fold_all(_FOLDS[wire.reduction], (encode(part, wire) for part in parts))
-    mean_of = len(parts) if plan.reduction == "mean" else 1
-    return decode(encoded, wire, parts[0].dtype, mean_of)
+    return decode(encoded, wire, parts[0].dtype, _divisor(plan, len(parts)))
 
 
 @lru_cache(maxsize=256)  # anything may be given as a reduction
@@ -674,6 +652,8 @@ def _reduce_directly(
         "all_reduce", op, name, data.shape, None, (), "gloo"
     )
     call = begin_call(members, fingerprint)
+    if call.held is not None or not members.queue.is_empty:
+        call.wait()
     try:
         work = members.group.allreduce([data], options)
         if not call.is_compared or call.is_verified:

@@ -14,6 +14,7 @@ from ranktable.dist.calls import table_of
 from ranktable.dist.communicator import communicator
 from ranktable.dist.errors import DistError, MismatchError
 from ranktable.dist.objects import all_gather_object, gather_object, gather_objects
+from ranktable.dist.work import finish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +65,7 @@ def collect_results(  # noqa: PLR0913 - what scripts pass on
     """
     members = communicator(group)
     problem = _problem_of(results, size, device, tmpdir, order)
-    if members is None:
+    if members.is_single:
         if problem is not None:
             raise problem
         lists: list[list[Any]] | None = [results]
@@ -103,7 +104,7 @@ def _tell_lengths(
     """
     spec = spec if problem is None else f"- refused: {problem}"
     length = 0 if problem is not None else len(results)
-    told = gather_objects(members, (length, spec), "collect_results")
+    told = finish(gather_objects(members, (length, spec), "collect_results"))
     if len({each for _, each in told}) > 1:
         pairs = zip(members.ranks, told, strict=True)
         said = {rank: f"collect_results {each}" for rank, (_, each) in pairs}

@@ -1,16 +1,25 @@
-"""A collective that is under way, and waiting for it without losing sight of others."""
+"""A collective as steps that are written once, whether or not the caller waits.
+
+The steps are a generator. It begins operations of a backend, yields each of them, goes
+on once that has ended, and returns the result.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections import deque
+from collections.abc import Generator
 from datetime import timedelta
-from threading import Lock
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from threading import Condition, Lock, Thread, current_thread, main_thread
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
+
+import torch
 
 from ranktable.dist.errors import DistError, MismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator, Sequence
 
     import torch.distributed as dist
 
@@ -18,7 +27,6 @@ if TYPE_CHECKING:
     from ranktable.dist.communicator import Communicator
 
 Result = TypeVar("Result")
-Other = TypeVar("Other")
 
 LOOK: Final = timedelta(seconds=0.5)
 """Time after which a rank that waits looks whether another compares this collective."""
@@ -27,23 +35,84 @@ _AFTER_S: Final = 2.0
 """Time for the others to say where they are, after something has failed."""
 
 
+class Step(Protocol):
+    """What a collective waits for before it goes on."""
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether nothing else of the group may begin before this has ended."""
+        ...
+
+    def is_completed(self) -> bool:
+        """Whether it has ended."""
+        ...
+
+    def wait(self) -> None:
+        """Wait until it has ended."""
+        ...
+
+
+Steps: TypeAlias = Generator[Step, None, Result]
+
+
+def run(
+    members: Communicator,
+    steps: Steps[Any],
+    *,
+    async_op: bool = False,
+) -> Any:  # noqa: ANN401 - see below
+    """Return the result of a collective; with ``async_op`` work whose result it is."""
+    return Work(members, steps) if async_op else finish(steps)
+
+
+def finish(steps: Steps[Result]) -> Result:
+    """Do all steps of a collective, and return its result."""
+    while True:
+        try:
+            step = next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        step.wait()
+
+
 class Work(Generic[Result]):
     """A collective that may not have ended yet."""
 
-    def __init__(
-        self, finish: Callable[[], Result], pending: Sequence[Pending] = ()
-    ) -> None:
-        """Describe it.
+    def __init__(self, members: Communicator, steps: Steps[Result]) -> None:
+        """Begin it, at once or as soon as what is ahead of it has begun.
 
-        Args:
-            finish: Makes the result of what has arrived, and writes it.
-            pending: What has to end first.
+        A stream belongs to a thread. So on devices this waits for shapes, and the ranks
+        compare what they do in ``wait``.
         """
-        self._finish: Callable[[], Result] | None = finish
-        self._pending = pending
+        self._queue = members.queue
+        self._steps: Steps[Result] | None = steps
+        self._step: Step
         self._error: BaseException | None = None
         self._result: Result
         self._lock = Lock()
+        self._stream = members.current_stream()
+        self._go_on()
+        if not members.supports_timed_wait:
+            if self._is_ahead():
+                self._go_on()
+            self.begin()
+            if self._error is not None:
+                raise self._error
+            return
+        while self._is_ahead() and self._queue.is_empty and self._step.is_completed():
+            self._go_on()
+        if self._is_ahead():
+            self._queue.put(self)
+
+    def begin(self) -> None:
+        """Do all that other collectives of the group have to wait for."""
+        try:
+            while self._is_ahead():
+                self._step.wait()
+                self._go_on()
+        except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+            self._error, self._steps = error, None
 
     def wait(self) -> Result:
         """Return the result, once it is there; a second call returns it again.
@@ -55,79 +124,129 @@ class Work(Generic[Result]):
             MismatchError: The ranks do not do the same.
             DistError: The collective failed.
         """
+        self._queue.await_begin(self)
         with self._lock:  # a mean that two threads divide would be divided twice
+            try:
+                if self._steps is not None:
+                    self._finish()
+            except BaseException as error:  # noqa: BLE001 - also Ctrl-C, which ends it
+                self._error, self._steps = error, None
             if self._error is not None:
                 raise self._error
-            if self._finish is not None:
-                try:
-                    for each in self._pending:
-                        each.wait()
-                    self._result = self._finish()
-                except BaseException as error:  # also Ctrl-C, which ends it
-                    self._error = error
-                    raise
-                finally:
-                    self._finish, self._pending = None, ()
             return self._result
-
-    def then(self, change: Callable[[Result], Other]) -> Work[Other]:
-        """Return work whose result is made of the result of this.
-
-        Args:
-            change: What makes it; called once.
-        """
-        finish = self._finish
-        assert finish is not None  # noqa: S101 - nobody has waited for a part
-        return Work(lambda: change(finish()), self._pending)
 
     def is_completed(self) -> bool:
         """Whether the result is there, and written; ``wait`` returns at once then.
 
         Where the backend has ended this finishes what is left: means, casts, copies.
         """
-        if not all(each.is_completed() for each in self._pending):
+        if self._queue.holds(self):
             return False
-        if self._finish is not None:
-            try:
-                self.wait()
-            except Exception:  # noqa: BLE001 - wait raises it again, to whoever asks
-                return True
+        if self._steps is not None and not self._step.is_completed():
+            return False
+        with contextlib.suppress(Exception):  # wait raises it again, to whoever asks
+            self.wait()
         return True
 
+    def _is_ahead(self) -> bool:
+        return self._steps is not None and self._step.is_ahead
 
-def done(result: Result) -> Work[Result]:
-    """Return work that was done before."""
-    return Work(lambda: result)
+    def _finish(self) -> None:
+        with continued(self._stream) as now:
+            while self._steps is not None:
+                self._step.wait()
+                self._go_on()
+            if now is not None:
+                record(self._result, now)
+
+    def _go_on(self) -> None:
+        assert self._steps is not None  # noqa: S101 - it has not ended
+        try:
+            self._step = next(self._steps)
+        except StopIteration as end:
+            self._result, self._steps = end.value, None
+
+
+class BeginQueue:
+    """Asynchronous collectives of a group that cannot begin yet; a thread begins them.
+
+    On every rank the collectives of a group have to begin in the same order. Some need
+    something of the other ranks first: that they do the same, or their shapes.
+    """
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._works: deque[Work[Any]] = deque()
+        self._changed = Condition()
+        self._thread: Thread | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all have begun."""
+        return not self._works
+
+    def holds(self, work: Work[Any]) -> bool:
+        """Whether one has not begun yet."""
+        return any(each is work for each in tuple(self._works))
+
+    def put(self, work: Work[Any]) -> None:
+        """Begin one after all that are here."""
+        with self._changed:
+            self._works.append(work)
+            if len(self._works) == 1:
+                self._thread = Thread(target=self._begin_all)
+                self._thread.start()
+
+    def await_begin(self, work: Work[Any] | None = None) -> None:
+        """Wait until one has begun, or all that are here now."""
+        if not self._works or current_thread() is self._thread:
+            return
+        with self._changed:
+            last = work or self._works[-1] if self._works else None
+            self._changed.wait_for(lambda: last is None or not self.holds(last))
+
+    def _begin_all(self) -> None:
+        while True:
+            self._works[0].begin()
+            with self._changed:
+                self._works.popleft()
+                self._changed.notify_all()
+                if not self._works:
+                    return
 
 
 class Pending:
-    """One operation of torch, as part of a collective.
+    """What torch has begun, as a step of a collective.
 
     Attributes:
-        is_over: Whether somebody has waited for it.
+        is_ahead: Whether it carries what has to be known before tensors can travel.
+        works: What torch has returned; nothing once somebody has waited for it.
     """
 
     def __init__(
         self,
-        work: dist.Work | None,
+        works: Sequence[dist.Work | None],
         communicator: Communicator,
         call: CollectiveCall | None,
+        *,
+        is_ahead: bool = False,
     ) -> None:
         """Describe it.
 
         Args:
-            work: What torch has returned.
+            works: What torch has returned.
             communicator: The group.
             call: The collective; None for what two ranks do alone.
+            is_ahead: See above.
         """
-        self._work = work
+        self.works = [work for work in works if work is not None]
         self._communicator = communicator
         self._call = call
-        self.is_over = False
+        self.is_ahead = is_ahead
 
     def is_completed(self) -> bool:
         """Whether torch has done it, and the ranks are known to do the same."""
-        if self._work is not None and not self._work.is_completed():
+        if not all(work.is_completed() for work in self.works):
             return False
         return self._call is None or self._call.is_decided()
 
@@ -138,24 +257,22 @@ class Pending:
             MismatchError: Another rank does something else.
             DistError: It failed, or did not end in time.
         """
-        call, work = self._call, self._work
+        call = self._call
         if call is not None and call.held is not None:
             call.verify()
-        if work is None:
-            return
+        is_watched = call is not None and call.is_compared and not call.is_verified
         try:
-            if call is None or not call.is_compared or call.is_verified:
-                work.wait()
-            elif self._communicator.supports_timed_wait:
-                wait_and_answer(work, call)
-            else:
-                work.wait()
+            for work in self.works:
+                if call is not None and is_watched and call.supports_timed_wait:
+                    wait_and_answer(work, call)
+                else:
+                    work.wait()
         except DistError:
             raise
         except RuntimeError as error:
             raise explained(error, self._communicator, call) from error
         finally:
-            self.is_over = True
+            self.works.clear()
 
 
 def wait_and_answer(work: dist.Work, call: CollectiveCall) -> None:
@@ -168,6 +285,8 @@ def wait_and_answer(work: dist.Work, call: CollectiveCall) -> None:
     begin = time.monotonic()
     while not _has_ended(work):
         call.look_around(time.monotonic() - begin)
+        if not main_thread().is_alive():
+            raise DistError("the script has ended, and this was waited for by nobody")
         if time.monotonic() - begin > call.communicator.timeout.total_seconds():
             work.wait()  # it says why; gloo has a time-out of its own
     call.end()
@@ -181,7 +300,6 @@ def explained(
     if verdict is not None and verdict.kind == "differ":
         members.fail(verdict.message)
         return MismatchError(verdict.message)
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     what = "what was sent or received"
     if call is not None:
         what = f"{call.fingerprint}, collective {call.seq} of {members.name},"
@@ -189,9 +307,14 @@ def explained(
     if verdict is not None and verdict.kind == "missing":
         others = verdict.message
     return DistError(
-        f"{what} failed on rank {members.rank}: {reason}; {others} "
+        f"{what} failed on rank {members.rank}: {reason_of(error)}; {others} "
         "(RANKTABLE_DIST_CHECK=always compares every call)"
     )
+
+
+def reason_of(error: RuntimeError) -> str:
+    """Return what torch says before its stack of C++ calls."""
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def _has_ended(work: dist.Work) -> bool:
@@ -207,3 +330,30 @@ def _has_ended(work: dist.Work) -> bool:
             return False
         work.wait()  # it may have ended just after that
     return True
+
+
+@contextlib.contextmanager
+def continued(stream: Any) -> Iterator[Any]:  # noqa: ANN401 - of any device
+    """Go on with the stream on which a collective was begun.
+
+    What was made for it on that stream is then used and released there only. Another
+    stream that is current waits for it, and is yielded.
+    """
+    if stream is None:
+        yield None
+        return
+    device = getattr(torch, stream.device.type)
+    now = device.current_stream(stream.device)
+    if now == stream:
+        yield None
+        return
+    with device.stream(stream):
+        yield now
+    now.wait_stream(stream)
+
+
+def record(result: object, stream: Any) -> None:  # noqa: ANN401 - of any device
+    """Keep the memory of a result for a stream that did not make it."""
+    for each in result if isinstance(result, list) else [result]:
+        if isinstance(each, torch.Tensor) and each.device.type == stream.device.type:
+            each.record_stream(stream)

@@ -222,10 +222,11 @@ class Job:
     ) -> ProcessGroup:
         """Return the one group of these ranks that all who ask here share.
 
-        A communicator costs memory on every chip of its members, so that axes over the
-        same ranks had better have one. All ranks together are torch's default group,
-        unless a time-out is given. Every rank must make the same calls in the same
-        order, which is not compared: ``make_groups`` has compared all of them before.
+        A communicator costs memory on every chip of its members, so axes over the same
+        ranks share one. All ranks together are torch's default group, unless a time-out
+        is given. Every rank must make the same calls in the same order, which is not
+        compared: ``make_groups`` has compared all of them before. Only the members wait
+        for each other, so the groups of an axis are made at the same time.
 
         Args:
             ranks: Global ranks of the members, in any order.
@@ -237,12 +238,17 @@ class Job:
         import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
 
         members = tuple(sorted(ranks))
+        is_local = self._backend.name != "mpi"  # which makes groups of all ranks only
+        if is_local and self.rank not in members:
+            return dist.GroupMember.NON_GROUP_MEMBER  # type: ignore[no-any-return]
         if timeout_s is None and members == tuple(range(self.world_size)):
             assert dist.group.WORLD is not None  # noqa: S101 - the job is open
             return dist.group.WORLD
         key = (members, timeout_s)
         if key not in self._shared:
-            self._shared[key] = self._make_group(list(members), timeout_s)
+            self._shared[key] = self._make_group(
+                list(members), timeout_s, among_members=is_local
+            )
         return self._shared[key]
 
     def close(self) -> None:

@@ -72,9 +72,10 @@ def make_groups(
 ) -> dict[str, ProcessGroup]:
     """Return the process group of this rank for every kind of group.
 
-    All of them are made, each distinct set of ranks once, in the same order on every
-    rank, and each with the chip_map of its members. Torch counts the ranks within a
-    group in the order of the global ranks.
+    Each distinct set of ranks is made once, with the chip_map of its members, in the
+    same order on every rank. A rank makes the groups that it is in, so the groups of an
+    axis are made at the same time. Torch counts the ranks within a group in the order
+    of the global ranks.
 
     Args:
         job: The job that this process has joined.

@@ -15,6 +15,7 @@ import time
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
+from threading import main_thread
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -185,6 +186,8 @@ class StoreRound:
             left_s = end - time.monotonic()
             if left_s <= 0:
                 return False
+            if not main_thread().is_alive():
+                raise RuntimeError("the script has ended")
             time.sleep(min(pause_s, left_s))
             pause_s = min(_GROWTH * pause_s, _LONGEST_PAUSE_S)
         return True

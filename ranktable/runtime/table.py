@@ -52,12 +52,18 @@ def read_rank_table(
 def _read_any(name: str, data: bytes | None = None) -> list[int]:
     """Return the chip_map by way of the full pipeline, or raise what that found."""
     from ranktable.schema.check import check  # noqa: PLC0415 - slow path
-    from ranktable.schema.diagnostic import RankTableError  # noqa: PLC0415
+    from ranktable.schema.diagnostic import Location, RankTableError  # noqa: PLC0415
 
     source = name if data is None else data
     # A broken table is broken for every process: none of them lists it all.
     report = check(source, file=name, limit=RankTableError.SHOWN)
-    return report.sound_table().chip_map
+    table = report.sound_table()
+    if not table.has_global_ranks:
+        from ranktable.schema.rules.records import no_global_ranks  # noqa: PLC0415
+
+        finding = no_global_ranks(table.format)
+        raise RankTableError([finding.diagnostic(Location(file=name))])
+    return table.chip_map
 
 
 def is_rank_table_valid(

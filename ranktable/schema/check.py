@@ -10,7 +10,7 @@ from ranktable.schema.check_report import Report, make_report
 from ranktable.schema.diagnostic import Finding, Options, Quota, Severity
 from ranktable.schema.document import Document, SourceSpan
 from ranktable.schema.files import DEFAULT_MAX_SIZE_BYTES, UnreadableError, read_file
-from ranktable.schema.formats import FORMATS, by_name, detect
+from ranktable.schema.formats import FORMATS, by_name, decode_large, detect
 from ranktable.schema.json_parser import decode, find_too_deep, parse, unreadable
 from ranktable.schema.rules.chips import MAX_SCCL_CHIPS
 from ranktable.schema.rules.shape import UNREAD_FORMAT
@@ -135,7 +135,7 @@ def decode_any(data: bytes, format_: Format | None = None) -> Columns | None:
         columns = candidate.decode(data)
         if columns is not None:
             return columns
-    return None
+    return decode_large(data) if format_ is None else None
 
 
 def _check_closely(data: bytes, options: Options, file: str, quota: Quota) -> Report:

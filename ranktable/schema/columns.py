@@ -9,6 +9,7 @@ reported by then, so the rules go on with what is left.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,10 +19,37 @@ from ranktable.schema.format import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from ranktable.schema.diagnostic import Rule
     from ranktable.schema.document import Path
     from ranktable.schema.format import Format
+
+
+def place_name(path: Path) -> str:
+    """Return how a message names a place in a document of no nodes and devices.
+
+    >>> place_name(("rank_list", 2, "level_list", 0))
+    'rank_list[2].level_list[0]'
+    """
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return "".join(steps).removeprefix(".") or "the table"
+
+
+@dataclass(frozen=True, slots=True)
+class ListPaths(Sequence["Path"]):
+    """Paths of entries of a list at the top, made when they are asked for."""
+
+    key: str
+    indices: list[int]
+
+    def __getitem__(self, at: Any) -> Any:  # noqa: ANN401 - an index or a slice
+        """Return a path."""
+        return (self.key, self.indices[at])
+
+    def __len__(self) -> int:
+        """Return the number of paths."""
+        return len(self.indices)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,6 +65,7 @@ class Columns:
         local_ranks: Written local rank of each device, None where absent.
         addresses: Written address of each device, None where absent.
         hosts: Written host of each node, None where absent.
+        groups: Group of each node; empty where a format has none.
         top: Readable values of the keys at the top.
         optional: Further columns, by key: one entry a node or a device.
         is_emulated: Whether a device has an address of the format's last key for it.
@@ -57,14 +86,15 @@ class Columns:
     local_ranks: list[int | None] = field(default_factory=list)
     addresses: list[str | None] = field(default_factory=list)
     hosts: list[str | None] = field(default_factory=list)
+    groups: list[str | None] = field(default_factory=list)
     top: dict[str, object] = field(default_factory=dict)
     optional: dict[str, list[object]] = field(default_factory=dict)
     is_emulated: bool = False
     more_addresses: list[tuple[int, str, str]] = field(default_factory=list)
     conflicts: list[int] = field(default_factory=list)
     lacking: dict[tuple[str, ...], int] = field(default_factory=dict)
-    node_paths: list[Path] | None = None
-    device_paths: list[Path] | None = None
+    node_paths: Sequence[Path] | None = None
+    device_paths: Sequence[Path] | None = None
     quota: Quota = field(default_factory=Quota, compare=False)
     worked_out: dict[str, object] = field(default_factory=dict)
 
@@ -114,6 +144,8 @@ class Columns:
 
     def name(self, index: int) -> str:
         """Return how a message names a device."""
+        if self.device_paths is not None:
+            return place_name(self.device_paths[index])
         node, place = self.node_of(index)
         return f"device {place} of node {node}"
 

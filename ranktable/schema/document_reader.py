@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ranktable.schema.document import Document, Path
     from ranktable.schema.format import Field, Format
 
-_READ_KEYS = {0: SPARES_KEY, 2: SUPER_POD_KEY}
-"""Keys of no format that commands read all the same, by the length of their path."""
+_READ_KEYS = {0: (SPARES_KEY, "$schema"), 2: (SUPER_POD_KEY,)}
+"""Keys of no format that commands or editors read, by the length of their path."""
 
 
 class DocumentReader:
@@ -104,7 +104,7 @@ class DocumentReader:
         if self.format.has_other_keys:
             present, known = keys
             others = tuple(key for key in present if key not in known)
-            other = _nearest(field.key, others)
+            other = nearest_key(field.key, others)
             if other is not None:
                 message = f"{owner} has no {field.key}, but a key {quoted(other)}"
                 advice = f"rename it to {quoted(field.key)}"
@@ -349,12 +349,12 @@ class DocumentReader:
             if key in known:
                 continue
             self._refuse_deep((*path, key), members[key])
-            is_read = key == _READ_KEYS.get(len(path)) or (
+            is_read = key in _READ_KEYS.get(len(path), ()) or (
                 self.format.has_other_keys and not self._is_misspelt(key, known, keys)
             )
             if is_read or self.columns.quota.is_spent(rules.UNKNOWN_KEY):
                 continue
-            near = _nearest(key, known)
+            near = nearest_key(key, known)
             hint = f"did you mean {quoted(near)}?" if near else None
             message = f"no reader knows the key {quoted(key)}"
             self._add(rules.UNKNOWN_KEY, (*path, key), message, hint=hint, of_key=True)
@@ -363,7 +363,7 @@ class DocumentReader:
         self, key: str, known: tuple[str, ...], keys: tuple[str, ...]
     ) -> bool:
         """Whether a key stands for one that is missing and that need not be there."""
-        near = _nearest(key, known)
+        near = nearest_key(key, known)
         return near is not None and near not in keys and near not in self.required
 
     def _refuse_deep(self, path: Path, value: object) -> None:
@@ -457,7 +457,8 @@ def _spelt(kind: Kind, number: int) -> str:
 
 
 @lru_cache(maxsize=256)  # a misspelt key is misspelt in every device
-def _nearest(key: str, known: tuple[str, ...]) -> str | None:
+def nearest_key(key: str, known: tuple[str, ...]) -> str | None:
+    """Return the known key that a misspelt one probably stands for, None if none."""
     import difflib  # noqa: PLC0415 - only a misspelt key needs it
 
     return next(iter(difflib.get_close_matches(key, known, n=1, cutoff=0.75)), None)

@@ -23,7 +23,7 @@ import msgspec
 from ranktable.schema.address import are_addresses
 from ranktable.schema.columns import Columns
 from ranktable.schema.format import Kind, Role
-from ranktable.schema.formats import FORMATS
+from ranktable.schema.formats import FORMATS, decode_large
 from ranktable.schema.numbers import plain_number, plain_numbers
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ def read_sound(data: bytes) -> Columns | None:
         columns = format_.decode(data)
         if columns is not None:
             return columns if is_surely_sound(columns) else None
-    return None
+    columns = decode_large(data)
+    return columns if columns and is_surely_sound(columns) else None
 
 
 def is_surely_sound(columns: Columns) -> bool:
@@ -99,6 +100,9 @@ def is_surely_sound(columns: Columns) -> bool:
     """
     hosts = [host for host in columns.hosts if host is not None]
     count = plain_number(columns.top.get(columns.format.count_key or ""))
+    has_counted = columns.num_nodes
+    if columns.format.counts_ranks:
+        has_counted = columns.num_devices
     return (
         columns.are_ranks_in_file_order()
         and _are_local_ranks_right(columns)
@@ -106,7 +110,7 @@ def is_surely_sound(columns: Columns) -> bool:
         and len(set(hosts)) == len(hosts)
         and not columns.more_addresses
         and are_addresses({*columns.addresses} - {None})  # type: ignore[arg-type]
-        and count in (None, columns.num_nodes)
+        and count in (None, has_counted)
         and all(
             are_addresses({*columns.optional.get(field.key, ())} - {None})
             for field, _ in columns.format.other_addresses

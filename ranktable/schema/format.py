@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Finding, Quota, Rule
     from ranktable.schema.document import Document
-    from ranktable.schema.model import RankTable
+    from ranktable.schema.model import Parts, RankTable
 
 PLACEMENT_KEY = "placement"
 FREE = "free"
@@ -30,6 +30,10 @@ SPARES_KEY = "spare_list"
 
 SUPER_POD_KEY = "super_pod_id"
 """The key by which a node says in which super pod it is, as Ascend's tables have it."""
+
+
+class NotExpressibleError(ValueError):
+    """A table that a format cannot hold."""
 
 
 class Kind(Enum):
@@ -43,6 +47,8 @@ class Kind(Enum):
     ADDRESS = "an IP address"
     ADDRESSES = "IP addresses, with commas between them"
     LIST = "a list"
+    OBJECT = "an object"
+    BOOLEAN = "true or false"
     ANY = "anything"
 
 
@@ -107,6 +113,9 @@ class Format:
             all of them.
         keeps_file_order: Whether the place of a device in its node is its local rank.
         has_blank_addresses: Whether an empty string means "no address".
+        has_global_ranks: Whether the ranks are those of one job, 0 to world_size - 1.
+        keeps_document: Whether a table keeps the plain data of its file.
+        counts_ranks: Whether the count at the top is that of ranks, not of nodes.
         has_other_keys: Whether operators add keys of their own, so that an unknown key
             is reported only where it stands for one that is missing.
         reads_leading_digits: Whether the vendor takes "3x" for 3.
@@ -131,6 +140,9 @@ class Format:
     reader_keys: tuple[str, ...] = ()
     keeps_file_order: bool = True
     has_blank_addresses: bool = False
+    has_global_ranks: bool = True
+    keeps_document: bool = False
+    counts_ranks: bool = False
     has_other_keys: bool = False
     reads_leading_digits: bool = False
     keeps_last_key: bool = False
@@ -153,6 +165,12 @@ class Format:
         from ranktable.schema.fast_decode import decode_columns  # noqa: PLC0415
 
         return decode_columns(data, self)
+
+    def build(self, columns: Columns) -> Parts:
+        """Return what a table is made of, from a document that was found sound."""
+        from ranktable.schema.build import build_parts  # noqa: PLC0415 - not for chips
+
+        return build_parts(columns)
 
     def write(self, table: RankTable) -> dict[str, object]:
         """Return a table as the plain data of a file."""

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 from ranktable.schema.format import Field, Format, Kind, Role
 from ranktable.schema.formats import by_name
 from ranktable.schema.numbers import MAX_NUMBER
+from ranktable.schema.record import Member, Record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jsonschema import Draft202012Validator
+
+    from ranktable.schema.record import RecordFormat
 
 Schema = dict[str, Any]
 
@@ -127,6 +130,78 @@ def node_list_schema(format_: Format) -> Schema:
             **_definitions(format_),
         },
     }
+
+
+def record_schema(format_: RecordFormat) -> Schema:
+    """Return the JSON Schema of a format of records."""
+    definitions: Schema = {}
+    return {
+        "$schema": DRAFT,
+        "$id": f"urn:ranktable:schema:{format_.name}",
+        "title": format_.title.partition(" (")[0],
+        "description": f"{format_.description} This schema judges the shape; "
+        "ranktable validate judges the meaning too.",
+        "examples": [format_.example],
+        **_record(format_.record, definitions),
+        "$defs": definitions,
+    }
+
+
+def _record(record: Record, definitions: Schema) -> Schema:
+    schema: Schema = {
+        "type": "object",
+        "required": [member.key for member in record.members if member.is_required],
+        "properties": {
+            member.key: _member(member, definitions) for member in record.members
+        },
+    }
+    if record.one_of:
+        schema["anyOf"] = [{"required": [key]} for key in record.one_of]
+    return schema
+
+
+def _reference(record: Record, definitions: Schema) -> Schema:
+    if record.name not in definitions:
+        definitions[record.name] = {}  # a place before those that it refers to
+        definitions[record.name] = {
+            "title": record.title,
+            "description": record.description,
+            "examples": [record.example],
+            **_record(record, definitions),
+        }
+    return {"$ref": f"#/$defs/{record.name}"}
+
+
+def _member(member: Member, definitions: Schema) -> Schema:
+    """Return the schema of a key of a record."""
+    schema = _value(member)
+    kind, low, high = member.kind, member.minimum, member.maximum
+    if kind in _NUMBERS:
+        definitions[kind.name.lower()] = _NUMBERS[kind]
+        if kind is Kind.NUMERAL and (low or high is not None):
+            schema["$comment"] = f"From {low or 0} to {high}; a schema cannot say it."
+    elif kind is Kind.INTEGER:
+        bounds = {"minimum": -MAX_NUMBER if low is None else low}
+        schema |= {**bounds, "maximum": MAX_NUMBER if high is None else high}
+    elif kind is Kind.ADDRESS:
+        schema |= {"type": "string"}
+        schema.pop("$ref", None)
+    elif kind is Kind.OBJECT and isinstance(member.each, Record):
+        schema |= _reference(member.each, definitions)
+        schema.pop("type", None)
+    elif kind is Kind.BOOLEAN:
+        schema["type"] = "boolean"
+    elif kind is Kind.ANY:
+        schema["type"] = ["string", "number", "boolean", "null"]
+    else:
+        ends = ("Items", "Items") if kind is Kind.LIST else ("Length", "Length")
+        schema |= {} if low is None else {f"min{ends[0]}": low}
+        schema |= {} if high is None else {f"max{ends[1]}": high}
+        if isinstance(member.each, Record):
+            schema["items"] = _reference(member.each, definitions)
+        elif member.each is not None:
+            schema["items"] = _member(member.each, definitions)
+    return schema
 
 
 def _object(

@@ -52,12 +52,14 @@ class Node(Struct, frozen=True, kw_only=True):
     Attributes:
         devices: The devices; the place of one is its local_rank.
         host: Name or address of the host, None if the table has none.
+        group: Name of the group it belongs to, where ranks restart in every group.
         extra: Keys that the format does not define, as they were read.
         layout: How the node was spelt in its file, None when it came from no file.
     """
 
     devices: tuple[Device, ...]
     host: str | None = None
+    group: str | None = None
     extra: dict[str, object] = {}
     layout: Layout | None = None
 
@@ -67,13 +69,18 @@ class Node(Struct, frozen=True, kw_only=True):
 
 
 class Parts(NamedTuple):
-    """What a table is made of."""
+    """What a table is made of.
+
+    ``document`` is the plain data of the file, where that is more than nodes, devices
+    and their keys; it is gone as soon as the nodes change.
+    """
 
     nodes: tuple[Node, ...]
     version: str
     format: str
     extra: dict[str, object]
     layout: Layout | None
+    document: object = None
 
 
 class RankTable:
@@ -115,10 +122,8 @@ class RankTable:
 
     @cached_property
     def _parts(self) -> Parts:
-        from ranktable.schema.build import build_parts  # noqa: PLC0415 - not for chips
-
         assert self._columns is not None  # noqa: S101 - made by from_columns
-        return build_parts(self._columns)
+        return self._columns.format.build(self._columns)
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -129,7 +134,7 @@ class RankTable:
     def version(self) -> str:
         """Version of the table."""
         if self._columns is not None:
-            return str(self._columns.top["version"])
+            return str(self._columns.top.get("version", ""))
         return self._parts.version
 
     @property
@@ -148,6 +153,20 @@ class RankTable:
     def layout(self) -> Layout | None:
         """How the top of the file was spelt, None when it came from no file."""
         return self._parts.layout
+
+    @property
+    def document(self) -> object:
+        """The plain data of its file, where nodes and their keys do not tell it all."""
+        if self._columns is not None and not self._columns.format.keeps_document:
+            return None  # without building anything
+        return self._parts.document
+
+    @property
+    def has_global_ranks(self) -> bool:
+        """Whether its ranks are those of one job, 0 to world_size - 1."""
+        from ranktable.schema.formats import by_name  # noqa: PLC0415 - a cycle
+
+        return by_name(self.format).has_global_ranks
 
     def with_changes(
         self,
@@ -181,8 +200,10 @@ class RankTable:
 
     @property
     def world_size(self) -> int:
-        """Number of processes."""
-        return len(self._chips)
+        """Number of processes; of devices, where a table numbers no ranks."""
+        if self._columns is not None:
+            return self._columns.num_devices
+        return sum(len(node.devices) for node in self.nodes)
 
     @property
     def chip_map(self) -> list[int]:
@@ -191,8 +212,10 @@ class RankTable:
 
     @cached_property
     def _chips(self) -> list[int]:
-        if self._columns is not None:
+        if self._columns is not None and self._columns.format.has_global_ranks:
             return self._columns.chip_map()
+        if not self.has_global_ranks:
+            raise ValueError(f"a table of the format {self.format} has no chip_map")
         return [device.device_id for _, device in self._by_rank]
 
     @cached_property
@@ -293,6 +316,8 @@ class RankTable:
         or ``world_rank`` make no difference; nodes, chips, ranks, hosts, addresses
         and keys that nobody knows do.
         """
+        if self.document is not None:
+            return hashlib.sha256(_canonical(self.document).encode()).hexdigest()
         lines = [_canonical({"version": self.version, "extra": self.extra})]
         plain = self._in_file_order
         if plain is not None and plain.is_plain():

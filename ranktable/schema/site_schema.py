@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ranktable._error import Error
 from ranktable.schema.document import find_locations
 from ranktable.schema.json_parser import walk
 from ranktable.schema.numbers import BadNumber
@@ -49,7 +50,7 @@ _START = (
 )
 
 
-class SiteSchemaError(ValueError):
+class SiteSchemaError(Error, ValueError):
     """A schema that nothing can be judged by; the text says the file and the reason."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ranktable._error import Error
 from ranktable.simulate.run import Finding, report
 
 if TYPE_CHECKING:
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class SimulationError(RuntimeError):
+class SimulationError(Error, RuntimeError):
     """Something that a machine room would answer with a hang or a wrong result.
 
     Attributes:

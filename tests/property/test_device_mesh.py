@@ -186,7 +186,9 @@ def test_mesh_that_is_made_is_that_of_torch(
                 assert ours[chosen] == theirs[chosen]
                 assert ours[chosen].mesh.equal(theirs[chosen].mesh)
     with made_mesh(layout, other) as (_, calls_elsewhere):
-        assert calls == calls_elsewhere
+        common = [ranks for ranks in calls if other in ranks]
+        assert common == [ranks for ranks in calls_elsewhere if rank in ranks]
+    assert all(rank in ranks for ranks in calls)
     assert len({tuple(ranks) for ranks in calls}) == len(calls)
 
 

@@ -3,35 +3,58 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import conversion
-from ranktable.cli.failure import CommandError
-from ranktable.cli.findings import FindingsFormat
-from ranktable.cli.output import write
-from ranktable.cli.output_files import (
+from ranktable.cli import DEFECTS_FOUND, CommandError
+from ranktable.cli.files import (
     OutputFile,
+    is_standard_output,
+    named_file,
     output_file,
     put_files,
+    read_input,
+    table_in,
     tell_written,
 )
+from ranktable.cli.output import Color, FindingsFormat, show_findings, write
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.device_list import parse_device_list
+from ranktable.cluster.host_lists import expand_hosts
+from ranktable.cluster.hostfiles import deepspeed_hostfile
 from ranktable.cluster.hostfiles.hostfile import (
-    LauncherFormat,
     WriterOptions,
-    table_from_hostfile,
+    hostfile_from_table,
+    with_chips,
+    with_hosts,
 )
+from ranktable.cluster.hostfiles.launcher_formats import (
+    DEFAULT_TABLE,
+    LAUNCHER_FORMATS,
+    any_format_of,
+    detect_formats,
+    read_hostfile,
+    read_text,
+)
+from ranktable.cluster.hostfiles.launcher_formats import convert as cluster_convert
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.format import Format
-from ranktable.schema.messages import counted
+from ranktable.schema.check import check_bytes
+from ranktable.schema.diagnostic import Options
+from ranktable.schema.format import Format, NotExpressibleError
+from ranktable.schema.formats import DEFAULT
+from ranktable.schema.messages import counted, printable
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
-    from ranktable.cluster.hostfiles.hostfile import Hostfile
+    from ranktable.cluster.hostfiles.hostfile import Hostfile, LauncherFormat
+    from ranktable.cluster.hostfiles.launcher_formats import HostfileReading
+    from ranktable.schema.model import RankTable
 
-KINDS = (
+_JSON = ("{", "[")
+
+NAMES = (
     "sccl-1.0, openmpi-hostfile, openmpi-rankfile, mpich-machinefile, "
     "deepspeed-hostfile, slurm-nodelist, srun-hostfile, torchrun, accelerate, paddle, "
     "paddle-endpoints, kubernetes-job, jobset, pytorchjob, trainjob"
@@ -40,7 +63,8 @@ KINDS = (
 
 def convert(
     to: Annotated[
-        str, typer.Option("--to", metavar="NAME", help=f"What to write: {KINDS}.")
+        str,
+        typer.Option("--to", metavar="NAME", help=f"What to write: {NAMES}."),
     ],
     file: Annotated[
         str | None,
@@ -52,7 +76,7 @@ def convert(
     from_: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="NAME", help="What FILE is; by default it is recognised."
+            "--from", metavar="NAME", help="What FILE is; by default it is detected."
         ),
     ] = None,
     output: Annotated[
@@ -131,39 +155,177 @@ def convert(
 
     Example: ranktable convert sccl_rank_table.json --hosts n1 --to openmpi-rankfile
     """
-    target = conversion.kind_of("--to", to)
+    target = _format_of("--to", to)
     settings = WriterOptions(
         script=script, port=port, node=node, name=name, image=image, resource=resource
     )
     _refuse_settings(settings, target)
-    source = conversion.read(file, from_, format)
+    source = _read(file, from_, format)
     given = (hosts, device_id, chips_per_node, include, exclude)
     is_changed = any(option is not None for option in given)
-    description = source.description
-    if source.table is not None and not is_changed and _is_table(target):
-        text = dumps(source.table, format=target.name).decode()
+    hostfile = source.hostfile
+    if source.table is not None and not is_changed and isinstance(target, Format):
+        text = _written(source.table, target)
     else:
-        description = conversion.with_options(
-            conversion.filtered(source, include, exclude, format),
-            hosts,
-            device_id,
-            chips_per_node,
-        )
-        text = _text(description, target, settings)
-        if source.table is not None and _is_table(target):
-            _note("addresses and keys that the format does not define are left out")
+        hostfile = _filtered(source, include, exclude, format)
+        hostfile = _with_options(hostfile, hosts, device_id, chips_per_node)
+        text = cluster_convert(hostfile, target, settings)
+        _note_losses(source, hostfile, target)
     if source.left_out:
         _note(f"left out of what the file says: {', '.join(source.left_out)}")
-    if output in (None, "-"):
+    if output is None or is_standard_output(output):
         write([text])
     else:
         made = OutputFile(path=output_file(output), data=text.encode())
         (done,) = put_files([made], force=force, read={source.name: source.data})
-        tell_written(done, made.path, _summary(description, target))
+        tell_written(done, made.path, _summary(hostfile, target))
 
 
-def _is_table(target: LauncherFormat | Format) -> bool:
-    return isinstance(target, Format)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Source:
+    """What was read.
+
+    Attributes:
+        format: What the file is.
+        name: Its name.
+        data: Its bytes.
+        hostfile: The hosts that it describes.
+        table: The rank table, None if the file is of a launcher.
+        left_out: What the file says of hosts and the hostfile does not.
+    """
+
+    format: LauncherFormat | Format
+    name: str
+    data: bytes
+    hostfile: Hostfile
+    table: RankTable | None = None
+    left_out: tuple[str, ...] = ()
+
+
+def _format_of(option: str, name: str) -> LauncherFormat | Format:
+    try:
+        return any_format_of(name)
+    except ArgumentError as error:
+        raise CommandError(f"{option}: {error}") from None
+
+
+def _read(file: str | None, from_name: str | None, form: FindingsFormat) -> _Source:
+    """Return what a file describes; findings are shown in a form.
+
+    Raises:
+        CommandError: It cannot be read, has defects, or may be several things.
+    """
+    source = None if from_name is None else _format_of("--from", from_name)
+    name, data = read_input(named_file(file))
+    if source is None:
+        source = _detected(name, data)
+    if isinstance(source, Format):
+        is_known = from_name not in (None, DEFAULT_TABLE)
+        options = Options(limit=5, format=source if is_known else None)
+        table = table_in(check_bytes(data, options, file=name))
+        hostfile = hostfile_from_table(table)
+        return _Source(
+            format=source, name=name, data=data, hostfile=hostfile, table=table
+        )
+    reading = read_hostfile(data, source, file=name)
+    return _Source(
+        format=source,
+        name=name,
+        data=data,
+        hostfile=_sound(reading, form),
+        left_out=reading.left_out,
+    )
+
+
+def _detected(name: str, data: bytes) -> LauncherFormat | Format:
+    """Return what a file is; of several that read it alike, the first."""
+    formats = detect_formats(data)
+    shown = printable(name)
+    if not formats:
+        text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+        if text.lstrip()[:1] in _JSON:
+            return DEFAULT
+        names = ", ".join(format_.name for format_ in LAUNCHER_FORMATS)
+        raise CommandError(
+            f"nothing tells what {shown} is; say it with --from NAME: {names}"
+        )
+    if len(formats) > 1:
+        names = " or ".join(format_.name for format_ in formats)
+        raise CommandError(f"{shown} may be {names}; say it with --from")
+    return formats[0]
+
+
+def _sound(reading: HostfileReading, form: FindingsFormat) -> Hostfile:
+    """Show what was found, and return the hostfile if there is no error.
+
+    The output may be the hostfile itself, so that findings go to standard error.
+    """
+    report = reading.report
+    if report.totals:
+        show_findings([report], form, Color.AUTO, aside=True)
+    if reading.hostfile is None:
+        if form not in (FindingsFormat.FULL, FindingsFormat.CONCISE):
+            raise typer.Exit(DEFECTS_FOUND)  # for programs, with nothing after it
+        raise CommandError(f"{report.file} cannot be converted", DEFECTS_FOUND)
+    return reading.hostfile
+
+
+def _filtered(
+    source: _Source, include: str | None, exclude: str | None, form: FindingsFormat
+) -> Hostfile:
+    """Return the hosts that DeepSpeed's filters choose.
+
+    Raises:
+        CommandError: A filter is wrong, or the file is not a hostfile of DeepSpeed.
+    """
+    if include is None and exclude is None:
+        return source.hostfile
+    if source.format.name != "deepspeed-hostfile":
+        raise CommandError("--include and --exclude are for deepspeed-hostfile")
+    if include is not None and exclude is not None:
+        raise CommandError("--include and --exclude exclude each other")
+    option = "--include" if exclude is None else "--exclude"
+    choose = deepspeed_hostfile.include
+    if exclude is not None:
+        choose = deepspeed_hostfile.exclude
+    reading = read_text(
+        include or exclude or "",
+        lambda text: choose(text, source.hostfile),
+        file=option,
+        name="filter",
+    )
+    return _sound(reading, form)
+
+
+def _with_options(
+    hostfile: Hostfile,
+    hosts: str | None,
+    device_id: str | None,
+    chips_per_node: int | None,
+) -> Hostfile:
+    """Return the hostfile with the hosts and chips that options give.
+
+    Raises:
+        CommandError: An option is malformed, or does not fit the hosts.
+    """
+    if device_id is not None and chips_per_node is not None:
+        raise CommandError("--device-id and --chips-per-node do not go together")
+    option = "--hosts"
+    try:
+        if hosts is not None:
+            hostfile = with_hosts(hostfile, expand_hosts(hosts))
+        option = "--chips-per-node"
+        if chips_per_node is not None:
+            one = range(chips_per_node)
+            return with_chips(hostfile, [one] * len(hostfile.hosts))
+        option = "--device-id"
+        if device_id is not None:
+            nodes = parse_device_list(device_id)
+            chips = [[chip.device_id for chip in node] for node in nodes]
+            return with_chips(hostfile, chips)
+    except ArgumentError as error:
+        raise CommandError(f"{option}: {error}") from None
+    return hostfile
 
 
 def _refuse_settings(settings: WriterOptions, target: LauncherFormat | Format) -> None:
@@ -174,29 +336,36 @@ def _refuse_settings(settings: WriterOptions, target: LauncherFormat | Format) -
             raise CommandError(f"--{field.name} says nothing to {target.name}")
 
 
-def _text(
-    description: Hostfile, target: LauncherFormat | Format, settings: WriterOptions
-) -> str:
-    hosts = description.hosts
-    if isinstance(target, LauncherFormat):
-        text = target.write(description, settings)
+def _note_losses(
+    source: _Source, hostfile: Hostfile, target: LauncherFormat | Format
+) -> None:
+    """Say what the output cannot hold, or what was taken for granted."""
+    hosts = hostfile.hosts
+    if not isinstance(target, Format):
         if target.names_hosts and any(host.name for host in hosts):
             _note("the pods have names of their own; convert the manifest to a table")
-        return text
-    data = dumps(table_from_hostfile(description), format=target.name)
+        return
     if any(host.device_ids is None for host in hosts):
         _note("every host has the chips from 0 on; --device-id names others")
-    return data.decode()
+    if source.table is not None:
+        _note("addresses and keys that the format does not define are left out")
+
+
+def _written(table: RankTable, target: Format) -> str:
+    try:
+        return dumps(table, format=target.name).decode()
+    except NotExpressibleError as error:
+        raise CommandError(str(error)) from None
 
 
 def _note(text: str) -> None:
     sys.stderr.write(f"note: {text}\n")
 
 
-def _summary(description: Hostfile, target: LauncherFormat | Format) -> str:
+def _summary(hostfile: Hostfile, target: LauncherFormat | Format) -> str:
     """Return how much was written."""
-    hosts = len(description.hosts)
-    processes = sum(host.slots or 0 for host in description.hosts)
-    if _is_table(target):
+    hosts = len(hostfile.hosts)
+    processes = sum(host.slots or 0 for host in hostfile.hosts)
+    if isinstance(target, Format):
         return f"{counted(hosts, 'node')}, {counted(processes, 'rank')}"
     return f"{counted(hosts, 'host')}, {counted(processes, 'process', 'processes')}"

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
+from ranktable.cli import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
 from ranktable.cli.files import STANDARD_INPUT, sound_table
-from ranktable.cli.layout_options import LayoutOptions
+from ranktable.cli.options import LayoutOptions, with_options
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
-from ranktable.cli.shared_options import with_options
 from ranktable.layout.change.crossing import AXES
 from ranktable.layout.change.differing import difference
 from ranktable.layout.errors import LayoutError

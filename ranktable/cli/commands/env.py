@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.failure import DEFECTS_FOUND, CommandError
+from ranktable.cli import DEFECTS_FOUND, CommandError
 from ranktable.cli.files import sound_table
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.runtime.agreement import refuse_other_table, with_world_size

@@ -9,23 +9,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ranktable.cli import DEFECTS_FOUND, CommandError
 from ranktable.cli.commands.probe import ROOT, ROOT_HELP, RUN_PROGRAMS_HELP, probe_node
-from ranktable.cli.failure import CommandError
-from ranktable.cli.output_files import DEFAULT_FILE, put_table
-from ranktable.cli.spec import table_of_file
+from ranktable.cli.files import DEFAULT_FILE, put_table, read_input
+from ranktable.cli.output import Color, FindingsFormat, show_findings
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.device_list import parse_address_list, parse_device_list
 from ranktable.cluster.generate import grouped_ring_order, make_table, ring_order
-from ranktable.cluster.host_lists import expand_hosts
+from ranktable.cluster.host_lists import expand_hosts, fold_hosts
+from ranktable.cluster.specs.read_spec import MAX_SIZE_BYTES, read_spec
+from ranktable.cluster.specs.spec import spare_hosts, table_from_spec
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import make_options
-from ranktable.schema.messages import counted
+from ranktable.schema.messages import counted, printable
 from ranktable.schema.topology_file import find_topology
 from ranktable.schema.writing import dumps_judged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ranktable.cluster.specs.spec import Spec
     from ranktable.schema.diagnostic import Finding
     from ranktable.schema.model import RankTable
     from ranktable.schema.topology import Topology
@@ -248,3 +251,29 @@ def _hosts(text: str, num_nodes: int) -> list[str]:
         twice = next(host for host in hosts if hosts.count(host) > 1)
         raise ArgumentError(f"the host {twice} is given twice")
     return hosts
+
+
+def table_of_file(file: str, *, is_emulated: bool) -> tuple[RankTable, str | None]:
+    """Return the table of a spec and the topology of its rings; name its spares.
+
+    Raises:
+        CommandError: The spec cannot be read, or has defects, which are shown.
+    """
+    spec = _read(file)
+    if is_emulated and spec.addresses is None:
+        raise CommandError("--emulator needs the addresses: add them to the spec")
+    spares = spare_hosts(spec)
+    if spares:
+        sys.stderr.write(f"left out as spares: {printable(fold_hosts(spares))}\n")
+    return table_from_spec(spec, is_emulated=is_emulated), spec.ring
+
+
+def _read(file: str) -> Spec:
+    name, data = read_input(file, MAX_SIZE_BYTES)
+    reading = read_spec(data, file=name)
+    if reading.spec is None:
+        show_findings([reading.report], FindingsFormat.FULL, Color.AUTO, aside=True)
+        raise CommandError(f"{name} is no sound cluster spec", DEFECTS_FOUND)
+    if reading.report.totals:
+        show_findings([reading.report], FindingsFormat.FULL, Color.AUTO, aside=True)
+    return reading.spec

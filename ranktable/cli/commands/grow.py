@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ranktable.cli import CommandError
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.commands.shrink import KEEP_HELP, RANKS_HELP, say_sizes
-from ranktable.cli.failure import CommandError
 from ranktable.cli.files import sound_table
-from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.new_nodes import NODES_HELP, hosts_in, is_file, read_nodes
-from ranktable.cli.shared_options import with_options
+from ranktable.cli.options import LayoutOptions, with_options
 from ranktable.layout.change.errors import ChangeError
 from ranktable.layout.change.names import named
 from ranktable.layout.change.resize import grow as change

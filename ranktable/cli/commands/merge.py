@@ -3,25 +3,45 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
-from ranktable.cli.files import DEFAULT_MAX_ERRORS, MIB, STANDARD_INPUT
-from ranktable.cli.findings import FORM_HELP, FindingsFormat, show_findings
-from ranktable.cli.merge_input import MergeInput
-from ranktable.cli.output import COLOR_HELP, Color
-from ranktable.cli.output_files import DEFAULT_FILE, STANDARD_OUTPUT, put_table
-from ranktable.cli.progress import progress
+from ranktable.cli import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
+from ranktable.cli.files import (
+    DEFAULT_FILE,
+    DEFAULT_MAX_ERRORS,
+    MIB,
+    STANDARD_INPUT,
+    STANDARD_INPUT_NAME,
+    is_standard_output,
+    put_table,
+)
+from ranktable.cli.output import (
+    COLOR_HELP,
+    FORM_HELP,
+    Color,
+    FindingsFormat,
+    show_findings,
+)
+from ranktable.cli.progress import CountingStream, Progress, progress
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.merging.merge_nodes import (
+    Merged,
     MergeOptions,
     Order,
 )
+from ranktable.cluster.merging.merge_probes import merge_probes
+from ranktable.cluster.merging.merge_tables import is_part, merge_tables
+from ranktable.cluster.probes.read_probes import is_probe_text
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.diagnostic import Severity
+from ranktable.schema.check import check_bytes, report_unreadable
+from ranktable.schema.diagnostic import Options, Severity
+from ranktable.schema.files import UnreadableError, read_file, read_stream
 from ranktable.schema.topology_file import find_topology
 
 if TYPE_CHECKING:
@@ -126,7 +146,7 @@ def merge(
     except ArgumentError as error:
         raise CommandError(str(error)) from None
     is_refused = merged.table is None or (strict and _has_warnings(merged.reports))
-    aside = output == STANDARD_OUTPUT or (not is_refused and format is None)
+    aside = is_standard_output(output) or (not is_refused and format is None)
     show_findings(merged.reports, format, color, aside=aside)
     if is_refused or merged.table is None or merged.data is None:
         unreadable = any(report.is_unreadable for report in merged.reports)
@@ -175,3 +195,88 @@ def _wishes(
         topology=None if ring is None else find_topology(ring),
         limit=max_errors or None,
     )
+
+
+class MergeInput:
+    """The files of a command, read once."""
+
+    def __init__(
+        self, names: Sequence[str], max_size_bytes: int, line: Progress
+    ) -> None:
+        """Read every file; what could not be read is kept as a report."""
+        self.names = names
+        self.max_size_bytes = max_size_bytes
+        self.line = line
+        self.unread: list[Report] = []
+        self.data = [self._read(place, name) for place, name in enumerate(names)]
+
+    @property
+    def contents(self) -> dict[str, bytes]:
+        """What every file holds, by its path."""
+        return dict(zip(self.names, self.data, strict=True))
+
+    def _read(self, place: int, name: str) -> bytes:
+        try:
+            if name == STANDARD_INPUT:
+                stream = CountingStream(sys.stdin.buffer, self.line, name)
+                return read_stream(stream, self.max_size_bytes)
+            self.line.show(f"reading file {place + 1} of {len(self.names)}")
+            return read_file(name, self.max_size_bytes)
+        except UnreadableError as error:
+            self.unread.append(report_unreadable(error, file=_shown(name)))
+            return b""
+
+    def merged(self, wishes: MergeOptions, *, are_probes: bool) -> Merged:
+        """Return what comes of the files.
+
+        Raises:
+            CommandError: Some are rank tables and some lines of probes.
+            ArgumentError: The wishes cannot be met.
+        """
+        if self.unread:
+            return Merged(reports=tuple(self.unread))
+        kinds = [are_probes or is_probe_text(data) for data in self.data]
+        if all(kinds):
+            return self._probes(wishes)
+        if any(kinds):
+            table, probe = (self.names[kinds.index(kind)] for kind in (False, True))
+            raise CommandError(
+                f"{_shown(probe)} holds lines of ranktable probe and {_shown(table)} "
+                "does not; merge the probes first, then the tables"
+            )
+        return self._tables(wishes)
+
+    def _probes(self, wishes: MergeOptions) -> Merged:
+        if wishes.order is Order.BY_RANK:
+            raise CommandError("--order by-rank: probes have no ranks; use by-host")
+        return merge_probes(
+            [_shown(name) for name in self.names],
+            self.data,
+            [_path(name) for name in self.names],
+            wishes,
+        )
+
+    def _tables(self, wishes: MergeOptions) -> Merged:
+        if wishes.topology is not None:
+            raise CommandError(
+                "--ring orders the chips of probes; those of a table have an order"
+            )
+        options = Options(limit=wishes.limit, max_size_bytes=self.max_size_bytes)
+        counting = replace(options, limit=0)
+        reports = []
+        for place, (name, data) in enumerate(zip(self.names, self.data, strict=True)):
+            self.line.show(f"checking file {place + 1} of {len(self.names)}")
+            # What is noted of a part is not shown: counting it takes half the time.
+            report = check_bytes(data, counting, file=_shown(name))
+            if not is_part(report):
+                report = check_bytes(data, options, file=_shown(name))
+            reports.append(report)
+        return merge_tables(reports, [_path(name) for name in self.names], wishes)
+
+
+def _shown(name: str) -> str:
+    return STANDARD_INPUT_NAME if name == STANDARD_INPUT else name
+
+
+def _path(name: str) -> str | None:
+    return None if name == STANDARD_INPUT else os.path.realpath(name)

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import typer
 
-from ranktable.cli.failure import CommandError
+from ranktable.cli import CommandError
 from ranktable.cli.files import FILE_HELP, sound_table
-from ranktable.cli.layout_options import LayoutOptions
+from ranktable.cli.options import LayoutOptions, with_options
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
-from ranktable.cli.shared_options import with_options
 from ranktable.layout.communicator import communicators
 from ranktable.report.mesh import render_mesh, render_mesh_json, render_rank
 

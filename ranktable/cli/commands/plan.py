@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.failure import CommandError
-from ranktable.cli.files import FILE_HELP, sound_table
-from ranktable.cli.layout_options import LayoutOptions
+from ranktable.cli import CommandError
+from ranktable.cli.files import (
+    FILE_HELP,
+    OutputFile,
+    is_standard_output,
+    output_file,
+    put_files,
+    sound_table,
+    table_size,
+    tell_written,
+)
+from ranktable.cli.options import LayoutOptions, with_options
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.cli.plan_input import flows_of, given_model, holders
-from ranktable.cli.plan_output import put_plan
-from ranktable.cli.shared_options import with_options
 from ranktable.cluster.hostfiles.hostfile import WriterOptions, hostfile_from_table
 from ranktable.cluster.hostfiles.launcher_formats import format_of
 from ranktable.layout.hops import RingRows, ring_rows
@@ -28,9 +35,9 @@ from ranktable.schema.writing import dumps
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from ranktable.cli.files import TableFile
     from ranktable.layout.planning import Plan
     from ranktable.schema.model import RankTable
-
 
 MAX_NUMBER = 10**12
 """Of tokens, layers and the like; products of a few of them are floats still."""
@@ -172,7 +179,7 @@ def plan(
         placed = place_ranks(table, made.after)
     rings = _rings(links, table, placed, made)
     texts = _texts(placed, wanted)
-    is_aside = output == "-"
+    is_aside = is_standard_output(output)
     pieces = _rendered(name, made, rings, format, color)
     if is_aside:
         sys.stderr.writelines(pieces)
@@ -222,3 +229,38 @@ def _rendered(
         return render_plan_json(name, made, rings=rings)
 
     return render_plan(name, made, style(color), rings=rings)
+
+
+def put_plan(
+    texts: Sequence[tuple[str, bytes]], read: TableFile, *, is_better: bool, force: bool
+) -> None:
+    """Write every file, or none if one of them holds something else.
+
+    Args:
+        texts: Path and bytes of every file; ``-`` stands for standard output.
+        read: The table that was read.
+        is_better: Whether the placement is a new one.
+        force: Whether to replace files.
+
+    Raises:
+        CommandError: A file holds something else, or two have one name.
+    """
+    paths = [path for path, _ in texts]
+    twice = next((path for path in paths if paths.count(path) > 1), None)
+    if twice is not None:
+        raise CommandError(f"{twice} is to hold two different things")
+    files = [
+        OutputFile(path=output_file(path), data=data)
+        for path, data in texts
+        if not is_standard_output(path)
+    ]
+    said = put_files(
+        files,
+        force=force,
+        instead="another name leaves it",
+        read={read.name: read.data},
+    )
+    write(data.decode() for path, data in texts if is_standard_output(path))
+    kept = "" if is_better else ", in the old order"
+    for file, done in zip(files, said, strict=True):
+        tell_written(done, file.path, f"{table_size(read.table)}{kept}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.failure import CommandError
+from ranktable.cli import CommandError
 from ranktable.cli.output import COLOR_HELP, Color, style, write
 from ranktable.cluster.discovery.machine import Machine
 from ranktable.cluster.discovery.probe import probe as seen

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ranktable.cli import CommandError
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.commands.shrink import places_of
-from ranktable.cli.failure import CommandError
 from ranktable.cli.files import TableFile, check_file, table_in
-from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.new_nodes import part_of
-from ranktable.cli.shared_options import with_options
+from ranktable.cli.options import LayoutOptions, with_options
 from ranktable.layout.change.names import named
 from ranktable.layout.change.renumbering import Policy
 from ranktable.layout.change.renumbering import renumber as change

@@ -10,7 +10,7 @@ import typer
 from ranktable.cli.change_output import ChangeOutput
 from ranktable.cli.files import sound_table
 from ranktable.cli.new_nodes import NODES_HELP, is_file, one_host, read_node
-from ranktable.cli.shared_options import with_options
+from ranktable.cli.options import with_options
 from ranktable.layout.change.names import named, node_names
 from ranktable.layout.change.replace import replace_node as change
 from ranktable.schema.messages import printable

@@ -1,4 +1,4 @@
-"""``ranktable run``: start this node's processes as the rank table has them."""
+"""``ranktable run``: start the processes of this node as the rank table has them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ import os
 import shlex
 import socket
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.failure import DEFECTS_FOUND, CommandError
+from ranktable.cli import DEFECTS_FOUND, CommandError
 from ranktable.cli.files import STANDARD_INPUT, sound_table
 from ranktable.cli.output import write
-from ranktable.cli.run_checks import address, launched_by, refuse_other_node
+from ranktable.runtime import agreement
 from ranktable.runtime.agents import agents_of, find_agent
+from ranktable.runtime.environment import resolve_environment
+from ranktable.runtime.errors import InvalidVariableError, LaunchEnvironmentError
 from ranktable.runtime.master_address import DEFAULT_PORT
 from ranktable.runtime.table import VARIABLE
+from ranktable.runtime.values import read_address
 from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
@@ -25,6 +30,7 @@ if TYPE_CHECKING:
 
     from ranktable.runtime.agents import Agent
     from ranktable.runtime.environment import Environment
+    from ranktable.schema.model import RankTable
 
 # torchrun reads PET_X for an option --x. These say where and what to start, which is
 # the table's and the command line's; a rendezvous would deal out ranks as it likes.
@@ -42,7 +48,12 @@ def run(
     ],
     table: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help=f"Rank table; by default ${VARIABLE}."),
+        typer.Option(
+            "--rank-table",
+            "--table",
+            metavar="FILE",
+            help=f"Rank table; by default ${VARIABLE}.",
+        ),
     ] = None,
     node: Annotated[
         int | None,
@@ -72,7 +83,7 @@ def run(
     On several nodes it is started once a node by the site's launcher: srun, mpirun,
     ssh, or a pod.
 
-    Example: ranktable run --table sccl_rank_table.json --dry-run train.py
+    Example: ranktable run --rank-table sccl_rank_table.json --dry-run train.py
     """
     if table == STANDARD_INPUT:
         raise CommandError("the processes read the table themselves; name a file")
@@ -94,6 +105,7 @@ def run(
         write(_commands(agents, script, addr or "FIRST_HOST", port, file))
         return
     agent = _this_agent(agents, environment, node)
+    _refuse_missing_script(script[0])
     _start(agent.arguments(script, addr, port), file)
 
 
@@ -138,6 +150,16 @@ def _commands(
         yield f"# {host}\n{VARIABLE}={shlex.quote(file)} {shlex.join(words)}\n"
 
 
+def _refuse_missing_script(script: str) -> None:
+    """Raise unless a script is there; an option of torchrun may stand in its place."""
+    path = Path(script)
+    if script.startswith("-") or path.is_file():
+        return
+    if path.exists():
+        raise CommandError(f"{script!r} is not a file that every process can read")
+    raise CommandError(f"there is no script {script!r}")
+
+
 def _start(arguments: list[str], file: str) -> None:
     """Replace this process with torchrun, so that signals reach it directly."""
     if find_spec("torch") is None:
@@ -148,3 +170,71 @@ def _start(arguments: list[str], file: str) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", *arguments]
     sys.stdout.flush()
     os.execve(sys.executable, command, environ)  # noqa: S606 - no shell is wanted
+
+
+def launched_by(*, is_started: bool) -> Environment:
+    """Return what the environment says of this process.
+
+    Args:
+        is_started: Whether processes are to be started here, so that a launcher must
+            not have started several already.
+
+    Raises:
+        CommandError: The variables contradict each other, or there are several.
+    """
+    try:
+        environment = resolve_environment(os.environ)
+    except LaunchEnvironmentError as error:
+        raise CommandError(str(error), DEFECTS_FOUND) from None
+    if is_started and (started := _processes_here(environment)) is not None:
+        raise CommandError(
+            f"{environment.launcher} started {started} processes "
+            "on this node; start ranktable run once a node, it starts the others",
+            DEFECTS_FOUND,
+        )
+    return environment
+
+
+def _processes_here(environment: Environment) -> str | None:
+    """Return how many processes a launcher started on this node if that is several."""
+    # A pod that is told how many processes to start has started none.
+    if environment.launcher is None:
+        return None
+    started, nodes = environment.local_world_size, environment.num_nodes
+    if started not in (None, 1):
+        return str(started)
+    is_second = started is None and (environment.local_rank or 0) > 0
+    is_crowd = nodes is not None and (environment.world_size or 0) > nodes
+    return "several" if is_second or is_crowd else None
+
+
+def refuse_other_node(
+    environment: Environment, table: RankTable, file: str, node: int | None
+) -> None:
+    """Raise unless what is known of this node and its chips is in the table."""
+    is_worker = environment.launcher is not None
+    about_node = replace(
+        environment,
+        # Those of the process that starts the others, where there are any.
+        rank=None,
+        world_size=None,
+        local_rank=None,
+        local_world_size=None if is_worker else environment.local_world_size,
+        # Whoever names the node may start each of them by a launcher of its own.
+        num_nodes=None if is_worker and node is not None else environment.num_nodes,
+        node_rank=None if is_worker and node is not None else environment.node_rank,
+    )
+    try:
+        agreement.refuse_other_table(about_node, table, file)
+    except LaunchEnvironmentError as error:
+        raise CommandError(str(error), DEFECTS_FOUND) from None
+
+
+def address(argument: str | None) -> str | None:
+    """Return the option; torchrun would take some texts for options of its own."""
+    if argument is None:
+        return None
+    try:
+        return read_address("it", "--master-addr", argument)
+    except InvalidVariableError as error:
+        raise CommandError(error.message) from None

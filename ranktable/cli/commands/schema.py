@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from ranktable.cli.failure import CommandError
+from ranktable.cli import CommandError
 from ranktable.cli.output import write
 from ranktable.cluster.specs.spec import NAME as SPEC
 from ranktable.cluster.specs.spec import spec_schema_text
-from ranktable.schema.formats import FORMATS
+from ranktable.schema.formats import names
 from ranktable.schema.json_schema import schema_text
 
 DEFAULT = "sccl-1.0"
@@ -46,8 +46,8 @@ def schema_of(name: str) -> bytes:
     """
     if name == SPEC:
         return spec_schema_text()
-    for format_ in FORMATS:
-        if name in (format_.name, format_.name.removeprefix("sccl-")):
-            return schema_text(format_.name)
-    known = ", ".join((*(format_.name for format_ in FORMATS), SPEC))
+    for known_name in names():
+        if name in (known_name, known_name.removeprefix("sccl-")):
+            return schema_text(known_name)
+    known = ", ".join((*names(), SPEC))
     raise CommandError(f"there is no format {name!r}; there are: {known}")

@@ -9,9 +9,8 @@ import typer
 
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.files import sound_table
-from ranktable.cli.layout_options import LayoutOptions
 from ranktable.cli.new_nodes import hosts_in
-from ranktable.cli.shared_options import with_options
+from ranktable.cli.options import LayoutOptions, with_options
 from ranktable.layout.change.fitting import factor_names
 from ranktable.layout.change.names import find_nodes, named, node_names
 from ranktable.layout.change.resize import shrink as change

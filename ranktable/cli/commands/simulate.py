@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.failure import DEFECTS_FOUND, CommandError
+from ranktable.cli import DEFECTS_FOUND, CommandError
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.cli.simulated_cluster import Vendor, announcement, cluster_of
 from ranktable.report import all_reduce

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ranktable.cli import CommandError
 from ranktable.cli.change_output import Again, ChangeOutput
-from ranktable.cli.failure import CommandError
 from ranktable.cli.files import FILE_HELP, sound_table
 from ranktable.cli.new_nodes import NODES_HELP, hosts_in, is_file, read_nodes
+from ranktable.cli.options import with_options
 from ranktable.cli.output import OutputFormat, write
-from ranktable.cli.shared_options import with_options
 from ranktable.layout.change.names import named
 from ranktable.layout.change.spares import add_spares, spares_of, take_spare
 from ranktable.layout.change.twin import twin_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.failure import CommandError
+from ranktable.cli import CommandError
 from ranktable.cli.files import FILE_HELP, STANDARD_INPUT_NAME, sound_table
 from ranktable.cli.progress import Progress, progress
 from ranktable.cluster.splitting import begins_at_zero, split_by_node

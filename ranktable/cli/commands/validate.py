@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.failure import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
+from ranktable.cli import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
 from ranktable.cli.files import (
     DEFAULT_MAX_ERRORS,
     FILE_HELP,
@@ -18,9 +18,7 @@ from ranktable.cli.files import (
     check_file,
     named_file,
 )
-from ranktable.cli.findings import FindingsFormat
-from ranktable.cli.output import COLOR_HELP, Color, style, write
-from ranktable.cli.reader_output import readers_data, show_readers
+from ranktable.cli.output import COLOR_HELP, Color, FindingsFormat, style, write
 from ranktable.cli.site_schema import judge_by_schema
 from ranktable.report.findings_data import RENDERERS
 from ranktable.runtime import chip_map
@@ -31,9 +29,13 @@ from ranktable.schema.check import check_bytes, make_options
 from ranktable.schema.diagnostic import RankTableError, Severity
 from ranktable.schema.fixes import repaired_text
 from ranktable.schema.messages import counted, printable
+from ranktable.schema.readers.readers import readings
 from ranktable.schema.site_schema import SiteSchema
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.report.terminal import Style
     from ranktable.schema.check_report import Report
     from ranktable.schema.diagnostic import Options
 
@@ -267,3 +269,57 @@ def _fix(report: Report, options: Options, site: SiteSchema | None) -> Report:
     said = f"repaired in part, {counted(left, 'error')} left" if left else "repaired"
     sys.stderr.write(f"{printable(report.file)}: {said}\n")
     return found
+
+
+MAX_RANKS = 8
+"""Ranks shown; the readers go wrong for the first as for the last."""
+
+
+def show_readers(report: Report, look: Style) -> Iterator[str]:
+    """Yield, for each reader, what it would give each rank of a file.
+
+    Ranks with the same outcome share a line.
+    """
+    if report.data is None:
+        sys.stderr.write(f"{printable(report.file)}: there is nothing to read\n")
+        return
+    size = report.columns.num_devices if report.columns else 1
+    ranks = range(max(1, min(size, MAX_RANKS)))
+    yield f"{look.mark(printable(report.file), 'bold')}\n"
+    for reading in readings(report.data, ranks, report):
+        yield f"  {look.mark(reading.title, 'bold')}\n"
+        for label, outcome in _grouped(reading.outcomes):
+            yield f"    {look.mark(label, 'place')}: {printable(outcome)}\n"
+    if size > MAX_RANKS:
+        yield f"  ranks {MAX_RANKS} to {size - 1} are not shown\n"
+
+
+def readers_data(report: Report) -> dict[str, object]:
+    """Return what each reader would give each rank of a file, as plain data."""
+    size = report.columns.num_devices if report.columns else 1
+    ranks = range(max(1, min(size, MAX_RANKS)))
+    found = readings(report.data or b"", ranks, report)
+    return {
+        "file": report.file,
+        "world_size": size,
+        "readers": [
+            {
+                "reader": reading.reader,
+                "title": reading.title,
+                "outcomes": {str(rank): text for rank, text in reading.outcomes},
+            }
+            for reading in found
+        ],
+    }
+
+
+def _grouped(outcomes: tuple[tuple[int, str], ...]) -> Iterator[tuple[str, str]]:
+    """Yield runs of ranks with one outcome."""
+    start = 0
+    for at in range(1, len(outcomes) + 1):
+        if at < len(outcomes) and outcomes[at][1] == outcomes[start][1]:
+            continue
+        first, last = outcomes[start][0], outcomes[at - 1][0]
+        label = f"rank {first}" if first == last else f"ranks {first}-{last}"
+        yield label, outcomes[start][1]
+        start = at

@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli.failure import COULD_NOT_JUDGE, CommandError
+from ranktable.cli import COULD_NOT_JUDGE, CommandError
 from ranktable.cli.files import MIB, STANDARD_INPUT, named_file
-from ranktable.cli.findings import FORM_HELP, FindingsFormat, show_findings
-from ranktable.cli.output import COLOR_HELP, Color
+from ranktable.cli.output import (
+    COLOR_HELP,
+    FORM_HELP,
+    Color,
+    FindingsFormat,
+    show_findings,
+)
 from ranktable.cli.progress import Progress, progress
 from ranktable.cluster.waiting import Clock, wait_for_table
 from ranktable.runtime.table import VARIABLE

@@ -54,7 +54,7 @@ KEYS = frozenset(
 
 TITLE = "an accelerate configuration"
 _KNOWN = re.compile(
-    r"^[{\s]*\"?(?:num_machines|num_processes|distributed_type|compute_environment)"
+    r"^[{ \t]*\"?(?:num_machines|num_processes|distributed_type|compute_environment)"
     r"\"?[ \t]*:",
     re.MULTILINE,
 )

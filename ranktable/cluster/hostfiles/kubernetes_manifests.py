@@ -33,6 +33,11 @@ MANIFEST_OPTIONS = ("name", "image", "resource", "script", "port")
 DEFAULT_NAME = "train"
 _LABEL = re.compile(r"[a-z]([a-z0-9-]*[a-z0-9])?")
 _MAX_LABEL = 63
+_IMAGE = re.compile(r"[A-Za-z0-9][!-~]*")
+_DOMAIN = re.compile(
+    r"(?=.{1,244}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
+)
+_RESOURCE = re.compile(r"(?=.{1,63}\Z)[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 # The longest ending of a pod's name is that of JobSet: -node-0-1048575.
 _MAX_NAME = _MAX_LABEL - len("-node-0-1048575")
 
@@ -40,7 +45,7 @@ _MAX_NAME = _MAX_LABEL - len("-node-0-1048575")
 def known_by(kind: str) -> re.Pattern[str]:
     """Return what a manifest of a kind has."""
     return re.compile(
-        rf"^[{{\s,]*\"?kind\"?:[ \t]*\"?{kind}\"?[ \t]*(?:#.*|,|}})?$", re.MULTILINE
+        rf"^[{{ \t,]*\"?kind\"?:[ \t]*\"?{kind}\"?[ \t]*(?:#.*|,|}})?$", re.MULTILINE
     )
 
 
@@ -99,7 +104,7 @@ def job_name(options: WriterOptions) -> str:
     Raises:
         ArgumentError: No host can have it.
     """
-    name = options.name or DEFAULT_NAME
+    name = DEFAULT_NAME if options.name is None else options.name
     if not _LABEL.fullmatch(name) or len(name) > _MAX_NAME:
         raise ArgumentError(
             f"--name {quoted(name)} cannot begin the name of a pod",
@@ -124,11 +129,16 @@ def container(
     """Return the container that every pod has.
 
     Raises:
-        ArgumentError: No image is given.
+        ArgumentError: No image is given, or Kubernetes would refuse it or the resource.
     """
     if options.image is None:
         raise ArgumentError(
             "a container needs an image", hint="name it: --image registry/image:tag"
+        )
+    if not _IMAGE.fullmatch(options.image):
+        raise ArgumentError(
+            f"--image {quoted(options.image)} is not the name of an image",
+            hint="write, for example, --image registry/image:tag",
         )
     made: dict[str, object] = {
         "name": name,
@@ -136,8 +146,25 @@ def container(
         "command": list(command),
     }
     if options.resource is not None:
-        made["resources"] = {"limits": {options.resource: size}}
+        made["resources"] = {"limits": {_extended(options.resource): size}}
     return made
+
+
+def _extended(resource: str) -> str:
+    """Return the name of an extended resource.
+
+    Raises:
+        ArgumentError: Kubernetes would refuse it. Source: kubernetes,
+            pkg/apis/core/v1/helper, IsExtendedResourceName.
+    """
+    domain, _, name = resource.partition("/")
+    is_native = domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
+    if is_native or not (_DOMAIN.fullmatch(domain) and _RESOURCE.fullmatch(name)):
+        raise ArgumentError(
+            f"--resource {quoted(resource)} is not the name of a resource for chips",
+            hint="write it with the domain of its vendor: --resource vendor.com/chip",
+        )
+    return resource
 
 
 def port_and_script(options: WriterOptions) -> tuple[int, list[str]]:

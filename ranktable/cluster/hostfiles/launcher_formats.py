@@ -23,7 +23,8 @@ from ranktable.cluster.hostfiles.srun_hostfile import SRUN_HOSTFILE
 from ranktable.cluster.hostfiles.torchrun import TORCHRUN
 from ranktable.cluster.hostfiles.trainjob import TRAINJOB
 from ranktable.cluster.source_text import SourceText, read_source
-from ranktable.schema.formats import FORMATS
+from ranktable.schema.format import Format
+from ranktable.schema.formats import DEFAULT, by_name, names
 from ranktable.schema.messages import quoted
 from ranktable.schema.writing import dumps
 
@@ -52,19 +53,15 @@ LAUNCHER_FORMATS: tuple[LauncherFormat, ...] = (
 
 
 def format_of(name: str) -> LauncherFormat:
-    """Return the kind of a name, or of the beginning of a name that no other has.
+    """Return the format of a name, or of the beginning of a name that no other has.
 
     Raises:
-        ArgumentError: There is no such kind, or there are several.
+        ArgumentError: There is no such format, or there are several.
     """
     names = [format_.name for format_ in LAUNCHER_FORMATS]
     if name in names:
         return LAUNCHER_FORMATS[names.index(name)]
-    begun = [
-        format_
-        for format_ in LAUNCHER_FORMATS
-        if name and format_.name.startswith(name)
-    ]
+    begun = [one for one in LAUNCHER_FORMATS if name and one.name.startswith(name)]
     if len(begun) == 1:
         return begun[0]
     if begun:
@@ -72,14 +69,32 @@ def format_of(name: str) -> LauncherFormat:
         raise ArgumentError(f"{quoted(name)} may be {both}")
     close = get_close_matches(name, names, 1)
     raise ArgumentError(
-        f"there is no description {quoted(name)}",
+        f"there is no format {quoted(name)}",
         hint=f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}",
     )
 
 
+def any_format_of(name: str) -> LauncherFormat | Format:
+    """Return the format of a name, be it a launcher's or one of rank tables.
+
+    Raises:
+        ArgumentError: There is no such format, or there are several.
+    """
+    if name == DEFAULT_TABLE:
+        return DEFAULT
+    if name in names():
+        return by_name(name)
+    return format_of(name)
+
+
+DETECTED_CHARACTERS = 1 << 20
+"""How much of a text is looked at to tell its format."""
+
+
 def formats_like(text: str) -> list[LauncherFormat]:
-    """Return the formats that a text looks like."""
-    return [format_ for format_ in LAUNCHER_FORMATS if format_.matches(text)]
+    """Return the formats that the beginning of a text looks like."""
+    start = text[:DETECTED_CHARACTERS]
+    return [format_ for format_ in LAUNCHER_FORMATS if format_.matches(start)]
 
 
 def detect_formats(data: bytes | str) -> list[LauncherFormat]:
@@ -96,21 +111,29 @@ def detect_formats(data: bytes | str) -> list[LauncherFormat]:
     return formats[:1] if is_alike else formats
 
 
-def convert(hostfile: Hostfile, to: str, options: WriterOptions | None = None) -> str:
+def convert(
+    hostfile: Hostfile,
+    to: LauncherFormat | Format | str,
+    options: WriterOptions | None = None,
+) -> str:
     """Return the file of a format with the hosts of another one.
 
     Args:
         hostfile: The hosts.
-        to: Name of a launcher's format, or of one of rank tables.
+        to: A launcher's format, one of rank tables, or the name of one.
         options: What the format needs and the hosts do not say.
 
     Raises:
         ArgumentError: There is no such format, or it cannot express the hosts.
     """
-    if any(format_.name == to for format_ in FORMATS):
-        return dumps(table_from_hostfile(hostfile), format=to).decode()
-    return format_of(to).write(hostfile, options or WriterOptions())
+    target = any_format_of(to) if isinstance(to, str) else to
+    if isinstance(target, Format):
+        return dumps(table_from_hostfile(hostfile), format=target.name).decode()
+    return target.write(hostfile, options or WriterOptions())
 
+
+DEFAULT_TABLE = "sccl"
+"""Stands for the format of rank tables that is written by default."""
 
 MAX_SIZE_BYTES = 64 * 1024 * 1024
 """A rank file of a million ranks is 32 MB."""

@@ -6,6 +6,7 @@ Source: pmodels/mpich, src/pm/hydra/lib/utils/args.c; tried with MPICH 4.0.2.
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
@@ -71,7 +72,7 @@ def _read_line(
             hint="an IPv6 address cannot be written here; give the host a name",
         )
         return ""
-    name, *counts = words[0].parts(":")
+    name, *counts = islice(words[0].parts(":"), 3)
     host = source.host(name)
     slots = _slots(source, counts) if counts else 1
     if host is None or slots is None:

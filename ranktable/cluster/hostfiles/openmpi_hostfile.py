@@ -125,8 +125,9 @@ def host_word(source: SourceText, word: Token) -> Token | None:
 def _problem(text: str) -> str | None:
     if text in KEYWORDS:
         return "is a word of Open MPI's host files, which cannot name a host"
-    if text.isascii() and text.isdigit() and text != str(int(text)):
-        return f"is a number to Open MPI, which makes {quoted(text.lstrip('0'))} of it"
+    number = text.lstrip("0") or "0"
+    if text.isascii() and text.isdigit() and text != number:
+        return f"is a number to Open MPI, which makes {quoted(number)} of it"
     return None
 
 

@@ -23,9 +23,11 @@ def names_of(hostfile: Hostfile, title: str) -> list[str]:
     """Return the name of every host.
 
     Raises:
-        ArgumentError: A host has none, or one that no file can hold.
+        ArgumentError: A host has none, or one that no file can hold, or it stands
+            twice: its chips would be assigned twice.
     """
-    names = []
+    names: list[str] = []
+    first: dict[str, int] = {}
     for node_rank, host in enumerate(hostfile.hosts):
         if host.name is None:
             raise ArgumentError(
@@ -35,6 +37,12 @@ def names_of(hostfile: Hostfile, title: str) -> list[str]:
         if not is_host(host.name):
             raise ArgumentError(
                 f"{title} cannot name the host {printable(host.name)}",
+                hint="name the hosts in their order: --hosts n[001-128]",
+            )
+        if first.setdefault(host.name, node_rank) != node_rank:
+            raise ArgumentError(
+                f"node {first[host.name]} and node {node_rank} are both the host "
+                f"{host.name}, so that two processes would share a chip",
                 hint="name the hosts in their order: --hosts n[001-128]",
             )
         names.append(host.name)
@@ -79,7 +87,7 @@ def script_words(script: str | None) -> list[str]:
         ArgumentError: A quotation mark is open.
     """
     try:
-        words = shlex.split(script or DEFAULT_SCRIPT)
+        words = shlex.split(DEFAULT_SCRIPT if script is None else script)
     except ValueError as error:
         raise ArgumentError(f"--script: {str(error).lower()}") from None
     if not words:

@@ -23,7 +23,7 @@ from ranktable.cluster.merging.merge_nodes import (
 )
 from ranktable.cluster.probes.read_probes import read_probes
 from ranktable.schema.diagnostic import Finding
-from ranktable.schema.formats import FORMATS
+from ranktable.schema.formats import DEFAULT
 from ranktable.schema.json_parser import decode
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.rules.syntax import EMPTY_FILE
@@ -75,7 +75,7 @@ def merge_probes(
         findings.report(EMPTY_FILE, (0, None), message)
     if not nodes:
         return Merged(reports=findings.reports())
-    format_ = FORMATS[0]
+    format_ = DEFAULT
     check_duplicate_nodes(nodes, format_, findings)
     check_models(nodes, findings)
     check_sizes(nodes, findings)

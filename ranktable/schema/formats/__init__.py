@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.formats import hccl_1_0, hccl_1_2, sccl, sccl_2024
+from ranktable.schema.formats import (
+    hccl_1_0,
+    hccl_1_2,
+    recognition,
+    sccl,
+    sccl_2024,
+)
 from ranktable.schema.messages import quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Finding
     from ranktable.schema.format import Format
 
@@ -18,7 +29,46 @@ FORMATS: tuple[Format, ...] = (
     hccl_1_0.FORMAT,
     sccl_2024.FORMAT,
 )
-"""Every format, in the order in which a document is tried."""
+"""Formats of nodes that list devices, in the order in which a document is tried.
+
+Every process of a job imports them, so they are few and light.
+"""
+
+
+class Other(NamedTuple):
+    """A format that is imported when a document has it.
+
+    Attributes:
+        name: Name on the command line.
+        module: Module in this package.
+        attribute: Its name there.
+        matches: Whether a document is of this format, sound or not.
+    """
+
+    name: str
+    module: str
+    attribute: str
+    matches: Callable[[dict[str, Any]], bool]
+
+    def load(self) -> Format:
+        """Return the format."""
+        module = import_module(f"{__name__}.{self.module}")
+        format_: Format = getattr(module, self.attribute)
+        return format_
+
+
+OTHERS = (
+    Other("hccl-rootinfo", "hccl_2_0", "ROOTINFO", recognition.is_rootinfo),
+    Other("hccl-changed", "hccl_2_0", "CHANGED", recognition.is_changed),
+    Other("hccl-2.0", "hccl_2_0", "FORMAT", recognition.is_hccl_2_0),
+)
+"""Formats of other shapes, in the order in which a document is tried, before those."""
+
+LARGE = (("hccl-2.0", b'"rank_list"'),)
+"""Formats of ``OTHERS`` that are decoded fast, and the key that tells them."""
+
+HEAD_BYTES = 64 * 1024
+"""Text in which the key of the list stands."""
 
 DEFAULT = sccl.FORMAT
 """The format that is written unless another is named."""
@@ -26,7 +76,6 @@ DEFAULT = sccl.FORMAT
 _FOREIGN_KEYS = (
     ("group_list", "Ascend's HCCL, the old layout with group_list"),
     ("server_group_list", "Ascend's ClusterD"),
-    ("rank_list", "Ascend's HCCL 2.0"),
     ("prefill_device_list", "vLLM's disaggregated prefill on Ascend"),
     ("decode_device_list", "vLLM's disaggregated prefill on Ascend"),
     ("HCL_PORT", "Intel Gaudi's HCL"),
@@ -45,8 +94,32 @@ def by_name(name: str) -> Format:
     for format_ in FORMATS:
         if format_.name == name:
             return format_
-    known = ", ".join(format_.name for format_ in FORMATS)
-    raise ValueError(f"there is no format {name!r}; there are: {known}")
+    for other in OTHERS:
+        if other.name == name:
+            return other.load()
+    raise ValueError(f"there is no format {name!r}; there are: {', '.join(names())}")
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all formats."""
+    return (*(one.name for one in FORMATS), *(other.name for other in OTHERS))
+
+
+def every_format() -> tuple[Format, ...]:
+    """Return all formats, which imports them."""
+    return tuple(map(by_name, names()))
+
+
+def decode_large(data: bytes) -> Columns | None:
+    """Return the columns of a table of another shape that may be large, fast.
+
+    Returns:
+        None for a document that has to be looked at closely.
+    """
+    for name, key in LARGE:
+        if data.find(key, 0, HEAD_BYTES) >= 0:
+            return by_name(name).decode(data)
+    return None
 
 
 def detect(document: object) -> Format | Finding:
@@ -65,6 +138,9 @@ def detect(document: object) -> Format | Finding:
             f"this is a rank table of {owner}, which is not read yet",
             hint="point RANK_TABLE_FILE at the table of this cluster, or unset it",
         )
+    for other in OTHERS:
+        if other.matches(document):
+            return other.load()
     for format_ in FORMATS:
         if format_.matches(document):
             return format_

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Finding, Options
+    from ranktable.schema.document import Path
 
 
 def _of_2024(count: int) -> bytes:
@@ -40,13 +41,20 @@ def _wrong_count(columns: Columns, _: Options) -> Iterator[Finding]:
     key = columns.format.count_key
     value = columns.top.get(key) if key is not None else None
     written = value if isinstance(value, int) else plain_number(value)
-    if written is not None and written != columns.num_nodes:
-        yield WRONG_COUNT.finding(
-            SourceSpan((str(key),)),
-            f"{key} is {written}, but {columns.format.nodes_key} has "
-            f"{counted(columns.num_nodes, 'entry', 'entries')}",
-            hint=f"write {columns.num_nodes}, or add what is missing",
-        )
+    counts_ranks = columns.format.counts_ranks
+    count = columns.num_devices if counts_ranks else columns.num_nodes
+    if written is not None and written != count:
+        yield wrong_count((str(key),), written, columns.format.nodes_key, count)
+
+
+def wrong_count(path: Path, written: int, listed: str, count: int) -> Finding:
+    """Return RT210 for a count that stands at a path and does not fit its list."""
+    return WRONG_COUNT.finding(
+        SourceSpan(path),
+        f"{path[-1]} is {written}, but {listed} has "
+        f"{counted(count, 'entry', 'entries')}",
+        hint=f"write {count}, or add what is missing",
+    )
 
 
 def _bad_addresses(columns: Columns, _: Options) -> Iterator[Finding]:

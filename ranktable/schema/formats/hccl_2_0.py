@@ -1,0 +1,671 @@
+"""HCCL 2.0 for Ascend 950: ranks with their addresses, layer by layer.
+
+``hccl-rootinfo`` is what the driver writes for one host, ``hccl-changed`` the list of
+ranks that a spare chip has replaced. Source: HCCL's readers of 2.0 (``new_rank_info``,
+``rank_level_info``, ``address_info``) of August 2026.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ranktable.schema.address import is_ipv4, is_ipv6
+from ranktable.schema.columns import Columns, ListPaths, place_name
+from ranktable.schema.diagnostic import Quota
+from ranktable.schema.document import SourceSpan
+from ranktable.schema.format import Kind, NotExpressibleError, Role
+from ranktable.schema.formats.recognition import (
+    SPARE_ID,
+    is_changed,
+    is_hccl_2_0,
+    is_rootinfo,
+)
+from ranktable.schema.messages import quoted
+from ranktable.schema.numbers import plain_number
+from ranktable.schema.record import Member, Record, RecordFormat, is_eid
+from ranktable.schema.record_reader import RecordReader
+from ranktable.schema.rules import hccl_2_0 as rules
+from ranktable.schema.rules import nodes, ranks, shape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ranktable.schema.diagnostic import Finding
+    from ranktable.schema.document import Document, Path
+    from ranktable.schema.model import RankTable
+
+MAX_RANKS = 65_536
+PIECE_BYTES = 64 * 1024
+"""Text that is decoded at once."""
+
+KEY = "rank_list"
+_IS_OF_TYPE: dict[str, Callable[[str], bool]] = {
+    "EID": is_eid,
+    "IPV4": is_ipv4,
+    "IPV6": is_ipv6,
+}
+_DRAFT_KEYS = {"level", "fabric_type", "rank_addrs"}
+
+
+def _number(
+    key: str,
+    high: int,
+    title: str,
+    description: str,
+    **more: Any,  # noqa: ANN401 - as in Member
+) -> Member:
+    low = more.pop("minimum", 0)
+    return Member(
+        key=key,
+        kind=Kind.INTEGER,
+        minimum=low,
+        maximum=high,
+        title=title,
+        description=description,
+        examples=(max(low or 0, 1),),
+        **more,
+    )
+
+
+def _text(
+    key: str,
+    title: str,
+    description: str,
+    *examples: str,
+    **more: Any,  # noqa: ANN401 - as in Member
+) -> Member:
+    return Member(
+        key=key,
+        kind=Kind.TEXT,
+        title=title,
+        description=description,
+        examples=examples,
+        **more,
+    )
+
+
+_ADDRESS_EXAMPLE = {"addr_type": "IPV4", "addr": "10.20.0.5", "ports": ["0/4"]}
+_PORT = _text("port", "Port", "Die and port, or d2h.", "0/4", minimum=1, maximum=32)
+_BACKUP = _text("addr", "Address", "IPv4 or IPv6.", "10.20.0.6", minimum=1, maximum=256)
+ADDRESS = Record(
+    name="address",
+    title="Address",
+    description="An address and the ports that carry it.",
+    example=_ADDRESS_EXAMPLE,
+    members=(
+        _text(
+            "addr_type",
+            "Kind of address",
+            "In capitals.",
+            is_required=True,
+            values=("EID", "IPV4", "IPV6"),
+        ),
+        _text(
+            "addr",
+            "Address",
+            "An EID of 32 hexadecimal digits, or an IP address.",
+            "10.20.0.5",
+            is_required=True,
+            minimum=1,
+            maximum=256,
+        ),
+        Member(
+            key="ports",
+            kind=Kind.LIST,
+            is_required=True,
+            each=_PORT,
+            minimum=1,
+            maximum=16,
+            title="Ports",
+            description="Each as die/port.",
+            examples=(["0/4"],),
+        ),
+        _text("plane_id", "Plane", "Plane of the network.", "0", maximum=1024),
+        Member(
+            key="backup_addr",
+            kind=Kind.LIST,
+            each=_BACKUP,
+            maximum=16,
+            title="Other addresses",
+            description="IP addresses that stand in.",
+            examples=(["10.20.0.6"],),
+        ),
+    ),
+)
+_LEVEL_EXAMPLE = {
+    "net_layer": 0,
+    "net_instance_id": "az0-rack0-server0",
+    "net_type": "TOPO_FILE_DESC",
+    "net_attr": "",
+    "rank_addr_list": [_ADDRESS_EXAMPLE],
+}
+NET_TYPES = ("TOPO_FILE_DESC", "CLOS", "1DMESH", "2DMESH", "A3_SERVER", "A2_AX_SERVER")
+LEVEL = Record(
+    name="level",
+    title="Layer",
+    description="The addresses of a rank in one layer of the network.",
+    example=_LEVEL_EXAMPLE,
+    members=(
+        _number(
+            "net_layer",
+            7,
+            "Layer",
+            "0 is inside the server, 1 between servers.",
+            is_required=True,
+        ),
+        _text(
+            "net_instance_id",
+            "Network",
+            "Ranks with the same layer and name are connected there.",
+            "az0-rack0-server0",
+            is_required=True,
+            minimum=1,
+            maximum=1024,
+        ),
+        _text("net_type", "Kind of network", "How it is wired.", values=NET_TYPES),
+        _text("net_attr", "Attribute", "Reserved.", ""),
+        Member(
+            key="pcie_fallback",
+            kind=Kind.BOOLEAN,
+            title="Fallback",
+            description="Whether PCIe stands in.",
+            examples=(True,),
+        ),
+        Member(
+            key="rank_addr_list",
+            kind=Kind.LIST,
+            is_required=True,
+            each=ADDRESS,
+            maximum=24,
+            title="Addresses",
+            description="Addresses in this layer; operators write none where they know "
+            "none.",
+            examples=([_ADDRESS_EXAMPLE],),
+        ),
+    ),
+)
+CONTROL_PLANE = Record(
+    name="control_plane",
+    title="Control plane",
+    description="Where the rank listens.",
+    example={"addr_type": "IPV4", "addr": "10.20.0.5", "listen_port": 8000},
+    members=(
+        *ADDRESS.members[:2],
+        _number("listen_port", 65_535, "Port", "Port of the control plane.", minimum=1),
+    ),
+)
+_RANK_EXAMPLE = {
+    "rank_id": 0,
+    "device_id": 0,
+    "local_id": 0,
+    "level_list": [_LEVEL_EXAMPLE],
+}
+RANK = Record(
+    name="rank",
+    title="Rank",
+    description="One process, its chip and its addresses.",
+    example=_RANK_EXAMPLE,
+    members=(
+        Member(
+            key="rank_id",
+            kind=Kind.INTEGER,
+            role=Role.RANK,
+            is_required=True,
+            title="Global rank",
+            description="0 to rank_count - 1.",
+            examples=(0,),
+        ),
+        _number(
+            "local_id",
+            SPARE_ID,
+            "Place in the topology",
+            "64 is the spare chip.",
+            is_required=True,
+        ),
+        _number(
+            "replaced_local_id",
+            SPARE_ID - 1,
+            "Replaced chip",
+            "The chip whose place the spare takes.",
+        ),
+        _number(
+            "device_id",
+            SPARE_ID,
+            "Chip",
+            "Physical index of the chip.",
+            is_required=True,
+            role=Role.DEVICE_ID,
+        ),
+        _number("device_port", 65_535, "Port of the device", "16666.", minimum=1),
+        _number("host_port", 65_535, "Port of the host", "16666.", minimum=1),
+        Member(
+            key="level_list",
+            kind=Kind.LIST,
+            is_required=True,
+            each=LEVEL,
+            maximum=8,
+            title="Layers",
+            description="Layers of the network, from the inside outwards.",
+            examples=([_LEVEL_EXAMPLE],),
+        ),
+        Member(
+            key="control_plane",
+            kind=Kind.OBJECT,
+            each=CONTROL_PLANE,
+            title="Control plane",
+            description="Where the rank listens.",
+            examples=(CONTROL_PLANE.example,),
+        ),
+    ),
+)
+RANK_LIST = Member(
+    key=KEY,
+    kind=Kind.LIST,
+    is_required=True,
+    each=RANK,
+    minimum=1,
+    maximum=MAX_RANKS,
+    title="Ranks",
+    description="The ranks, in any order.",
+    examples=([_RANK_EXAMPLE],),
+)
+VERSION = _text(
+    "version",
+    "Version",
+    "Version of the format.",
+    role=Role.VERSION,
+    is_required=True,
+    values=("2.0",),
+)
+COUNT = _number(
+    "rank_count",
+    MAX_RANKS,
+    "Number of ranks",
+    "Number of entries of rank_list.",
+    is_required=True,
+    role=Role.COUNT,
+    minimum=None,
+)
+_JOB = {"rank_count": 1, KEY: [_RANK_EXAMPLE]}
+TABLE = Record(
+    name="table",
+    title="Rank table",
+    description="The ranks of a job.",
+    example={"version": "2.0", **_JOB},
+    members=(
+        _text("status", "Status", "HCCL 2.0 does not read it.", "completed"),
+        VERSION,
+        _text(
+            "detour", "Detour", "Whether routes may detour.", values=("true", "false")
+        ),
+        COUNT,
+        RANK_LIST,
+    ),
+)
+
+
+@dataclass
+class Networks:
+    """What the ranks that were read have in each network.
+
+    Attributes:
+        counts: Number of addresses by layer and network, with the path of the first.
+        spares: Paths of spare chips.
+        local_ids: local_ids of each network of the first layer.
+    """
+
+    counts: dict[tuple[object, object], tuple[int, Path]]
+    spares: list[tuple[Path, object, object]]
+    local_ids: dict[object, set[object]]
+
+
+class RankListReader:
+    """Puts entries of ``rank_list`` into columns, rank by rank."""
+
+    def __init__(self, reader: RecordReader) -> None:
+        """Begin with nothing."""
+        self.reader = reader
+        self.networks = Networks({}, [], {})
+        self.instances: list[object] = []
+
+    def add(self, index: int, members: dict[str, Any]) -> None:
+        """Add a rank; report what is wrong with its layers."""
+        columns = self.reader.columns
+        rank, device_id = members.get("rank_id"), members.get("device_id")
+        columns.ranks.append(plain_number(rank))
+        columns.device_ids.append(plain_number(device_id))
+        levels = members.get("level_list")
+        instance: object = None
+        last = -1
+        for place, one in enumerate(levels if isinstance(levels, list) else ()):
+            if not isinstance(one, dict):
+                continue
+            layer = one.get("net_layer")
+            if type(layer) is int:
+                if layer <= last:
+                    self.report_layer(index, place, layer, last)
+                last = layer
+            name = one.get("net_instance_id")
+            if place == 0 and isinstance(name, str):
+                instance = name
+            addresses = one.get("rank_addr_list")
+            if isinstance(addresses, list):
+                network = (layer if type(layer) is int else None, str(name))
+                self.addresses(index, place, network, addresses)
+        self.instances.append(instance)
+        self.spare(index, members, instance)
+        control = members.get("control_plane")
+        if isinstance(control, dict):
+            self.address((KEY, index, "control_plane"), control)
+
+    def report_layer(self, index: int, place: int, layer: int, last: int) -> None:
+        """Report a layer that stands behind a higher one."""
+        path: Path = (KEY, index, "level_list", place, "net_layer")
+        message = f"net_layer {layer} stands behind net_layer {last}"
+        self.reader.report(rules.LAYERS, path, message, hint="sort level_list")
+
+    def addresses(
+        self, index: int, place: int, network: tuple[object, str], found: list[Any]
+    ) -> None:
+        """Look at the addresses of a rank in one layer."""
+        first = self.networks.counts.get(network)
+        if first is None:
+            path: Path = (KEY, index, "level_list", place, "rank_addr_list")
+            self.networks.counts[network] = (len(found), path)
+        elif first[0] != len(found):
+            self.report_count(index, place, len(found), first)
+        ports: list[Any] = []
+        for at, one in enumerate(found):
+            if not isinstance(one, dict):
+                continue
+            is_of_type = _IS_OF_TYPE.get(str(one.get("addr_type")))
+            addr = one.get("addr")
+            is_odd = (
+                is_of_type is not None and type(addr) is str and not is_of_type(addr)
+            )
+            if is_odd or "backup_addr" in one:
+                path = (KEY, index, "level_list", place, "rank_addr_list", at)
+                self.address(path, one)
+                self.backups(path, one)
+            mine = one.get("ports")
+            if type(mine) is list:  # a port that is repeated there counts once
+                ports += mine if len(mine) == 1 else dict.fromkeys(map(str, mine))
+        if len(ports) > 1 and len(set(map(str, ports))) < len(ports):
+            self.report_ports(index, place, found)
+
+    def report_count(
+        self, index: int, place: int, count: int, first: tuple[int, Path]
+    ) -> None:
+        """Report a rank with fewer or more addresses than the first of a network."""
+        path: Path = (KEY, index, "level_list", place, "rank_addr_list")
+        wanted, first_path = first
+        message = (
+            f"{place_name(path)} has {count}, and {place_name(first_path)} of the same "
+            f"network has {wanted}"
+        )
+        self.reader.report(rules.ADDRESS_COUNTS, path, message, related=(first_path,))
+
+    def report_ports(self, index: int, place: int, found: list[Any]) -> None:
+        """Report ports that two addresses of a layer have."""
+        first_use: dict[str, tuple[int, Path]] = {}
+        for at, one in enumerate(found):
+            ports = one.get("ports") if isinstance(one, dict) else None
+            for number, port in enumerate(ports if isinstance(ports, list) else ()):
+                path: Path = (
+                    *(KEY, index, "level_list", place, "rank_addr_list"),
+                    *(at, "ports", number),
+                )
+                owner, first = first_use.setdefault(str(port), (at, path))
+                if owner != at:
+                    message = f"port {quoted(port)} has another address already"
+                    self.reader.report(
+                        rules.SHARED_PORT, path, message, related=(first,)
+                    )
+
+    def address(self, path: Path, members: dict[str, Any]) -> None:
+        """Report an address that is not of its type."""
+        type_, addr = members.get("addr_type"), members.get("addr")
+        is_sound = _IS_OF_TYPE.get(str(type_))
+        if is_sound is None or not isinstance(addr, str) or not addr or is_sound(addr):
+            return
+        wanted = "an EID of 32 hexadecimal digits" if type_ == "EID" else f"{type_}"
+        message = f"addr {quoted(addr)} is not {wanted}"
+        self.reader.report(rules.ADDRESS_OF_TYPE, (*path, "addr"), message)
+
+    def backups(self, path: Path, members: dict[str, Any]) -> None:
+        """Report addresses that stand in and are not numeric."""
+        found = members.get("backup_addr")
+        for at, text in enumerate(found if isinstance(found, list) else ()):
+            if isinstance(text, str) and text and not (is_ipv4(text) or is_ipv6(text)):
+                message = f"backup_addr {quoted(text)} is not an IP address"
+                self.reader.report(
+                    rules.ADDRESS_OF_TYPE, (*path, "backup_addr", at), message
+                )
+
+    def spare(self, index: int, members: dict[str, Any], instance: object) -> None:
+        """Note the chip of a rank, and whether it is a spare."""
+        local_id = members.get("local_id")
+        self.networks.local_ids.setdefault(instance, set()).add(
+            local_id if type(local_id) is int else None
+        )
+        if local_id != SPARE_ID:
+            return
+        path: Path = (KEY, index)
+        self.networks.spares.append((path, instance, members.get("replaced_local_id")))
+        if "replaced_local_id" not in members:
+            message = f"{place_name(path)} is a spare and has no replaced_local_id"
+            self.reader.report(shape.MISSING_KEY, path, message)
+
+    def finish(self) -> None:
+        """Judge the spares, and divide the ranks into nodes: one a first network."""
+        spares = self.networks.spares
+        for path, _, _ in spares[1:]:
+            self.reader.report(
+                rules.SPARE,
+                (*path, "local_id"),
+                "local_id 64 is a second spare",
+                related=((*spares[0][0], "local_id"),),
+            )
+        for path, instance, replaced in spares:
+            local_ids = self.networks.local_ids[instance]
+            if type(replaced) is int and replaced in local_ids:
+                message = f"the spare replaces local_id {replaced}, which takes part"
+                self.reader.report(rules.SPARE, (*path, "replaced_local_id"), message)
+        self.divide()
+
+    def divide(self) -> None:
+        """Sort the ranks by their networks; each is a node."""
+        columns, found = self.reader.columns, self.instances
+        places: dict[object, list[int]] = {}
+        for index, instance in enumerate(found):
+            places.setdefault(instance, []).append(index)
+        order = [index for indices in places.values() for index in indices]
+        for indices in places.values():
+            columns.starts.append(columns.starts[-1] + len(indices))
+        columns.hosts = [None] * len(places)
+        columns.ranks = [columns.ranks[index] for index in order]
+        columns.device_ids = [columns.device_ids[index] for index in order]
+        columns.local_ranks = [None] * len(order)
+        columns.addresses = [None] * len(order)
+        columns.device_paths = ListPaths(KEY, order)
+        columns.node_paths = ListPaths(KEY, [places[name][0] for name in places])
+
+
+def is_draft(document: object) -> bool:
+    """Whether a document has the layers of the early draft."""
+    listed = document.get(KEY) if isinstance(document, dict) else None
+    for members in listed[:1] if isinstance(listed, list) else ():
+        levels = members.get("level_list") if isinstance(members, dict) else None
+        for level in levels[:1] if isinstance(levels, list) else ():
+            return isinstance(level, dict) and not _DRAFT_KEYS.isdisjoint(level)
+    return False
+
+
+def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
+    """Put the ranks of a document into columns."""
+    ranks_ = RankListReader(reader)
+    listed = data.get(KEY) if isinstance(data, dict) else None
+    for index, members in enumerate(listed if isinstance(listed, list) else ()):
+        ranks_.add(index, members if isinstance(members, dict) else {})
+    ranks_.finish()
+
+
+def make(table: RankTable) -> dict[str, object]:
+    """Return the plain data of a table of this family that was changed.
+
+    Raises:
+        NotExpressibleError: The table was read from a format without layers.
+    """
+    if not table.format.startswith("hccl-2.0"):
+        raise NotExpressibleError(
+            f"a table of the format {table.format} has no layers and no EIDs, which "
+            "hccl-2.0 needs"
+        )
+    devices = [device for node in table.nodes for device in node.devices]
+    listed = [
+        {"rank_id": one.rank, "device_id": one.device_id, **one.extra}
+        for one in sorted(devices, key=lambda device: device.rank)
+    ]
+    top = {"version": "2.0", **table.extra}
+    return {**top, "rank_count": len(listed), KEY: listed}
+
+
+class RankListFormat(RecordFormat):
+    """A format of a list of ranks, which may be large."""
+
+    def read(self, document: Document, quota: Quota) -> tuple[Columns, list[Finding]]:
+        """Return the columns of a document and the defects of its shape."""
+        if not is_draft(document.data):
+            return super().read(document, quota)
+        span = SourceSpan((KEY, 0, "level_list", 0))
+        message = "this is the early draft of version 2.0, which no release reads"
+        finding = rules.DRAFT.finding(span, message)
+        return Columns(format=self, source=document, quota=quota), [finding]
+
+    def decode(self, data: bytes) -> Columns | None:
+        """Return the columns of a document without a defect of its shape, fast.
+
+        The entries are read in pieces that are forgotten again, so that a table of
+        65,536 ranks needs little more memory than its file.
+        """
+        is_plain = b"\\" not in data and data.isascii()
+        if not is_plain or data.find(b'"%b"' % KEY.encode(), 0, PIECE_BYTES) < 0:
+            return None
+        try:
+            top = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+            entries = msgspec.json.decode(top.pop(KEY), type=list[msgspec.Raw])
+            head = {key: msgspec.json.decode(raw) for key, raw in top.items()}
+            if entries and HEAD.fits(head):
+                return self._decode_entries(data, head, entries)
+        except (msgspec.DecodeError, KeyError, RecursionError):
+            pass
+        return None
+
+    def _decode_entries(
+        self, data: bytes, head: dict[str, Any], entries: list[msgspec.Raw]
+    ) -> Columns | None:
+        reader = RecordReader(self, data, Quota())
+        ranks_ = RankListReader(reader)
+        reader.fill_top(head)
+        colons = 1 + _colons(head)
+        step = max(1, PIECE_BYTES * len(entries) // len(data))
+        for start in range(0, len(entries), step):
+            piece = b"[%b]" % b",".join(entries[start : start + step])
+            listed = msgspec.json.decode(piece)
+            colons += _colons(listed)
+            for index, members in enumerate(listed, start):
+                if not RANK.fits(members):
+                    return None
+                ranks_.add(index, members)
+            if reader.found:
+                return None
+        # A repeated key is not in what was decoded, and its colon is missing then.
+        if colons != data.count(b":"):
+            return None
+        ranks_.finish()
+        beyond = max(reader.columns.ranks, key=lambda rank: rank or 0) or 0
+        is_changed_list = ranks_.networks.spares and beyond >= head["rank_count"]
+        return None if reader.found or is_changed_list else reader.columns
+
+
+def _colons(value: object) -> int:
+    return msgspec.json.encode(value).count(b":")
+
+
+HEAD = replace(
+    TABLE, members=tuple(member for member in TABLE.members if member is not RANK_LIST)
+)
+RULES = (
+    ranks.RANK_GAP,
+    ranks.DUPLICATE_RANK,
+    ranks.NEGATIVE_RANK,
+    ranks.NOT_FROM_ZERO,
+    nodes.WRONG_COUNT,
+)
+FORMAT = RankListFormat(
+    name="hccl-2.0",
+    title="HCCL rank table 2.0 (rank_list)",
+    description="Which chip and which addresses each rank of a job on Ascend 950 has.",
+    record=TABLE,
+    fill=fill,
+    make=make,
+    nodes=RANK_LIST,
+    devices=RANK_LIST,
+    table_fields=(VERSION, COUNT),
+    device_fields=RANK.members,
+    counts_ranks=True,
+    matches=is_hccl_2_0,
+    rules=RULES,
+    example=TABLE.example,  # type: ignore[arg-type]
+)
+_ROOT = replace(
+    TABLE,
+    description="What the driver writes for one host.",
+    example={"version": "2.0", "topo_file_path": "/topo.json", **_JOB},
+    members=(
+        VERSION,
+        _text(
+            "topo_file_path",
+            "Topology",
+            "Path of the topology file.",
+            "/usr/local/Ascend/driver/topo/topo.json",
+            is_required=True,
+            minimum=1,
+        ),
+        COUNT,
+        RANK_LIST,
+    ),
+)
+ROOTINFO = RankListFormat(
+    name="hccl-rootinfo",
+    title="HCCL root information 2.0 (topo_file_path)",
+    description="What /etc/hccl_rootinfo.json tells of one host.",
+    record=_ROOT,
+    fill=fill,
+    nodes=RANK_LIST,
+    devices=RANK_LIST,
+    table_fields=(VERSION, COUNT),
+    device_fields=RANK.members,
+    counts_ranks=True,
+    matches=is_rootinfo,
+    rules=RULES,
+    example=_ROOT.example,  # type: ignore[arg-type]
+)
+CHANGED = RankListFormat(
+    name="hccl-changed",
+    title="HCCL changed ranks 2.0 (rank_list)",
+    description="The ranks whose chip a spare has replaced, and their new addresses.",
+    record=TABLE,
+    fill=fill,
+    nodes=RANK_LIST,
+    devices=RANK_LIST,
+    table_fields=(VERSION, COUNT),
+    device_fields=RANK.members,
+    has_global_ranks=False,
+    matches=is_changed,
+    rules=(ranks.NEGATIVE_RANK,),
+    example=TABLE.example,  # type: ignore[arg-type]
+)

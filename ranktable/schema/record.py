@@ -1,0 +1,246 @@
+"""Formats of any shape: the keys of their objects, declared once.
+
+A table of nodes that list devices is a ``Format``. Other files are trees of objects;
+their records give the reader that explains every defect, and the JSON Schema.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ranktable.schema.address import is_address
+from ranktable.schema.format import Field, Format, Kind, NotExpressibleError, Role
+from ranktable.schema.numbers import MAX_NUMBER, plain_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ranktable.schema.columns import Columns
+    from ranktable.schema.diagnostic import Finding, Quota
+    from ranktable.schema.document import Document
+    from ranktable.schema.model import Parts, RankTable
+    from ranktable.schema.record_reader import RecordReader
+
+_NOTHING = Field(key="", kind=Kind.LIST)
+_EID = re.compile("[0-9a-fA-F]{32}")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Member(Field):
+    """A key of an object, and what stands below it.
+
+    Attributes:
+        each: Record of the object, or of the entries of the list; a member where the
+            entries are plain values.
+        minimum: Smallest number; fewest entries of a list or characters of a text.
+        maximum: Largest number; most entries of a list or characters of a text.
+        joins: Whether an address may be several, with commas between them.
+        has_blanks: Whether an address may be an empty string.
+    """
+
+    each: Record | Member | None = None
+    minimum: int | None = None
+    maximum: int | None = None
+    joins: bool = False
+    has_blanks: bool = False
+
+    def is_within(self, number: int) -> bool:
+        """Whether a number, a length or a count is within the limits."""
+        return (self.minimum is None or number >= self.minimum) and (
+            self.maximum is None or number <= self.maximum
+        )
+
+    @cached_property
+    def fits(self) -> Callable[[object], bool]:
+        """Whether a value has no defect of its shape, as a function of the value."""
+        return _TESTS[self.kind](self)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Record:
+    """An object of a file.
+
+    Attributes:
+        name: Its name in the JSON Schema.
+        title: What it is, for people.
+        description: The same in a sentence.
+        members: Its keys.
+        one_of: Keys of which it has one at least.
+        example: A sound one.
+    """
+
+    name: str
+    title: str
+    description: str
+    members: tuple[Member, ...]
+    example: object
+    one_of: tuple[str, ...] = ()
+
+    @cached_property
+    def by_key(self) -> dict[str, Member]:
+        """The members by their keys."""
+        return {member.key: member for member in self.members}
+
+    @cached_property
+    def required(self) -> frozenset[str]:
+        """Keys that have to be there."""
+        return frozenset(member.key for member in self.members if member.is_required)
+
+    @cached_property
+    def _tests(self) -> dict[str, Callable[[object], bool]]:
+        return {member.key: member.fits for member in self.members}
+
+    def fits(self, value: object) -> bool:
+        """Whether a value has no defect of its shape and no unknown key."""
+        if type(value) is not dict or not self.required <= value.keys():
+            return False
+        tests = self._tests
+        for key, item in value.items():
+            if key not in tests or not tests[key](item):
+                return False
+        return not self.one_of or any(key in value for key in self.one_of)
+
+
+def is_eid(text: str) -> bool:
+    """Whether a text is an endpoint id of the unified bus: 32 hexadecimal digits."""
+    return _EID.fullmatch(text) is not None
+
+
+def are_addresses_of(member: Member, text: str) -> bool:
+    """Whether a text is what a member of kind ``ADDRESS`` may hold."""
+    if not text:
+        return member.has_blanks
+    parts = text.split(",") if member.joins else [text]
+    return all(map(is_address, parts))
+
+
+def _limits(member: Member, least: int, most: int) -> tuple[int, int]:
+    low, high = member.minimum, member.maximum
+    return least if low is None else low, most if high is None else high
+
+
+def _number_test(member: Member) -> Callable[[object], bool]:
+    low, high = _limits(member, -MAX_NUMBER, MAX_NUMBER)
+    if member.kind is Kind.INTEGER:
+        return lambda value: type(value) is int and low <= value <= high
+    types = (str,) if member.kind is Kind.NUMERAL else (str, int)
+
+    def fits(value: object) -> bool:
+        number = plain_number(value) if type(value) in types else None
+        return number is not None and low <= number <= high
+
+    return fits
+
+
+def _text_test(member: Member) -> Callable[[object], bool]:
+    if member.values:
+        values = frozenset(member.values)
+        return lambda value: type(value) is str and value in values
+    low, high = _limits(member, 0, sys.maxsize)
+    return lambda value: type(value) is str and low <= len(value) <= high
+
+
+def _list_test(member: Member) -> Callable[[object], bool]:
+    low, high = _limits(member, 0, sys.maxsize)
+    if member.each is None:
+        return lambda value: type(value) is list and low <= len(value) <= high
+    fits = member.each.fits
+    return lambda value: (
+        type(value) is list and low <= len(value) <= high and all(map(fits, value))
+    )
+
+
+def _object_test(member: Member) -> Callable[[object], bool]:
+    assert isinstance(member.each, Record)  # noqa: S101 - as it is declared
+    return member.each.fits
+
+
+_TESTS: dict[Kind, Callable[[Member], Callable[[object], bool]]] = {
+    **dict.fromkeys((Kind.NUMBER, Kind.NUMERAL, Kind.INTEGER), _number_test),
+    Kind.TEXT: _text_test,
+    Kind.HOST: lambda _: lambda value: type(value) is str and bool(value.strip()),
+    Kind.ADDRESS: lambda member: (
+        lambda value: type(value) is str and are_addresses_of(member, value)
+    ),
+    Kind.LIST: _list_test,
+    Kind.OBJECT: _object_test,
+    Kind.BOOLEAN: lambda _: lambda value: type(value) is bool,
+    Kind.ANY: lambda _: lambda value: type(value) not in (dict, list),
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RecordFormat(Format):
+    """A format whose file is a tree of objects.
+
+    Attributes:
+        record: The whole file.
+        fill: Puts nodes and devices of a document into columns, and reports what is
+            wrong with their meaning where only the document tells.
+        make: Returns the plain data of a table that was read from another format or
+            was changed; None where that cannot be written.
+    """
+
+    record: Record
+    fill: Callable[[RecordReader, Any], None]
+    make: Callable[[RankTable], object] | None = None
+    nodes: Field = _NOTHING
+    devices: Field = _NOTHING
+    node_fields: tuple[Field, ...] = ()
+    device_fields: tuple[Field, ...] = ()
+    table_fields: tuple[Field, ...] = ()
+    keeps_document: bool = True
+
+    def read(self, document: Document, quota: Quota) -> tuple[Columns, list[Finding]]:
+        """Return the columns of a document and the defects of its shape."""
+        from ranktable.schema.record_reader import RecordReader  # noqa: PLC0415
+
+        reader = RecordReader(self, document, quota)
+        reader.read()
+        return reader.columns, reader.found
+
+    def decode(self, data: bytes) -> Columns | None:  # noqa: ARG002 - as in Format
+        """Return None: these files are small."""
+        return None
+
+    def build(self, columns: Columns) -> Parts:
+        """Return what a table is made of, from a document that was found sound."""
+        from ranktable.schema.record_reader import build_record_parts  # noqa: PLC0415
+
+        return build_record_parts(columns)
+
+    def write(self, table: RankTable) -> Any:  # noqa: ANN401 - plain data
+        """Return a table as the plain data of a file.
+
+        Raises:
+            NotExpressibleError: The format cannot hold what the table says.
+        """
+        if table.format == self.name and table.document is not None:
+            return table.document
+        if self.make is None:
+            raise NotExpressibleError(
+                f"a table of the format {table.format} has not what {self.name} needs"
+            )
+        return self.make(table)
+
+    def json_schema(self) -> dict[str, object]:
+        """Return the JSON Schema of the shape."""
+        from ranktable.schema.json_schema import record_schema  # noqa: PLC0415
+
+        return record_schema(self)
+
+    @property
+    def host_key(self) -> str:
+        """Key of a node's host."""
+        hosts = [field.key for field in self.node_fields if field.role is Role.HOST]
+        return hosts[0] if hosts else ""
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """Values of ``version``, one empty text if there is none."""
+        version = self.record.by_key.get("version")
+        return version.values if version is not None else ("",)

@@ -1,0 +1,344 @@
+"""From a document that is a tree of objects to columns, every defect explained."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranktable.schema.columns import Columns, place_name
+from ranktable.schema.diagnostic import Edit
+from ranktable.schema.document import SourceSpan
+from ranktable.schema.document_reader import nearest_key
+from ranktable.schema.format import Kind, Role
+from ranktable.schema.json_parser import MAX_DEPTH, is_too_deep, too_deep
+from ranktable.schema.messages import counted, quoted
+from ranktable.schema.model import Device, Node, Parts
+from ranktable.schema.numbers import BadNumber, odd_number, plain_number
+from ranktable.schema.record import Member, Record, RecordFormat, are_addresses_of
+from ranktable.schema.rules import records as rules
+from ranktable.schema.rules import shape
+from ranktable.schema.rules.nodes import BAD_ADDRESS
+
+if TYPE_CHECKING:
+    from ranktable.schema.diagnostic import Finding, Quota, Rule
+    from ranktable.schema.document import Document, Path
+
+_NUMBERS = (Kind.NUMBER, Kind.NUMERAL, Kind.INTEGER)
+_WANTED = {
+    Kind.NUMBER: "a number",
+    Kind.NUMERAL: "a string",
+    Kind.INTEGER: "an integer",
+    Kind.TEXT: "a string",
+    Kind.HOST: "a host name",
+    Kind.ADDRESS: "an IP address",
+    Kind.LIST: "a list",
+    Kind.OBJECT: "an object",
+    Kind.BOOLEAN: "true or false",
+    Kind.ANY: "a plain value",
+}
+_TYPES: dict[Kind, type] = {
+    Kind.TEXT: str,
+    Kind.HOST: str,
+    Kind.ADDRESS: str,
+    Kind.LIST: list,
+    Kind.BOOLEAN: bool,
+}
+
+
+class RecordReader:
+    """Reads one document into columns."""
+
+    def __init__(
+        self, format_: RecordFormat, document: Document | bytes, quota: Quota
+    ) -> None:
+        """Prepare to read; ``read`` does it."""
+        self.format = format_
+        self.columns = Columns(format=format_, source=document, quota=quota)
+        self.found: list[Finding] = []
+
+    def read(self) -> None:
+        """Put the document into the columns and its defects into ``found``."""
+        data = self.columns.document.data
+        self.look_at((), data, self.format.record)
+        self.fill_top(data)
+        self.format.fill(self, data)
+
+    def fill_top(self, data: object) -> None:
+        """Keep the plain values at the top that are as they should be."""
+        if not isinstance(data, dict):
+            return
+        for key, member in self.format.record.by_key.items():
+            value = data.get(key)
+            if not isinstance(value, (list, dict)) and member.fits(value):
+                self.columns.top[key] = value
+
+    def report(  # noqa: PLR0913 - the parts of a finding, by name
+        self,
+        rule: Rule,
+        path: Path,
+        message: str,
+        *,
+        hint: str | None = None,
+        edit: Edit | None = None,
+        related: tuple[Path, ...] = (),
+        of_key: bool = False,
+    ) -> None:
+        """Add a finding, unless there are enough of its rule."""
+        if self.columns.quota.is_spent(rule):
+            return
+        if edit is not None and hint is None:
+            hint = f"write {edit.text}"
+        self.found.append(
+            rule.finding(
+                SourceSpan(path, "key" if of_key else "value"),
+                message,
+                hint=hint,
+                edit=edit,
+                related=tuple(SourceSpan(at, label="first use") for at in related),
+            )
+        )
+
+    def look_at(self, path: Path, value: object, record: Record) -> None:
+        """Report every defect of an object and of what is below it."""
+        if record.fits(value) or isinstance(value, BadNumber):
+            return
+        if not isinstance(value, dict):
+            message = f"{place_name(path)} is {quoted(value)}, not an object"
+            self.report(shape.WRONG_TYPE, path, message)
+            return
+        self._keys(path, value, record)
+        for key, item in value.items():
+            member = record.by_key.get(key)
+            if member is not None:
+                self._member((*path, key), item, member)
+            elif isinstance(item, (dict, list)) and is_too_deep(
+                item, MAX_DEPTH - len(path) - 1
+            ):
+                self.found.append(too_deep(SourceSpan((*path, key), "key")))
+
+    def _keys(self, path: Path, value: dict[str, object], record: Record) -> None:
+        """Report keys that are missing, and those that may be these, misspelt."""
+        absent = tuple(key for key in record.by_key if key not in value)
+        for key in value:
+            near = None if key in record.by_key else nearest_key(key, absent)
+            if near is not None:
+                message = f"no reader knows the key {quoted(key)}"
+                hint = f"did you mean {quoted(near)}?"
+                at = (*path, key)
+                self.report(shape.UNKNOWN_KEY, at, message, hint=hint, of_key=True)
+        for key in absent:
+            if record.by_key[key].is_required:
+                self._missing(path, record.by_key[key])
+        if record.one_of and not any(key in value for key in record.one_of):
+            message = f"{place_name(path)} has no {' and no '.join(record.one_of)}"
+            self.report(shape.MISSING_KEY, path, message)
+
+    def _missing(self, path: Path, member: Member) -> None:
+        edit = hint = None
+        if member.role is Role.VERSION and len(member.values) == 1:
+            edit = Edit("insert", f'"version":"{member.values[0]}",')
+            hint = f"add {edit.text.rstrip(',')}"
+        message = f"{place_name(path)} has no {member.key}"
+        self.report(shape.MISSING_KEY, path, message, hint=hint, edit=edit)
+
+    def _member(self, path: Path, value: object, member: Member) -> None:
+        """Report what is wrong with a value."""
+        kind = member.kind
+        if isinstance(value, BadNumber):  # reported while parsing
+            return
+        if kind is Kind.OBJECT and isinstance(member.each, Record):
+            self.look_at(path, value, member.each)
+        elif member.fits(value):
+            return
+        elif kind in _NUMBERS:
+            self._number(path, value, member)
+        elif kind is Kind.ANY or not isinstance(value, _TYPES[kind]):
+            edit = None
+            if member.role is Role.VERSION and f"{value}.0" in member.values:
+                value = f"{value}.0"
+            if member.role is Role.VERSION and str(value) in member.values:
+                edit = Edit("replace", f'"{value}"')
+            message = f"{path[-1]} is {quoted(value)}, not {_WANTED[kind]}"
+            self.report(shape.WRONG_TYPE, path, message, edit=edit)
+        elif kind is Kind.LIST and isinstance(value, list):
+            self._list(path, value, member)
+        else:
+            self._text(path, str(value), member)
+
+    def _list(self, path: Path, value: list[object], member: Member) -> None:
+        if not value and member.minimum:
+            self.report(shape.EMPTY_LIST, path, f"{path[-1]} is empty")
+        elif not member.is_within(len(value)):
+            entries = counted(len(value), "entry", "entries")
+            self._out_of_range(path, f"{path[-1]} has {entries}", member)
+        for index, item in enumerate(value):
+            if isinstance(member.each, Record):
+                self.look_at((*path, index), item, member.each)
+            elif member.each is not None:
+                self._member((*path, index), item, member.each)
+
+    def _text(self, path: Path, value: str, member: Member) -> None:
+        if member.kind is Kind.ADDRESS:
+            self.bad_addresses(path, value, member)
+        elif member.kind is Kind.HOST:
+            self.report(
+                shape.WRONG_TYPE,
+                path,
+                f"{path[-1]} is {quoted(value)}, not a host name",
+            )
+        elif member.role is Role.VERSION:
+            listed = ", ".join(map(quoted, member.values))
+            verb = "exists" if len(member.values) == 1 else "exist"
+            message = f"version is {quoted(value)}; only {listed} {verb}"
+            self.report(shape.UNKNOWN_VERSION, path, message)
+        elif member.values:
+            self._unknown_word(path, value, member)
+        elif value:
+            message = f"{path[-1]} has {counted(len(value), 'character')}"
+            self._out_of_range(path, message, member)
+        else:
+            self.report(rules.OUT_OF_RANGE, path, f"{path[-1]} is empty")
+
+    def bad_addresses(self, path: Path, value: str, member: Member) -> None:
+        """Report a text that is not an address."""
+        if not are_addresses_of(member, value):
+            message = f"{path[-1]} {quoted(value)} is not an IP address"
+            self.report(BAD_ADDRESS, path, message)
+
+    def _unknown_word(self, path: Path, value: str, member: Member) -> None:
+        edit = None
+        alike = [word for word in member.values if word.lower() == value.lower()]
+        if alike:
+            edit = Edit("replace", f'"{alike[0]}"')
+        listed = ", ".join(map(quoted, member.values))
+        message = f"{path[-1]} is {quoted(value)}, not one of {listed}"
+        self.report(rules.UNKNOWN_WORD, path, message, edit=edit)
+
+    def _out_of_range(self, path: Path, message: str, member: Member) -> None:
+        low, high = member.minimum, member.maximum
+        if high is None:
+            wanted = f"at least {low}"
+        else:
+            wanted = f"at most {high}" if low is None else f"{low} to {high}"
+        self.report(rules.OUT_OF_RANGE, path, f"{message}, not {wanted}")
+
+    def _number(self, path: Path, value: object, member: Member) -> None:
+        """Report a number that is spelt as another type, oddly, or out of range."""
+        number = plain_number(value)
+        is_text = member.kind is Kind.NUMERAL or (
+            member.kind is Kind.NUMBER and isinstance(value, str)
+        )
+        if number is None:
+            odd = odd_number(value)
+            rule = shape.ODD_NUMBER if odd.is_number else shape.WRONG_TYPE
+            edit = _spelling(odd.reading, is_text=is_text)
+            self.report(rule, path, f"{path[-1]} is {odd.reason}", edit=edit)
+        elif isinstance(value, str) == (member.kind is Kind.INTEGER) and (
+            member.kind is not Kind.NUMBER
+        ):
+            message = f"{path[-1]} is {quoted(value)}, not {_WANTED[member.kind]}"
+            edit = _spelling(number, is_text=is_text)
+            self.report(shape.WRONG_TYPE, path, message, edit=edit)
+        if number is not None and not member.is_within(number):
+            self._out_of_range(path, f"{path[-1]} is {number}", member)
+
+    def add_node(self, path: Path, host: str | None, group: str | None = None) -> None:
+        """Begin a node; the devices that are added next are its own."""
+        columns = self.columns
+        if columns.node_paths is None:
+            columns.node_paths, columns.device_paths = [], []
+        assert isinstance(columns.node_paths, list)  # noqa: S101 - made above
+        columns.node_paths.append(path)
+        columns.hosts.append(host)
+        if group is not None:
+            columns.groups.append(group)
+        columns.starts.append(len(columns.ranks))
+
+    def add_device(
+        self, path: Path, *, rank: object, device_id: object, address: object = None
+    ) -> None:
+        """Add a device to the last node; a value of the wrong kind becomes None."""
+        columns = self.columns
+        assert isinstance(columns.device_paths, list)  # noqa: S101 - add_node made it
+        columns.device_paths.append(path)
+        columns.ranks.append(plain_number(rank))
+        columns.device_ids.append(plain_number(device_id))
+        columns.local_ranks.append(None)
+        columns.addresses.append(text_of(address))
+        columns.starts[-1] = len(columns.ranks)
+
+
+def _spelling(number: int | None, *, is_text: bool) -> Edit | None:
+    if number is None:
+        return None
+    return Edit("replace", f'"{number}"' if is_text else str(number))
+
+
+def text_of(value: object) -> str | None:
+    """Return a value that is a text and not blank, None for any other."""
+    return value if isinstance(value, str) and value.strip() else None
+
+
+def objects(value: object) -> list[tuple[int, dict[str, object]]]:
+    """Return the objects of a list with their indices; nothing where it is not one."""
+    if not isinstance(value, list):
+        return []
+    return [(index, item) for index, item in enumerate(value) if isinstance(item, dict)]
+
+
+def build_record_parts(columns: Columns) -> Parts:
+    """Return what a table is made of, from a document that was found sound."""
+    document, format_ = columns.document.data, columns.format
+    known = {
+        *format_.device_keys_of(Role.DEVICE_ID, Role.RANK),
+        *format_.address_keys,
+    }
+    nodes = []
+    for node, start, end in columns.nodes():
+        devices = [_device(columns, index, known) for index in range(start, end)]
+        nodes.append(
+            Node(
+                devices=tuple(sorted(devices, key=lambda device: device.rank)),
+                host=columns.hosts[node],
+                group=columns.groups[node] if columns.groups else None,
+                extra=_node_extra(columns, node),
+            )
+        )
+    if format_.has_global_ranks:
+        nodes.sort(key=lambda node: node.devices[0].rank if node.devices else -1)
+    top = document if isinstance(document, dict) else {}
+    extra = {
+        key: value
+        for key, value in top.items()
+        if key not in ("version", format_.count_key)
+        and not isinstance(value, (list, dict))
+    }
+    version = str(top.get("version", ""))
+    return Parts(tuple(nodes), version, format_.name, extra, None, document)
+
+
+def _device(columns: Columns, index: int, known: set[str]) -> Device:
+    rank, device_id = columns.ranks[index], columns.device_ids[index]
+    assert rank is not None  # noqa: S101 - the table is sound
+    assert device_id is not None  # noqa: S101
+    members = columns.document.get(*columns.device_path(index))
+    items = members.items() if isinstance(members, dict) else ()
+    return Device(
+        rank=rank,
+        device_id=device_id,
+        address=columns.addresses[index],
+        extra={key: value for key, value in items if key not in known},
+    )
+
+
+def _node_extra(columns: Columns, node: int) -> dict[str, object]:
+    """Return what a node says besides its host and its devices."""
+    members = columns.document.get(*columns.node_path(node))
+    fields = [field.key for field in columns.format.node_fields]
+    if not isinstance(members, dict) or not fields:
+        return {}
+    host = columns.format.host_key
+    return {
+        key: value
+        for key, value in members.items()
+        if key not in (host, columns.format.devices_key)
+    }

@@ -1,0 +1,95 @@
+"""RT263 to RT268: what HCCL 2.0 asks of the layers and addresses of a rank."""
+
+from __future__ import annotations
+
+from ranktable.schema.diagnostic import Refusal, Rule, Severity
+from ranktable.schema.rules.hccl_2_0_examples import level, rank, table
+
+_NO_CODE = {"HCCL": Refusal("text of an exception, no code")}
+
+ADDRESS_OF_TYPE = Rule(
+    code="RT263",
+    name="address-of-type",
+    summary="an address is not of its addr_type",
+    why="An EID has 32 hexadecimal digits; IPV4 and IPV6 addresses are numeric.",
+    fix="Write the address, or correct addr_type.",
+    readers=_NO_CODE,
+    seen_as=("error in length", "addrs is error"),
+    bad=table(rank(0, levels=[level(("10.0.0.300", "0/0"))])),
+    good=table(rank(0, levels=[level(("10.0.0.30", "0/0"))])),
+)
+LAYERS = Rule(
+    code="RT264",
+    name="layers-not-increasing",
+    summary="the layers of a rank are not in increasing order",
+    why="HCCL reads level_list from the inside of a server outwards, each layer once.",
+    fix="Sort level_list by net_layer.",
+    readers=_NO_CODE,
+    bad=table(
+        rank(
+            0, levels=[level(("10.0.0.1", "0/0"), layer=1), level(("10.0.1.1", "0/1"))]
+        )
+    ),
+    good=table(
+        rank(
+            0, levels=[level(("10.0.1.1", "0/1")), level(("10.0.0.1", "0/0"), layer=1)]
+        )
+    ),
+)
+ADDRESS_COUNTS = Rule(
+    code="RT265",
+    name="address-counts-differ",
+    summary="ranks of one network have different numbers of addresses",
+    why="Ranks with the same net_layer and net_instance_id have equally many.",
+    fix="Write the missing address.",
+    readers=_NO_CODE,
+    bad=table(
+        rank(0), rank(1, levels=[level(("10.0.0.2", "0/0"), ("10.0.0.3", "0/1"))])
+    ),
+    good=table(rank(0), rank(1, levels=[level(("10.0.0.2", "0/0"))])),
+)
+SHARED_PORT = Rule(
+    code="RT266",
+    name="shared-port",
+    severity=Severity.WARNING,
+    summary="one port has two addresses in a layer",
+    why="The manual forbids it; HCCL does not look.",
+    fix="Leave the port with the address that it carries.",
+    readers={"HCCL": "accepted"},
+    bad=table(rank(0, levels=[level(("10.0.0.1", "0/0"), ("10.0.0.2", "0/0"))])),
+    good=table(rank(0, levels=[level(("10.0.0.1", "0/0"), ("10.0.0.2", "0/1"))])),
+)
+SPARE = Rule(
+    code="RT267",
+    name="spare",
+    summary="the spare chip contradicts the other ranks",
+    why=(
+        "local_id 64 is the spare, of which a table has one at most; the chip that it "
+        "replaces, replaced_local_id, takes no part any more."
+    ),
+    fix="Keep one spare, and leave the replaced chip out.",
+    readers={"HCCL": Refusal("EI0014")},
+    seen_as=("EI0014",),
+    bad=table(rank(0), rank(1, local_id=64, replaced_local_id=0)),
+    good=table(rank(0), rank(1, local_id=64, replaced_local_id=1)),
+)
+DRAFT = Rule(
+    code="RT268",
+    name="draft-of-2.0",
+    summary="a table in the early draft of version 2.0",
+    why=(
+        "The draft has level, id, fabric_type and rank_addrs in place of net_layer, "
+        "net_instance_id, net_type and rank_addr_list. No released HCCL reads it."
+    ),
+    fix="Generate the table again, with a tool of the released version.",
+    readers={"HCCL": Refusal("EI0017 device_id or net_layer")},
+    seen_as=("EI0017",),
+    bad=(
+        b'{"version":"2.0","rank_count":"1","rank_list":[{"rank_id":0,"local_id":0,\n'
+        b'  "level_list":[{"level":0,"id":"az0","fabric_type":"INNER",\n'
+        b'    "rank_addr_type":"","rank_addrs":[]}]}]}\n'
+    ),
+    good=table(rank(0)),
+)
+
+RULES = (ADDRESS_OF_TYPE, LAYERS, ADDRESS_COUNTS, SHARED_PORT, SPARE, DRAFT)

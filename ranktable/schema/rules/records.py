@@ -1,0 +1,65 @@
+"""RT260 to RT262: values of tables that are not nodes of devices."""
+
+from __future__ import annotations
+
+from ranktable.schema.diagnostic import Finding, Refusal, Rule
+from ranktable.schema.rules.hccl_2_0_examples import rank, table
+
+OUT_OF_RANGE = Rule(
+    code="RT260",
+    name="out-of-range",
+    summary="a number, a text or a list is smaller or larger than its reader allows",
+    why=(
+        "HCCL 2.0 allows local_id and device_id up to 64, layers 0 to 7, ports 1 to "
+        "65535, 8 layers and 24 addresses a layer. Other tables have limits of their "
+        "own."
+    ),
+    fix="Write a value within the limits that are named.",
+    readers={
+        "HCCL": Refusal(
+            "2.0: text of an exception, no code; negative numbers: EI0014 with "
+            '"0 ~ UINT32_MAX"'
+        )
+    },
+    seen_as=("EI0014", "0 ~ UINT32_MAX"),
+    bad=table(rank(0, device_id=65)),
+    good=table(rank(0, device_id=64)),
+)
+UNKNOWN_WORD = Rule(
+    code="RT261",
+    name="unknown-word",
+    summary="a word that its reader does not know",
+    why=(
+        "addr_type is EID, IPV4 or IPV6, in capitals, although a table of the manual "
+        "writes IPv4. net_type and detour have words of their own."
+    ),
+    fix="Write one of the words that are named.",
+    readers={"HCCL": Refusal("2.0: text of an exception, no code")},
+    bad=table(rank(0, addr_type="IPv4")),
+    good=table(rank(0)),
+)
+NO_GLOBAL_RANKS = Rule(
+    code="RT262",
+    name="no-global-ranks",
+    summary="a file that gives the processes of a job no ranks",
+    why=(
+        "Group tables restart the ranks in every group; topologies, role tables, lists "
+        "of changed ranks and placeholders have none. Each may be sound; a process "
+        "that looks for its chip needs another file."
+    ),
+    fix="Point RANK_TABLE_FILE at the rank table of the job.",
+    readers={"HCCL": Refusal("EI0014 or EI0017")},
+    seen_as=("EI0014", "EI0017"),
+)
+
+
+def no_global_ranks(format_name: str) -> Finding:
+    """Return RT262 for a file of a format that gives no ranks."""
+    return NO_GLOBAL_RANKS.finding(
+        None,
+        f"a file of the format {format_name} gives the processes of a job no ranks",
+        hint="point RANK_TABLE_FILE at the rank table of the job",
+    )
+
+
+RULES = (OUT_OF_RANGE, UNKNOWN_WORD, NO_GLOBAL_RANKS)

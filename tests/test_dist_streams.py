@@ -1,0 +1,117 @@
+"""Work on streams of a device: a recorder stands in for it, since there is none."""
+
+from __future__ import annotations
+
+import contextlib
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from ranktable.dist.work import BeginQueue, Work  # noqa: E402 - after the look
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.dist.work import Steps
+
+pytestmark = pytest.mark.torch
+
+
+class Stream:
+    """A stream of a device, which writes down what waits for it."""
+
+    def __init__(self, name: str, log: list[str]) -> None:
+        self.name = name
+        self.device = SimpleNamespace(type="cpu")
+        self._log = log
+
+    def wait_stream(self, other: Stream) -> None:
+        self._log.append(f"{self.name} waits for {other.name}")
+
+
+class Recorded(torch.Tensor):
+    """A tensor that keeps the streams which it is recorded for."""
+
+    streams: list[str]
+
+    def record_stream(self, stream: Stream) -> None:  # type: ignore[override]
+        self.streams.append(stream.name)
+
+
+class Device:
+    """Streams, one of them current, and a collective that says on which it goes on."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.log: list[str] = []
+        self.first, self.second = Stream("first", self.log), Stream("second", self.log)
+        self.current = self.first
+        patch.setattr(
+            torch,
+            "cpu",
+            SimpleNamespace(current_stream=lambda _=None: self.current, stream=self.on),
+        )
+        self.members: Any = SimpleNamespace(
+            queue=BeginQueue(),
+            supports_timed_wait=False,
+            current_stream=lambda: self.current,
+        )
+
+    @contextlib.contextmanager
+    def on(self, stream: Stream) -> Iterator[None]:
+        before, self.current = self.current, stream
+        yield
+        self.current = before
+
+    def say(self, what: str) -> None:
+        self.log.append(f"{what} on {self.current.name}")
+
+    def collective(self, result: object) -> Steps[Any]:
+        self.say("begun")
+        yield SimpleNamespace(
+            is_ahead=False,
+            wait=lambda: self.say("waited"),
+            is_completed=lambda: False,
+        )
+        self.say("written")
+        return result
+
+
+def tensor() -> Any:  # noqa: ANN401 - a tensor with more
+    made = torch.ones(1).as_subclass(Recorded)
+    made.streams = []
+    return made
+
+
+def test_a_wait_on_another_stream_goes_on_with_the_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    device, parts = Device(monkeypatch), [tensor(), tensor()]
+    work: Work[Any] = Work(device.members, device.collective(parts))
+    device.current = device.second
+
+    found = work.wait()
+
+    assert found is parts
+    assert device.log == [
+        "begun on first",
+        "waited on first",
+        "written on first",
+        "second waits for first",
+    ]
+    assert [each.streams for each in parts] == [["second"]] * 2
+    assert device.current is device.second
+
+
+def test_a_wait_on_the_same_stream_records_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    device, data = Device(monkeypatch), tensor()
+    work: Work[Any] = Work(device.members, device.collective(data))
+
+    work.wait()
+
+    assert device.log == ["begun on first", "waited on first", "written on first"]
+    assert data.streams == []

@@ -1,0 +1,249 @@
+"""HCCL 2.0: tables that list ranks, and what belongs to them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import ranktable
+from ranktable.runtime.table import read_rank_table
+from ranktable.schema.check import check, decode_any
+from ranktable.schema.diagnostic import Quota
+from ranktable.schema.document import Document
+from ranktable.schema.formats import by_name
+from ranktable.schema.json_schema import validator
+from tests.conftest import CORPUS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHAPE = {"RT112", "RT113", "RT114", "RT115", "RT116", "RT260", "RT261"}
+SOUND = {
+    "hccl20_backup_npu_64plus1.json": ("hccl-2.0", [0, 1, 2, 64], 1),
+    "hccl20_eid_host_layer3_8p.json": ("hccl-2.0", list(range(8)), 1),
+    "hccl20_ipv4_2s4p.json": ("hccl-2.0", [0, 1, 0, 1], 2),
+    "hccl20_no_status_control_plane.json": ("hccl-2.0", [0, 1], 1),
+    "hccl_rootinfo_a5.json": ("hccl-rootinfo", [0, 1], 1),
+}
+BROKEN = {
+    "v20_addr_type_case.json": ("RT261", 20, 28),
+    "v20_backup_without_replaced.json": ("RT112", 6, 5),
+    "v20_device_id_65.json": ("RT260", 9, 20),
+    "v20_draft_keys.json": ("RT268", 9, 9),
+    "v20_eid_short.json": ("RT263", 19, 23),
+    "v20_ipv4_invalid.json": ("RT263", 21, 23),
+    "v20_levels_descending.json": ("RT264", 42, 24),
+    "v20_port_two_addresses.json": ("RT266", 51, 17),
+    "v20_ports_empty.json": ("RT116", 22, 24),
+    "v20_rank_count_mismatch.json": ("RT210", 4, 17),
+    "v20_rank_duplicate.json": ("RT202", 59, 18),
+    "v20_rank_id_string.json": ("RT113", 7, 18),
+    "v20_rank_out_of_range.json": ("RT201", 59, 18),
+}
+Table = dict[str, Any]
+
+
+def sound_table() -> Table:
+    """Return a table of two servers in which every key occurs."""
+    data = (CORPUS / "hccl" / "valid" / "hccl20_ipv4_2s4p.json").read_bytes()
+    table: Table = json.loads(data)
+    first = table["rank_list"][0]
+    first["control_plane"] = {
+        "addr_type": "IPV6",
+        "addr": "2001:db8::5",
+        "listen_port": 8000,
+    }
+    level = first["level_list"][0]
+    level["pcie_fallback"] = True
+    level["rank_addr_list"][0]["backup_addr"] = ["10.20.0.9"]
+    return {**table, "detour": "false"}
+
+
+def changed_table() -> Table:
+    table = sound_table()
+    table["rank_list"] = table["rank_list"][:2]
+    table["rank_count"] = 2
+    table["rank_list"][1] |= {"rank_id": 9, "local_id": 64, "replaced_local_id": 3}
+    return table
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_sound_table_is_read_and_written_back_unchanged(name: str) -> None:
+    data = (CORPUS / "hccl" / "valid" / name).read_bytes()
+    report = check(data)
+
+    assert report.totals == {}
+    assert report.table is not None
+    assert (report.format, report.table.chip_map, report.table.num_nodes) == SOUND[name]
+    written = ranktable.dumps(report.table)
+    assert json.loads(written) == json.loads(data)
+    assert list(json.loads(written)) == list(json.loads(data))
+    assert ranktable.loads(written) == report.table
+    assert ranktable.loads(written).digest() == report.table.digest()
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_table_has_its_defect_at_its_place(name: str) -> None:
+    report = check(CORPUS / "hccl" / "broken" / name)
+    first = report.diagnostics[0]
+
+    assert set(report.totals) == {first.code}
+    place = (first.code, first.location.line, first.location.column)
+    assert place == BROKEN[name]
+
+
+def test_unknown_keys_are_kept_and_not_reported() -> None:
+    table = sound_table()
+    table["site"] = {"rack": [1]}
+    table["rank_list"][2]["serial"] = None
+    report = check(json.dumps(table).encode())
+
+    assert report.totals == {}
+    assert report.table is not None
+    assert json.loads(ranktable.dumps(report.table)) == table
+
+
+def test_misspelt_key_is_named() -> None:
+    table = sound_table()
+    rank = table["rank_list"][0]
+    rank["device_port "] = rank.pop("device_port")
+
+    found = check(json.dumps(table).encode()).diagnostics
+
+    assert [(d.code, d.hint) for d in found] == [
+        ("RT117", 'did you mean "device_port"?')
+    ]
+
+
+def test_version_as_a_number_keeps_the_format_that_was_meant() -> None:
+    table = sound_table()
+
+    as_number = check(json.dumps({**table, "version": 2.0}).encode())
+    del table["version"]
+    missing = check(json.dumps(table).encode())
+
+    assert (as_number.format, set(as_number.totals)) == ("hccl-2.0", {"RT113"})
+    assert (missing.format, set(missing.totals)) == ("hccl-2.0", {"RT112"})
+
+
+def test_changed_ranks_are_no_table_of_a_job(tmp_path: Path) -> None:
+    table = changed_table()
+    report = check(json.dumps(table).encode())
+
+    assert (report.format, report.totals) == ("hccl-changed", {})
+    assert report.table is not None
+    assert json.loads(ranktable.dumps(report.table)) == table
+    with pytest.raises(ValueError, match="hccl-changed has no chip_map"):
+        report.table.chip_map  # noqa: B018 - a property that raises
+    path = tmp_path / "changed.json"
+    path.write_bytes(ranktable.dumps(report.table))
+    with pytest.raises(ranktable.RankTableError, match="RT262"):
+        read_rank_table(path)
+
+
+def test_ranks_of_one_network_are_one_node_wherever_they_stand() -> None:
+    table = sound_table()
+    table["rank_list"] = [table["rank_list"][i] for i in (2, 0, 3, 1)]
+    report = check(json.dumps(table).encode())
+
+    assert report.table is not None
+    assert report.table.chip_map == [0, 1, 0, 1]
+    ranks = [[one.rank for one in node.devices] for node in report.table.nodes]
+    assert ranks == [[0, 1], [2, 3]]
+    assert json.loads(ranktable.dumps(report.table)) == table
+
+
+def test_table_that_was_changed_is_written_from_its_nodes() -> None:
+    table = ranktable.loads(json.dumps(sound_table()))
+    fewer = ranktable.dumps(table.with_changes(nodes=table.nodes[:1]))
+
+    assert [one["rank_id"] for one in json.loads(fewer)["rank_list"]] == [0, 1]
+    assert json.loads(fewer)["rank_count"] == 2
+
+
+def test_repeated_key_is_not_lost_on_the_fast_path() -> None:
+    text = json.dumps(sound_table()).replace(
+        '"local_id": 0,', '"local_id": 0, "local_id": 0,', 1
+    )
+
+    assert set(check(text.encode()).totals) == {"RT105"}
+
+
+def _numbers(table: Table) -> list[tuple[Any, str | int]]:
+    """Return every place of a document: what holds it, and the key."""
+    found: list[tuple[Any, str | int]] = []
+    stack: list[Any] = [table]
+    while stack:
+        place = stack.pop()
+        for key in place if isinstance(place, dict) else range(len(place)):
+            found.append((place, key))
+            if isinstance(place[key], (dict, list)):
+                stack.append(place[key])
+    return found
+
+
+_VALUES = st.one_of(
+    st.sampled_from(["", "0", "-1", "IPV4", "EID", "2.0", "x" * 40, "0/0", "10.0.0.1"]),
+    st.integers(-2, 70),
+    st.sampled_from([65_535, 65_536, 10**9, -(10**12)]),
+    st.floats(-9, 9).filter(lambda number: not number.is_integer()),
+    st.none(),
+    st.booleans(),
+    st.sampled_from(["[]", "{}", "[[]]", "[{}]"]).map(json.loads),
+)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Table:
+    """Draw a table that is sound but for a few changes."""
+    table: Table = draw(st.sampled_from([sound_table, changed_table]))()
+    for _ in range(draw(st.integers(0, 3))):
+        holder, key = draw(st.sampled_from(_numbers(table)))
+        match draw(st.sampled_from(["replace", "replace", "remove", "add"])):
+            case "replace":
+                holder[key] = draw(_VALUES)
+            case "remove":
+                del holder[key]
+            case _ if isinstance(holder, dict):
+                holder[draw(st.sampled_from(["note", "addr", "ranks"]))] = 1
+            case _:
+                holder.append(draw(_VALUES))
+    return table
+
+
+@given(tables())
+def test_schema_and_reader_agree(table: Table) -> None:
+    report = check(json.dumps(table).encode(), format="hccl-2.0")
+
+    has_shape = not SHAPE & {
+        d.code for d in report.diagnostics if "is a spare and has no" not in d.message
+    }
+    if "RT268" not in report.totals:
+        assert validator("hccl-2.0").is_valid(table) == has_shape, report.diagnostics
+
+
+@given(tables())
+def test_fast_decode_reads_what_the_reader_of_documents_reads(table: Table) -> None:
+    data = json.dumps(table).encode()
+    columns = decode_any(data)
+    if columns is None:
+        return
+
+    document = Document(text=data.decode(), data=table)
+    closely, found = by_name(columns.format.name).read(document, Quota())
+    assert found == []
+    columns.source = document
+    assert columns == closely
+
+
+@given(tables())
+def test_one_change_ends_in_a_finding_or_in_a_table(table: Table) -> None:
+    report = check(json.dumps(table).encode())
+
+    assert report.ok == (report.table is not None)
+    if report.table is not None and report.format in ("hccl-2.0", "hccl-changed"):
+        assert json.loads(ranktable.dumps(report.table)) == table
