@@ -149,7 +149,7 @@ LETTERS = "ijklmn"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Stride:
     """How items go on in one direction.
 
     Attributes:
@@ -175,7 +175,7 @@ class Progression:
     first: int
     firsts: tuple[int, ...]
     shape: object
-    steps: tuple[Step, ...] = ()
+    steps: tuple[Stride, ...] = ()
 
     @property
     def counts_items(self) -> bool:
@@ -217,7 +217,7 @@ def _merged(folds: Sequence[Progression]) -> Iterator[Progression]:
         first, count = folds[start], at - start
         steps = first.steps
         if count > 1:
-            steps = (*steps, Step(count, _growth(first, folds[start + 1])))
+            steps = (*steps, Stride(count, _growth(first, folds[start + 1])))
         yield Progression(first.first, first.firsts, first.shape, steps)
         start = at
 
