@@ -13,9 +13,8 @@ from ranktable.cli import CommandError
 from ranktable.cli.commands.gen import table_of_file
 from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME
 from ranktable.cluster.host_lists import expand_hosts
+from ranktable.cluster.merging.merge_inputs import is_part, merge_probes
 from ranktable.cluster.merging.merge_nodes import MergeOptions
-from ranktable.cluster.merging.merge_probes import merge_probes
-from ranktable.cluster.merging.merge_tables import is_part
 from ranktable.cluster.probes.read_probes import is_probe_text
 from ranktable.layout.change.spares import spares_of
 from ranktable.layout.change.twin import twin_of
