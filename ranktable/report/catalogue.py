@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.hostfiles import hostfile_rules
-from ranktable.cluster.merging import merge_rules
+from ranktable.cluster.merging import merge_checks
 from ranktable.cluster.probes import probe_rules
 from ranktable.cluster.specs import spec_rules
 from ranktable.runtime import rules as runtime_rules
@@ -48,7 +48,7 @@ FAMILIES = (
     groups,
     hostfile_rules,
     probe_rules,
-    merge_rules,
+    merge_checks,
     spec_rules,
     runtime_rules,
 )

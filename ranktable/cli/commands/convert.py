@@ -21,7 +21,7 @@ from ranktable.cli.files import (
 )
 from ranktable.cli.output import Color, FindingsFormat, show_findings, write
 from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.device_list import parse_device_list
+from ranktable.cluster.generate import parse_device_list
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.hostfiles import deepspeed_hostfile
 from ranktable.cluster.hostfiles.hostfile import (
