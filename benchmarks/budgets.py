@@ -25,6 +25,7 @@ class Scale:
         commands: Fresh processes for each command on a large table.
         growths: Fresh processes for each size, to see the cost of a rank.
         nodes: Nodes of a cluster that is described, eight chips each.
+        fill_mib: Size of a file that is nothing but one character.
         few: Ranks of a small simulated job.
         box: Ranks of a simulated job on a whole box.
         jobs: Pairs of jobs of ``box`` ranks, to see what starting one costs.
@@ -50,6 +51,7 @@ class Scale:
     commands: int = 3
     growths: int = 2
     nodes: int = 10_000
+    fill_mib: int = 64
     few: int = 2
     box: int = 8
     jobs: int = 5
@@ -75,6 +77,7 @@ QUICK = Scale(
     commands=1,
     growths=1,
     nodes=40,
+    fill_mib=1,
     box=2,
     jobs=1,
     rounds=1,
@@ -242,6 +245,12 @@ BUDGETS = (
         key="hosts fold",
         what="fold {large} hosts, the slowest shape",
         limit=800,
+        unit=Unit.MILLISECONDS,
+    ),
+    Budget(
+        key="detect",
+        what="tell the format of {fill_mib} MiB of one character, the slowest",
+        limit=10_000,
         unit=Unit.MILLISECONDS,
     ),
     Budget(

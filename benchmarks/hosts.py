@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from benchmarks.budgets import Result
 from benchmarks.text import seconds
 from ranktable.cluster import expand_hosts, fold_hosts
+from ranktable.cluster.hostfiles.launcher_formats import detect_formats
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,7 +44,8 @@ def _shapes(hosts: int) -> dict[str, str]:
 
 
 def measure_hosts(scale: Scale) -> Iterator[Result]:
-    """Yield the slowest shape of expanding and of folding."""
+    """Yield the slowest shape of expanding, of folding, and of telling a format."""
+    yield _detection(scale)
     lists = _shapes(scale.large)
     expanded = {name: expand_hosts(text) for name, text in lists.items()}
     calls: dict[str, dict[str, Callable[[], object]]] = {
@@ -59,6 +61,26 @@ def measure_hosts(scale: Scale) -> Iterator[Result]:
             ours=f"{seconds(costs[worst])} ({worst})",
             rival="-",
         )
+
+
+FILLERS = ("\n", ",", "[", "{", "0", "7", " ")
+
+
+def _detection(scale: Scale) -> Result:
+    """Return the slowest text of one character after a host line."""
+    costs = {}
+    for filler in FILLERS:
+        text = "n1 slots=4\n" + filler * (scale.fill_mib << 20)
+        start = time.process_time()
+        detect_formats(text)
+        costs[filler] = time.process_time() - start
+    worst = max(costs, key=lambda filler: costs[filler])
+    return Result(
+        key="detect",
+        figure=costs[worst] * 1e3,
+        ours=f"{seconds(costs[worst])} ({worst!r})",
+        rival="-",
+    )
 
 
 def _best(call: Callable[[], object]) -> float:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ranktable._lazy import attach
 
 if TYPE_CHECKING:
+    from ranktable._error import Error
     from ranktable.runtime.table import is_rank_table_valid, read_rank_table
     from ranktable.schema.check import check, load, loads
     from ranktable.schema.check_report import Report
@@ -32,6 +33,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Device",
     "Diagnostic",
+    "Error",
     "Location",
     "Node",
     "RankTable",
@@ -54,6 +56,7 @@ if not TYPE_CHECKING:
         {
             "Device": "ranktable.schema.model",
             "Diagnostic": "ranktable.schema.diagnostic",
+            "Error": "ranktable._error",
             "Location": "ranktable.schema.diagnostic",
             "Node": "ranktable.schema.model",
             "RankTable": "ranktable.schema.model",

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+INSTALL_TORCH = "install the build that fits your machine, such as: pip install torch"
+
 
 def attach(
     package: str, homes: Mapping[str, str]
@@ -27,7 +29,14 @@ def attach(
     def get(name: str) -> object:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(homes[name]), name)
+        try:
+            module = importlib.import_module(homes[name])
+        except ModuleNotFoundError as error:
+            if error.name != "torch":
+                raise
+            message = f"{package}.{name} needs torch; {INSTALL_TORCH}"
+            raise ModuleNotFoundError(message, name="torch") from None
+        value = getattr(module, name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -232,6 +232,13 @@ CASES: dict[str, dict[str, str]] = {
         "torchrun 'a\n": "refused | 1:10 RT130",
         "torchrun --nnodes 9999999 t.py\n": "refused | 1:19 RT134",
         "torchrun --nnodes 2 --node-rank -1 t.py\n": "refused | 1:33 RT132",
+        "# host: n01\ntorchrun --nnodes 2 --node-rank 0 --nproc-per-node 4 t.py\n"
+        "# host: n01\ntorchrun --nnodes 2 --node-rank 1 --nproc-per-node 4 t.py\n": (
+            "refused | 3:9 RT220"
+        ),
+        "# host: n01\ntorchrun --nnodes 2 --node-rank 1 --master-addr n01 t.py\n": (
+            "refused | 1:9 RT220"
+        ),
     },
     "accelerate": {
         "{num_machines: 2, num_processes: 16, machine_rank: 0, "

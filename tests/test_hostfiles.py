@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import time
 
 import pytest
 import yaml
@@ -14,6 +15,7 @@ from ranktable.cluster.hostfiles.hostfile import Host, Hostfile, WriterOptions
 from ranktable.cluster.hostfiles.launcher_formats import (
     LAUNCHER_FORMATS,
     HostfileReading,
+    detect_formats,
     format_of,
     formats_like,
     read_hostfile,
@@ -275,6 +277,35 @@ def test_more_than_the_limit_is_refused_at_once(name: str, text: str) -> None:
     assert set(reading.report.totals) <= {"RT134", "RT131"}
 
 
+FILLED_BYTES = 1 << 22
+WITHOUT_PROGRESS_S = 5
+
+
+@pytest.mark.parametrize("unit", ["\n", ",", "[", "{", "0", "7", " ", "(", "\\", '"'])
+@pytest.mark.parametrize("head", ["", "n1\n", "n1 slots=4\n"])
+def test_what_a_file_is_takes_time_in_proportion_to_its_size(
+    head: str, unit: str
+) -> None:
+    text = head + unit * FILLED_BYTES
+
+    before = time.process_time()
+    detect_formats(text)
+
+    assert time.process_time() - before < WITHOUT_PROGRESS_S
+
+
+@pytest.mark.parametrize("name", [form.name for form in LAUNCHER_FORMATS])
+@pytest.mark.parametrize("unit", ["0", "1"])
+def test_digits_beyond_what_python_converts_end_in_a_diagnostic(
+    name: str, unit: str
+) -> None:
+    digits = unit * 4301
+    reading = read(name, f"{digits}\nrank 0={digits} slot={digits}\n")
+
+    assert reading.hostfile is None
+    assert reading.report.diagnostics
+
+
 def test_every_defect_is_counted_and_few_are_placed() -> None:
     reading = read("openmpi-hostfile", "n1 gpus=8\n" * 1000)
 
@@ -358,6 +389,15 @@ def test_job_and_service_name_the_pods() -> None:
         (WriterOptions(image="i", name="a" * 60), "cannot begin the name of a pod"),
         (WriterOptions(image="i", script="'"), "no closing quotation"),
         (WriterOptions(image="i", script=" "), "names no script"),
+        (WriterOptions(image="i", script=""), "names no script"),
+        (WriterOptions(image="i", name=""), "cannot begin the name of a pod"),
+        (WriterOptions(image=""), "is not the name of an image"),
+        (WriterOptions(image="a b"), "is not the name of an image"),
+        (WriterOptions(image="i", resource="foo"), "not the name of a resource"),
+        (WriterOptions(image="i", resource=""), "not the name of a resource"),
+        (WriterOptions(image="i", resource="/chip"), "not the name of a resource"),
+        (WriterOptions(image="i", resource="a.b/c d"), "not the name of a resource"),
+        (WriterOptions(image="i", resource="kubernetes.io/x"), "name of a resource"),
     ],
 )
 def test_bad_settings_are_refused(settings: WriterOptions, reason: str) -> None:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ranktable.cluster.device_list import MAX_CHIP
+from ranktable.cluster.generate import MAX_CHIP
+from ranktable.cluster.merging.merge_inputs import merge_probes
 from ranktable.cluster.merging.merge_nodes import MergeOptions
-from ranktable.cluster.merging.merge_probes import merge_probes
 from ranktable.cluster.probes.probe_line import (
     MAX_CHIPS,
     MAX_HOST_LENGTH,
+    SCHEMA_FILE,
     NodeProbe,
     ProbedChip,
 )
-from ranktable.cluster.probes.probe_shape import SCHEMA_FILE
 from ranktable.cluster.probes.read_probes import is_probe_text
 from ranktable.cluster.schema_validation import validator_of
 
@@ -52,7 +52,7 @@ BROKEN = {
     "list": ("[1]", '1 RT140 this line is no JSON object: "[1]"'),
     "table": (
         '{"version":"1.0","node_list":[]}',
-        "1 RT140 this is no line of ranktable probe: it has no key probe",
+        "1 RT140 this is not a line of ranktable probe: it has no key probe",
     ),
     "half": (line()[:-3], "1 RT140 the line ends in the middle of an object"),
     "string": (line()[:20], "1 RT140 the line ends in the middle of an object"),

@@ -269,7 +269,7 @@ def test_missing_torch_is_said_before_anything_starts(
     env = {"PYTHONPATH": str(tmp_path / "site")}
     done = run("ranktable", "simulate", "s.py", env=env)
 
-    why = "ranktable: torch is not installed; pip install 'ranktable[torch]'\n"
+    why = "ranktable: torch is not installed; pip install torch\n"
     assert (done.status, done.out, done.err) == (2, "", why)
 
 

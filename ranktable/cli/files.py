@@ -133,6 +133,8 @@ def table_in(report: Report) -> RankTable:
 
 STANDARD_OUTPUT = "-"
 
+_ALSO_STANDARD_OUTPUT = ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+
 DEFAULT_FILE = "sccl_rank_table.json"
 """In the working folder, as the vendor's generator has it."""
 
@@ -152,6 +154,11 @@ class OutputFile:
     path: str
     data: bytes
     is_executable: bool = False
+
+
+def is_standard_output(option: str | None) -> bool:
+    """Whether an option for an output names standard output."""
+    return option == STANDARD_OUTPUT or option in _ALSO_STANDARD_OUTPUT
 
 
 def output_file(option: str | None = None) -> str:
@@ -189,7 +196,7 @@ def put_table(
     Raises:
         CommandError: The file holds another table, and that is not to be replaced.
     """
-    if output == STANDARD_OUTPUT:
+    if is_standard_output(output):
         write([data.decode()])
         return
 

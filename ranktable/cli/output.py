@@ -77,9 +77,16 @@ def write(pieces: Iterable[str]) -> None:
 def _write(buffer: list[str]) -> None:
     encoding = sys.stdout.encoding or "utf-8"
     data = "".join(buffer).encode(encoding, "backslashreplace")
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # Python would write what is left once more at exit, and complain again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise OSError(error.errno, error.strerror, "<stdout>") from None
 
 
 FORM_HELP = "Form of the findings."

@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ranktable.cluster.device_list import Chip
+    from ranktable.cluster.generate import ListedChip
     from ranktable.schema.model import Layout, RankTable
 
 PROGRAM = "tpu_gen_sccl_rank_table"
@@ -94,11 +94,11 @@ def _generate(arguments: argparse.Namespace) -> None:
 
 
 def _table(arguments: argparse.Namespace) -> RankTable:
-    from ranktable.cluster.device_list import (  # noqa: PLC0415
+    from ranktable.cluster.generate import (  # noqa: PLC0415
+        make_table,
         parse_address_list,
         parse_device_list,
     )
-    from ranktable.cluster.generate import make_table  # noqa: PLC0415
 
     chips = parse_device_list(arguments.device_id)
     sizes = [len(node) for node in chips]
@@ -115,7 +115,7 @@ def _table(arguments: argparse.Namespace) -> RankTable:
     )
 
 
-def _layout(chip: Chip, *, exact: bool) -> Layout:
+def _layout(chip: ListedChip, *, exact: bool) -> Layout:
     """Return the vendor's spelling: an id keeps the type it was typed with."""
     layout: Layout = (
         ("device_id", str if chip.is_quoted else int),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from ranktable._error import Error
+
 _SHOWN_AROUND = 36
 """Characters of a long argument that are shown on either side of the mistake."""
 
 
-class ArgumentError(ValueError):
+class ArgumentError(Error, ValueError):
     """An argument that cannot be used, with the place of the mistake.
 
     Attributes:

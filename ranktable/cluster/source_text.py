@@ -170,11 +170,13 @@ class SourceText:
         return None
 
     def refuse_long(self) -> bool:
-        """Say if there are too many lines; return whether there are."""
-        if self.text.count("\n") <= MAX_LINES:
-            return False
-        self.report(TOO_MANY, None, f"the file has more than {MAX_LINES} lines")
-        return True
+        """Say if there are too many lines or commas; return whether there are."""
+        for character, what in (("\n", "lines"), (",", "commas")):
+            if self.text.count(character) > MAX_LINES:
+                message = f"the file has more than {MAX_LINES} {what}"
+                self.report(TOO_MANY, None, message)
+                return True
+        return False
 
     def refuse_nothing(self, hosts: Iterable[object]) -> None:
         """Say that there are no hosts, unless something else was said."""
@@ -231,7 +233,7 @@ def port_number(source: SourceText, word: Token) -> int | None:
     port = source.number(word, "a port")
     if port is not None and not 0 < port <= MAX_PORT:
         source.report(
-            rules.BAD_COUNT, word, f"{port} is no port; ports end at {MAX_PORT}"
+            rules.BAD_COUNT, word, f"{port} is not a port; ports end at {MAX_PORT}"
         )
         return None
     return port

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ranktable._error import Error
 
-class DistError(RuntimeError):
+
+class DistError(Error, RuntimeError):
     """A collective that cannot be done."""
 
 

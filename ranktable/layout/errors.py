@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ranktable._error import Error
 
-class LayoutError(ValueError):
+
+class LayoutError(Error, ValueError):
     """Sizes, an order or axes that make no layout.
 
     Its text is one sentence: what is wrong with every factor that plays a part, and the

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ranktable._error import Error
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class LaunchEnvironmentError(ValueError):
+class LaunchEnvironmentError(Error, ValueError):
     """The environment does not say who this process is.
 
     Attributes:
@@ -39,7 +41,7 @@ class ConflictingVariablesError(LaunchEnvironmentError):
     """Variables contradict each other, or the rank table."""
 
 
-class BootstrapError(RuntimeError):
+class BootstrapError(Error, RuntimeError):
     """The process group could not be started.
 
     Attributes:

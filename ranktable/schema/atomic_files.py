@@ -12,6 +12,7 @@ import stat
 import time
 from typing import TYPE_CHECKING
 
+from ranktable._error import Error
 from ranktable.schema.diagnostic import Location, RankTableError
 from ranktable.schema.files import UnreadableError, read_file
 from ranktable.schema.rules.syntax import NOT_A_REGULAR_FILE
@@ -26,7 +27,7 @@ _LOCK_PAUSE_S = 0.005
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
-class FileChangedError(RuntimeError):
+class FileChangedError(Error, RuntimeError):
     """A file that somebody changed between its reading and its replacement."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -57,7 +58,7 @@ def replace_file(
         OSError: The file cannot be written; nothing is left behind.
     """
     target = os.path.realpath(path)
-    with _temporary_beside(target, data, _status(target, path)) as temporary:
+    with _temporary_beside(path, target, data, _status(target, path)) as temporary:
         if expected is None:
             os.replace(temporary, target)  # noqa: PTH105
             return
@@ -85,7 +86,7 @@ def create_file(path: str | os.PathLike[str], data: bytes) -> None:
     target = os.path.realpath(path)
     if _status(target, path) is not None:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-    with _temporary_beside(target, data, None) as temporary:
+    with _temporary_beside(path, target, data, None) as temporary:
         try:
             os.link(temporary, target)
         except FileExistsError:
@@ -111,26 +112,38 @@ def _status(target: str, path: str | os.PathLike[str]) -> os.stat_result | None:
 
 @contextlib.contextmanager
 def _temporary_beside(
-    target: str, data: bytes, old: os.stat_result | None
+    path: str | os.PathLike[str], target: str, data: bytes, old: os.stat_result | None
 ) -> Iterator[str]:
-    """Give a file with these bytes in the folder of the target, gone afterwards."""
+    """Give a file with these bytes in the folder of the target, gone afterwards.
+
+    Raises:
+        OSError: It cannot be written; the error names the path, not this file.
+    """
     folder = os.path.dirname(target)  # noqa: PTH120 - any name, no Path needed
     temporary = os.path.join(folder, f".ranktable.{secrets.token_hex(8)}.tmp")  # noqa: PTH118
-    descriptor = os.open(temporary, _NEW_FILE, 0o666)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            if old is not None:
-                with contextlib.suppress(PermissionError):  # only root gives away
-                    os.fchown(descriptor, old.st_uid, old.st_gid)
-                os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
+        try:
+            _write_new(temporary, data, old)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, path) from None
         yield temporary
     finally:
         with contextlib.suppress(OSError):  # it has the name of the target by now
             os.unlink(temporary)  # noqa: PTH108
     _sync_folder(folder)
+
+
+def _write_new(path: str, data: bytes, old: os.stat_result | None) -> None:
+    """Write a new file, with the owner and the permissions of an old one."""
+    descriptor = os.open(path, _NEW_FILE, 0o666)
+    with os.fdopen(descriptor, "wb") as file:
+        if old is not None:
+            with contextlib.suppress(PermissionError):  # only root gives away
+                os.fchown(descriptor, old.st_uid, old.st_gid)
+            os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)
 
 
 @contextlib.contextmanager

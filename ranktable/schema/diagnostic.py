@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Literal
 
+from ranktable._error import Error
 from ranktable.schema.files import DEFAULT_MAX_SIZE_BYTES
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Diagnostic:
         return f"{self.location}: {self.code} {self.message}"
 
 
-class RankTableError(ValueError):
+class RankTableError(Error, ValueError):
     """A rank table that cannot be used.
 
     Attributes:

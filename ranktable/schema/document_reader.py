@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ranktable.schema.document import Document, Path
     from ranktable.schema.format import Field, Format
 
-_READ_KEYS = {0: SPARES_KEY, 2: SUPER_POD_KEY}
-"""Keys of no format that commands read all the same, by the length of their path."""
+_READ_KEYS = {0: (SPARES_KEY, "$schema"), 2: (SUPER_POD_KEY,)}
+"""Keys of no format that commands or editors read, by the length of their path."""
 
 
 class DocumentReader:
@@ -349,7 +349,7 @@ class DocumentReader:
             if key in known:
                 continue
             self._refuse_deep((*path, key), members[key])
-            is_read = key == _READ_KEYS.get(len(path)) or (
+            is_read = key in _READ_KEYS.get(len(path), ()) or (
                 self.format.has_other_keys and not self._is_misspelt(key, known, keys)
             )
             if is_read or self.columns.quota.is_spent(rules.UNKNOWN_KEY):

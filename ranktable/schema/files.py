@@ -6,6 +6,7 @@ Imported by every process that reads its table, so it depends on nothing.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ DEFAULT_MAX_SIZE_BYTES = 256 * 1024 * 1024
 """About a million ranks; a node that reads more than this has the wrong file."""
 
 _PART_BYTES = 1 << 24
+
+_OPENED = re.compile(r"/dev/stdin|(?:/dev|/proc/self)/fd/([0-9]{1,7})")
 
 _KINDS = (
     (stat.S_ISDIR, "a directory"),
@@ -55,12 +58,17 @@ def read_file(path: str, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES) -> bytes:
     """Return the bytes of a regular file.
 
     Symbolic links are followed. A pipe, a socket or a device is refused before it is
-    opened, so that nothing waits for a writer that never comes.
+    opened, so that nothing waits for a writer that never comes. What is open already,
+    as ``/dev/stdin`` and what a shell makes of ``<(...)``, is read to its end.
 
     Raises:
         UnreadableError: It is missing, unreadable, too large or no regular file.
     """
     try:
+        opened = _OPENED.fullmatch(path)
+        if opened is not None:
+            with os.fdopen(os.dup(int(opened[1] or 0)), "rb", buffering=0) as stream:
+                return read_stream(stream, max_size_bytes)
         _refuse_kind(os.stat(path).st_mode)  # noqa: PTH116 - any name, no Path needed
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb", buffering=0) as file:

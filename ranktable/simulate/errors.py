@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ranktable._error import Error
 from ranktable.simulate.run import Finding, report
 
 if TYPE_CHECKING:
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class SimulationError(RuntimeError):
+class SimulationError(Error, RuntimeError):
     """Something that a machine room would answer with a hang or a wrong result.
 
     Attributes:
@@ -29,6 +30,24 @@ def reported(folder: Path, message: str, ranks: Sequence[int] = ()) -> Simulatio
     rank = ranks[0] if len(ranks) == 1 else None
     report(folder, Finding(severity="error", rank=rank, message=message))
     return SimulationError(message, ranks)
+
+
+_repaired: set[str] = set()
+"""What this process has said already."""
+
+
+def repaired(folder: Path, what: str, vendors: str) -> None:
+    """Warn of something that the vendor's code refuses, and the simulation does not.
+
+    Args:
+        folder: The folder of the run.
+        what: What the script does, in words.
+        vendors: The vendor's exception.
+    """
+    message = f"{what}: torch_tpu raises {vendors}; here it is repaired"
+    if message not in _repaired:
+        _repaired.add(message)
+        report(folder, Finding(severity="warning", message=message))
 
 
 def rank_list(ranks: Sequence[int]) -> str:

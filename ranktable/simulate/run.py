@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from ranktable._error import Error
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -20,7 +22,7 @@ VARIABLE = "RANKTABLE_SIMULATE"
 _RUN, _FINDINGS = "run.json", "findings.jsonl"
 
 
-class NotSimulatedError(ImportError):
+class NotSimulatedError(Error, ImportError):
     """The simulated package was imported outside of ``ranktable simulate``."""
 
 

@@ -18,7 +18,7 @@ def refuse_missing_torch() -> None:
         ArgumentError: It is not.
     """
     if importlib.util.find_spec("torch") is None:
-        raise ArgumentError("torch is not installed; pip install 'ranktable[torch]'")
+        raise ArgumentError("torch is not installed; pip install torch")
 
 
 def refuse_missing_script(script: str, vendor: str, *, is_module: bool) -> None:

@@ -14,8 +14,13 @@ from ranktable.cli.commands.probe import ROOT, ROOT_HELP, RUN_PROGRAMS_HELP, pro
 from ranktable.cli.files import DEFAULT_FILE, put_table, read_input
 from ranktable.cli.output import Color, FindingsFormat, show_findings
 from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.device_list import parse_address_list, parse_device_list
-from ranktable.cluster.generate import grouped_ring_order, make_table, ring_order
+from ranktable.cluster.generate import (
+    grouped_ring_order,
+    make_table,
+    parse_address_list,
+    parse_device_list,
+    ring_order,
+)
 from ranktable.cluster.host_lists import expand_hosts, fold_hosts
 from ranktable.cluster.specs.read_spec import MAX_SIZE_BYTES, read_spec
 from ranktable.cluster.specs.spec import spare_hosts, table_from_spec
@@ -28,7 +33,7 @@ from ranktable.schema.writing import dumps_judged
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ranktable.cluster.specs.spec import Spec
+    from ranktable.cluster.specs.spec import ClusterSpec
     from ranktable.schema.diagnostic import Finding
     from ranktable.schema.model import RankTable
     from ranktable.schema.topology import Topology
@@ -268,12 +273,12 @@ def table_of_file(file: str, *, is_emulated: bool) -> tuple[RankTable, str | Non
     return table_from_spec(spec, is_emulated=is_emulated), spec.ring
 
 
-def _read(file: str) -> Spec:
+def _read(file: str) -> ClusterSpec:
     name, data = read_input(file, MAX_SIZE_BYTES)
     reading = read_spec(data, file=name)
     if reading.spec is None:
         show_findings([reading.report], FindingsFormat.FULL, Color.AUTO, aside=True)
-        raise CommandError(f"{name} is no sound cluster spec", DEFECTS_FOUND)
+        raise CommandError(f"{name} is not a sound cluster spec", DEFECTS_FOUND)
     if reading.report.totals:
         show_findings([reading.report], FindingsFormat.FULL, Color.AUTO, aside=True)
     return reading.spec

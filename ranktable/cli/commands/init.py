@@ -14,7 +14,7 @@ import typer
 import ranktable
 from ranktable.cli import CommandError
 from ranktable.cli.commands.schema import schema_of
-from ranktable.cli.files import STANDARD_OUTPUT, OutputFile, put_files
+from ranktable.cli.files import OutputFile, is_standard_output, put_files
 from ranktable.cli.output import OutputFormat, write
 from ranktable.schema.messages import printable
 
@@ -59,7 +59,7 @@ def init(
         raise CommandError("--format is for the list, without TEMPLATE")
     chosen = template_of(template)
     contents = [content_of(source) for source, _ in chosen.files]
-    if output == STANDARD_OUTPUT and len(contents) == 1:
+    if is_standard_output(output) and len(contents) == 1:
         write([contents[0][0].decode()])
         return
     paths = _paths(chosen, output)

@@ -17,7 +17,7 @@ from ranktable.cli.files import (
     MIB,
     STANDARD_INPUT,
     STANDARD_INPUT_NAME,
-    STANDARD_OUTPUT,
+    is_standard_output,
     put_table,
 )
 from ranktable.cli.output import (
@@ -30,13 +30,12 @@ from ranktable.cli.output import (
 from ranktable.cli.progress import CountingStream, Progress, progress
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.host_lists import expand_hosts
+from ranktable.cluster.merging.merge_inputs import is_part, merge_probes, merge_tables
 from ranktable.cluster.merging.merge_nodes import (
     Merged,
     MergeOptions,
     Order,
 )
-from ranktable.cluster.merging.merge_probes import merge_probes
-from ranktable.cluster.merging.merge_tables import is_part, merge_tables
 from ranktable.cluster.probes.read_probes import is_probe_text
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import check_bytes, report_unreadable
@@ -146,7 +145,7 @@ def merge(
     except ArgumentError as error:
         raise CommandError(str(error)) from None
     is_refused = merged.table is None or (strict and _has_warnings(merged.reports))
-    aside = output == STANDARD_OUTPUT or (not is_refused and format is None)
+    aside = is_standard_output(output) or (not is_refused and format is None)
     show_findings(merged.reports, format, color, aside=aside)
     if is_refused or merged.table is None or merged.data is None:
         unreadable = any(report.is_unreadable for report in merged.reports)

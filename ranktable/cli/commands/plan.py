@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,8 +10,8 @@ import typer
 from ranktable.cli import CommandError
 from ranktable.cli.files import (
     FILE_HELP,
-    STANDARD_OUTPUT,
     OutputFile,
+    is_standard_output,
     output_file,
     put_files,
     sound_table,
@@ -26,8 +25,7 @@ from ranktable.cluster.hostfiles.hostfile import WriterOptions, hostfile_from_ta
 from ranktable.cluster.hostfiles.launcher_formats import format_of
 from ranktable.layout.hops import RingRows, ring_rows
 from ranktable.layout.placing import place_ranks
-from ranktable.layout.planning import Mode as Placing
-from ranktable.layout.planning import make_plan
+from ranktable.layout.planning import Mode, make_plan
 from ranktable.report.plan import render_plan, render_plan_json
 from ranktable.schema.topology_file import find_topology
 from ranktable.schema.writing import dumps
@@ -41,13 +39,6 @@ if TYPE_CHECKING:
 
 MAX_NUMBER = 10**12
 """Of tokens, layers and the like; products of a few of them are floats still."""
-
-
-class Mode(str, Enum):
-    """How ranks may be placed."""
-
-    NODE_ORDER = "node-order"
-    FREE = "free"
 
 
 def _number(text: str) -> object:
@@ -166,20 +157,20 @@ def plan(
         )
     read = sound_table(file)
     name, table, _ = read
-    layout = layout_options.layout(table.world_size)
+    layout = layout_options.layout(table)
     made = make_plan(
         table,
         layout,
         flows=flows_of(shape, bytes_, layout),
         boundaries=holders(topology, table, format, color),
-        mode=None if mode is None else Placing(mode.value),
+        mode=mode,
     )
     placed = table
     if made.is_better:
         placed = place_ranks(table, made.after)
     rings = _rings(links, table, placed, made)
     texts = _texts(placed, wanted)
-    is_aside = output == "-"
+    is_aside = is_standard_output(output)
     pieces = _rendered(name, made, rings, format, color)
     if is_aside:
         sys.stderr.writelines(pieces)
@@ -252,7 +243,7 @@ def put_plan(
     files = [
         OutputFile(path=output_file(path), data=data)
         for path, data in texts
-        if path != STANDARD_OUTPUT
+        if not is_standard_output(path)
     ]
     said = put_files(
         files,
@@ -260,7 +251,7 @@ def put_plan(
         instead="another name leaves it",
         read={read.name: read.data},
     )
-    write(data.decode() for path, data in texts if path == STANDARD_OUTPUT)
+    write(data.decode() for path, data in texts if is_standard_output(path))
     kept = "" if is_better else ", in the old order"
     for file, done in zip(files, said, strict=True):
         tell_written(done, file.path, f"{table_size(read.table)}{kept}")

@@ -8,6 +8,7 @@ import socket
 import sys
 from dataclasses import replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -47,7 +48,12 @@ def run(
     ],
     table: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help=f"Rank table; by default ${VARIABLE}."),
+        typer.Option(
+            "--rank-table",
+            "--table",
+            metavar="FILE",
+            help=f"Rank table; by default ${VARIABLE}.",
+        ),
     ] = None,
     node: Annotated[
         int | None,
@@ -77,7 +83,7 @@ def run(
     On several nodes it is started once a node by the site's launcher: srun, mpirun,
     ssh, or a pod.
 
-    Example: ranktable run --table sccl_rank_table.json --dry-run train.py
+    Example: ranktable run --rank-table sccl_rank_table.json --dry-run train.py
     """
     if table == STANDARD_INPUT:
         raise CommandError("the processes read the table themselves; name a file")
@@ -99,6 +105,7 @@ def run(
         write(_commands(agents, script, addr or "FIRST_HOST", port, file))
         return
     agent = _this_agent(agents, environment, node)
+    _refuse_missing_script(script[0])
     _start(agent.arguments(script, addr, port), file)
 
 
@@ -141,6 +148,16 @@ def _commands(
         host = printable(agent.host) if agent.host else f"node {agent.node_rank}"
         words = ["torchrun", *agent.arguments(script, addr, port)]
         yield f"# {host}\n{VARIABLE}={shlex.quote(file)} {shlex.join(words)}\n"
+
+
+def _refuse_missing_script(script: str) -> None:
+    """Raise unless a script is there; an option of torchrun may stand in its place."""
+    path = Path(script)
+    if script.startswith("-") or path.is_file():
+        return
+    if path.exists():
+        raise CommandError(f"{script!r} is not a file that every process can read")
+    raise CommandError(f"there is no script {script!r}")
 
 
 def _start(arguments: list[str], file: str) -> None:

@@ -21,13 +21,13 @@ _TOKEN = re.compile(
       | (?P<comment>\#[^\n]*)
       | (?P<redirection>[0-9]*>&[0-9]|&>+)
       | (?P<end>[\n;&|]+)
-      | (?P<word>(?:[^\s'"\\;&|]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+)
+      | (?P<word>(?:[^\s'"\\;&|]+|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+)
       | (?P<other>.)""",
     re.VERBOSE | re.DOTALL,
 )
 _QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.DOTALL)
 _HOST = re.compile(r"#\s*host:\s*(\S+)\s*")
-_MAX_OPTION = 40  # what is longer is no slip of the pen
+_MAX_OPTION = 40  # what is longer is not a slip of the pen
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[^}]*\}|\([^)]*\))")
 
 

@@ -6,13 +6,18 @@ Source: pmodels/mpich, src/pm/hydra/lib/utils/args.c; tried with MPICH 4.0.2.
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.cluster.hostfiles.host_table import HostTable
-from ranktable.cluster.hostfiles.hostfile import LauncherFormat, sizes_of
-from ranktable.cluster.hostfiles.writer_checks import names_of, refuse_interleaved
+from ranktable.cluster.hostfiles.hostfile import (
+    LauncherFormat,
+    names_of,
+    refuse_interleaved,
+    sizes_of,
+)
 from ranktable.cluster.source_text import words_of
 from ranktable.schema.address import is_address
 from ranktable.schema.messages import quoted
@@ -71,7 +76,7 @@ def _read_line(
             hint="an IPv6 address cannot be written here; give the host a name",
         )
         return ""
-    name, *counts = words[0].parts(":")
+    name, *counts = islice(words[0].parts(":"), 3)
     host = source.host(name)
     slots = _slots(source, counts) if counts else 1
     if host is None or slots is None:

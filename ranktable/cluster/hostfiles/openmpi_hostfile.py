@@ -17,8 +17,12 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.cluster.hostfiles.host_table import HostTable
-from ranktable.cluster.hostfiles.hostfile import LauncherFormat, sizes_of
-from ranktable.cluster.hostfiles.writer_checks import names_of, refuse_interleaved
+from ranktable.cluster.hostfiles.hostfile import (
+    LauncherFormat,
+    names_of,
+    refuse_interleaved,
+    sizes_of,
+)
 from ranktable.cluster.source_text import Token, port_number
 from ranktable.schema.address import is_address
 from ranktable.schema.messages import printable, quoted
@@ -125,8 +129,9 @@ def host_word(source: SourceText, word: Token) -> Token | None:
 def _problem(text: str) -> str | None:
     if text in KEYWORDS:
         return "is a word of Open MPI's host files, which cannot name a host"
-    if text.isascii() and text.isdigit() and text != str(int(text)):
-        return f"is a number to Open MPI, which makes {quoted(text.lstrip('0'))} of it"
+    number = text.lstrip("0") or "0"
+    if text.isascii() and text.isdigit() and text != number:
+        return f"is a number to Open MPI, which makes {quoted(number)} of it"
     return None
 
 

@@ -19,16 +19,14 @@ from ranktable.cluster.hostfiles.command_line import (
     options_of,
 )
 from ranktable.cluster.hostfiles.hostfile import (
+    DEFAULT_PORT,
     Host,
     Hostfile,
     LauncherFormat,
-    sizes_of,
-)
-from ranktable.cluster.hostfiles.writer_checks import (
-    DEFAULT_PORT,
     names_of,
     refuse_interleaved,
     script_words,
+    sizes_of,
 )
 from ranktable.cluster.source_text import endpoint_host
 from ranktable.schema.messages import quoted
@@ -79,13 +77,15 @@ class _Nodes:
         count: Number of nodes and where it stands first.
         hosts: What is known of a node, by its index.
         places: Where the index of a node stands.
-        first: The host of node 0.
+        names: Where the host of a node stands.
+        first: The host of node 0 and where it stands.
     """
 
     count: tuple[int, Token] | None = None
     hosts: dict[int, Host] = field(default_factory=dict)
     places: dict[int, Token] = field(default_factory=dict)
-    first: str | None = None
+    names: dict[int, Token] = field(default_factory=dict)
+    first: Token | None = None
 
 
 def read(source: SourceText) -> Hostfile | None:
@@ -109,8 +109,25 @@ def read(source: SourceText) -> Hostfile | None:
         return None
     hosts = [nodes.hosts.get(place, Host(name=None)) for place in range(nodes.count[0])]
     if hosts[0].name is None and nodes.first is not None:
-        hosts[0] = Host(name=nodes.first, slots=hosts[0].slots)
-    return Hostfile(hosts=tuple(hosts))
+        hosts[0] = Host(name=nodes.first.text, slots=hosts[0].slots)
+        nodes.names[0] = nodes.first
+    _refuse_twice(source, nodes)
+    return Hostfile(hosts=tuple(hosts)) if source.is_sound else None
+
+
+def _refuse_twice(source: SourceText, nodes: _Nodes) -> None:
+    """Say if two nodes are one host, whose chips both would take."""
+    first: dict[str, int] = {}
+    for index, word in sorted(nodes.names.items()):
+        other = first.setdefault(word.text, index)
+        if other != index:
+            source.report(
+                rules.HOST_TWICE,
+                word,
+                f"node {other} and node {index} are both the host {quoted(word.text)}",
+                hint="start one torchrun on a host, with all of its processes",
+                first_use=nodes.names[other],
+            )
 
 
 def _read_command(
@@ -142,6 +159,8 @@ def _read_command(
     if number is not None:
         host = Host(name=name, slots=slots)
         _add(source, nodes, number, index or command.words[0], host)
+        if name is not None and command.host is not None:
+            nodes.names[number] = command.host
 
 
 def _add(
@@ -182,7 +201,7 @@ def _num_nodes(source: SourceText, options: dict[str, Token]) -> int | None:
         return None
     low, high = int(numbers[0] or 0), int(numbers[-1] or 0)
     if low == 0 or high < low:
-        message = f"{quoted(word.text)} is no number of nodes; torchrun stops"
+        message = f"{quoted(word.text)} is not a number of nodes; torchrun stops"
         source.report(rules.BAD_COUNT, word, message)
     elif low < high:
         source.report(
@@ -222,7 +241,7 @@ def _is_static(options: dict[str, Token]) -> bool:
     return "standalone" not in options and (backend is None or backend.text == "static")
 
 
-def _master(source: SourceText, options: dict[str, Token]) -> str | None:
+def _master(source: SourceText, options: dict[str, Token]) -> Token | None:
     """Return the host of node 0, None where it is this host or a variable."""
     endpoint = options.get("rdzv-endpoint")
     if endpoint is None:
@@ -239,7 +258,7 @@ def _master(source: SourceText, options: dict[str, Token]) -> str | None:
     if word.text.startswith("[") and word.text.endswith("]"):
         word = word.part(1, len(word.text) - 1)
     name = source.host(word)
-    return None if name in _THIS_HOST else name
+    return None if name is None or name in _THIS_HOST else word
 
 
 TITLE = "torchrun"

@@ -27,7 +27,7 @@ _PROBE = re.compile(rb'^[ \t]*\{[ \t]*"probe"[ \t]*:', re.MULTILINE)
 _LINE = re.compile(r"[^\n]+")
 _DECODER = msgspec.json.Decoder(NodeProbe)
 _SHOWN = 40
-"""Characters of a line that is no probe's, as a message shows it."""
+"""Characters of a line that is not a probe's, as a message shows it."""
 
 
 def is_probe_text(data: bytes) -> bool:
@@ -111,7 +111,7 @@ class _Line:
             return
         document, found = parsed
         # Imported only where a line is not as probe prints it.
-        from ranktable.cluster.probes.probe_shape import (  # noqa: PLC0415
+        from ranktable.cluster.probes.probe_line import (  # noqa: PLC0415
             check_line,
         )
 

@@ -115,9 +115,9 @@ def read_shape(source: SourceText) -> SpecDocument | None:
 def _check_keys(spec: SpecDocument, data: dict[str, object]) -> None:
     """Report the keys that are unknown and those that are missing."""
     schema: Any = validator_of(SCHEMA_FILE).schema
-    keys = list(schema["properties"])
+    keys = [key for key in schema["properties"] if not key.startswith("$")]
     for key in data:
-        if key not in keys:
+        if key not in schema["properties"]:
             close = get_close_matches(key, keys, n=1)
             hint = f"did you mean {close[0]}?" if close else f"it has {', '.join(keys)}"
             message = f"a cluster spec has no key {quoted(key)}"

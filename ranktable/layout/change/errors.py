@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ranktable._error import Error
 
-class ChangeError(ValueError):
+
+class ChangeError(Error, ValueError):
     """A node that is not there, or one that does not fit; nothing is changed."""

@@ -211,7 +211,7 @@ def why_no_torch() -> str | None:
         importlib.import_module("torch.distributed")
     except ModuleNotFoundError as error:
         if error.name == "torch":
-            return "torch is not installed (pip install 'ranktable[torch]')"
+            return "torch is not installed"
         return f"torch cannot be imported: {error}"
     except (ImportError, OSError, RuntimeError) as error:
         return f"torch cannot be imported: {error}"  # a library that it needs

@@ -1,0 +1,216 @@
+"""What a newcomer meets: streams, errors, and messages that name the user's things."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import ranktable
+from ranktable import _error
+from ranktable.cluster import ArgumentError, read_spec
+from tests.commands import BIN, clean_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.conftest import Outcome
+
+    Run = Callable[..., Outcome]
+
+TABLE = ("gen", "--device-id", "[[0..7]]", "--ring", "sophgo-8", "--output")
+
+
+# Streams
+
+
+@pytest.mark.parametrize("command", ["validate", "show", "digest"])
+def test_what_a_shell_pipes_in_is_read(command: str, run: Run, tmp_path: Path) -> None:
+    run("ranktable", *TABLE, "t.json")
+    done = subprocess.run(  # noqa: S603 - our own command
+        ["bash", "-c", f"{BIN}/ranktable {command} <(cat t.json)"],  # noqa: S607
+        cwd=tmp_path,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"])
+def test_standard_input_has_more_names_than_one(name: str, run: Run) -> None:
+    table = run("ranktable", *TABLE, "-").out.encode()
+
+    assert run("ranktable", "validate", name, given=table).status == 0
+    assert run("ranktable", "convert", name, "--to", "sccl", given=table).status == 0
+
+
+def test_a_descriptor_that_is_not_open_is_a_file_that_is_missing(run: Run) -> None:
+    done = run("ranktable", "validate", "/dev/fd/999")
+
+    assert done.status == 2
+    assert "error[RT002] the file cannot be read: bad file descriptor" in done.out
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "-"])
+def test_standard_output_may_be_named(name: str, run: Run) -> None:
+    table = run("ranktable", *TABLE, "-").out
+    again = run("ranktable", *TABLE, name)
+    converted = run(
+        "ranktable", "convert", "-", "--to", "sccl", "-o", name, given=table.encode()
+    )
+
+    assert (again.status, again.out) == (0, table)
+    assert (converted.status, converted.out) == (0, table)
+
+
+# Files that cannot be written
+
+
+def test_a_full_disk_names_the_file_of_the_user(tmp_path: Path) -> None:
+    # Files of this process may have one byte: writing more fails as on a full disk.
+    code = (
+        "import resource, signal, ranktable\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1))\n"
+        "from ranktable.cluster.generate import make_table\n"
+        "try:\n"
+        "    ranktable.dump(make_table([[0]]), 'mine.json')\n"
+        "except OSError as error:\n"
+        "    print(error.filename)\n"
+    )
+    done = subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True,
+        check=False, timeout=60,
+    )  # fmt: skip
+
+    assert (done.stdout, done.stderr) == ("mine.json\n", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_gone_names_the_file_of_the_user(tmp_path: Path) -> None:
+    path = tmp_path / "gone" / "mine.json"
+
+    with pytest.raises(FileNotFoundError) as caught:
+        ranktable.dump(ranktable.loads(_table()), path)
+
+    assert caught.value.filename == path
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_full_standard_output_is_said(tmp_path: Path) -> None:
+    with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
+        done = subprocess.run(  # noqa: S603 - our own command
+            [BIN / "ranktable", *TABLE, "-"],
+            cwd=tmp_path, env=clean_environment(), stdout=full,
+            stderr=subprocess.PIPE, text=True, check=False, timeout=60,
+        )  # fmt: skip
+
+    assert done.returncode == 2
+    assert done.stderr.startswith("ranktable: <stdout>: no space left on device")
+
+
+def _table() -> bytes:
+    device = {"device_id": "0", "rank": "0", "local_rank": "0"}
+    document = {"version": "1.0", "node_list": [{"device_list": [device]}]}
+    return json.dumps(document).encode()
+
+
+# A key for editors
+
+
+def test_a_table_may_name_its_schema(run: Run) -> None:
+    document = {"$schema": "sccl-1.0.schema.json", **json.loads(_table())}
+    given = json.dumps(document).encode()
+
+    assert run("ranktable", "validate", "--strict", "-", given=given).status == 0
+
+
+def test_a_spec_may_name_its_schema() -> None:
+    reading = read_spec(
+        '{"$schema": "cluster-spec.schema.json", "nodes": 1, "chips": 2}'
+    )
+
+    assert reading.report.diagnostics == ()
+
+
+# Errors
+
+
+def test_every_public_error_is_one_of_ours() -> None:
+    from ranktable import dist, layout, runtime  # noqa: PLC0415 - lazy packages
+    from ranktable.layout import change  # noqa: PLC0415
+
+    found = {
+        value
+        for package in (ranktable, ranktable.cluster, dist, layout, change, runtime)
+        for name in package.__all__
+        if name.endswith("Error") and isinstance(value := getattr(package, name), type)
+    }
+
+    assert len(found) > 10
+    for error in found:
+        assert issubclass(error, ranktable.Error), error
+        assert error is ranktable.Error or issubclass(error, (ValueError, RuntimeError))
+    assert ranktable.Error is _error.Error
+
+
+def test_one_clause_catches_a_refusal_of_any_package() -> None:
+    with pytest.raises(ranktable.Error):
+        ranktable.loads(b"{")
+    with pytest.raises(ranktable.Error):
+        ranktable.cluster.read_hostfile("?")
+    assert issubclass(ArgumentError, ValueError)
+
+
+def test_collectives_without_torch_say_what_to_install(tmp_path: Path) -> None:
+    # A finder that knows no torch stands for an environment without it.
+    code = (
+        "import sys\n"
+        "class Without:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] == 'torch':\n"
+        "            raise ModuleNotFoundError(name, name='torch')\n"
+        "sys.meta_path.insert(0, Without())\n"
+        "try:\n"
+        "    from ranktable.dist import all_reduce\n"
+        "except ImportError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run(  # noqa: S603 - our own command
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True,
+        check=False, timeout=60, env={**os.environ, "PYTHONPATH": ""},
+    )  # fmt: skip
+
+    assert done.stdout == (
+        "ranktable.dist.all_reduce needs torch; install the build that fits your "
+        "machine, such as: pip install torch\n"
+    )
+
+
+# ranktable run
+
+
+def test_a_script_that_is_missing_is_said_before_anything_starts(run: Run) -> None:
+    run("ranktable", *TABLE, "t.json")
+    done = run("ranktable", "run", "--rank-table", "t.json", "gone.py")
+
+    assert (done.status, done.out) == (2, "")
+    assert done.err == "ranktable: there is no script 'gone.py'\n"
+
+
+@pytest.mark.parametrize("option", ["--rank-table", "--table"])
+def test_run_takes_the_option_that_simulate_has(option: str, run: Run) -> None:
+    run("ranktable", *TABLE, "t.json")
+    done = run("ranktable", "run", option, "t.json", "--dry-run", "train.py")
+
+    assert done.status == 0
+    assert "torchrun --standalone --nproc-per-node 8 train.py" in done.out
