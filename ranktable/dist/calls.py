@@ -23,6 +23,7 @@ from torch._C._distributed_c10d import PrefixStore
 
 from ranktable.dist.errors import DistError, MismatchError
 from ranktable.runtime.store_round import StoreRound
+from ranktable.runtime.torch_versions import usable_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -206,7 +207,7 @@ class CollectiveCall:
             if self.is_decided():
                 self._heed(self._hear(members.timeout), is_begun=True)
             return
-        asked = PrefixStore(str(self.seq), members.store)
+        asked = usable_store(PrefixStore(str(self.seq), members.store))
         with members.telling():
             is_asked = waited_s > _LONG_S or asked.check(["first"])
         if is_asked:

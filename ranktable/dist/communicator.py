@@ -20,7 +20,12 @@ from torch.distributed.distributed_c10d import _get_default_store
 from ranktable.dist.errors import DistError, NotMemberError
 from ranktable.runtime.backends import NAMES, backend_named
 from ranktable.runtime.job import current_job
-from ranktable.runtime.torch_versions import abort_group, group_name, has_list_store
+from ranktable.runtime.torch_versions import (
+    abort_group,
+    group_name,
+    has_list_store,
+    usable_store,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -361,7 +366,9 @@ def _single() -> Communicator:
 
 
 def _places() -> Store:
-    return PrefixStore("ranktable/dist/places", _get_default_store())
+    places = PrefixStore("ranktable/dist/places", _get_default_store())
+    found: Store = usable_store(places)
+    return found
 
 
 def _communicator(group: object) -> Communicator:

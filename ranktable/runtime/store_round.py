@@ -18,6 +18,8 @@ from itertools import pairwise
 from threading import main_thread
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
+from ranktable.runtime.torch_versions import usable_store
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -93,6 +95,10 @@ class StoreRound:
     _verdict: Verdict | None = None
     _first_rank: int = -1
 
+    def __post_init__(self) -> None:
+        """Use the store as this torch lets it be used."""
+        self.store = usable_store(self.store)
+
     def post(
         self, said: str, *, note: str = "", is_member: bool = True
     ) -> Verdict | None:
@@ -162,8 +168,11 @@ class StoreRound:
 
     def publish(self, verdict: Verdict) -> None:
         """Give a verdict; the first one stands."""
-        stands = self.store.compare_set("verdict", "", json.dumps(verdict))
+        stands = self.store.compare_set("verdict", "", json.dumps(verdict)).decode()
         self._verdict = _verdict(stands)
+        if self.is_alone:
+            # Before 2.4 torch's store does not wake who waits after a compare_set.
+            self.store.set("verdict", stands)
 
     def _is_read(self) -> bool:
         """Read the verdict, if there is one, in one request."""
@@ -261,6 +270,6 @@ class StoreRound:
             self.store.delete_key(key)
 
 
-def _verdict(said: bytes | str) -> Verdict:
+def _verdict(said: str) -> Verdict:
     kind, message, ranks = json.loads(said)
     return Verdict(kind, message, tuple(ranks))

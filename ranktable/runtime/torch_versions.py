@@ -41,6 +41,46 @@ def has_list_store(store: Any) -> bool:  # noqa: ANN401 - any store of torch
     return has_it is not None and bool(has_it())
 
 
+def usable_store(store: Any) -> Any:  # noqa: ANN401 - any store of torch
+    """Return a store whose ``check`` and ``compare_set`` can be used.
+
+    In torch 2.1 the first is missing, and the second ends the process at times, since
+    it makes an object of Python without the interpreter's lock.
+    """
+    return store if hasattr(store, "check") else _CountedStore(store)
+
+
+class _CountedStore:
+    """A store that counts who has written a key, and so knows whether it is there."""
+
+    def __init__(self, store: Any) -> None:  # noqa: ANN401 - any store of torch
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - a function of torch
+        return getattr(self._store, name)
+
+    def check(self, keys: list[str]) -> bool:
+        return all(self._store.add(f"{key}/writes", 0) > 0 for key in keys)
+
+    def set(self, key: str, value: str) -> None:
+        self._store.set(key, value)
+        self._store.add(f"{key}/writes", 1)
+
+    def compare_set(self, key: str, expected: str, desired: str) -> bytes:
+        """Write what is not there, and return what is; nothing is replaced."""
+        if expected and not self.check([key]):
+            return expected.encode()
+        if not expected and self._store.add(f"{key}/writes", 1) == 1:
+            self._store.set(key, desired)
+            return desired.encode()
+        found: bytes = self._store.get(key)
+        return found
+
+    def delete_key(self, key: str) -> bool:
+        self._store.delete_key(f"{key}/writes")
+        return bool(self._store.delete_key(key))
+
+
 def why_too_old(version: str) -> str | None:
     """Return why a version of torch cannot be used, None if it can.
 
