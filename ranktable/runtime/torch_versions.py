@@ -125,9 +125,9 @@ def why_no_mesh() -> str | None:
     try:
         from torch.distributed.device_mesh import DeviceMesh  # noqa: PLC0415
 
-        named = inspect.signature(DeviceMesh.from_group).parameters
+        named = list(inspect.signature(DeviceMesh.from_group).parameters)
     except (AttributeError, ImportError):
-        named = {}
+        named = []
     if "mesh" in named:
         return None
     return (
