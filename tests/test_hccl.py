@@ -24,7 +24,10 @@ Table = dict[str, Any]
 
 SHARED = HERE.parent.parent / "shared" / "corpus" / "hccl"
 FOLDERS = [CORPUS / "hccl", *([SHARED] if SHARED.is_dir() else [])]
-OURS = ("hccl10_", "hccl12_")
+OURS = ("hccl10_", "hccl12_", "hccl11_", "legacy_group_")
+OTHERS = ("v20_", "pd_", "clusterd_", "sccl_")
+"""Broken examples of other formats."""
+
 CHIPS = {
     "hccl10_310p": "310P",
     "hccl10_a2": "A2",
@@ -66,6 +69,10 @@ BROKEN: dict[str, tuple[str, str, dict[str, str]]] = {
     "v12_pod_unknown_server.json": ("RT279", ERROR, {}),
     "v12_super_device_id_duplicate.json": ("RT283", ERROR, {}),
     "v12_two_pods_no_device_ip.json": ("RT278", WARNING, {}),
+    "group_count_mismatch.json": ("RT292", ERROR, {}),
+    "group_lab_3p.json": ("RT293", ERROR, {}),
+    "group_pod_name_duplicate.json": ("RT295", ERROR, {}),
+    "v11_collective_id_long.json": ("RT260", ERROR, {}),
 }
 
 
@@ -149,7 +156,7 @@ def test_sound_example_is_sound_for_its_chip(path: Path) -> None:
 @pytest.mark.parametrize("path", corpus("broken"), ids=lambda path: path.name)
 def test_broken_example_has_one_kind_of_finding(path: Path) -> None:
     if path.name not in BROKEN:
-        assert not path.name.startswith(("rank_", "device_", "server_", "v12_"))
+        assert path.name.startswith(OTHERS)
         return
     code, severity, options = BROKEN[path.name]
 

@@ -15,6 +15,7 @@ import ranktable
 from ranktable.schema.check import check
 from ranktable.schema.formats import OTHERS, by_name, detect
 from ranktable.schema.json_schema import schema_text, validator
+from ranktable.schema.record import RecordFormat
 from tests.conftest import CORPUS
 from tests.test_json_schema import _subschemas
 
@@ -26,8 +27,13 @@ if TYPE_CHECKING:
 
     Run = Callable[..., Outcome]
 
-NAMES = [other.name for other in OTHERS if other.name != "kubernetes"]
-SHAPE = {"RT112", "RT113", "RT114", "RT115", "RT116", "RT203", "RT260", "RT261"}
+NAMES = [
+    other.name
+    for other in OTHERS
+    if other.name != "kubernetes" and isinstance(other.load(), RecordFormat)
+]
+SHAPE = {"RT112", "RT113", "RT114", "RT115", "RT116", "RT203", "RT208"}
+SHAPE |= {"RT260", "RT261", "RT270"}
 SOUND = {
     "clusterd_global_a3.json": "server-groups",
     "gaudi_hcl_count.json": "gaudi-hcl",
