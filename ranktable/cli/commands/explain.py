@@ -22,9 +22,8 @@ from ranktable.cluster.hostfiles.launcher_formats import (
     read_hostfile,
     read_text,
 )
+from ranktable.cluster.merging.merge_inputs import merge_probes, merge_tables
 from ranktable.cluster.merging.merge_nodes import MergeOptions
-from ranktable.cluster.merging.merge_probes import merge_probes
-from ranktable.cluster.merging.merge_tables import merge_tables
 from ranktable.cluster.specs.read_spec import read_spec
 from ranktable.report.catalogue import RULES
 from ranktable.report.terminal import Style, render_full, table_lines

@@ -58,6 +58,7 @@ class Other(NamedTuple):
 
 
 OTHERS = (
+    Other("kubernetes", "kubernetes", "FORMAT", recognition.is_placeholder),
     Other("vllm-pd", "vllm_pd", "FORMAT", recognition.is_vllm_pd),
     Other("server-groups", "server_groups", "FORMAT", recognition.is_server_groups),
     Other("hccl-rootinfo", "hccl_2_0", "ROOTINFO", recognition.is_rootinfo),
@@ -163,6 +164,4 @@ def _foreign_key(document: dict[str, object]) -> tuple[str, str] | None:
     for key, owner in _FOREIGN_KEYS:
         if key in document:
             return key, owner
-    if set(document) == {"status"}:
-        return "status", "Ascend's operator, which has not filled it in"
     return None

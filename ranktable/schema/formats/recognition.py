@@ -124,3 +124,8 @@ def is_lab(document: dict[str, Any]) -> bool:
 def is_cloud(document: dict[str, Any]) -> bool:
     """Whether a document lists groups, of a cloud."""
     return "group_list" in document and "deploy_mode" not in document
+
+
+def is_placeholder(document: dict[str, Any]) -> bool:
+    """Whether a document has a status and nothing else that matters."""
+    return "status" in document and document.keys() <= {"status", "version"}
