@@ -13,6 +13,7 @@ import pytest
 
 from ranktable.schema.readers.torch_tpu import TorchTpu
 from ranktable.simulate.run import Run
+from tests.commands import with_torch
 from tests.conftest import CORPUS
 from tests.simulated_ranks import (
     PACKAGE,
@@ -35,7 +36,7 @@ BOX = (0, 2, 6, 7, 3, 1, 5, 4)
 def python(folder: Path, run: Run, table: Path | None, *arguments: str) -> str:
     """Return what a script prints that torchrun has not started."""
     done = subprocess.run(  # noqa: S603 - this interpreter
-        [sys.executable, *arguments],
+        [with_torch() / "python", *arguments],
         env=environment(folder, run, table),
         capture_output=True,
         text=True,
