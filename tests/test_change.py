@@ -354,7 +354,10 @@ def test_diff_json_is_documented(run: Callable[..., Outcome], tmp_path: Path) ->
         (["t.json", "none.json"], "none.json: RT001 the file does not exist"),
         (["-", "-"], "standard input can be read once"),
         (["t.json", "bad.json"], "the table is not sound"),
-        (["t.json", "t.json", "--bytes", "tp=1x"], "'tp=1x' is no axis with its bytes"),
+        (
+            ["t.json", "t.json", "--bytes", "tp=1x"],
+            "'tp=1x' is not an axis with its bytes",
+        ),
         (["t.json", "t.json", "--bytes", "tp=1,tp=2"], "--bytes names tp twice"),
         (["t.json", "t.json", "--tp", "3"], "t.json: tp 3 x cp 1 x pp 1 = 3 does not"),
         (["t.json", "t.json", "--groups", "xp"], "there is no axis 'xp'"),
@@ -637,8 +640,8 @@ def test_nodes_are_listed_in_the_order_of_their_ranks(
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--drop-ranks", "1,x"], "--drop-ranks: 'x' is no rank; write 1,4-5"),
-        (["--drop-ranks", "5-4"], "--drop-ranks: '5-4' is no rank"),
+        (["--drop-ranks", "1,x"], "--drop-ranks: 'x' is not a rank; write 1,4-5"),
+        (["--drop-ranks", "5-4"], "--drop-ranks: '5-4' is not a rank"),
         (["--drop-ranks", "1,0-2"], "--drop-ranks names 1 twice"),
         (["--drop-ranks", "64"], "there is no rank 64 in the table"),
         (["--drop", "n[0-7]"], "no node would be left"),

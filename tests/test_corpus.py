@@ -70,7 +70,7 @@ HCCL_BROKEN = {
 FOREIGN = [
     path
     for path in sorted((CORPUS / "hccl").glob("*/*.json"))
-    if not (check(path).format or "").startswith("hccl")
+    if check(path).format in (None, "sccl-1.0")
 ]
 SCCL_AMONG_THEM = "sccl_device_twice.json"
 

@@ -220,12 +220,12 @@ BROKEN: list[tuple[Callable[[str], object], str, str]] = [
     (
         ascend.parse_mapping,
         sample("npu-smi-m.txt") + "| 0 | 910B3 |\n",
-        'npu-smi info -m: "| 0 | 910B3 |" is no row of it',
+        'npu-smi info -m: "| 0 | 910B3 |" is not a row of it',
     ),
     (
         ascend.parse_mapping,
         sample("npu-smi-m.txt").replace("Ascend 910B3", "", 1),
-        "is no row of it",
+        "is not a row of it",
     ),
     (
         ascend.parse_mapping,
@@ -235,7 +235,7 @@ BROKEN: list[tuple[Callable[[str], object], str, str]] = [
     (
         ascend.parse_mapping,
         sample("npu-smi-m.txt") * 2,
-        "is no row of it",  # the second head line
+        "is not a row of it",  # the second head line
     ),
     (
         ascend.parse_mapping,

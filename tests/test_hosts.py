@@ -57,7 +57,7 @@ BAD = {
     "n[9999999999999999999]": ("'9999999999999999999' is not a range", 2),
     "a b": ("a host list has no blanks", 1),
     "a\n": ("a host list has no blanks", 1),
-    "a\0": (r"'\x00' is no part of a host name", 1),
+    "a\0": (r"'\x00' is not part of a host name", 1),
     "n[1-60000]x[1-60000]": ("this is more than 1048576 hosts", 11),
     "n[" + ",".join(["1-60000"] * 30) + "]": ("this is more than 1048576 hosts", 138),
     ",".join(["n[1-60000]"] * 30): ("this is more than 1048576 hosts", 188),

@@ -85,7 +85,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, object], str | None]] = {
          "node_rank": 1, "num_nodes": 2, "master_addr": "gpu07", "master_port": 25811},
         "slurm",
     ),
-    # sbatch of Slurm 22.05: the script itself is no task of a step.
+    # sbatch of Slurm 22.05: the script itself is not a task of a step.
     "slurm batch script": (
         {"SLURM_JOB_ID": "4711", "SLURM_PROCID": "0", "SLURM_LOCALID": "0",
          "SLURM_NODEID": "0", "SLURM_NTASKS": "6", "SLURM_NODELIST": "gpu[07-08]"},
@@ -559,7 +559,7 @@ CONFLICTS = {
         {**SLURM, "SLURM_STEP_NODELIST": "gpu[06-08]"},
         {"SLURM_STEP_NUM_NODES", "SLURM_STEP_NODELIST"},
     ),
-    "what is shadowed is no part of a dispute": (
+    "what is shadowed is not part of a dispute": (
         {**SLURM, **TORCHRUN, "RANK_ID": "0"}, {"RANK", "RANK_ID"},
     ),
     "chip that is not at the local rank of CHIP_MAP": (

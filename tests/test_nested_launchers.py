@@ -14,7 +14,7 @@ from ranktable.runtime import (
 )
 from ranktable.runtime.environment import no_rank
 from ranktable.runtime.launchers import all_launchers, launchers_in
-from ranktable.runtime.launchers.launcher import Level
+from ranktable.runtime.launchers.launcher import Scope
 from ranktable.runtime.launchers.nesting import NESTINGS, SETS_TOO
 from tests.test_launchers import AGENTS, CASES, OPEN_MPI, SLURM, TORCHRUN
 
@@ -386,7 +386,7 @@ def test_only_a_pair_that_the_environment_can_tell_goes_both_ways() -> None:
 def test_every_launcher_of_workers_is_inside_every_one_of_agents() -> None:
     pairs = {(i, o) for row in NESTINGS for i in row.inner for o in row.outer}
     processes = {
-        launcher.name for launcher in all_launchers() if launcher.level is Level.PROCESS
+        launcher.name for launcher in all_launchers() if launcher.level is Scope.PROCESS
     }
     agents = {o for _, o in pairs} & processes
     workers = {i for i, _ in pairs} - {o for _, o in pairs}

@@ -52,7 +52,7 @@ BROKEN = {
     "list": ("[1]", '1 RT140 this line is no JSON object: "[1]"'),
     "table": (
         '{"version":"1.0","node_list":[]}',
-        "1 RT140 this is no line of ranktable probe: it has no key probe",
+        "1 RT140 this is not a line of ranktable probe: it has no key probe",
     ),
     "half": (line()[:-3], "1 RT140 the line ends in the middle of an object"),
     "string": (line()[:20], "1 RT140 the line ends in the middle of an object"),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable.schema.readers.torch_tpu import TorchTpu
-from ranktable.simulate.run import Run
+from ranktable.simulate.run import Run, findings
 from tests.commands import with_torch
 from tests.conftest import CORPUS
 from tests.simulated_ranks import (
@@ -20,11 +20,13 @@ from tests.simulated_ranks import (
     SCRIPTS,
     TIMEOUT_S,
     environment,
+    free_port,
     simulate,
     write_table,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 pytestmark = pytest.mark.torch
@@ -33,11 +35,17 @@ SEED = CORPUS / "seed_000_all_reduce.py"
 BOX = (0, 2, 6, 7, 3, 1, 5, 4)
 
 
-def python(folder: Path, run: Run, table: Path | None, *arguments: str) -> str:
+def python(
+    folder: Path,
+    run: Run,
+    table: Path | None,
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+) -> str:
     """Return what a script prints that torchrun has not started."""
     done = subprocess.run(  # noqa: S603 - this interpreter
         [with_torch() / "python", *arguments],
-        env=environment(folder, run, table),
+        env={**environment(folder, run, table), **(env or {})},
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
@@ -120,7 +128,7 @@ REPAIRED = {
     "select tpu:1": 4,
     "select tpu:6": 6,
     "device beyond": "IndexError: list index out of range",
-    "device pair": "tpu:1",
+    "device pair": "tpu:4",
     "device cpu": "cpu:0",
 }
 DEFECTS = {
@@ -271,3 +279,77 @@ def test_package_cannot_be_imported_outside_of_a_run(
 
     assert done.returncode == 1
     assert "NotSimulatedError: simulated chips exist only in a run of" in done.stderr
+
+
+FORMS_CHIPS = (3, 1, 0, 2)
+
+
+def test_local_ranks_are_mapped_once_in_every_form(tmp_path: Path) -> None:
+    ended = simulate(tmp_path, SCRIPTS / "sccl_forms.py", Run(chips=(FORMS_CHIPS,)))
+    said: dict[int, dict[str, object]] = dict(ended.said)  # type: ignore[arg-type]
+
+    assert set(ended.statuses) == {0}, ended.err
+    assert sorted(said) == [0, 1, 2, 3]
+    random = said[0].pop("random")
+    for rank, chip in enumerate(FORMS_CHIPS):
+        assert said[rank].pop("random", random) == random
+        assert said[rank] == {
+            "chips": [f"tpu:{chip}"],
+            "other": "cpu:0",
+            "errors": ["mine", "again"],
+            "seen": [chip, f"tpu:{chip}"],
+            "grad": [f"tpu:{chip}", [3.0, 3.0, 3.0]],
+            "same": True,
+            "synchronised": "SyncBatchNorm needs batch_norm_stats, which neither a "
+            "simulated tpu nor the vendor has; use BatchNorm",
+        }
+    assert isinstance(random, list)
+    assert random[0] == 16  # no part is the same as another
+
+
+def test_what_cannot_run_says_so_in_a_sentence(tmp_path: Path) -> None:
+    run = Run(chips=((3, 1, 0, 2),), timeout_s=3)
+    out = python(
+        tmp_path,
+        run,
+        write_table(tmp_path, [[3]]),
+        str(SCRIPTS / "sccl_refused.py"),
+        str(free_port()),
+        env={
+            "RANK": "0",
+            "WORLD_SIZE": "1",
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(free_port()),
+        },
+    )
+    told = json.loads(out)
+    none = "and this chip is simulated: there is none"
+    unserved = told.pop("unserved")
+
+    assert re.fullmatch(
+        r"SimulationError: nobody serves tcp://127.0.0.1:\d+, which rank 0 should, "
+        "within 3 s",
+        unserved,
+    )
+    assert told == {
+        "ring": "RuntimeError:  TPUGetC2CRing failed! Error Code : #1",
+        "compile": "SimulationError: torch.compile with inductor makes code for a "
+        f'chip, {none}; backend="eager" and backend="aot_eager" run',
+        "operator": "NotImplementedError: torch.ops.my_ops.llama_mlp_forward is an "
+        f"operator of torch_tpu's own, {none}",
+        "timer": "NotImplementedError: torch_tpu.tpu.OpTimer_dump shows what its "
+        f"operators took, {none}",
+        "custom": "NotImplementedError: torch_tpu.tpu.custom_op.llama_mlp.LLamaMlp has "
+        f"operators of a chip, {none}",
+        "host": "SimulationError: scclHost is torch_tpu's own gloo, which is not "
+        'simulated; init_process_group("gloo") does the same',
+        "autocast": "False",
+        "module": "0",
+        "missing": "",
+    }
+    messages = [found.message for found in findings(tmp_path)]
+    assert "no 3 of the chips form a ring, which SCCL needs" in messages
+    assert (
+        "init_process_group without pg_options: torch_tpu raises TypeError: (): "
+        "incompatible function arguments; here it is repaired"
+    ) in messages

@@ -38,7 +38,7 @@ def test_every_node_becomes_a_file_and_merge_undoes_it(
     assert (done.status, done.out) == (0, "")
     assert done.err == (
         "wrote 3 files to out\n"
-        "note: 2 of 3 files are no sound tables alone, because the ranks begin "
+        "note: 2 of 3 files are not sound tables alone, because the ranks begin "
         "elsewhere than at 0\n"
         "help: ranktable merge puts them together; --renumber makes each one sound\n"
     )
@@ -129,7 +129,7 @@ def test_empty_folder_is_used_and_a_full_one_is_not(
 
     assert [done.status for done in (used, refused, file, nowhere)] == [0, 2, 2, 2]
     assert "the folder full is not empty; --output names another" in refused.err
-    assert "t.json is no folder" in file.err
+    assert "t.json is not a folder" in file.err
     assert "does not exist; create it first" in nowhere.err
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["mine"]
 

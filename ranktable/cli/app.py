@@ -75,7 +75,7 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
     """Return an application that knows what arguments name.
 
     To import and build all commands takes longer than most of them run. So it has the
-    one that is named, or the names of all: for the help, and for what is no command.
+    one that is named, or the names of all: for the help, and for what is not a command.
 
     Args:
         arguments: Those of the command line.

@@ -58,7 +58,7 @@ def one_host(text: str) -> str:
     """Return a name if it is that of one host.
 
     Raises:
-        ArgumentError: It is no name, or it is malformed.
+        ArgumentError: It is not a name, or it is malformed.
         CommandError: It names several hosts, or none.
     """
     hosts = hosts_in(text)

@@ -86,7 +86,9 @@ def _parameters(text: str) -> int:
     match = _PARAMETERS.fullmatch(text)
     number = 0 if match is None else round(float(match[1]) * _THOUSANDS[match[2]])
     if number < 1:
-        raise CommandError(f"--params: {text!r} is no number such as 70B or 6442450944")
+        raise CommandError(
+            f"--params: {text!r} is not a number such as 70B or 6442450944"
+        )
     return number
 
 

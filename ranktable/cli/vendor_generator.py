@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ranktable.cluster.device_list import Chip
+    from ranktable.cluster.device_list import ListedChip
     from ranktable.schema.model import Layout, RankTable
 
 PROGRAM = "tpu_gen_sccl_rank_table"
@@ -115,7 +115,7 @@ def _table(arguments: argparse.Namespace) -> RankTable:
     )
 
 
-def _layout(chip: Chip, *, exact: bool) -> Layout:
+def _layout(chip: ListedChip, *, exact: bool) -> Layout:
     """Return the vendor's spelling: an id keeps the type it was typed with."""
     layout: Layout = (
         ("device_id", str if chip.is_quoted else int),

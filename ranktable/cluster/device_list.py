@@ -26,7 +26,7 @@ _RANGE = re.compile(r"([0-9]+)\.\.([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Chip:
+class ListedChip:
     """One chip as it was written.
 
     Attributes:
@@ -40,7 +40,7 @@ class Chip:
     position: int
 
 
-def parse_device_list(text: str) -> list[list[Chip]]:
+def parse_device_list(text: str) -> list[list[ListedChip]]:
     """Return the chips of each node, in rank order.
 
     Args:
@@ -69,7 +69,7 @@ def parse_device_list(text: str) -> list[list[Chip]]:
     return found
 
 
-def _node(text: str, place: int, node: Item | ItemList) -> list[Chip]:
+def _node(text: str, place: int, node: Item | ItemList) -> list[ListedChip]:
     if isinstance(node, Item):
         inner = text.strip()
         raise ArgumentError(
@@ -82,7 +82,7 @@ def _node(text: str, place: int, node: Item | ItemList) -> list[Chip]:
         raise ArgumentError(
             f"node {place} has no chips", text=text, position=node.position
         )
-    chips: list[Chip] = []
+    chips: list[ListedChip] = []
     first_use: dict[int, int] = {}
     for item in node.items:
         for chip in _chips(text, item):
@@ -98,21 +98,21 @@ def _node(text: str, place: int, node: Item | ItemList) -> list[Chip]:
     return chips
 
 
-def _chips(text: str, item: Item | ItemList) -> Iterator[Chip]:
+def _chips(text: str, item: Item | ItemList) -> Iterator[ListedChip]:
     if isinstance(item, ItemList):
         raise ArgumentError(
             "a node lists chips, not lists", text=text, position=item.position
         )
     match = _RANGE.fullmatch(item.text)
     if match is None:
-        yield Chip(_number(text, item, item.text), item.is_quoted, item.position)
+        yield ListedChip(_number(text, item, item.text), item.is_quoted, item.position)
         return
     first, last = (_number(text, item, digits) for digits in match.groups())
     if abs(last - first) >= MAX_DEVICES:
         raise _too_many(text, item)
     step = 1 if first <= last else -1
     for device_id in range(first, last + step, step):
-        yield Chip(device_id, item.is_quoted, item.position)
+        yield ListedChip(device_id, item.is_quoted, item.position)
 
 
 def _number(text: str, item: Item, digits: str) -> int:
@@ -226,7 +226,7 @@ def parse_nested_list(text: str) -> ItemList:
     A comma after the last item is accepted, as in Python.
 
     Raises:
-        ArgumentError: It is no list; the error shows the place.
+        ArgumentError: It is not a list; the error shows the place.
     """
     stack: list[tuple[int, list[Item | ItemList]]] = []
     after_item = False

@@ -187,7 +187,7 @@ def _check_ranges(text: str, start: int, ranges: str) -> tuple[int, int]:
         ranges: What is between the brackets.
 
     Raises:
-        ArgumentError: One is no range, counts down, or is too long.
+        ArgumentError: One is not a range, counts down, or is too long.
     """
     at, count, width = start, 0, 0
     for item in ranges.split(","):
@@ -227,7 +227,7 @@ def _malformed(text: str, at: int) -> ArgumentError:
     elif character.isspace():
         reason = "a host list has no blanks"
     else:
-        reason = f"{character!r} is no part of a host name"
+        reason = f"{character!r} is not part of a host name"
     return ArgumentError(reason, text=text, position=at)
 
 

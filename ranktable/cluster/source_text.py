@@ -233,7 +233,7 @@ def port_number(source: SourceText, word: Token) -> int | None:
     port = source.number(word, "a port")
     if port is not None and not 0 < port <= MAX_PORT:
         source.report(
-            rules.BAD_COUNT, word, f"{port} is no port; ports end at {MAX_PORT}"
+            rules.BAD_COUNT, word, f"{port} is not a port; ports end at {MAX_PORT}"
         )
         return None
     return port

@@ -23,7 +23,7 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,200}")
 def file_names(table: RankTable) -> list[str]:
     """Return the name of every node's file: its host, or its number.
 
-    Numbers are used for all nodes where one has no host, or one that is no name of a
+    Numbers are used for all nodes where one has no host, or one that is not a name of a
     file; they are padded, so that a shell lists them in order.
     """
     hosts = [node.host for node in table.nodes]

@@ -55,7 +55,7 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class WaitResult:
     """How the waiting ended.
 
     Attributes:
@@ -75,7 +75,7 @@ def wait_for_table(  # noqa: PLR0913 - what it does and whom it tells, by name
     interval_s: float,
     clock: Clock,
     on_reason: Callable[[Reason, float], None],
-) -> Outcome:
+) -> WaitResult:
     """Return when a file has held the same sound table twice, or time is up.
 
     Args:
@@ -91,10 +91,10 @@ def wait_for_table(  # noqa: PLR0913 - what it does and whom it tells, by name
     while True:
         reason = watcher.look()
         if reason is None:
-            return Outcome(report=watcher.report, reason=None)
+            return WaitResult(report=watcher.report, reason=None)
         waited_s = clock.now() - start
         if waited_s >= timeout_s:
-            return Outcome(report=watcher.report, reason=reason)
+            return WaitResult(report=watcher.report, reason=reason)
         on_reason(reason, waited_s)
         clock.sleep(min(interval_s, timeout_s - waited_s))
 

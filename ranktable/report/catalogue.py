@@ -12,6 +12,7 @@ from ranktable.runtime import rules as runtime_rules
 from ranktable.schema.rules import (
     chips,
     groups,
+    groups_of_servers,
     hccl,
     hccl_2_0,
     hccl_chips,
@@ -40,6 +41,7 @@ FAMILIES = (
     mindie,
     records,
     hccl_2_0,
+    groups_of_servers,
     placement,
     groups,
     hostfile_rules,

@@ -63,6 +63,8 @@ def _is_block(node: Node) -> bool:
 def _continues(nodes: Sequence[Node], start: int, at: int) -> bool:
     """Whether a node belongs to the fold that begins at ``start``."""
     before, node = nodes[at - 1], nodes[at]
+    if not before.devices or not node.devices or before.group != node.group:
+        return False
     return (
         _is_block(before)
         and _is_block(node)
@@ -74,6 +76,9 @@ def _continues(nodes: Sequence[Node], start: int, at: int) -> bool:
 
 def _fold(nodes: Sequence[Node], first: int, last: int) -> NodeFold:
     devices = nodes[first].devices
+    if not devices:
+        host = host_label(nodes[first : last + 1], first)
+        return NodeFold(first=first, last=last, host=host, chips="", ranks="")
     size, lowest = len(devices), devices[0].rank
     if not _is_block(nodes[first]):
         ranks = fold_numbers([device.rank for device in devices])
@@ -131,6 +136,12 @@ def fold_numbers(numbers: Sequence[int]) -> str:
 
 def host_label(nodes: Sequence[Node], first: int) -> str:
     """Return how a line names consecutive nodes: by their hosts, else by number."""
+    group = nodes[0].group
+    label = _hosts_label(nodes, first)
+    return label if group is None else f"group {group}, {label}"
+
+
+def _hosts_label(nodes: Sequence[Node], first: int) -> str:
     hosts = [node.host for node in nodes if node.host is not None]
     if hosts:
         # A host that the notation cannot write is still shown.
@@ -149,7 +160,7 @@ LETTERS = "ijklmn"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Stride:
     """How items go on in one direction.
 
     Attributes:
@@ -175,7 +186,7 @@ class Progression:
     first: int
     firsts: tuple[int, ...]
     shape: object
-    steps: tuple[Step, ...] = ()
+    steps: tuple[Stride, ...] = ()
 
     @property
     def counts_items(self) -> bool:
@@ -217,7 +228,7 @@ def _merged(folds: Sequence[Progression]) -> Iterator[Progression]:
         first, count = folds[start], at - start
         steps = first.steps
         if count > 1:
-            steps = (*steps, Step(count, _growth(first, folds[start + 1])))
+            steps = (*steps, Stride(count, _growth(first, folds[start + 1])))
         yield Progression(first.first, first.firsts, first.shape, steps)
         start = at
 

@@ -18,7 +18,7 @@ def read_chip_map(env: Mapping[str, str]) -> list[int] | None:
     """Return ``CHIP_MAP``, None when it is unset or empty.
 
     Raises:
-        InvalidVariableError: It is no list of distinct numbers: ``0,2,6,7``.
+        InvalidVariableError: It is not a list of distinct numbers: ``0,2,6,7``.
     """
     value = env.get(VARIABLE, "")
     if not value:

@@ -24,7 +24,7 @@ from ranktable.runtime.values import said
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ranktable.runtime.launchers.launcher import Claim, Launcher
+    from ranktable.runtime.launchers.launcher import Launcher, VariableClaim
 
 
 _TABLE = "RANK_TABLE_FILE"
@@ -76,7 +76,7 @@ def resolve_environment(env: Mapping[str, str] | None = None) -> Environment:
             unset.
 
     Raises:
-        InvalidVariableError: A value is no plain decimal number within its range.
+        InvalidVariableError: A value is not a plain decimal number within its range.
         MissingVariableError: A rank without the size of the job, or the other way.
         ConflictingVariablesError: Two variables cannot both be true.
     """
@@ -140,6 +140,6 @@ def _advising(env: Mapping[str, str]) -> Launcher | None:
     return next(found, None)
 
 
-def _text(won: Mapping[str, Claim], name: str) -> str | None:
+def _text(won: Mapping[str, VariableClaim], name: str) -> str | None:
     value = won[name].value if name in won else None
     return value if isinstance(value, str) else None

@@ -29,9 +29,9 @@ def with_master(
     whose host of rank 0 is used. Only the port has a default.
 
     Raises:
-        InvalidVariableError: The argument is no host name and no address.
+        InvalidVariableError: The argument is neither a host name nor an address.
         MissingVariableError: Nothing gives the address.
-        ValueError: An argument is no name or no port: with it ranks would try until
+        ValueError: An argument is not a name or a port: with it ranks would try until
             the time-out to meet.
     """
     _refuse_wrong(master_addr, master_port)

@@ -16,7 +16,7 @@ from ranktable.runtime.errors import (
     MissingVariableError,
 )
 from ranktable.runtime.launchers import launchers_in
-from ranktable.runtime.launchers.launcher import Claim, Level
+from ranktable.runtime.launchers.launcher import Scope, VariableClaim
 from ranktable.runtime.launchers.nesting import SETS_TOO, nested
 from ranktable.runtime.values import is_loopback, said
 
@@ -57,12 +57,12 @@ _BELOW = (
 _AT_MOST = (("local_world_size", "world_size"), ("num_nodes", "world_size"))
 
 
-def resolve_claims(env: Mapping[str, str]) -> list[tuple[Claim, Outcome]]:
+def resolve_claims(env: Mapping[str, str]) -> list[tuple[VariableClaim, Outcome]]:
     """Return every claim of the environment with its outcome, by field."""
     stated = [(item, list(item.claims(env))) for item in launchers_in(env)]
     claims = [claim for _, about in stated for claim in about]
     shadowed = set(_shadowed(stated, env))
-    resolved: list[tuple[Claim, Outcome]] = []
+    resolved: list[tuple[VariableClaim, Outcome]] = []
     for name in FIELDS:
         about = [claim for claim in claims if claim.field == name]
         resolved += _resolve_field(name, about, shadowed)
@@ -74,7 +74,9 @@ def resolve_claims(env: Mapping[str, str]) -> list[tuple[Claim, Outcome]]:
     return resolved
 
 
-def believed(claims: Iterable[tuple[Claim, Outcome]]) -> dict[str, Claim]:
+def believed(
+    claims: Iterable[tuple[VariableClaim, Outcome]],
+) -> dict[str, VariableClaim]:
     """Return the claim that won each field.
 
     Raises:
@@ -95,29 +97,29 @@ def believed(claims: Iterable[tuple[Claim, Outcome]]) -> dict[str, Claim]:
     return won
 
 
-def number(won: Mapping[str, Claim], name: str) -> int | None:
+def number(won: Mapping[str, VariableClaim], name: str) -> int | None:
     """Return the number of a field, None if it is unknown."""
     value = won[name].value if name in won else None
     return value if isinstance(value, int) else None
 
 
-def chips_of(won: Mapping[str, Claim]) -> tuple[int, ...] | None:
+def chips_of(won: Mapping[str, VariableClaim]) -> tuple[int, ...] | None:
     """Return the chips of this node by local rank, None if they are unknown."""
     value = won["local_chip_map"].value if "local_chip_map" in won else None
     return value if isinstance(value, tuple) else None
 
 
 def _shadowed(
-    stated: list[tuple[Launcher, list[Claim]]], env: Mapping[str, str]
+    stated: list[tuple[Launcher, list[VariableClaim]]], env: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield the names of the launchers that speak of something around this process."""
     if len(stated) <= 1:
         return
-    by_name: dict[str, list[Claim]] = {}
+    by_name: dict[str, list[VariableClaim]] = {}
     knowing = set()
     for launcher, claims in stated:
         by_name.setdefault(launcher.name, []).extend(claims)
-        if launcher.level is Level.PROCESS or "node_rank" in _values(claims):
+        if launcher.level is Scope.PROCESS or "node_rank" in _values(claims):
             knowing.add(launcher.name)
     values = {name: _values(about) for name, about in by_name.items()}
     aliases = [
@@ -137,7 +139,7 @@ def _shadowed(
     yield from (alias for alias, owner in aliases if owner in outer_ones)
 
 
-def _shadows(inner: list[Claim], outer: list[Claim]) -> bool:
+def _shadows(inner: list[VariableClaim], outer: list[VariableClaim]) -> bool:
     """Whether an inner launcher makes what an outer one says another matter.
 
     Not where both say the same of the process: then they speak of the same one, and
@@ -145,10 +147,10 @@ def _shadows(inner: list[Claim], outer: list[Claim]) -> bool:
     """
     problems = [claim.problem for claim in outer if claim.problem is not None]
     levels = {claim.level for claim in inner}
-    if all(claim.level is Level.NODE for claim in outer):
+    if all(claim.level is Scope.NODE for claim in outer):
         # The place to meet is needed where the inner launcher gives none.
         meets = any(claim.field == "master_addr" for claim in inner)
-        return levels == {Level.NODE} or (bool(problems) and meets)
+        return levels == {Scope.NODE} or (bool(problems) and meets)
     if any(isinstance(problem, ConflictingVariablesError) for problem in problems):
         return True  # variables that do not fit each other are left over
     return not _are_same(_values(inner), _values(outer))
@@ -163,8 +165,8 @@ def _are_same(some: Mapping[str, Value], others: Mapping[str, Value]) -> bool:
     return "world_size" in shared and all(some[name] == others[name] for name in shared)
 
 
-def _values(claims: Iterable[Claim]) -> dict[str, Value]:
-    """Return what claims say of a process; where it meets others is no part of it."""
+def _values(claims: Iterable[VariableClaim]) -> dict[str, Value]:
+    """Return what claims say of a process; where it meets others is not part of it."""
     return {
         claim.field: claim.value
         for claim in claims
@@ -173,12 +175,12 @@ def _values(claims: Iterable[Claim]) -> dict[str, Value]:
 
 
 def _resolve_field(
-    name: str, about: list[Claim], shadowed: set[str]
-) -> list[tuple[Claim, Outcome]]:
+    name: str, about: list[VariableClaim], shadowed: set[str]
+) -> list[tuple[VariableClaim, Outcome]]:
     """Return the claims about one field with their outcomes."""
     resolved = []
-    winner: Claim | None = None
-    ordered = sorted(about, key=lambda claim: claim.level is Level.NODE)
+    winner: VariableClaim | None = None
+    ordered = sorted(about, key=lambda claim: claim.level is Scope.NODE)
     if name in _MEETING:
         # Who exports an address means it; a scheduler's is made from its node list.
         ordered.sort(key=lambda claim: claim.launcher != BY_HAND)
@@ -199,14 +201,14 @@ def _resolve_field(
     return resolved
 
 
-def _said(claim: Claim) -> str:
+def _said(claim: VariableClaim) -> str:
     return said(claim.variable, claim.text)
 
 
-def _refuse_disputes(claims: Iterable[tuple[Claim, Outcome]]) -> None:
+def _refuse_disputes(claims: Iterable[tuple[VariableClaim, Outcome]]) -> None:
     """Raise an error that names everything said about the fields in dispute.
 
-    What is shadowed speaks of something else, and is no part of the dispute.
+    What is shadowed speaks of something else, and is not part of the dispute.
     """
     disputed = {
         claim.field for claim, outcome in claims if outcome is Outcome.CONTRADICTS
@@ -228,7 +230,7 @@ def _refuse_disputes(claims: Iterable[tuple[Claim, Outcome]]) -> None:
         )
 
 
-def _refuse_halves(won: Mapping[str, Claim]) -> None:
+def _refuse_halves(won: Mapping[str, VariableClaim]) -> None:
     """Raise if there is a rank without the size of the job, or the other way."""
     for present, absent in (("rank", "world_size"), ("world_size", "rank")):
         claim = won.get(present)
@@ -242,7 +244,7 @@ def _refuse_halves(won: Mapping[str, Claim]) -> None:
         )
 
 
-def _refuse_ranges(won: Mapping[str, Claim]) -> None:
+def _refuse_ranges(won: Mapping[str, VariableClaim]) -> None:
     """Raise unless every index is below its size, and every part below the whole."""
     for name, size in _BELOW:
         index, end = number(won, name), number(won, size)
@@ -265,7 +267,7 @@ def _refuse_ranges(won: Mapping[str, Claim]) -> None:
     here, everywhere = number(won, "local_world_size"), number(won, "world_size")
     if number(won, "num_nodes") == 1 and None not in {here, everywhere}:
         about = [won[name] for name in ("num_nodes", "local_world_size", "world_size")]
-        if here != everywhere and about[0].level is Level.PROCESS:
+        if here != everywhere and about[0].level is Scope.PROCESS:
             raise _conflict(
                 about,
                 f"there is one node by {_said(about[0])}, but {_said(about[1])} is not "
@@ -273,7 +275,7 @@ def _refuse_ranges(won: Mapping[str, Claim]) -> None:
             )
 
 
-def _refuse_chips(won: Mapping[str, Claim]) -> None:
+def _refuse_chips(won: Mapping[str, VariableClaim]) -> None:
     """Raise unless the chip of this process is the one that its node's list gives."""
     chips, local_rank = chips_of(won), number(won, "local_rank")
     if chips is None or local_rank is None:
@@ -292,7 +294,9 @@ def _refuse_chips(won: Mapping[str, Claim]) -> None:
     )
 
 
-def _refuse_loopback(won: Mapping[str, Claim], claims: Iterable[Claim]) -> None:
+def _refuse_loopback(
+    won: Mapping[str, VariableClaim], claims: Iterable[VariableClaim]
+) -> None:
     """Raise if an address that scripts export is each node's own, of several nodes.
 
     An image or a shell has ``MASTER_ADDR=localhost`` left over, and the processes of
@@ -323,6 +327,8 @@ def _refuse_loopback(won: Mapping[str, Claim], claims: Iterable[Claim]) -> None:
             )
 
 
-def _conflict(about: Iterable[Claim], message: str) -> ConflictingVariablesError:
+def _conflict(
+    about: Iterable[VariableClaim], message: str
+) -> ConflictingVariablesError:
     variables = {claim.variable: claim.text for claim in about}
     return ConflictingVariablesError("RT303", message, variables)

@@ -62,7 +62,7 @@ def read_number(field: str, variable: str, text: str) -> int:
         text: Its value.
 
     Raises:
-        InvalidVariableError: It is no plain decimal number within the range.
+        InvalidVariableError: It is not a plain decimal number within the range.
     """
     if text.isascii() and text.isdigit() and len(text) > _MAX_DIGITS:
         what = f"a number of at most {_MAX_DIGITS} digits"
@@ -87,7 +87,7 @@ def read_again(
     """Yield field, number and variable of each variable that is set.
 
     Raises:
-        InvalidVariableError: One is no plain decimal number within its range.
+        InvalidVariableError: One is not a plain decimal number within its range.
     """
     for name, variable in pairs:
         if env.get(variable):

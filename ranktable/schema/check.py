@@ -242,7 +242,7 @@ NPUS: dict[str, int | None] = {
     "A5": None,
     "any": None,
 }
-"""Ascend's generations of chips, and how many device_id counts; ``any`` is no claim."""
+"""Ascend's generations of chips, and how many device_id counts, if that is known."""
 
 
 def make_options(  # noqa: PLR0913 - every one is an option of its own

@@ -81,7 +81,7 @@ MAX_DEPTH = 64
 """Levels of nesting; the format needs five."""
 
 MAX_DIGITS = 19
-"""Digits of a number; more than 64 bits hold is no rank, no chip and no count."""
+"""Digits of a number; more than 64 bits hold is not a rank, a chip or a count."""
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _MARK = re.compile(r'\\.|["\[\]{}]', re.DOTALL)

@@ -142,9 +142,16 @@ def record_schema(format_: RecordFormat) -> Schema:
         "description": f"{format_.description} This schema judges the shape; "
         "ranktable validate judges the meaning too.",
         "examples": [format_.example],
-        **_record(format_.record, definitions),
+        **_root(format_.record, definitions),
         "$defs": definitions,
     }
+
+
+def _root(record: Record | Member, definitions: Schema) -> Schema:
+    if isinstance(record, Record):
+        return _record(record, definitions)
+    kept = ("type", "items")
+    return {key: _member(record, definitions)[key] for key in kept}
 
 
 def _record(record: Record, definitions: Schema) -> Schema:
@@ -175,33 +182,55 @@ def _reference(record: Record, definitions: Schema) -> Schema:
 def _member(member: Member, definitions: Schema) -> Schema:
     """Return the schema of a key of a record."""
     schema = _value(member)
-    kind, low, high = member.kind, member.minimum, member.maximum
+    kind = member.kind
     if kind in _NUMBERS:
         definitions[kind.name.lower()] = _NUMBERS[kind]
-        if kind is Kind.NUMERAL and (low or high is not None):
-            schema["$comment"] = f"From {low or 0} to {high}; a schema cannot say it."
+        if member.minimum is not None and member.minimum < 0:
+            schema["anyOf"] = [
+                {"const": str(member.minimum)},
+                {"$ref": schema.pop("$ref")},
+            ]
     elif kind is Kind.INTEGER:
-        bounds = {"minimum": -MAX_NUMBER if low is None else low}
-        schema |= {**bounds, "maximum": MAX_NUMBER if high is None else high}
+        schema |= _limits(member, ("minimum", -MAX_NUMBER), ("maximum", MAX_NUMBER))
     elif kind is Kind.ADDRESS:
-        schema |= {"type": "string"}
-        schema.pop("$ref", None)
-    elif kind is Kind.OBJECT and isinstance(member.each, Record):
+        schema = {**schema, "type": "string"}
+        del schema["$ref"]
+    elif kind is Kind.LIST:
+        schema |= _limits(member, ("minItems", None), ("maxItems", None))
+        schema |= _entries(member.each, definitions)
+    elif isinstance(member.each, Record):
         schema |= _reference(member.each, definitions)
-        schema.pop("type", None)
-    elif kind is Kind.BOOLEAN:
-        schema["type"] = "boolean"
-    elif kind is Kind.ANY:
-        schema["type"] = ["string", "number", "boolean", "null"]
     else:
-        ends = ("Items", "Items") if kind is Kind.LIST else ("Length", "Length")
-        schema |= {} if low is None else {f"min{ends[0]}": low}
-        schema |= {} if high is None else {f"max{ends[1]}": high}
-        if isinstance(member.each, Record):
-            schema["items"] = _reference(member.each, definitions)
-        elif member.each is not None:
-            schema["items"] = _member(member.each, definitions)
+        schema |= _OTHERS.get(kind, {})
+        schema |= _limits(member, ("minLength", None), ("maxLength", None))
     return schema
+
+
+_OTHERS: dict[Kind, Schema] = {
+    Kind.OBJECT: {"type": "object"},
+    Kind.BOOLEAN: {"type": "boolean"},
+    Kind.ANY: {"type": ["string", "number", "boolean", "null"]},
+}
+
+
+def _entries(each: Record | Member | None, definitions: Schema) -> Schema:
+    if each is None:
+        return {}
+    if isinstance(each, Record):
+        return {"items": _reference(each, definitions)}
+    return {"items": _member(each, definitions)}
+
+
+def _limits(
+    member: Member, low: tuple[str, int | None], high: tuple[str, int | None]
+) -> Schema:
+    given = (member.minimum, member.maximum)
+    found = {}
+    for value, (key, default) in zip(given, (low, high), strict=True):
+        limit = default if value is None else value
+        if limit is not None:
+            found[key] = limit
+    return found
 
 
 def _object(
@@ -245,7 +274,7 @@ def _value(field: Field) -> Schema:
         schema["type"] = "array"
         if field.items:
             schema["items"] = {"title": field.title, **_object(field.items)}
-    elif field.kind is not Kind.ANY:
+    elif field.kind not in (Kind.ANY, Kind.OBJECT, Kind.BOOLEAN):
         schema["type"] = "string"
     if field.kind is Kind.HOST:
         schema["pattern"] = "\\S"

@@ -40,7 +40,7 @@ def plain_number(value: object) -> int | None:
 
     Every reader takes a JSON integer and a string of plain ASCII decimal digits
     without sign, blanks or leading zeros; a minus sign is read (and refused later, by
-    a rule that can say more). True is no number, although Python thinks so.
+    a rule that can say more). True is not a number, although Python thinks so.
     """
     if type(value) is str:
         number = _SMALL.get(value)

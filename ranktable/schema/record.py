@@ -105,6 +105,65 @@ class Record:
         return not self.one_of or any(key in value for key in self.one_of)
 
 
+def integer(
+    key: str,
+    high: int,
+    title: str,
+    description: str,
+    **more: Any,  # noqa: ANN401 - as in Member
+) -> Member:
+    """Return a member that is an integer from 0, or from ``minimum``, on."""
+    low = more.pop("minimum", 0)
+    return Member(
+        key=key,
+        kind=Kind.INTEGER,
+        minimum=low,
+        maximum=high,
+        title=title,
+        description=description,
+        examples=(max(low or 0, 1),),
+        **more,
+    )
+
+
+def text(
+    key: str,
+    title: str,
+    description: str,
+    *examples: object,
+    **more: Any,  # noqa: ANN401 - as in Member
+) -> Member:
+    """Return a member that is a text, or of another kind than a list or an object."""
+    return Member(
+        key=key,
+        kind=more.pop("kind", Kind.TEXT),
+        title=title,
+        description=description,
+        examples=examples,
+        **more,
+    )
+
+
+def list_of(
+    key: str,
+    each: Record | Member,
+    title: str,
+    description: str,
+    **more: Any,  # noqa: ANN401 - as in Member
+) -> Member:
+    """Return a member that is a list."""
+    example = each.example if isinstance(each, Record) else each.examples[0]
+    return Member(
+        key=key,
+        kind=Kind.LIST,
+        each=each,
+        title=title,
+        description=description,
+        examples=([example],),
+        **more,
+    )
+
+
 def is_eid(text: str) -> bool:
     """Whether a text is an endpoint id of the unified bus: 32 hexadecimal digits."""
     return _EID.fullmatch(text) is not None
@@ -155,8 +214,9 @@ def _list_test(member: Member) -> Callable[[object], bool]:
 
 
 def _object_test(member: Member) -> Callable[[object], bool]:
-    assert isinstance(member.each, Record)  # noqa: S101 - as it is declared
-    return member.each.fits
+    if isinstance(member.each, Record):
+        return member.each.fits
+    return lambda value: type(value) is dict  # its keys are looked at elsewhere
 
 
 _TESTS: dict[Kind, Callable[[Member], Callable[[object], bool]]] = {
@@ -178,14 +238,14 @@ class RecordFormat(Format):
     """A format whose file is a tree of objects.
 
     Attributes:
-        record: The whole file.
+        record: The whole file; a member where that is a list.
         fill: Puts nodes and devices of a document into columns, and reports what is
             wrong with their meaning where only the document tells.
         make: Returns the plain data of a table that was read from another format or
             was changed; None where that cannot be written.
     """
 
-    record: Record
+    record: Record | Member
     fill: Callable[[RecordReader, Any], None]
     make: Callable[[RankTable], object] | None = None
     nodes: Field = _NOTHING
@@ -242,5 +302,6 @@ class RecordFormat(Format):
     @property
     def versions(self) -> tuple[str, ...]:
         """Values of ``version``, one empty text if there is none."""
-        version = self.record.by_key.get("version")
-        return version.values if version is not None else ("",)
+        members = self.record.members if isinstance(self.record, Record) else ()
+        found = [member.values for member in members if member.key == "version"]
+        return (*(found[0] if found else ()), "")

@@ -19,7 +19,7 @@ from ranktable.schema.rules import shape
 from ranktable.schema.rules.nodes import BAD_ADDRESS
 
 if TYPE_CHECKING:
-    from ranktable.schema.diagnostic import Finding, Quota, Rule
+    from ranktable.schema.diagnostic import Finding, Quota, Rule, Severity
     from ranktable.schema.document import Document, Path
 
 _NUMBERS = (Kind.NUMBER, Kind.NUMERAL, Kind.INTEGER)
@@ -40,6 +40,7 @@ _TYPES: dict[Kind, type] = {
     Kind.HOST: str,
     Kind.ADDRESS: str,
     Kind.LIST: list,
+    Kind.OBJECT: dict,
     Kind.BOOLEAN: bool,
 }
 
@@ -58,15 +59,19 @@ class RecordReader:
     def read(self) -> None:
         """Put the document into the columns and its defects into ``found``."""
         data = self.columns.document.data
-        self.look_at((), data, self.format.record)
-        self.fill_top(data)
+        record = self.format.record
+        if isinstance(record, Record):
+            self.look_at((), data, record)
+            self.fill_top(data, record)
+        else:
+            self._member((), data, record)
         self.format.fill(self, data)
 
-    def fill_top(self, data: object) -> None:
+    def fill_top(self, data: object, record: Record) -> None:
         """Keep the plain values at the top that are as they should be."""
         if not isinstance(data, dict):
             return
-        for key, member in self.format.record.by_key.items():
+        for key, member in record.by_key.items():
             value = data.get(key)
             if not isinstance(value, (list, dict)) and member.fits(value):
                 self.columns.top[key] = value
@@ -81,6 +86,7 @@ class RecordReader:
         edit: Edit | None = None,
         related: tuple[Path, ...] = (),
         of_key: bool = False,
+        weight: Severity | None = None,
     ) -> None:
         """Add a finding, unless there are enough of its rule."""
         if self.columns.quota.is_spent(rule):
@@ -93,6 +99,7 @@ class RecordReader:
                 message,
                 hint=hint,
                 edit=edit,
+                weight=weight,
                 related=tuple(SourceSpan(at, label="first use") for at in related),
             )
         )
@@ -241,12 +248,17 @@ class RecordReader:
         if number is not None and not member.is_within(number):
             self._out_of_range(path, f"{path[-1]} is {number}", member)
 
-    def add_node(self, path: Path, host: str | None, group: str | None = None) -> None:
-        """Begin a node; the devices that are added next are its own."""
+    def begin(self) -> None:
+        """Prepare for nodes and devices that name their paths."""
         columns = self.columns
         if columns.node_paths is None:
             columns.node_paths, columns.device_paths = [], []
-        assert isinstance(columns.node_paths, list)  # noqa: S101 - made above
+
+    def add_node(self, path: Path, host: str | None, group: str | None = None) -> None:
+        """Begin a node; the devices that are added next are its own."""
+        self.begin()
+        columns = self.columns
+        assert isinstance(columns.node_paths, list)  # noqa: S101 - made by begin
         columns.node_paths.append(path)
         columns.hosts.append(host)
         if group is not None:

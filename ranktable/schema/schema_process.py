@@ -1,7 +1,7 @@
 """The process that judges a document by a site's JSON Schema, and nothing else.
 
-It is given a ``Request`` on standard input and writes an ``Answer``. It opens local
-files only, a bounded number of them, and fetches nothing.
+It is given a ``SchemaRequest`` on standard input and writes an ``Answer``. It opens
+local files only, a bounded number of them, and fetches nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ranktable.schema.document import find_locations
 from ranktable.schema.files import UnreadableError, read_file
 from ranktable.schema.json_parser import decode, find_too_deep, parse, walk
 from ranktable.schema.messages import quoted
-from ranktable.schema.site_schema import Answer, Request, Violation
+from ranktable.schema.site_schema import Answer, SchemaRequest, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ class _RefusedError(Exception):
 
 def main() -> None:
     """Judge one document."""
-    request = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=SchemaRequest)
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_CPU, request.cpu_limit_s)
     _limit(resource.RLIMIT_AS, request.memory_limit_bytes)
@@ -90,7 +90,7 @@ def _limit(kind: int, value: int) -> None:
     resource.setrlimit(kind, (value, hard))
 
 
-def _judged(request: Request) -> Answer:
+def _judged(request: SchemaRequest) -> Answer:
     path = Path(request.schema).absolute()
     files = _Files(path)
     validator = files.validator()

@@ -54,7 +54,7 @@ class SiteSchemaError(Error, ValueError):
     """A schema that nothing can be judged by; the text says the file and the reason."""
 
 
-class Request(msgspec.Struct):
+class SchemaRequest(msgspec.Struct):
     """What the process is told."""
 
     schema: str
@@ -153,7 +153,7 @@ class SiteSchema:
         document = msgspec.json.encode(data)
         megabytes = len(document) // 10**6
         cpu_limit_s = self.cpu_limit_s + CPU_LIMIT_S_PER_MB * megabytes
-        request = Request(
+        request = SchemaRequest(
             schema=self.path,
             data=msgspec.Raw(document),
             max_found=self.limit or MAX_FOUND,

@@ -121,7 +121,7 @@ def _linked_by_matrix(name: str, rows: list[list[int]]) -> list[tuple[int, int]]
         _fail(
             name,
             "this looks like a matrix of 0 and 1; here a link is its port number and "
-            "-1 is no link, so 0 would be a link too",
+            "-1 is not a link, so 0 would be a link too",
         )
     for a in range(size):
         for b in range(a):

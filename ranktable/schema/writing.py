@@ -165,7 +165,7 @@ def dump(
         format: Name of the format; by default the one it was read from.
 
     Raises:
-        RankTableError: The table is not sound, or the path is no regular file.
+        RankTableError: The table is not sound, or the path is not a regular file.
         OSError: The file cannot be written; nothing is left behind.
     """
     replace_file(path, dumps(table, format=format))

@@ -131,7 +131,7 @@ class _Composer:
             self.done.append(document)
             yield document
 
-    def value(self, event: Event, draft: _Draft, path: Path) -> object:
+    def value(self, event: YamlEvent, draft: _Draft, path: Path) -> object:
         """Return the value that begins with an event, and note its place."""
         start, end = event.span
         data: object = None
@@ -147,7 +147,9 @@ class _Composer:
         draft.values[path] = (start, end)
         return data
 
-    def collection(self, event: Event, draft: _Draft, path: Path) -> tuple[object, int]:
+    def collection(
+        self, event: YamlEvent, draft: _Draft, path: Path
+    ) -> tuple[object, int]:
         if self.depth >= MAX_DEPTH:
             message = f"this is nested more than {MAX_DEPTH} levels deep"
             self.report(
@@ -177,7 +179,7 @@ class _Composer:
         return found, event.span[1]
 
     def key(
-        self, event: Event, draft: _Draft, path: Path, found: dict[str, object]
+        self, event: YamlEvent, draft: _Draft, path: Path, found: dict[str, object]
     ) -> str | None:
         """Return a key, None after saying why it is left out."""
         key = event.text
@@ -196,7 +198,7 @@ class _Composer:
         draft.keys[(*path, key)] = event.span
         return key
 
-    def report_repeated(self, event: Event, path: Path, first: Offsets) -> None:
+    def report_repeated(self, event: YamlEvent, path: Path, first: Offsets) -> None:
         if not self.quota.is_spent(rules.DUPLICATE_KEY):
             related = (SourceSpan(path, offsets=first, label="first use"),)
             span = SourceSpan(path, offsets=event.span)
@@ -205,7 +207,7 @@ class _Composer:
                 rules.DUPLICATE_KEY.finding(span, message, related=related)
             )
 
-    def refuse_tag(self, event: Event) -> None:
+    def refuse_tag(self, event: YamlEvent) -> None:
         if event.tag is not None and event.tag != "!":
             span = (event.span[0], event.span[0] + 1)
             message = f"tags are not read, and here is {quoted(event.tag)}"
@@ -221,7 +223,7 @@ def plain_value(text: str) -> object:
     return float(text) if _FLOAT.fullmatch(text) else text
 
 
-class Event(NamedTuple):
+class YamlEvent(NamedTuple):
     """A piece of a YAML text.
 
     Attributes:
@@ -254,7 +256,7 @@ class NotYamlError(Exception):
         super().__init__(reason)
 
 
-def yaml_events(text: str) -> Iterator[Event]:
+def yaml_events(text: str) -> Iterator[YamlEvent]:
     """Yield the pieces of a text; nothing is expanded and nothing is built.
 
     Raises:
@@ -270,9 +272,9 @@ def yaml_events(text: str) -> Iterator[Event]:
             span = (start.index if start else 0, end.index if end else 0)
             tag = getattr(event, "tag", None)
             if isinstance(event, yaml.ScalarEvent):
-                yield Event(kind, span, str(event.value), event.implicit[0], tag)
+                yield YamlEvent(kind, span, str(event.value), event.implicit[0], tag)
             else:
-                yield Event(kind, span, tag=tag)
+                yield YamlEvent(kind, span, tag=tag)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         at = min(mark.index if mark else 0, max(len(text) - 1, 0))

@@ -32,6 +32,24 @@ def reported(folder: Path, message: str, ranks: Sequence[int] = ()) -> Simulatio
     return SimulationError(message, ranks)
 
 
+_repaired: set[str] = set()
+"""What this process has said already."""
+
+
+def repaired(folder: Path, what: str, vendors: str) -> None:
+    """Warn of something that the vendor's code refuses, and the simulation does not.
+
+    Args:
+        folder: The folder of the run.
+        what: What the script does, in words.
+        vendors: The vendor's exception.
+    """
+    message = f"{what}: torch_tpu raises {vendors}; here it is repaired"
+    if message not in _repaired:
+        _repaired.add(message)
+        report(folder, Finding(severity="warning", message=message))
+
+
 def rank_list(ranks: Sequence[int]) -> str:
     """Return ranks as words.
 

@@ -2,7 +2,8 @@
 
 Gloo ends the process that receives more than it has room for, and says so to nobody.
 Here each side writes down what it is about to do in a file of its own, and looks at
-that of the other; whoever comes second sees both.
+that of the other; whoever comes second sees both. A file has a fixed number of places,
+which are used again; a place says which transfer it is about.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _RECORD_BYTES = 64
+_NUMBER_BYTES = 8
+_PLACES = 1024
+"""More than are on their way at a time: nobody sends so many without waiting."""
 
 
 class Pairs:
@@ -52,14 +56,17 @@ class Pairs:
         return self._note(f"receive-{way}", f"send-{way}", what)
 
     def _note(self, own: str, other: str, what: str) -> Callable[[], str | None]:
-        place = self._counts.get(own, 0) * _RECORD_BYTES
-        self._counts[own] = self._counts.get(own, 0) + 1
-        record = what.encode()[:_RECORD_BYTES].ljust(_RECORD_BYTES)
-        os.pwrite(self._file(own), record, place)
+        number = self._counts[own] = self._counts.get(own, 0) + 1
+        place = number % _PLACES * _RECORD_BYTES
+        record = number.to_bytes(_NUMBER_BYTES, "little") + what.encode()
+        os.pwrite(self._file(own), record[:_RECORD_BYTES].ljust(_RECORD_BYTES), place)
 
         def look() -> str | None:
             seen = os.pread(self._file(other), _RECORD_BYTES, place)
-            return seen.decode().rstrip() or None
+            found = int.from_bytes(seen[:_NUMBER_BYTES], "little")
+            if found > number:
+                return what  # the other is so far ahead that it has taken this place
+            return seen[_NUMBER_BYTES:].decode().rstrip() if found == number else None
 
         return look
 

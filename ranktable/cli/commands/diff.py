@@ -114,7 +114,7 @@ def read_bytes(text: str) -> dict[str, int]:
         match = _BYTES.fullmatch(size)
         if axis not in AXES or match is None:
             raise CommandError(
-                f"--bytes: {item!r} is no axis with its bytes; write tp=16GiB, of "
+                f"--bytes: {item!r} is not an axis with its bytes; write tp=16GiB, of "
                 f"{', '.join(AXES)} and in {', '.join(_UNITS)}"
             )
         if axis in found:

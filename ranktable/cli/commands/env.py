@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ranktable.report.terminal import Style
     from ranktable.runtime.environment import Environment
-    from ranktable.runtime.launchers.launcher import Claim
+    from ranktable.runtime.launchers.launcher import VariableClaim
 
 
 def env(
@@ -43,7 +43,7 @@ def env(
 
     Example: ranktable env --explain
     """
-    claims: list[tuple[Claim, Outcome]] = []
+    claims: list[tuple[VariableClaim, Outcome]] = []
     found: Environment | None = None
     problem: LaunchEnvironmentError | None = None
     unsound: CommandError | None = None
@@ -75,27 +75,27 @@ def _agree_with_table(found: Environment) -> None:
 
 
 def _disputed(
-    claims: list[tuple[Claim, Outcome]], problem: LaunchEnvironmentError
-) -> list[tuple[Claim, Outcome]]:
-    """Return the claims with the fate that the whole of the variables gives them.
+    claims: list[tuple[VariableClaim, Outcome]], problem: LaunchEnvironmentError
+) -> list[tuple[VariableClaim, Outcome]]:
+    """Return the claims with the outcome that the whole of the variables gives them.
 
     Each of them may win its field and still contradict another field, or the table.
     """
-    is_known = any(fate is Outcome.CONTRADICTS for _, fate in claims)
+    is_known = any(outcome is Outcome.CONTRADICTS for _, outcome in claims)
     if is_known or not isinstance(problem, ConflictingVariablesError):
         return claims
     believed = (Outcome.WON, Outcome.AGREES)
     return [
         (claim, Outcome.CONTRADICTS)
-        if claim.variable in problem.variables and fate in believed
-        else (claim, fate)
-        for claim, fate in claims
+        if claim.variable in problem.variables and outcome in believed
+        else (claim, outcome)
+        for claim, outcome in claims
     ]
 
 
 def _data(
     found: Environment | None,
-    claims: list[tuple[Claim, Outcome]],
+    claims: list[tuple[VariableClaim, Outcome]],
     problem: LaunchEnvironmentError | None,
     unsound: CommandError | None,
 ) -> dict[str, object]:
@@ -110,9 +110,9 @@ def _data(
                 "text": claim.text,
                 "launcher": claim.launcher,
                 "level": claim.level.value,
-                "fate": fate.value,
+                "fate": outcome.value,
             }
-            for claim, fate in claims
+            for claim, outcome in claims
         ],
         "problem": None
         if problem is None
@@ -127,7 +127,7 @@ def _data(
 
 def _text(
     found: Environment | None,
-    claims: list[tuple[Claim, Outcome]],
+    claims: list[tuple[VariableClaim, Outcome]],
     problem: LaunchEnvironmentError | None,
     look: Style,
 ) -> Iterator[str]:
@@ -157,7 +157,7 @@ def _shown(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-def _table(claims: list[tuple[Claim, Outcome]], look: Style) -> Iterator[str]:
+def _table(claims: list[tuple[VariableClaim, Outcome]], look: Style) -> Iterator[str]:
     rows = [("field", "value", "variable", "launcher", "level", "fate")]
     rows += [
         (
@@ -166,9 +166,9 @@ def _table(claims: list[tuple[Claim, Outcome]], look: Style) -> Iterator[str]:
             claim.variable,
             claim.launcher,
             claim.level.value,
-            fate.value,
+            outcome.value,
         )
-        for claim, fate in claims
+        for claim, outcome in claims
     ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for number, row in enumerate(rows):

@@ -102,7 +102,7 @@ def explain(
         write(_listed(rules, look))
         return
     if len(found) > 1:
-        write([f"{code!r} is met with {len(found)} defects:\n\n"])
+        write([f"{code!r} matches {len(found)} codes:\n\n"])
         write(f"{rule.code}  {rule.summary}\n" for rule in found)
         return
     write(_page(found[0], look))

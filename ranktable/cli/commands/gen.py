@@ -28,7 +28,7 @@ from ranktable.schema.writing import dumps_judged
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ranktable.cluster.specs.spec import Spec
+    from ranktable.cluster.specs.spec import ClusterSpec
     from ranktable.schema.diagnostic import Finding
     from ranktable.schema.model import RankTable
     from ranktable.schema.topology import Topology
@@ -268,12 +268,12 @@ def table_of_file(file: str, *, is_emulated: bool) -> tuple[RankTable, str | Non
     return table_from_spec(spec, is_emulated=is_emulated), spec.ring
 
 
-def _read(file: str) -> Spec:
+def _read(file: str) -> ClusterSpec:
     name, data = read_input(file, MAX_SIZE_BYTES)
     reading = read_spec(data, file=name)
     if reading.spec is None:
         show_findings([reading.report], FindingsFormat.FULL, Color.AUTO, aside=True)
-        raise CommandError(f"{name} is no sound cluster spec", DEFECTS_FOUND)
+        raise CommandError(f"{name} is not a sound cluster spec", DEFECTS_FOUND)
     if reading.report.totals:
         show_findings([reading.report], FindingsFormat.FULL, Color.AUTO, aside=True)
     return reading.spec

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,8 +25,7 @@ from ranktable.cluster.hostfiles.hostfile import WriterOptions, hostfile_from_ta
 from ranktable.cluster.hostfiles.launcher_formats import format_of
 from ranktable.layout.hops import RingRows, ring_rows
 from ranktable.layout.placing import place_ranks
-from ranktable.layout.planning import Mode as Placing
-from ranktable.layout.planning import make_plan
+from ranktable.layout.planning import Mode, make_plan
 from ranktable.report.plan import render_plan, render_plan_json
 from ranktable.schema.topology_file import find_topology
 from ranktable.schema.writing import dumps
@@ -41,13 +39,6 @@ if TYPE_CHECKING:
 
 MAX_NUMBER = 10**12
 """Of tokens, layers and the like; products of a few of them are floats still."""
-
-
-class Mode(str, Enum):
-    """How ranks may be placed."""
-
-    NODE_ORDER = "node-order"
-    FREE = "free"
 
 
 def _number(text: str) -> object:
@@ -172,7 +163,7 @@ def plan(
         layout,
         flows=flows_of(shape, bytes_, layout),
         boundaries=holders(topology, table, format, color),
-        mode=None if mode is None else Placing(mode.value),
+        mode=mode,
     )
     placed = table
     if made.is_better:

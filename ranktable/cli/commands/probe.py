@@ -81,7 +81,7 @@ def probe_node(
         CommandError: An argument is wrong.
     """
     if not os.path.isdir(root):  # noqa: PTH112 - any name, no Path needed
-        raise CommandError(f"--root: {root} is no folder")
+        raise CommandError(f"--root: {root} is not a folder")
     if not (math.isfinite(timeout_s) and timeout_s > 0):
         raise CommandError("--timeout: the seconds are above 0")
     if host is not None and (not host.isprintable() or not host or " " in host):

@@ -104,7 +104,7 @@ def _ranks(text: str) -> list[int]:
     for item in text.split(","):
         match = _RANKS.fullmatch(item)
         if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise CommandError(f"--drop-ranks: {item!r} is no rank; write 1,4-5")
+            raise CommandError(f"--drop-ranks: {item!r} is not a rank; write 1,4-5")
         for rank in range(int(match[1]), int(match[2] or match[1]) + 1):
             if rank in found:
                 raise CommandError(f"--drop-ranks names {rank} twice")

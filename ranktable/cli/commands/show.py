@@ -73,6 +73,7 @@ def _node_data(place: int, node: Node, rank: int | None) -> dict[str, object]:
     return {
         "node_rank": place,
         "host": node.host,
+        **({} if node.group is None else {"group": node.group}),
         "devices": [
             {
                 "rank": device.rank,
@@ -116,6 +117,9 @@ def _overview(name: str, table: RankTable, look: Style) -> Iterator[str]:
         return
     for fold in fold_nodes(table):
         host = look.mark(printable(fold.host), "place")
+        if not fold.chips:
+            yield f"{host}: no chips\n"
+            continue
         chips = "chip" if fold.chips.isdigit() else "chips"
         what = "rank" if fold.ranks.isdigit() else "ranks"
         yield f"{host}: {chips} {fold.chips} -> {what} {fold.ranks}\n"

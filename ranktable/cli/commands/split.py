@@ -48,8 +48,8 @@ def split(
     """Split a rank table into one file a node, named after its host or its number.
 
     The ranks stay as they are, so that merge makes the same table of the files; where
-    they do not begin at 0, a file is no sound table by itself, and a note says so. All
-    files are written, or none.
+    they do not begin at 0, a file is not a sound table by itself, and a note says so.
+    All files are written, or none.
 
     Example: ranktable split sccl_rank_table.json -o nodes
     """
@@ -68,7 +68,7 @@ def split(
 
 
 def _note(others: int, table: RankTable) -> str:
-    verb = "is no sound table" if others == 1 else "are no sound tables"
+    verb = "is not a sound table" if others == 1 else "are not sound tables"
     return (
         f"note: {others} of {counted(len(table.nodes), 'file')} {verb} alone, because "
         "the ranks begin elsewhere than at 0\n"
@@ -88,7 +88,7 @@ def _refuse_folder(folder: str) -> None:
     if not parent.is_dir():
         raise CommandError(f"the folder {parent} does not exist; create it first")
     if (path.exists() or path.is_symlink()) and not path.is_dir():
-        raise CommandError(f"{folder} is no folder")
+        raise CommandError(f"{folder} is not a folder")
     if path.is_dir() and any(path.iterdir()):
         raise CommandError(f"the folder {folder} is not empty; --output names another")
 

@@ -25,7 +25,7 @@ from ranktable.schema.files import read_file
 from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
-    from ranktable.cluster.waiting import Outcome, Reason
+    from ranktable.cluster.waiting import Reason, WaitResult
 
 TIMEOUT_S = 300.0
 """As the start scripts of the vendors' containers have it."""
@@ -116,7 +116,7 @@ class _Sayer:
         self.line.show(f"{waited_s:.0f} s of {self.timeout_s:g} s")
 
 
-def _say_sound(outcome: Outcome) -> None:
+def _say_sound(outcome: WaitResult) -> None:
     table = outcome.report.table
     assert table is not None  # noqa: S101 - it was found sound
     nodes = counted(len(table.nodes), "node")

@@ -96,7 +96,7 @@ def parse_mapping(text: str) -> list[MappedChip]:
 def _row(line: str, *, has_physical: bool) -> MappedChip | None:
     match = _ROW.fullmatch(line)
     if match is None:
-        raise NotDetectedError(f"npu-smi info -m: {quoted(line)} is no row of it")
+        raise NotDetectedError(f"npu-smi info -m: {quoted(line)} is not a row of it")
     logic_id, name, physical_id = match[3], match[4], None
     if has_physical:
         rest = _PHYSICAL.fullmatch(name)

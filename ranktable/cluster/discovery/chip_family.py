@@ -182,7 +182,7 @@ def bus_address_of(value: object) -> str | None:
 
 
 def text_of(value: object) -> str | None:
-    """Return a text of a tool, None for what stands for nothing or is no text."""
+    """Return a text of a tool, None for what stands for nothing or is not a text."""
     if not isinstance(value, str):
         return None
     text = value.strip()

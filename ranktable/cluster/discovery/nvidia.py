@@ -56,7 +56,7 @@ def _output(machine: Machine, result: ProbeResult) -> str:
     if machine.is_this_one and find_spec("pynvml") is not None:
         # In a process of its own: a call into a wedged driver does not come back.
         command = [sys.executable, "-m", "ranktable.cluster.discovery.nvml"]
-        # What lies in the working folder is no library.
+        # What lies in the working folder is not a library.
         env = {**machine.env, "PYTHONSAFEPATH": "1"}
         try:
             return run_command(command, env=env, timeout_s=machine.timeout_s)

@@ -107,7 +107,7 @@ class HostTable:
 
 @dataclass(slots=True)
 class _AssignedHost:
-    """The ranks of one host: rank and slot, None where that is no single number."""
+    """The ranks of one host: rank and slot, None where that is not a single number."""
 
     word: Token
     ranks: list[tuple[int, int | None]] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """Rank files of Open MPI and PRRTE: ``rank 0=node01 slot=0``.
 
 A slot is a CPU of the host, by its logical number; a rank table's chip is written
-there. Of Open MPI 4.1.4 it was seen that it binds to CPU 0 where a slot is no number.
+there. Open MPI 4.1.4 was seen to bind to CPU 0 where a slot is not a number.
 
 Source: openpmix/prrte, src/mca/rmaps/rank_file/rmaps_rank_file.c and
 docs, detail-placement-rankfiles.rst.
@@ -94,7 +94,7 @@ def _host(source: SourceText, word: Token) -> Token | None:
         source.report(
             rules.BAD_HOST,
             word,
-            f"{quoted(word.text)} is no place of a host",
+            f"{quoted(word.text)} is not a place of a host",
             hint="+n0 is the first host of the allocation",
         )
         return None

@@ -203,7 +203,7 @@ def _num_nodes(source: SourceText, options: dict[str, Token]) -> int | None:
         return None
     low, high = int(numbers[0] or 0), int(numbers[-1] or 0)
     if low == 0 or high < low:
-        message = f"{quoted(word.text)} is no number of nodes; torchrun stops"
+        message = f"{quoted(word.text)} is not a number of nodes; torchrun stops"
         source.report(rules.BAD_COUNT, word, message)
     elif low < high:
         source.report(

@@ -188,7 +188,7 @@ def _judge(
     options: MergeOptions,
     findings: FileFindings,
 ) -> bool:
-    """Report what the rules for a table find; return whether that is no error.
+    """Report what the rules for a table find; return whether that is not an error.
 
     Each finding is placed where its node was read.
     """

@@ -43,7 +43,7 @@ BAD_PROBE_LINE = Rule(
     summary="a line of ranktable probe lacks a key, or a value of it is wrong",
     why=(
         "A node without a host cannot be told from the others, and a device_id that "
-        "is no number, or stands twice, gives a process no chip of its own."
+        "is not a number, or stands twice, gives a process no chip of its own."
     ),
     fix="Use the line as ranktable probe prints it; docs/discovery.md has every key.",
     command="merge",

@@ -50,7 +50,7 @@ def check_line(document: object) -> Iterator[Finding]:
             if isinstance(document, dict)
             else f"it is {quoted(document)}, not an object"
         )
-        message = f"this is no line of ranktable probe: {what}"
+        message = f"this is not a line of ranktable probe: {what}"
         yield rules.NOT_A_PROBE_LINE.finding(SourceSpan(()), message)
         return
     version = document["probe"]

@@ -27,7 +27,7 @@ _PROBE = re.compile(rb'^[ \t]*\{[ \t]*"probe"[ \t]*:', re.MULTILINE)
 _LINE = re.compile(r"[^\n]+")
 _DECODER = msgspec.json.Decoder(NodeProbe)
 _SHOWN = 40
-"""Characters of a line that is no probe's, as a message shows it."""
+"""Characters of a line that is not a probe's, as a message shows it."""
 
 
 def is_probe_text(data: bytes) -> bool:

@@ -19,7 +19,7 @@ _HINT = "{node}, {chip} and {host} can stand in braces: {node%250+1}"
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class PatternField:
     """What stands in braces: a number that may be divided, and added to."""
 
     name: str
@@ -37,10 +37,10 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class AddressPattern:
     """Text and fields by turns."""
 
-    parts: tuple[str | Field, ...]
+    parts: tuple[str | PatternField, ...]
 
     def addresses(self, node: int, host: str | None, chips: Sequence[int]) -> list[str]:
         """Return the address of every chip of a node."""
@@ -65,23 +65,24 @@ class Pattern:
     def has_host(self) -> bool:
         """Whether the name of the host is part of it."""
         return any(
-            isinstance(part, Field) and part.name == "host" for part in self.parts
+            isinstance(part, PatternField) and part.name == "host"
+            for part in self.parts
         )
 
 
-def parse_pattern(text: str) -> Pattern:
+def parse_pattern(text: str) -> AddressPattern:
     """Return the pattern that a text is.
 
     Raises:
         ArgumentError: There are braces around something else; it has the place.
     """
-    parts: list[str | Field] = []
+    parts: list[str | PatternField] = []
     at = 0
     for match in _FIELD.finditer(text):
         parts += [_plain(text, at, match.start()), _field(match)]
         at = match.end()
     parts.append(_plain(text, at, len(text)))
-    return Pattern(tuple(part for part in parts if part != ""))
+    return AddressPattern(tuple(part for part in parts if part != ""))
 
 
 def _plain(text: str, start: int, end: int) -> str:
@@ -96,8 +97,8 @@ def _plain(text: str, start: int, end: int) -> str:
     )
 
 
-def _field(match: re.Match[str]) -> Field:
+def _field(match: re.Match[str]) -> PatternField:
     if match["host"]:
-        return Field("host")
+        return PatternField("host")
     by, plus = int(match["by"] or 1), int(match["plus"] or 0)
-    return Field(match["name"], match["operator"], by, plus)
+    return PatternField(match["name"], match["operator"], by, plus)

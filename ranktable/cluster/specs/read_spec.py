@@ -15,7 +15,7 @@ from ranktable.cluster.hostfiles.hostfile_rules import BAD_HOST
 from ranktable.cluster.source_text import MAX_SLOTS, SourceText, is_host, read_source
 from ranktable.cluster.specs import spec_rules as rules
 from ranktable.cluster.specs.address_pattern import parse_pattern
-from ranktable.cluster.specs.spec import NAME, Spec
+from ranktable.cluster.specs.spec import NAME, ClusterSpec
 from ranktable.cluster.specs.spec_shape import dotted, read_shape
 from ranktable.schema.address import is_address
 from ranktable.schema.diagnostic import RankTableError
@@ -27,7 +27,7 @@ from ranktable.schema.topology_file import find_topology
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ranktable.cluster.specs.address_pattern import Pattern
+    from ranktable.cluster.specs.address_pattern import AddressPattern
     from ranktable.cluster.specs.spec_shape import SpecDocument
     from ranktable.schema.check_report import Report
     from ranktable.schema.document import Offsets, Path
@@ -55,7 +55,7 @@ class SpecReading:
     """
 
     report: Report
-    spec: Spec | None
+    spec: ClusterSpec | None
 
 
 def read_spec(
@@ -69,7 +69,7 @@ def read_spec(
         limit: Findings of each code to place; the report counts all.
     """
 
-    def read(source: SourceText) -> Spec | None:
+    def read(source: SourceText) -> ClusterSpec | None:
         document = read_shape(source)
         return None if document is None else _SpecReader(document, file).spec()
 
@@ -109,7 +109,7 @@ class _SpecReader:
         self.file = file
         self.nodes = self._nodes()
 
-    def spec(self) -> Spec | None:
+    def spec(self) -> ClusterSpec | None:
         chips = self._chips()
         ring = self._ring()
         pattern = self._pattern()
@@ -122,7 +122,7 @@ class _SpecReader:
         own = self._in_ring(*chips, ring[1] if ring else None)
         if own is None:
             return None
-        return Spec(
+        return ClusterSpec(
             hosts=None if self.nodes.index is None else list(self.nodes.index),
             chips=own,
             addresses=self._addresses(pattern, self.nodes, own) if pattern else None,
@@ -211,7 +211,7 @@ class _SpecReader:
             return None
         return [ordered[index] for index in set_of]
 
-    def _pattern(self) -> Pattern | None:
+    def _pattern(self) -> AddressPattern | None:
         """Return the pattern of the addresses, None if there is none."""
         text = self.values.get("addresses")
         if text is None:
@@ -229,7 +229,7 @@ class _SpecReader:
         return pattern
 
     def _addresses(
-        self, pattern: Pattern, nodes: _Nodes, chips: Sequence[Chips]
+        self, pattern: AddressPattern, nodes: _Nodes, chips: Sequence[Chips]
     ) -> list[list[str]] | None:
         """Return the address of every chip, None after reporting a wrong one."""
         hosts = [None] * nodes.count if nodes.index is None else list(nodes.index)
@@ -247,7 +247,7 @@ class _SpecReader:
                 if not is_address(address):
                     message = (
                         f"chip {chip} of {nodes.called(node)} gets {quoted(address)}, "
-                        "which is no address"
+                        "which is not an address"
                     )
                     self.report(rules.BAD_ADDRESS, ("addresses",), message)
                     return None

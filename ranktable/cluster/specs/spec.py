@@ -24,7 +24,7 @@ ORDERS: tuple[Order, ...] = get_args(Order)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spec:
+class ClusterSpec:
     """A cluster; every sequence has one item a node, in the order of ``nodes``.
 
     Attributes:
@@ -56,7 +56,7 @@ def spec_schema_text() -> bytes:
     return schema_text(SCHEMA_FILE)
 
 
-def table_from_spec(spec: Spec, *, is_emulated: bool = False) -> RankTable:
+def table_from_spec(spec: ClusterSpec, *, is_emulated: bool = False) -> RankTable:
     """Return the table of a spec: the nodes in their order, without the spares."""
     order = _node_order(spec)
     hosts, addresses = spec.hosts, spec.addresses
@@ -68,12 +68,12 @@ def table_from_spec(spec: Spec, *, is_emulated: bool = False) -> RankTable:
     )
 
 
-def spare_hosts(spec: Spec) -> list[str]:
+def spare_hosts(spec: ClusterSpec) -> list[str]:
     """Return the hosts that are kept out of the table."""
     return [spec.hosts[index] for index in sorted(spec.spares)] if spec.hosts else []
 
 
-def _node_order(spec: Spec) -> list[int]:
+def _node_order(spec: ClusterSpec) -> list[int]:
     """Return the indices of the nodes of the table in the order of their ranks."""
     racks = spec.racks
     nodes = [index for index in range(len(spec.chips)) if index not in spec.spares]

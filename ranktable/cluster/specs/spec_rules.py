@@ -43,7 +43,7 @@ MISSING_KEY = Rule(
 BAD_HOSTS = Rule(
     code="RT153",
     name="spec-bad-host-list",
-    summary="this is no host list",
+    summary="this is not a host list",
     why=(
         "Hosts are written as Slurm writes them: names joined by commas, with ranges "
         "in brackets that count up; docs/hosts.md has the notation."
@@ -145,7 +145,7 @@ BAD_ADDRESS = Rule(
     code="RT244",
     name="spec-bad-address",
     summary="the pattern gives a chip something that is no IP address",
-    why="Of an IPv4 address no part is above 255, and host names are no addresses.",
+    why="Of an IPv4 address no part is above 255, and host names are not addresses.",
     fix="Spread the nodes with {node/250} and {node%250}, or widen the pattern.",
     bad=b"nodes: 300\nchips: 8\naddresses: 10.0.{node}.{chip}\n",
     good=b"nodes: 300\nchips: 8\naddresses: 10.{node/250}.{node%250}.{chip}\n",

@@ -41,7 +41,7 @@ ASCEND = Launcher(
     lacks=("RANK_SIZE", "RANK_TABLE_FILE"),
 )
 # Without a rank of Ascend's, DEVICE_ID may be anybody's, also beside a rank table,
-# which SOPHGO's libraries read too: what is no number is not Ascend's.
+# which SOPHGO's libraries read too: what is not a number is not Ascend's.
 ASCEND_DEVICE = Launcher(
     name="ascend",
     markers=("RANK_TABLE_FILE",),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.runtime.launchers.launcher import Launcher, Level
+from ranktable.runtime.launchers.launcher import Launcher, Scope
 from ranktable.runtime.values import read_host
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
 
 AZURE_ML = Launcher(
     name="azure ml",
-    level=Level.NODE,
+    level=Scope.NODE,
     markers=(_MASTER,),
     more=_more,
 )
 AZURE_ML_ONE_NODE = Launcher(
     name="azure ml",
-    level=Level.NODE,
+    level=Scope.NODE,
     markers=("AZ_BATCHAI_MPI_MASTER_NODE",),
     absent=(_MASTER,),
     fields={"master_addr": "AZ_BATCHAI_MPI_MASTER_NODE"},

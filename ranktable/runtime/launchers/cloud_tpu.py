@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import ConflictingVariablesError, MissingVariableError
-from ranktable.runtime.launchers.launcher import Launcher, Level
+from ranktable.runtime.launchers.launcher import Launcher, Scope
 from ranktable.runtime.values import read_host, read_list, read_number, said
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _index(env: Mapping[str, str], variable: str, size: int, sizes: str) -> int:
 
 CLOUD_TPU = Launcher(
     name="cloud tpu",
-    level=Level.NODE,
+    level=Scope.NODE,
     markers=(_ID,),
     more=_more,
     advice="start torchrun, or ranktable run, on every host",

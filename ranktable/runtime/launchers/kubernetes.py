@@ -7,11 +7,11 @@ Source: kubernetes.io, "Job with Pod-to-Pod Communication".
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Level
+from ranktable.runtime.launchers.launcher import Launcher, Scope
 
 INDEXED_JOB = Launcher(
     name="kubernetes indexed job",
-    level=Level.NODE,
+    level=Scope.NODE,
     markers=("JOB_COMPLETION_INDEX",),
     fields={"node_rank": "JOB_COMPLETION_INDEX"},
     advice="RANK and WORLD_SIZE are missing; start torchrun, or ranktable run, in "

@@ -18,7 +18,7 @@ TEXT_FIELDS = ("master_addr", "host")
 _PAIR = {"rank": "world_size", "world_size": "rank"}
 
 
-class Level(str, Enum):
+class Scope(str, Enum):
     """What a claim speaks of."""
 
     PROCESS = "process"
@@ -26,7 +26,7 @@ class Level(str, Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class VariableClaim:
     """What one variable says.
 
     Attributes:
@@ -45,7 +45,7 @@ class Claim:
     variable: str
     text: str
     launcher: str
-    level: Level
+    level: Scope
     problem: LaunchEnvironmentError | None = None
     needs: str | None = None
 
@@ -56,7 +56,7 @@ class Launcher:
 
     Attributes:
         name: Name in messages.
-        level: Level of the claims of ``fields``.
+        level: Scope of the claims of ``fields``.
         markers: Variables that are all set where it has started the process.
         any_of: Variables of which one is set there.
         absent: Variables that are not set there; they tell it from its likes.
@@ -70,7 +70,7 @@ class Launcher:
     """
 
     name: str
-    level: Level = Level.PROCESS
+    level: Scope = Scope.PROCESS
     markers: tuple[str, ...] = ()
     any_of: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class Launcher:
             and not any(env.get(name) == value for name, value in self.not_where)
         )
 
-    def claims(self, env: Mapping[str, str]) -> Iterator[Claim]:
+    def claims(self, env: Mapping[str, str]) -> Iterator[VariableClaim]:
         """Yield what its variables say; an empty variable says nothing.
 
         A variable that holds something it cannot mean gives a claim with a problem.
@@ -123,9 +123,9 @@ class Launcher:
         variable: str,
         env: Mapping[str, str],
         problem: LaunchEnvironmentError | None = None,
-    ) -> Claim:
+    ) -> VariableClaim:
         other = _PAIR.get(name)
-        return Claim(
+        return VariableClaim(
             field=name,
             value=value,
             variable=variable,

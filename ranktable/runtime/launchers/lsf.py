@@ -9,11 +9,11 @@ Lightning-AI/pytorch-lightning, fabric/plugins/environments/lsf.py.
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Level
+from ranktable.runtime.launchers.launcher import Launcher, Scope
 
 LSF = Launcher(
     name="lsf",
-    level=Level.NODE,
+    level=Scope.NODE,
     markers=("LSB_JOBID",),
     advice="start the script with jsrun or mpirun",
 )

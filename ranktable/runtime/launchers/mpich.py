@@ -8,7 +8,7 @@ Source: pmodels/mpich, src/pm/hydra/proxy/pmip_cb.c.
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Level
+from ranktable.runtime.launchers.launcher import Launcher, Scope
 
 MPICH = Launcher(
     name="mpich or intel mpi",
@@ -23,7 +23,7 @@ MPICH = Launcher(
 )
 MPICH_BY_PORT = Launcher(
     name="mpich by port",
-    level=Level.NODE,
+    level=Scope.NODE,
     # PMI_ID is the rank, but the size is known to the server at PMI_PORT alone.
     markers=("PMI_PORT", "PMI_ID"),
     absent=("PMI_RANK",),

@@ -108,7 +108,7 @@ SETS_TOO = {
     "slurm": ("mpich or intel mpi", "pals"),  # --mpi=pmi2, --mpi=cray_shasta
     "flux": ("mpich or intel mpi", "pals"),  # its shell plugins pmi and cray_pals
 }
-"""Launchers whose variables others set as well; saying the same, they are no others."""
+"""Launchers whose variables others set too; saying the same, they are not others."""
 
 
 def nested(

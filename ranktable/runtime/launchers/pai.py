@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ranktable.runtime.launchers.launcher import Launcher, Level
+from ranktable.runtime.launchers.launcher import Launcher, Scope
 
 PAI = Launcher(
     name="pai dlc",
-    level=Level.NODE,
+    level=Scope.NODE,
     markers=("RANK", "NPROC_PER_NODE"),
     absent=(
         "LOCAL_RANK",
@@ -32,7 +32,7 @@ PAI = Launcher(
 )
 ONE_PROCESS = replace(
     PAI,
-    level=Level.PROCESS,
+    level=Scope.PROCESS,
     only_where=(("NPROC_PER_NODE", "1"),),
     fields={"rank": "RANK", "world_size": "WORLD_SIZE"},
     advice=None,

@@ -8,11 +8,11 @@ Source: pmodels/mpich, src/pm/hydra/lib/tools/bootstrap/external/pbs_query_node_
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Level
+from ranktable.runtime.launchers.launcher import Launcher, Scope
 
 PBS = Launcher(
     name="pbs",
-    level=Level.NODE,
+    level=Scope.NODE,
     markers=("PBS_NODEFILE",),
     advice="start mpirun in the job, or ranktable run on each host of PBS_NODEFILE",
 )

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import ConflictingVariablesError
-from ranktable.runtime.launchers.launcher import Launcher, Level
+from ranktable.runtime.launchers.launcher import Launcher, Scope
 from ranktable.runtime.values import is_plain, said
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _refuse_other_size(
 
 PYTORCH_JOB = Launcher(
     name="pytorchjob",
-    level=Level.NODE,
+    level=Scope.NODE,
     markers=("RANK",),
     # torchrun reads the first; operators before kubeflow/trainer#1840 wrote the second.
     any_of=("PET_NPROC_PER_NODE", "PET_N_PROC_PER_NODE"),
@@ -53,7 +53,7 @@ PYTORCH_JOB = Launcher(
 )
 ONE_PROCESS = replace(
     PYTORCH_JOB,
-    level=Level.PROCESS,
+    level=Scope.PROCESS,
     only_where=(
         ("PET_NPROC_PER_NODE", "1"),
         ("PET_N_PROC_PER_NODE", "1"),

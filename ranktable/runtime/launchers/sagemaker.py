@@ -12,7 +12,7 @@ import json
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import ConflictingVariablesError, InvalidVariableError
-from ranktable.runtime.launchers.launcher import Launcher, Level
+from ranktable.runtime.launchers.launcher import Launcher, Scope
 from ranktable.runtime.values import quoted, read_address, said
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _read_hosts(text: str) -> list[str]:
 
 SAGEMAKER = Launcher(
     name="sagemaker",
-    level=Level.NODE,
+    level=Scope.NODE,
     markers=(_HOSTS, _HOST),
     more=_more,
     advice="start the script with torchrun or mpirun",

@@ -8,11 +8,11 @@ Source: pmodels/mpich, src/pm/hydra/lib/tools/bootstrap/external/sge_query_node_
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Level
+from ranktable.runtime.launchers.launcher import Launcher, Scope
 
 SGE = Launcher(
     name="grid engine",
-    level=Level.NODE,
+    level=Scope.NODE,
     markers=("PE_HOSTFILE",),
     advice="start mpirun in the job, or ranktable run on each host of PE_HOSTFILE",
 )

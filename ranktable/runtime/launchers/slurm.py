@@ -109,7 +109,8 @@ def _refuse_other_step(env: Mapping[str, str]) -> None:
     """Raise if the step's variables are of another job than the job's.
 
     A batch script that is submitted from within a step, a chain of jobs for example,
-    inherits the variables of that step and is no task of it. Measured with Slurm 22.05.
+    inherits the variables of that step and is not a task of it. Measured with Slurm
+    22.05.
     """
     if "SLURM_HET_SIZE" in env:
         return  # the job's are those of one component

@@ -1,18 +1,18 @@
 """A job of Slurm, outside of its steps.
 
 In a batch script, in the shell of salloc, or in an ssh session into a job. There are
-sizes of the job and even a rank, but this is no task of a step; see ``slurm.py``.
+sizes of the job and even a rank, but this is not a task of a step; see ``slurm.py``.
 
 Source: SchedMD/slurm, doc/man/man1/sbatch.1.
 """
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher, Level
+from ranktable.runtime.launchers.launcher import Launcher, Scope
 
 SLURM_JOB = Launcher(
     name="slurm job",
-    level=Level.NODE,
+    level=Scope.NODE,
     markers=("SLURM_JOB_ID",),
     advice="start the script with srun",
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.chip_map import VARIABLE, read_chip_map
-from ranktable.runtime.launchers.launcher import Launcher, Level
+from ranktable.runtime.launchers.launcher import Launcher, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
 
 SOPHGO = Launcher(
     name="sophgo",
-    level=Level.NODE,
+    level=Scope.NODE,
     markers=(VARIABLE,),
     more=_more,
 )

@@ -13,7 +13,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.errors import InvalidVariableError
-from ranktable.runtime.launchers.launcher import Launcher, Level
+from ranktable.runtime.launchers.launcher import Launcher, Scope
 from ranktable.runtime.values import read_number
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
 
 TORCHRUN_ARGUMENTS = Launcher(
     name="torchrun's PET_* variables",
-    level=Level.NODE,
+    level=Scope.NODE,
     fields={
         "node_rank": "PET_NODE_RANK",
         "master_addr": "PET_MASTER_ADDR",

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ranktable.runtime.launchers.launcher import Launcher, Level
+from ranktable.runtime.launchers.launcher import Launcher, Scope
 
 VOLCANO = Launcher(
     name="volcano",
-    level=Level.NODE,
+    level=Scope.NODE,
     markers=("RANK", "VC_TASK_INDEX"),
     absent=("LOCAL_RANK",),
     fields={
@@ -28,7 +28,7 @@ VOLCANO = Launcher(
 )
 ONE_PROCESS = replace(
     VOLCANO,
-    level=Level.PROCESS,
+    level=Scope.PROCESS,
     only_where=(("NPROC_PER_NODE", "1"),),
     fields={"rank": "RANK", "world_size": "WORLD_SIZE"},
     advice=None,

@@ -58,9 +58,17 @@ class Other(NamedTuple):
 
 
 OTHERS = (
+    Other("vllm-pd", "vllm_pd", "FORMAT", recognition.is_vllm_pd),
+    Other("server-groups", "server_groups", "FORMAT", recognition.is_server_groups),
     Other("hccl-rootinfo", "hccl_2_0", "ROOTINFO", recognition.is_rootinfo),
+    Other("hccl-topology", "hccl_topology", "FORMAT", recognition.is_topology),
     Other("hccl-changed", "hccl_2_0", "CHANGED", recognition.is_changed),
     Other("hccl-2.0", "hccl_2_0", "FORMAT", recognition.is_hccl_2_0),
+    Other("hccl-logical", "hccl_offline", "FORMAT", recognition.is_logical),
+    Other("hccl-roles", "hccl_offline", "ROLES", recognition.is_roles),
+    Other("gaudi-hcl", "gaudi_hcl", "FORMAT", recognition.is_gaudi),
+    Other("paddle-mapping", "paddle", "MAPPING", recognition.is_paddle_mapping),
+    Other("paddle-topology", "paddle", "TOPOLOGY", recognition.is_paddle_topology),
 )
 """Formats of other shapes, in the order in which a document is tried, before those."""
 
@@ -75,13 +83,7 @@ DEFAULT = sccl.FORMAT
 
 _FOREIGN_KEYS = (
     ("group_list", "Ascend's HCCL, the old layout with group_list"),
-    ("server_group_list", "Ascend's ClusterD"),
-    ("prefill_device_list", "vLLM's disaggregated prefill on Ascend"),
-    ("decode_device_list", "vLLM's disaggregated prefill on Ascend"),
-    ("HCL_PORT", "Intel Gaudi's HCL"),
-    ("HCL_RANKS", "Intel Gaudi's HCL"),
-    ("HCL_COUNT", "Intel Gaudi's HCL"),
-    ("machines", "Paddle's cluster topology"),
+    ("pod_count", "Huawei Cloud's Volcano, its list of links"),
 )
 
 
@@ -126,10 +128,15 @@ def detect(document: object) -> Format | Finding:
     """Return the format of a document, or RT110 or RT111."""
     from ranktable.schema.rules import shape as rules  # noqa: PLC0415 - for errors
 
+    if recognition.is_paddle_mapping(document):
+        return by_name("paddle-mapping")
     if not isinstance(document, dict):
         return rules.NOT_A_RANK_TABLE.finding(
             SourceSpan(()), f"a rank table is an object; this is {quoted(document)}"
         )
+    for other in OTHERS:
+        if other.matches(document):
+            return other.load()
     foreign = _foreign_key(document)
     if foreign is not None:
         key, owner = foreign
@@ -138,9 +145,6 @@ def detect(document: object) -> Format | Finding:
             f"this is a rank table of {owner}, which is not read yet",
             hint="point RANK_TABLE_FILE at the table of this cluster, or unset it",
         )
-    for other in OTHERS:
-        if other.matches(document):
-            return other.load()
     for format_ in FORMATS:
         if format_.matches(document):
             return format_
@@ -158,7 +162,7 @@ def _foreign_key(document: dict[str, object]) -> tuple[str, str] | None:
             return key, owner
     nodes = document.get("node_list")
     first = nodes[0] if isinstance(nodes, list) and nodes else None
-    if isinstance(first, dict) and ("rank_list" in first or "ranks" in first):
+    if isinstance(first, dict) and "ranks" in first:
         return "node_list", "Ascend's HCCL"
     if set(document) == {"status"}:
         return "status", "Ascend's operator, which has not filled it in"

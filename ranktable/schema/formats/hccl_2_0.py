@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ranktable.schema.address import is_ipv4, is_ipv6
+from ranktable.schema.address import is_address, is_ipv4, is_ipv6
 from ranktable.schema.columns import Columns, ListPaths, place_name
 from ranktable.schema.diagnostic import Quota
 from ranktable.schema.document import SourceSpan
@@ -25,7 +25,7 @@ from ranktable.schema.formats.recognition import (
 )
 from ranktable.schema.messages import quoted
 from ranktable.schema.numbers import plain_number
-from ranktable.schema.record import Member, Record, RecordFormat, is_eid
+from ranktable.schema.record import Member, Record, RecordFormat, integer, is_eid, text
 from ranktable.schema.record_reader import RecordReader
 from ranktable.schema.rules import hccl_2_0 as rules
 from ranktable.schema.rules import nodes, ranks, shape
@@ -50,60 +50,23 @@ _IS_OF_TYPE: dict[str, Callable[[str], bool]] = {
 _DRAFT_KEYS = {"level", "fabric_type", "rank_addrs"}
 
 
-def _number(
-    key: str,
-    high: int,
-    title: str,
-    description: str,
-    **more: Any,  # noqa: ANN401 - as in Member
-) -> Member:
-    low = more.pop("minimum", 0)
-    return Member(
-        key=key,
-        kind=Kind.INTEGER,
-        minimum=low,
-        maximum=high,
-        title=title,
-        description=description,
-        examples=(max(low or 0, 1),),
-        **more,
-    )
-
-
-def _text(
-    key: str,
-    title: str,
-    description: str,
-    *examples: str,
-    **more: Any,  # noqa: ANN401 - as in Member
-) -> Member:
-    return Member(
-        key=key,
-        kind=Kind.TEXT,
-        title=title,
-        description=description,
-        examples=examples,
-        **more,
-    )
-
-
 _ADDRESS_EXAMPLE = {"addr_type": "IPV4", "addr": "10.20.0.5", "ports": ["0/4"]}
-_PORT = _text("port", "Port", "Die and port, or d2h.", "0/4", minimum=1, maximum=32)
-_BACKUP = _text("addr", "Address", "IPv4 or IPv6.", "10.20.0.6", minimum=1, maximum=256)
+_PORT = text("port", "Port", "Die and port, or d2h.", "0/4", minimum=1, maximum=32)
+_BACKUP = text("addr", "Address", "IPv4 or IPv6.", "10.20.0.6", minimum=1, maximum=256)
 ADDRESS = Record(
     name="address",
     title="Address",
     description="An address and the ports that carry it.",
     example=_ADDRESS_EXAMPLE,
     members=(
-        _text(
+        text(
             "addr_type",
             "Kind of address",
             "In capitals.",
             is_required=True,
             values=("EID", "IPV4", "IPV6"),
         ),
-        _text(
+        text(
             "addr",
             "Address",
             "An EID of 32 hexadecimal digits, or an IP address.",
@@ -123,7 +86,7 @@ ADDRESS = Record(
             description="Each as die/port.",
             examples=(["0/4"],),
         ),
-        _text("plane_id", "Plane", "Plane of the network.", "0", maximum=1024),
+        text("plane_id", "Plane", "Plane of the network.", "0", maximum=1024),
         Member(
             key="backup_addr",
             kind=Kind.LIST,
@@ -149,14 +112,14 @@ LEVEL = Record(
     description="The addresses of a rank in one layer of the network.",
     example=_LEVEL_EXAMPLE,
     members=(
-        _number(
+        integer(
             "net_layer",
             7,
             "Layer",
             "0 is inside the server, 1 between servers.",
             is_required=True,
         ),
-        _text(
+        text(
             "net_instance_id",
             "Network",
             "Ranks with the same layer and name are connected there.",
@@ -165,8 +128,8 @@ LEVEL = Record(
             minimum=1,
             maximum=1024,
         ),
-        _text("net_type", "Kind of network", "How it is wired.", values=NET_TYPES),
-        _text("net_attr", "Attribute", "Reserved.", ""),
+        text("net_type", "Kind of network", "How it is wired.", values=NET_TYPES),
+        text("net_attr", "Attribute", "Reserved.", ""),
         Member(
             key="pcie_fallback",
             kind=Kind.BOOLEAN,
@@ -194,7 +157,7 @@ CONTROL_PLANE = Record(
     example={"addr_type": "IPV4", "addr": "10.20.0.5", "listen_port": 8000},
     members=(
         *ADDRESS.members[:2],
-        _number("listen_port", 65_535, "Port", "Port of the control plane.", minimum=1),
+        integer("listen_port", 65_535, "Port", "Port of the control plane.", minimum=1),
     ),
 )
 _RANK_EXAMPLE = {
@@ -218,20 +181,20 @@ RANK = Record(
             description="0 to rank_count - 1.",
             examples=(0,),
         ),
-        _number(
+        integer(
             "local_id",
             SPARE_ID,
             "Place in the topology",
             "64 is the spare chip.",
             is_required=True,
         ),
-        _number(
+        integer(
             "replaced_local_id",
             SPARE_ID - 1,
             "Replaced chip",
             "The chip whose place the spare takes.",
         ),
-        _number(
+        integer(
             "device_id",
             SPARE_ID,
             "Chip",
@@ -239,8 +202,8 @@ RANK = Record(
             is_required=True,
             role=Role.DEVICE_ID,
         ),
-        _number("device_port", 65_535, "Port of the device", "16666.", minimum=1),
-        _number("host_port", 65_535, "Port of the host", "16666.", minimum=1),
+        integer("device_port", 65_535, "Port of the device", "16666.", minimum=1),
+        integer("host_port", 65_535, "Port of the host", "16666.", minimum=1),
         Member(
             key="level_list",
             kind=Kind.LIST,
@@ -272,7 +235,7 @@ RANK_LIST = Member(
     description="The ranks, in any order.",
     examples=([_RANK_EXAMPLE],),
 )
-VERSION = _text(
+VERSION = text(
     "version",
     "Version",
     "Version of the format.",
@@ -280,7 +243,7 @@ VERSION = _text(
     is_required=True,
     values=("2.0",),
 )
-COUNT = _number(
+COUNT = integer(
     "rank_count",
     MAX_RANKS,
     "Number of ranks",
@@ -296,9 +259,9 @@ TABLE = Record(
     description="The ranks of a job.",
     example={"version": "2.0", **_JOB},
     members=(
-        _text("status", "Status", "HCCL 2.0 does not read it.", "completed"),
+        text("status", "Status", "HCCL 2.0 does not read it.", "completed"),
         VERSION,
-        _text(
+        text(
             "detour", "Detour", "Whether routes may detour.", values=("true", "false")
         ),
         COUNT,
@@ -438,9 +401,9 @@ class RankListReader:
     def backups(self, path: Path, members: dict[str, Any]) -> None:
         """Report addresses that stand in and are not numeric."""
         found = members.get("backup_addr")
-        for at, text in enumerate(found if isinstance(found, list) else ()):
-            if isinstance(text, str) and text and not (is_ipv4(text) or is_ipv6(text)):
-                message = f"backup_addr {quoted(text)} is not an IP address"
+        for at, addr in enumerate(found if isinstance(found, list) else ()):
+            if isinstance(addr, str) and addr and not is_address(addr):
+                message = f"backup_addr {quoted(addr)} is not an IP address"
                 self.reader.report(
                     rules.ADDRESS_OF_TYPE, (*path, "backup_addr", at), message
                 )
@@ -569,7 +532,7 @@ class RankListFormat(RecordFormat):
     ) -> Columns | None:
         reader = RecordReader(self, data, Quota())
         ranks_ = RankListReader(reader)
-        reader.fill_top(head)
+        reader.fill_top(head, TABLE)
         colons = 1 + _colons(head)
         step = max(1, PIECE_BYTES * len(entries) // len(data))
         for start in range(0, len(entries), step):
@@ -627,7 +590,7 @@ _ROOT = replace(
     example={"version": "2.0", "topo_file_path": "/topo.json", **_JOB},
     members=(
         VERSION,
-        _text(
+        text(
             "topo_file_path",
             "Topology",
             "Path of the topology file.",

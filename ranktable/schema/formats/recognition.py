@@ -28,3 +28,46 @@ def is_changed(document: dict[str, Any]) -> bool:
     return any(one.get("local_id") == SPARE_ID for one in ranks) and any(
         type(number) is int and number >= count for number in numbers
     )
+
+
+def is_vllm_pd(document: dict[str, Any]) -> bool:
+    """Whether a document lists devices that prefill or decode."""
+    return "prefill_device_list" in document or "decode_device_list" in document
+
+
+def is_server_groups(document: dict[str, Any]) -> bool:
+    """Whether a document lists groups of servers."""
+    return "server_group_list" in document
+
+
+def is_topology(document: dict[str, Any]) -> bool:
+    """Whether a document lists chips and links."""
+    return "peer_list" in document or "edge_list" in document
+
+
+def is_logical(document: dict[str, Any]) -> bool:
+    """Whether a document lists nodes of ranks that have items."""
+    nodes = document.get("node_list")
+    node = nodes[0] if isinstance(nodes, list) and nodes else None
+    return isinstance(node, dict) and "rank_list" in node
+
+
+def is_roles(document: dict[str, Any]) -> bool:
+    """Whether a document lists servers and clients."""
+    return "Servers" in document and "Clients" in document
+
+
+def is_gaudi(document: dict[str, Any]) -> bool:
+    """Whether a document is a configuration of Habana's HCL."""
+    return not {"HCL_PORT", "HCL_COUNT", "HCL_RANKS"}.isdisjoint(document)
+
+
+def is_paddle_mapping(document: object) -> bool:
+    """Whether a document is a list of hosts with their ranks."""
+    first = document[0] if isinstance(document, list) and document else None
+    return isinstance(first, dict) and "ranks" in first
+
+
+def is_paddle_topology(document: dict[str, Any]) -> bool:
+    """Whether a document lists machines."""
+    return "machines" in document

@@ -83,7 +83,7 @@ def _constant(_: str) -> NoReturn:
 
 
 NO_DEVICE = -1
-"""The answer for a rank that no device has, and for a value that is no number."""
+"""The answer for a rank that no device has, and for a value that is not a number."""
 
 _INT_BITS = 32
 _INT_END = 1 << (_INT_BITS - 1)
@@ -155,7 +155,7 @@ def _number(device: Any, key: str) -> int | None:  # noqa: ANN401 - any JSON
     """Return a value as C++ ``int``, None where the language leaves it undefined.
 
     Raises:
-        CppError: The value is a string without a number, or the device is no object.
+        CppError: The value is a text without a number, or the device is not an object.
     """
     value = _member(device, key)
     if isinstance(value, str):

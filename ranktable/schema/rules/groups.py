@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def _open_groups(columns: Columns, options: Options) -> Iterator[Finding]:
     """Yield RT507 for nodes whose tensor parallel groups could be rings.
 
-    A node whose chips are no ring, or whose ranks are not consecutive, is passed over:
-    other rules report that.
+    A node whose chips are not a ring, or whose ranks are not consecutive, is passed
+    over: other rules report that.
     """
     tp, topology = options.tp, options.topology
     if tp is None or tp == 1:
@@ -71,7 +71,7 @@ def _judge(
 
 
 def _first_open(box: Topology, chips: tuple[int, ...], tp: int) -> int:
-    """Return the place of the first chip of the first group that is no ring."""
+    """Return the place of the first chip of the first group that is not a ring."""
     return next(
         place
         for place in range(0, len(chips), tp)
@@ -93,13 +93,13 @@ OPEN_GROUP = Rule(
     code="RT507",
     name="open-tp-group",
     severity=Severity.WARNING,
-    summary="a tensor parallel group is no closed ring of links, and could be one",
+    summary="a tensor parallel group is not a closed ring of links, and could be one",
     why=(
         "SCCL sends around a ring in every communicator. Where the ring of a node "
         "begins decides which chips share a group of consecutive ranks: on the "
         "published box 0,2,6,7,3,1,5,4 leaves both groups of four open, 12 hops round "
         "them; 2,6,7,3,1,5,4,0, the same ring begun one chip later, closes both, 8 "
-        "hops. A group that leaves its node can be no ring of the node's links at all."
+        "hops. A group that leaves its node cannot be a ring of the node's links."
     ),
     fix="List the chips in the order that is suggested: gen --ring sophgo-8 --tp 4.",
     readers={

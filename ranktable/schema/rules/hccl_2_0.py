@@ -69,7 +69,6 @@ SPARE = Rule(
     ),
     fix="Keep one spare, and leave the replaced chip out.",
     readers={"HCCL": Refusal("EI0014")},
-    seen_as=("EI0014",),
     bad=table(rank(0), rank(1, local_id=64, replaced_local_id=0)),
     good=table(rank(0), rank(1, local_id=64, replaced_local_id=1)),
 )
@@ -83,7 +82,6 @@ DRAFT = Rule(
     ),
     fix="Generate the table again, with a tool of the released version.",
     readers={"HCCL": Refusal("EI0017 device_id or net_layer")},
-    seen_as=("EI0017",),
     bad=(
         b'{"version":"2.0","rank_count":"1","rank_list":[{"rank_id":0,"local_id":0,\n'
         b'  "level_list":[{"level":0,"id":"az0","fabric_type":"INNER",\n'

@@ -104,7 +104,7 @@ def _no_ring(  # noqa: PLR0913 - one sentence needs them all
     more = ", ..." if len(broken) > 4 else ""  # noqa: PLR2004 - shown above
     chips = [chip for index in order if (chip := columns.device_ids[index]) is not None]
     message = (
-        f"the chips {listed(chips)} of node {node} are no ring"
+        f"the chips {listed(chips)} of node {node} are not a ring"
         f"{'' if known else ' on the published box'}: {box.name} has no link "
         f"{pairs}{more}"
     )
@@ -252,7 +252,7 @@ NOT_A_RING = Rule(
     summary="the chips of a node, in rank order, form no closed ring of links",
     why=(
         "SCCL sends around a ring of direct links between chips. On the published box "
-        "of eight chips the order 0..7 is no ring; 0,2,6,7,3,1,5,4 is the only one, "
+        "of eight chips the order 0..7 is not a ring; 0,2,6,7,3,1,5,4 is the only one, "
         "up to where it begins and which way it runs."
     ),
     fix="Use an order that is suggested, or let gen choose: --ring sophgo-8.",
@@ -276,7 +276,7 @@ RING_NOT_KNOWN = Rule(
     code="RT502",
     name="ring-not-on-published-box",
     severity=Severity.NOTE,
-    summary="the order of the chips is no ring on the published box of eight chips",
+    summary="the order of the chips is not a ring on the published box of eight chips",
     why=(
         "Only a note, because the links of your host are not known: with --topology "
         "the same finding is the error RT501, or goes away. Without a ring SCCL fails "

@@ -21,7 +21,7 @@ OUT_OF_RANGE = Rule(
             '"0 ~ UINT32_MAX"'
         )
     },
-    seen_as=("EI0014", "0 ~ UINT32_MAX"),
+    seen_as=("0 ~ UINT32_MAX",),
     bad=table(rank(0, device_id=65)),
     good=table(rank(0, device_id=64)),
 )
@@ -49,7 +49,6 @@ NO_GLOBAL_RANKS = Rule(
     ),
     fix="Point RANK_TABLE_FILE at the rank table of the job.",
     readers={"HCCL": Refusal("EI0014 or EI0017")},
-    seen_as=("EI0014", "EI0017"),
 )
 
 

@@ -33,8 +33,7 @@ OTHER_VENDOR = Rule(
     fix="Unset RANK_TABLE_FILE for this job, or point it at the table of this cluster.",
     readers={"torch_tpu": "KeyError: 'node_list'", "SCCL": "answers -1 for every rank"},
     seen_as=("EI0014", "EI0017"),
-    bad=b'{"version":"1.2","server_count":"1","prefill_device_list":[\n'
-    b'  {"server_id":"node-a","device_id":"0","cluster_id":"1"}]}\n',
+    bad=b'{"status":"completed","data_version":1,"pod_count":1,"ips":[]}\n',
     good=PAIR,
 )
 MISSING_KEY = Rule(

@@ -60,7 +60,7 @@ NOT_UTF8 = Rule(
     code="RT005",
     name="not-utf-8",
     summary="the file is not UTF-8",
-    why="JSON is UTF-8 (RFC 8259, section 8.1). The byte shown is no part of it.",
+    why="JSON is UTF-8 (RFC 8259, section 8.1). The byte shown is not part of it.",
     fix="Save the file as UTF-8; rank tables need no other characters than ASCII.",
     readers={
         "torch_tpu": "UnicodeDecodeError: 'utf-8' codec can't decode byte",
@@ -221,7 +221,7 @@ NESTED_TOO_DEEPLY = Rule(
     name="nested-too-deeply",
     summary="the document is nested more than 64 levels deep",
     why="A rank table needs five levels; deep nesting exhausts the stack of readers.",
-    fix="Remove it; it is no part of a rank table.",
+    fix="Remove it; it is not part of a rank table.",
     readers={
         "torch_tpu": "RecursionError beyond Python's limit, 1,000 levels by default",
         "SCCL": "may exhaust its stack",

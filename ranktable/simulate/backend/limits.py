@@ -8,7 +8,7 @@ import torch
 
 from ranktable.simulate.backend.profile import AT_NAMES
 from ranktable.simulate.backend.reductions import name_of
-from ranktable.simulate.errors import reported
+from ranktable.simulate.errors import repaired, reported
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import ReduceOp
@@ -59,8 +59,14 @@ class Limits:
         Raises:
             RuntimeError: It has not, in the vendor's words.
         """
-        is_one = count == 1 and not self.is_strict
-        self.refuse(operation if is_one else f"{operation}_coalesced")
+        coalesced = f"{operation}_coalesced"
+        if count > 1 or self.is_strict:
+            self.refuse(coalesced)
+        refusal = self.profile.operations[coalesced].refusal
+        self.refuse(operation)
+        if refusal is not None:
+            what = f"{operation} by way of {coalesced}, as of DTensor"
+            repaired(self._world.folder, what, f"RuntimeError: {refusal}")
 
     def check(
         self, operation: str, tensor: torch.Tensor, reduction: ReduceOp | None = None
@@ -91,10 +97,20 @@ class Limits:
         if dtype not in known.dtypes:
             raise RuntimeError(known.bad_dtype.format(at_name=AT_NAMES.get(dtype)))
         if device.index != self._chip and self._chip is not None:
+            selected = self._world.selected_chip()
+            why = " because it has never called set_device" if selected is None else ""
             raise self._error(
-                f"gives {operation} a tensor on chip {device.index}, but the chip map "
-                f"of the group gives it chip {self._chip}"
+                f"gives {operation} a tensor on chip {device.index}{why}, but the chip "
+                f"map of the group gives it chip {self._chip}"
             )
+
+    def repair_cpu(self) -> None:
+        """Warn of tensors on the CPU in a group for both."""
+        repaired(
+            self._world.folder,
+            f"a tensor on the CPU in a group with cpu:gloo and {self.profile.backend}",
+            "RuntimeError: No backend type associated with device type cpu",
+        )
 
     def check_contiguous(self, operation: str, tensor: torch.Tensor) -> None:
         """Raise if a tensor has gaps, or another order in memory than its elements.

@@ -57,6 +57,7 @@ class Parts:
             RuntimeError: The backend does not take it.
         """
         if tensor.is_cpu and self._serves_cpu():
+            self._limits.repair_cpu()
             return alias(tensor)
         self._limits.check(name, tensor, reduction)
         if not may_have_gaps:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+import ctypes
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,20 +12,31 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Chips:
-    # Process-wide, not per thread as in CUDA: a simulated rank has one chip, and its
-    # helper threads (autograd, data loading) must not fall back to another one.
     name: str = ""
     existing: tuple[int, ...] = ()
-    current: int = 0
 
 
-class _Guarded(threading.local):
-    # What C++ made current for the length of one of its functions.
-    index: int | None = None
+class Words(ctypes.Structure):
+    """What C++ reads and writes.
+
+    Attributes:
+        type: That of the device, c10::DeviceType.
+        current: The current chip. Process-wide, not per thread as in CUDA: a simulated
+            rank has one chip, and its helper threads (autograd, data loading) must not
+            fall back to another one.
+        count: One more than the largest index.
+    """
+
+    _fields_ = (
+        ("type", ctypes.c_int8),
+        ("current", ctypes.c_int8),
+        ("count", ctypes.c_int16),
+    )
 
 
+PRIVATEUSE1 = 20  # c10::DeviceType
+WORDS = Words(PRIVATEUSE1, 0, 1)
 _CHIPS = _Chips()
-_GUARDED = _Guarded()
 
 
 def declare(name: str, existing: Sequence[int]) -> None:
@@ -33,8 +44,9 @@ def declare(name: str, existing: Sequence[int]) -> None:
     if not existing:
         raise ValueError(f"a simulated {name} needs at least one chip")
     _CHIPS.name, _CHIPS.existing = name, tuple(existing)
-    if _CHIPS.current not in _CHIPS.existing:
-        _CHIPS.current = _CHIPS.existing[0]
+    WORDS.count = max(existing) + 1
+    if WORDS.current not in _CHIPS.existing:
+        WORDS.current = _CHIPS.existing[0]
 
 
 def withdraw() -> None:
@@ -59,8 +71,8 @@ def device_count() -> int:
 
 def current_device() -> int:
     """Return the index of the current chip."""
-    guarded = _GUARDED.index
-    return _CHIPS.current if guarded is None else guarded
+    index: int = WORDS.current
+    return index
 
 
 def set_device(index: int) -> None:
@@ -69,12 +81,7 @@ def set_device(index: int) -> None:
     Raises:
         RuntimeError: It does not exist.
     """
-    _CHIPS.current = checked(index)
-
-
-def guard_thread(index: int) -> None:
-    """Make a chip current for this thread, until the current one is given again."""
-    _GUARDED.index = None if index == _CHIPS.current else index
+    WORDS.current = checked(index)
 
 
 def checked(index: int) -> int:

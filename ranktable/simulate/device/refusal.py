@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 _DEVICE, _SPARSE = "PrivateUse1", "SparsePrivateUse1"
 _SPARSE_ROWS = "SparseCsrPrivateUse1"
 
+_SYNCHRONISED = "SyncBatchNorm"
+
 # By dispatch key, the operators that would make such a tensor, and its kind.
 REFUSED = {
     _DEVICE: {
@@ -25,6 +27,8 @@ REFUSED = {
         "quantize_per_tensor": "quantised",
         "quantize_per_tensor_dynamic": "quantised",
         "to_mkldnn": "oneDNN",
+        "batch_norm_elemt": _SYNCHRONISED,
+        "batch_norm_stats": _SYNCHRONISED,
     },
     _SPARSE: {
         "_sparse_coo_tensor_with_dims": "sparse",
@@ -46,6 +50,11 @@ def refuse(kind: str) -> Callable[..., NoReturn]:
     """Return a kernel that raises one sentence."""
 
     def kernel(*_: object, **__: object) -> NoReturn:
+        if kind == _SYNCHRONISED:
+            raise RuntimeError(
+                "SyncBatchNorm needs batch_norm_stats, which neither a simulated "
+                f"{inventory.device_name()} nor the vendor has; use BatchNorm"
+            )
         raise RuntimeError(
             f"a simulated {inventory.device_name()} holds dense tensors only, no "
             f"{kind} ones; convert to dense, or keep the tensor on the CPU"

@@ -12,7 +12,7 @@ from torch_tpu import _run  # isort: skip
 
 from ranktable.simulate.backend.start import start
 from ranktable.simulate.needs_chip import NeedsChip
-from torch_tpu import device_class, jit, selection, tpu, utils
+from torch_tpu import device_class, jit, refused, selection, tpu, utils
 from torch_tpu.options import ProcessGroupSCCLOptions, chip_map_of
 from torch_tpu.variables import arch, lib_pwd, print_all_torch_tpu_envs
 
@@ -39,3 +39,4 @@ start(
     chip_map=chip_map_of,
 )
 device_class.put_in_place()
+refused.refuse()

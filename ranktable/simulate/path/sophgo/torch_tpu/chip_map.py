@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.schema.topology import SOPHGO_8
 from ranktable.simulate import device
+from ranktable.simulate.errors import repaired
 from ranktable.simulate.run import Finding, report
 from torch_tpu._run import FOLDER, RUN
 from torch_tpu.rank_table import is_rank_table_valid, read_rank_table
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from torch_tpu.options import ProcessGroupSCCLOptions
 
 VARIABLE = "CHIP_MAP"
+SHORT = "chip map size must be same with the nranks"
 _PAIR = 2
 """Chips that the vendor takes without asking its library, which are 0 and 1."""
 
@@ -67,9 +69,15 @@ def set_chip_map(
     """
     if use_rank_table or _needs_table(chip_map):
         chips = read_rank_table()
+        defect = TypeError("str expected, not list")  # which no variable can hold
         if RUN.is_strict:
-            # The vendor exports a list, which no variable can hold.
-            raise TypeError("str expected, not list")
+            raise defect
+        if use_rank_table:
+            what = "set_chip_map with use_rank_table=True"
+            repaired(FOLDER, what, f"TypeError: {defect}")
+        else:
+            what = "set_chip_map, which knows the chips of one node, for several"
+            repaired(FOLDER, what, f"RuntimeError: {SHORT}")
         options.chip_map = chips
         _export(chips[_first_rank() : _first_rank() + _local_world_size()])
         return
@@ -136,6 +144,8 @@ def _recommended(size: int) -> list[int]:
     for ring in rings:
         if there.issuperset(ring):
             return list(ring)
+    message = f"no {size} of the chips form a ring, which SCCL needs"
+    report(FOLDER, Finding(severity="error", message=message))
     raise RuntimeError(" TPUGetC2CRing failed! Error Code : #1")
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from ranktable.runtime.chip_map import read_chip_map
 from ranktable.runtime.table import is_rank_table_valid, read_rank_table
-from torch_tpu._run import RUN
+from ranktable.simulate.errors import repaired
+from torch_tpu._run import FOLDER, RUN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -57,6 +58,9 @@ def chip_map_of(
     """
     size = len(membership.ranks)
     if pg_options is None and not RUN.is_strict:
+        what = "init_process_group" if membership.is_world else "new_group"
+        what += " without pg_options"
+        repaired(FOLDER, what, "TypeError: (): incompatible function arguments")
         return _chips_of_members(world, membership)
     if not isinstance(pg_options, ProcessGroupSCCLOptions):
         raise TypeError(

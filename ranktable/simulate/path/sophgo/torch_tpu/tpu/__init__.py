@@ -1,10 +1,16 @@
 """``torch_tpu.tpu``, which is ``torch.tpu`` too."""
 
+# ruff: noqa: F401 - what is imported is what the module has
+
 from __future__ import annotations
+
+import sys
+
+import torch
 
 # What every device of torch has: streams, memory, seeds. What follows wins over it.
 from ranktable.simulate.device.module import *  # noqa: F403
-from torch_tpu import selection
+from torch_tpu import device_class, selection
 from torch_tpu.chip_map import (
     get_topology,
     map_local_rank_to_device_idx,
@@ -12,14 +18,7 @@ from torch_tpu.chip_map import (
 )
 from torch_tpu.rank_table import is_rank_table_valid, read_rank_table
 from torch_tpu.tpu import amp
-from torch_tpu.tpu.absent import (
-    BmodelRunner,
-    ExternalStream,
-    TPUGraph,
-    format_cast,
-    graph,
-    graph_pool_handle,
-)
+from torch_tpu.tpu.absent import *  # noqa: F403
 from torch_tpu.tpu.properties import (
     can_device_access_peer,
     clock_rate,
@@ -38,35 +37,54 @@ from torch_tpu.tpu.properties import (
     utilization,
 )
 
-__all__ = [
-    "BmodelRunner",
-    "ExternalStream",
-    "TPUGraph",
-    "amp",
-    "can_device_access_peer",
-    "clock_rate",
-    "flush",
-    "format_cast",
-    "get_arch_list",
-    "get_device_capability",
-    "get_device_name",
-    "get_device_properties",
-    "get_gencode_flags",
-    "get_sync_debug_mode",
-    "get_topology",
-    "graph",
-    "graph_pool_handle",
-    "ipc_collect",
-    "is_rank_table_valid",
-    "map_local_rank_to_device_idx",
-    "memory_usage",
-    "power_draw",
-    "read_rank_table",
-    "set_chip_map",
-    "set_device",
-    "set_sync_debug_mode",
-    "temperature",
-    "utilization",
-]
+BACKEND = "SG2260"
+default_generators: tuple[torch.Generator, ...] = ()
 
-set_device = selection.set_device  # not that of every device
+# Not those of every device.
+current_device = device_class.current_device
+set_device = selection.set_device
+
+
+def is_autocast_enabled() -> bool:
+    """Whether ``torch.autocast("tpu")`` is on."""
+    return torch.is_autocast_enabled("tpu")
+
+
+def set_autocast_enabled(enabled: bool) -> None:  # noqa: FBT001 - the vendor's interface
+    """Turn ``torch.autocast("tpu")`` on or off."""
+    torch.set_autocast_enabled("tpu", enabled)
+
+
+def get_autocast_dtype() -> torch.dtype:
+    """Return the type that ``torch.autocast("tpu")`` casts to."""
+    return torch.get_autocast_dtype("tpu")
+
+
+def set_autocast_dtype(dtype: torch.dtype) -> None:
+    """Set the type that ``torch.autocast("tpu")`` casts to."""
+    torch.set_autocast_dtype("tpu", dtype)
+
+
+def memory_stats_as_nested_dict(device: object = None) -> dict[str, object]:
+    """Return no statistics."""
+    return memory_stats(device)  # noqa: F405 - of every device
+
+
+def is_OpTimer_enabled() -> bool:  # noqa: N802 - the vendor's name
+    """Return False: operators of a chip are not timed."""
+    return False
+
+
+__all__ = [name for name in globals() if not name.startswith("_")]
+
+# The vendor has these names in several files, from which scripts import them too.
+for _part in (
+    "autocast_utils",
+    "memory",
+    "optimer_utils",
+    "random",
+    "streams",
+    "utils",
+):
+    sys.modules[f"{__name__}.{_part}"] = sys.modules[__name__]
+sys.modules[f"{__name__}.backend"] = sys.modules[__name__]

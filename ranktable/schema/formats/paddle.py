@@ -1,0 +1,213 @@
+"""Two files of PaddlePaddle's launcher: which rank runs where, and the cluster.
+
+Source: options ``--rank_mapping_path`` and ``--cluster_topo_path``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ranktable.schema.format import Kind, NotExpressibleError, Role
+from ranktable.schema.formats.recognition import is_paddle_mapping, is_paddle_topology
+from ranktable.schema.messages import quoted
+from ranktable.schema.numbers import plain_number
+from ranktable.schema.record import Member, Record, RecordFormat, list_of, text
+from ranktable.schema.record_reader import RecordReader, objects, text_of
+from ranktable.schema.rules import ranks, shape
+
+if TYPE_CHECKING:
+    from ranktable.schema.document import Path
+    from ranktable.schema.model import RankTable
+
+PORT = "6170"
+
+
+def _number(key: str, title: str, description: str) -> Member:
+    return text(key, title, description, 0, kind=Kind.NUMBER, minimum=0)
+
+
+_HOST = (
+    text(
+        "hostname",
+        "Host",
+        "Name of the host.",
+        "node-a",
+        kind=Kind.HOST,
+        role=Role.HOST,
+        is_required=True,
+    ),
+    text("addr", "Address", "Address of the host.", "10.20.0.5", kind=Kind.HOST),
+    text(
+        "port",
+        "Port",
+        "Port of the launcher.",
+        PORT,
+        kind=Kind.NUMBER,
+        minimum=1,
+        maximum=65_535,
+    ),
+)
+_HOST_EXAMPLE = {"hostname": "node-a", "addr": "10.20.0.5", "port": PORT}
+_MAPPED = Record(
+    name="host",
+    title="Host",
+    description="A host and its ranks.",
+    example={**_HOST_EXAMPLE, "ranks": {"0": [0], "1": [1]}},
+    members=(
+        *_HOST,
+        Member(
+            key="ranks",
+            kind=Kind.OBJECT,
+            is_required=True,
+            title="Ranks",
+            description="By rank the devices of the host that it has.",
+            examples=({"0": [0]},),
+        ),
+    ),
+)
+_MAPPING = list_of("hosts", _MAPPED, "Hosts", "The hosts of the job.")
+
+
+def fill_mapping(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
+    """Put hosts and ranks into columns; of several devices the first counts."""
+    reader.begin()
+    for index, host in objects(data):
+        path: Path = (index, "ranks")
+        listed = host.get("ranks")
+        reader.add_node((index,), text_of(host.get("hostname")))
+        for key, devices in (listed if isinstance(listed, dict) else {}).items():
+            first = devices[0] if isinstance(devices, list) and devices else None
+            if plain_number(key) is None or type(first) is not int:
+                message = f"rank {quoted(key)} has no list of devices"
+                if plain_number(key) is None:
+                    message = f"{quoted(key)} is not a rank"
+                reader.report(shape.WRONG_TYPE, (*path, key), message)
+            reader.add_device((*path, key), rank=key, device_id=first)
+
+
+def make_mapping(table: RankTable) -> list[object]:
+    """Return the plain data of a table: hosts, ranks and chips.
+
+    Raises:
+        NotExpressibleError: A host has no name.
+    """
+    if None in table.hosts:
+        raise NotExpressibleError("paddle-mapping needs the name of every host")
+    return [
+        {
+            "hostname": node.host,
+            "addr": node.host,
+            "port": PORT,
+            "ranks": {str(one.rank): [one.device_id] for one in node.devices},
+        }
+        for node in table.nodes
+    ]
+
+
+MAPPING = RecordFormat(
+    name="paddle-mapping",
+    title="Paddle rank mapping (list of ranks)",
+    description="Which devices each rank of a job of PaddlePaddle has.",
+    record=_MAPPING,
+    fill=fill_mapping,
+    make=make_mapping,
+    node_fields=_MAPPED.members[:1],
+    devices=_MAPPED.members[-1],
+    matches=is_paddle_mapping,
+    rules=(
+        ranks.RANK_GAP,
+        ranks.DUPLICATE_RANK,
+        ranks.NEGATIVE_RANK,
+        ranks.NOT_FROM_ZERO,
+    ),
+    example=[_MAPPED.example],  # type: ignore[arg-type]
+)
+_DEVICE = Record(
+    name="device",
+    title="Device",
+    description="A chip or a processor.",
+    example={"global_id": 0, "local_id": 0, "type": "GPU"},
+    members=(
+        text(
+            "global_id",
+            "Global index",
+            "Of the cluster.",
+            0,
+            kind=Kind.NUMBER,
+            is_required=True,
+            minimum=0,
+            role=Role.RANK,
+        ),
+        text(
+            "local_id",
+            "Local index",
+            "Of the machine.",
+            0,
+            kind=Kind.NUMBER,
+            is_required=True,
+            minimum=0,
+            role=Role.DEVICE_ID,
+        ),
+        text("type", "Kind", "GPU, CPU and so on.", "GPU"),
+    ),
+)
+_LINK = Record(
+    name="link",
+    title="Link",
+    description="A link of two devices.",
+    example={"source_global_id": 0, "target_global_id": 1, "type": "NVL"},
+    members=(
+        _number("source_global_id", "Source", "Global index."),
+        _number("target_global_id", "Target", "Global index."),
+        text("type", "Kind", "NVL, PHB and so on.", "NVL"),
+    ),
+)
+_MACHINE = Record(
+    name="machine",
+    title="Machine",
+    description="A machine, its devices and their links.",
+    example={**_HOST_EXAMPLE, "devices": [_DEVICE.example]},
+    members=(
+        *_HOST,
+        list_of("devices", _DEVICE, "Devices", "Its devices.", is_required=True),
+        list_of("links", _LINK, "Links", "Between its devices."),
+    ),
+)
+_TOPOLOGY = Record(
+    name="topology",
+    title="Cluster topology",
+    description="The machines of a cluster.",
+    example={"machines": [_MACHINE.example]},
+    members=(
+        list_of("machines", _MACHINE, "Machines", "The machines.", is_required=True),
+    ),
+)
+
+
+def fill_topology(reader: RecordReader, data: Any) -> None:  # noqa: ANN401
+    """Put machines and devices into columns."""
+    reader.begin()
+    for index, machine in objects(data.get("machines")):
+        reader.add_node(("machines", index), text_of(machine.get("hostname")))
+        for place, device in objects(machine.get("devices")):
+            reader.add_device(
+                ("machines", index, "devices", place),
+                rank=device.get("global_id"),
+                device_id=device.get("local_id"),
+            )
+
+
+TOPOLOGY = RecordFormat(
+    name="paddle-topology",
+    title="Paddle cluster topology (machines)",
+    description="The machines of a cluster, for PaddlePaddle's automatic mapping.",
+    record=_TOPOLOGY,
+    fill=fill_topology,
+    node_fields=_MACHINE.members[:1],
+    devices=_MACHINE.members[3],
+    device_fields=_DEVICE.members,
+    has_global_ranks=False,
+    matches=is_paddle_topology,
+    rules=(),
+    example=_TOPOLOGY.example,  # type: ignore[arg-type]
+)

@@ -1,0 +1,242 @@
+"""vLLM-Ascend's table of prefill and decode devices, which releases to 0.12 read.
+
+``cluster_id`` counts the devices from 1, prefill before decode; the rank of a device
+is its place. Source: vLLM-Ascend's ``gen_ranktable.py`` and its connector.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ranktable.schema.diagnostic import Severity
+from ranktable.schema.format import Kind, NotExpressibleError, Role
+from ranktable.schema.formats.recognition import is_vllm_pd
+from ranktable.schema.messages import quoted
+from ranktable.schema.numbers import plain_number
+from ranktable.schema.record import Record, RecordFormat, list_of, text
+from ranktable.schema.record_reader import RecordReader, objects, text_of
+from ranktable.schema.rules import groups_of_servers as rules
+
+if TYPE_CHECKING:
+    from ranktable.schema.document import Path
+    from ranktable.schema.model import RankTable
+
+LISTS = {"prefill": "prefill_device_list", "decode": "decode_device_list"}
+_EXAMPLE = {
+    "server_id": "10.30.0.5",
+    "device_id": "0",
+    "device_ip": "10.20.0.5",
+    "cluster_id": "1",
+}
+DEVICE = Record(
+    name="device",
+    title="Device",
+    description="One chip, which prefills or decodes.",
+    example=_EXAMPLE,
+    members=(
+        text(
+            "server_id",
+            "Server",
+            "Address of the server.",
+            "10.30.0.5",
+            kind=Kind.HOST,
+            role=Role.HOST,
+            is_required=True,
+        ),
+        text(
+            "device_id",
+            "Chip",
+            "Physical index of the chip on its server.",
+            "0",
+            kind=Kind.NUMBER,
+            role=Role.DEVICE_ID,
+            is_required=True,
+            minimum=0,
+        ),
+        text(
+            "device_ip",
+            "Address of the device",
+            "IP address of the device's network card; on A3 the virtual one.",
+            "10.20.0.5",
+            kind=Kind.ADDRESS,
+            role=Role.ADDRESS,
+            is_required=True,
+            joins=True,
+        ),
+        text(
+            "cluster_id",
+            "Number in the cluster",
+            "From 1, prefill before decode.",
+            "1",
+            kind=Kind.NUMBER,
+            is_required=True,
+            minimum=0,
+        ),
+        text("super_pod_id", "Super pod", "On A3.", "0", kind=Kind.ANY),
+        text("super_device_id", "Chip in its super pod", "On A3.", "0", kind=Kind.ANY),
+        text(
+            "device_hccn_ip",
+            "Address for RoCE",
+            "On A3, of one fork.",
+            "10.20.0.5",
+            kind=Kind.ADDRESS,
+        ),
+    ),
+)
+TABLE = Record(
+    name="table",
+    title="Prefill and decode table",
+    description="The devices of a service.",
+    example={
+        "version": "1.2",
+        "server_count": "1",
+        "status": "completed",
+        "prefill_device_list": [_EXAMPLE],
+        "decode_device_list": [],
+    },
+    one_of=tuple(LISTS.values()),
+    members=(
+        text("version", "Version", "1.2; vLLM does not look.", "1.2"),
+        text(
+            "server_count",
+            "Number of servers",
+            "Processes that wrote the table, one on each server.",
+            "1",
+            kind=Kind.NUMBER,
+            minimum=0,
+        ),
+        list_of(LISTS["prefill"], DEVICE, "Prefill", "Devices that prefill."),
+        list_of(LISTS["decode"], DEVICE, "Decode", "Devices that decode."),
+        text("status", "Status", "completed.", "completed"),
+    ),
+)
+
+
+def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
+    """Put the devices into columns, server by server; the rank is the place."""
+    reader.begin()
+    servers: dict[str | None, list[tuple[Path, int, dict[str, Any]]]] = {}
+    rank = 0
+    for key in LISTS.values():
+        found = data.get(key) if isinstance(data, dict) else None
+        for index, device in objects(found):
+            server = text_of(device.get("server_id"))
+            servers.setdefault(server, []).append(((key, index), rank, device))
+            rank += 1
+    for server, devices in servers.items():
+        lists = {path[0] for path, _, _ in devices}
+        group = ", ".join(name for name, key in LISTS.items() if key in lists)
+        reader.add_node(devices[0][0], server, group)
+        for path, place, device in devices:
+            reader.add_device(
+                path,
+                rank=place,
+                device_id=device.get("device_id"),
+                address=device.get("device_ip"),
+            )
+    _judge_count(reader, data, len(servers))
+    every = [one for devices in servers.values() for one in devices]
+    _judge(reader, sorted(every, key=lambda one: one[1]))
+
+
+def _judge_count(reader: RecordReader, data: Any, servers: int) -> None:  # noqa: ANN401
+    """Note a count that is not the number of servers; the file may be of processes."""
+    count = plain_number(data.get("server_count")) if isinstance(data, dict) else None
+    if count is not None and count != servers:
+        message = f"server_count is {count}, and the table has {servers} servers"
+        path = ("server_count",)
+        reader.report(rules.GROUP_COUNT, path, message, weight=Severity.NOTE)
+
+
+def _judge(
+    reader: RecordReader, devices: list[tuple[Path, int, dict[str, Any]]]
+) -> None:
+    """Report what two devices have in common, and what one lacks."""
+    clusters: dict[object, Path] = {}
+    seen: dict[tuple[object, ...], Path] = {}
+    in_pods = any(
+        key in device
+        for _, _, device in devices
+        for key in ("super_pod_id", "super_device_id")
+    )
+    for path, _, device in devices:
+        cluster = plain_number(device.get("cluster_id"))
+        first = clusters.setdefault(cluster, path)
+        if cluster is not None and first is not path:
+            message = f"cluster_id {cluster} is repeated"
+            at, other = (*path, "cluster_id"), (*first, "cluster_id")
+            reader.report(rules.DUPLICATE_CLUSTER_ID, at, message, related=(other,))
+        _judge_device(reader, path, device, seen)
+        if in_pods and "super_device_id" not in device:
+            message = "a device of a super pod has no super_device_id"
+            reader.report(rules.NO_SUPER_DEVICE_ID, path, message)
+
+
+def _judge_device(
+    reader: RecordReader,
+    path: Path,
+    device: dict[str, Any],
+    seen: dict[tuple[object, ...], Path],
+) -> None:
+    """Report a chip, an address or a super device id that was there before."""
+    for keys in (
+        ("server_id", "device_id"),
+        ("device_ip",),
+        ("super_pod_id", "super_device_id"),
+    ):
+        values = tuple(str(device.get(key)) for key in keys)
+        if device.get(keys[-1]) in (None, ""):
+            continue
+        first = seen.setdefault((keys, *values), path)
+        if first is not path:
+            message = f"{keys[-1]} {quoted(device[keys[-1]])} is listed twice"
+            at, other = (*path, keys[-1]), (*first, keys[-1])
+            reader.report(rules.DUPLICATE_DEVICE, at, message, related=(other,))
+            return  # one mistake, however many values agree
+
+
+def make(table: RankTable) -> dict[str, object]:
+    """Return the plain data of a table of this format that was changed.
+
+    Raises:
+        NotExpressibleError: It is not known which devices prefill.
+    """
+    lists: dict[str, list[dict[str, object]]] = {key: [] for key in LISTS}
+    for node in table.nodes:
+        if node.group not in lists:
+            raise NotExpressibleError(
+                "vllm-pd needs to know which devices prefill and which decode"
+            )
+        lists[node.group] += [
+            {
+                "server_id": node.host,
+                "device_id": str(device.device_id),
+                **({"device_ip": device.address} if device.address else {}),
+                **device.extra,
+                "cluster_id": str(device.rank + 1),
+            }
+            for device in node.devices
+        ]
+    return {
+        "version": "1.2",
+        "server_count": str(table.num_nodes),
+        **{LISTS[name]: found for name, found in lists.items()},
+        "status": "completed",
+    }
+
+
+FORMAT = RecordFormat(
+    name="vllm-pd",
+    title="vLLM prefill and decode table (prefill_device_list)",
+    description="Which devices prefill and which decode in vLLM on Ascend, "
+    "in releases to 0.12.",
+    record=TABLE,
+    fill=fill,
+    make=make,
+    nodes=TABLE.members[2],
+    devices=TABLE.members[2],
+    device_fields=DEVICE.members,
+    matches=is_vllm_pd,
+    rules=(),
+    example=TABLE.example,  # type: ignore[arg-type]
+)

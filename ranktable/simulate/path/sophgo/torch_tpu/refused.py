@@ -1,0 +1,148 @@
+"""What of the vendor's cannot run here: it is there, and says why when it is used."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+from torch import distributed as dist
+
+from ranktable.simulate.errors import reported
+from ranktable.simulate.needs_chip import NeedsChip
+from torch_tpu._run import FOLDER, RUN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import timedelta
+
+_MODULES = {
+    "torch_tpu.accelerator": "adapts other libraries to a chip",
+    "torch_tpu.dynamo": "compiles for a chip",
+    "torch_tpu.tpu.bmodel_runtime": "runs a model compiled for a chip",
+    "torch_tpu.tpu.bmrt": "runs a model compiled for a chip",
+    "torch_tpu.tpu.custom_op": "has operators of a chip",
+    "torch_tpu.tpu.graphs": "records what a chip does",
+    "torch_tpu.tpu.jit": "compiles for a chip",
+    "torch_tpu.tpu.nn": "has operators of a chip",
+}
+_HOST_BACKEND = "scclhost"
+_COMPILE = (
+    "torch.compile with inductor makes code for a chip, and this chip is simulated: "
+    'there is none; backend="eager" and backend="aot_eager" run'
+)
+
+
+class _Refused(ModuleType):
+    """A module of the vendor's whose contents need a chip."""
+
+    def __getattr__(self, name: str) -> NeedsChip:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return NeedsChip(f"{self.__name__}.{name}", _why(self.__name__))
+
+
+def _why(module: str) -> str:
+    return next(why for name, why in _MODULES.items() if module.startswith(name))
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,
+    ) -> importlib.machinery.ModuleSpec | None:
+        del path, target
+        if not f"{fullname}.".startswith(tuple(f"{name}." for name in _MODULES)):
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        return _Refused(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
+
+
+class _Operators:
+    """``torch.ops.my_ops``."""
+
+    def __getattr__(self, name: str) -> NeedsChip:
+        return NeedsChip(
+            f"torch.ops.my_ops.{name}", "is an operator of torch_tpu's own"
+        )
+
+
+def _no_host_backend(*_: object) -> NoReturn:
+    raise reported(
+        FOLDER,
+        "scclHost is torch_tpu's own gloo, which is not simulated; "
+        'init_process_group("gloo") does the same',
+    )
+
+
+def _on_chip(values: Sequence[object]) -> bool:
+    return any(
+        isinstance(value, torch.Tensor) and value.device.type == "tpu"
+        for value in values
+    )
+
+
+_compile = torch.compile
+
+
+def _compile_or_refuse(model: Any = None, **options: Any) -> Any:  # noqa: ANN401 - as torch's
+    """Return what ``torch.compile`` does; refuse its compiler for a chip."""
+    if options.get("backend", "inductor") != "inductor":
+        return _compile(model, **options)
+    if isinstance(model, torch.nn.Module) and _on_chip(list(model.parameters())):
+        raise reported(FOLDER, _COMPILE)
+    options["backend"] = _compile_on_cpu
+    return _compile(model, **options)
+
+
+def _compile_on_cpu(graph: Any, inputs: Sequence[object], **_: object) -> Any:  # noqa: ANN401 - as torch's
+    if _on_chip(inputs):
+        raise reported(FOLDER, _COMPILE)
+    from torch._inductor.compile_fx import compile_fx  # noqa: PLC0415 - takes seconds
+
+    return compile_fx(graph, list(inputs))
+
+
+# torch.distributed has a function of this name too.
+_rendezvous: Any = sys.modules["torch.distributed.rendezvous"]
+_Store = _rendezvous.TCPStore
+
+
+def _store(
+    host_name: str,
+    port: int,
+    *args: Any,  # noqa: ANN401 - as torch's
+    timeout: timedelta,
+    **options: Any,  # noqa: ANN401
+) -> object:
+    """Return a store; if nobody serves it, say so in time."""
+    limit_s = min(RUN.timeout_s, timeout.total_seconds())
+    limit = type(timeout)(seconds=limit_s)
+    try:
+        return _Store(host_name, port, *args, timeout=limit, **options)
+    except (dist.DistNetworkError, dist.DistStoreError) as error:
+        if "in use" in str(error):
+            raise
+        address = f"tcp://{host_name}:{port}"
+        message = f"nobody serves {address}, which rank 0 should, within {limit_s:g} s"
+        raise reported(FOLDER, message) from error
+
+
+def refuse() -> None:
+    """Put all of it in its place."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.append(_Finder())
+    setattr(torch.ops, "my_ops", _Operators())  # noqa: B010 - mypy sees a namespace
+    torch.compile = _compile_or_refuse
+    _rendezvous.TCPStore = _store
+    dist.Backend.register_backend(_HOST_BACKEND, _no_host_backend, devices=["tpu"])
