@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from ranktable.cli import CommandError
 from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME
 from ranktable.cluster.host_lists import expand_hosts
+from ranktable.cluster.merging.merge_inputs import is_part, merge_probes
 from ranktable.cluster.merging.merge_nodes import MergeOptions
-from ranktable.cluster.merging.merge_probes import merge_probes
-from ranktable.cluster.merging.merge_tables import is_part
 from ranktable.cluster.probes.read_probes import is_probe_text
 from ranktable.schema.check import check_bytes
 from ranktable.schema.diagnostic import Options, RankTableError, Severity

@@ -435,7 +435,7 @@ def show_readers(report: Report, look: Style) -> Iterator[str]:
     size = report.columns.num_devices if report.columns else 1
     ranks = range(max(1, min(size, MAX_RANKS)))
     yield f"{look.mark(printable(report.file), 'bold')}\n"
-    for reading in readings(report.data, ranks):
+    for reading in readings(report.data, ranks, report):
         yield f"  {look.mark(reading.title, 'bold')}\n"
         for label, outcome in _grouped(reading.outcomes):
             yield f"    {look.mark(label, 'place')}: {printable(outcome)}\n"
@@ -446,7 +446,8 @@ def show_readers(report: Report, look: Style) -> Iterator[str]:
 def readers_data(report: Report) -> dict[str, object]:
     """Return what each reader would give each rank of a file, as plain data."""
     size = report.columns.num_devices if report.columns else 1
-    found = readings(report.data or b"", range(max(1, min(size, MAX_RANKS))))
+    ranks = range(max(1, min(size, MAX_RANKS)))
+    found = readings(report.data or b"", ranks, report)
     return {
         "file": report.file,
         "world_size": size,
