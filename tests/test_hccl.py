@@ -432,6 +432,19 @@ def test_code_of_hccl_about_other_files_is_explained_too(
     assert run("ranktable", "explain", "EI0016").out.startswith("EI0016: hccl_rootinfo")
 
 
+def test_text_after_a_table_is_ignored_by_hccl_and_a_warning() -> None:
+    text = json.dumps(changed(table(2), lambda t: t.update(status="no")), indent=1)
+
+    report = ranktable.check(f"{text}\nrest".encode())
+    half = ranktable.check(text[:-3].encode())
+    of_sccl = ranktable.check(b'{"version":"1.0","node_list":[]} rest')
+
+    assert [
+        (d.code, d.severity.value, d.location.line) for d in report.diagnostics
+    ] == [("RT213", ERROR, 2), ("RT101", WARNING, 1 + len(text.splitlines()))]
+    assert (half.ok, of_sccl.ok, set(of_sccl.totals)) == (False, False, {"RT101"})
+
+
 def test_operators_keys_are_kept_and_not_reported() -> None:
     document = changed(
         table(1), lambda t: t["server_list"][0].update(server_sn="1", rack={"a": [1]})
