@@ -210,10 +210,22 @@ def test_keys_of_operators_are_kept_between_versions_and_lost_beyond(run: Run) -
     assert "tor_ip" not in lost.out
 
 
-@pytest.mark.parametrize("to", ["gaudi-hcl", "paddle-mapping", "hccl-logical"])
-def test_chips_hosts_and_ranks_go_to_other_vendors(run: Run, to: str) -> None:
-    done = convert(run, PODS, to)
-    table = ranktable.loads(done.out)
+@pytest.mark.parametrize(
+    ("source", "to"),
+    [(UNEVEN, "gaudi-hcl"), (UNEVEN, "paddle-mapping"), (PODS, "hccl-logical")],
+)
+def test_chips_hosts_and_ranks_go_to_other_vendors(
+    run: Run, source: str, to: str
+) -> None:
+    done = convert(run, source, to)
+    before, after = ranktable.load(VALID / source), ranktable.loads(done.out)
 
-    assert "device_ip of 32 devices" in done.err
-    assert (table.world_size, table.num_nodes) == (32, 4)
+    assert f"device_ip of {before.world_size} devices" in done.err
+    assert (after.world_size, after.hosts) == (before.world_size, before.hosts)
+
+
+def test_host_that_is_not_an_address_is_refused_for_gaudi(run: Run) -> None:
+    done = convert(run, PODS, "gaudi-hcl")
+
+    assert (done.status, done.out) == (2, "")
+    assert "would not be sound as gaudi-hcl" in done.err
