@@ -13,8 +13,7 @@ import pytest
 import ranktable
 from ranktable.cli.commands.convert import NAMES
 from ranktable.cluster import expand_hosts
-from ranktable.cluster.device_list import parse_device_list
-from ranktable.cluster.generate import make_table
+from ranktable.cluster.generate import make_table, parse_device_list
 from ranktable.cluster.hostfiles.launcher_formats import LAUNCHER_FORMATS
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from ranktable.cli import CommandError
 from ranktable.cli.files import MIB, read_input
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.conversion import TableOptions
-from ranktable.cluster.device_list import parse_address_list
 from ranktable.cluster.discovery.ascend import parse_hccn
 from ranktable.cluster.discovery.machine import NotDetectedError
+from ranktable.cluster.generate import parse_address_list
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.schema.messages import folded, printable
 

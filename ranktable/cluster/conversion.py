@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.schema.check import check
+from ranktable.schema.check import WRAPPED, check
 from ranktable.schema.format import SUPER_POD_KEY, Kind, NotExpressibleError
 from ranktable.schema.formats import by_name
 from ranktable.schema.messages import counted, folded, printable, quoted
 from ranktable.schema.model import Device, Node, RankTable
+from ranktable.schema.rules.records import no_global_ranks
 from ranktable.schema.writing import dumps, encode
 
 if TYPE_CHECKING:
@@ -166,10 +167,10 @@ def convert_table(
     options = options or TableOptions()
     _refuse_others(options, to)
     target = by_name("hccl-1.0" if to == MINDIE else to)
-    if to == table.format and options == TableOptions():
-        return Conversion(data=dumps(table))
+    if to in (table.format, WRAPPED) and options == TableOptions():
+        return Conversion(data=dumps(table, format=to))
     if not table.has_global_ranks:
-        raise ArgumentError(f"the format {table.format} has no ranks of one job")
+        raise ArgumentError(no_global_ranks(table.format).message)
     if target.name == "hccl-2.0":
         return _skeleton(table, options)
     _refuse_rank_list(table, to)

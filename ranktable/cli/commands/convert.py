@@ -32,7 +32,7 @@ from ranktable.cluster.conversion import (
     unsound_in,
     with_servers,
 )
-from ranktable.cluster.device_list import parse_device_list
+from ranktable.cluster.generate import parse_device_list
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.hostfiles import deepspeed_hostfile
 from ranktable.cluster.hostfiles.hostfile import (
@@ -52,11 +52,12 @@ from ranktable.cluster.hostfiles.launcher_formats import (
 )
 from ranktable.cluster.hostfiles.launcher_formats import convert as cluster_convert
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.check import check_bytes
+from ranktable.schema.check import WRAPPED, check_bytes
 from ranktable.schema.diagnostic import Options, RankTableError
 from ranktable.schema.format import Format
 from ranktable.schema.formats import DEFAULT, by_name
 from ranktable.schema.messages import counted, printable
+from ranktable.schema.rules.records import no_global_ranks
 
 if TYPE_CHECKING:
     from ranktable.cluster.conversion import Conversion
@@ -65,6 +66,8 @@ if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
 
 _JSON = ("{", "[")
+_GLOBAL_KEY = "global_ranktable.json"
+"""The key of MindIE's ConfigMaps."""
 
 NAMES = (
     "sccl-1.0, openmpi-hostfile, openmpi-rankfile, mpich-machinefile, "
@@ -188,8 +191,8 @@ def convert(
         if source.table is None or any(option is not None for option in chips):
             hostfile = _filtered(source, include, exclude, format)
             hostfile = _with_options(hostfile, hosts, device_id, chips_per_node)
-            _note_losses(source, hostfile, target)
             table, hosts = _table_from(hostfile), None
+            _note_losses(source, hostfile, target)
         else:
             table = source.table
         made = _converted(table, _table_name(to, target), hosts, arguments)
@@ -228,7 +231,7 @@ def _converted(
     Raises:
         CommandError: It cannot be expressed; the message names the option to give.
     """
-    is_same = to == table.format and hosts is None
+    is_same = to in (table.format, WRAPPED) and hosts is None
     parts = {"": table} if is_same else tables_of(table)
     made = {}
     try:
@@ -377,7 +380,8 @@ def _detected(name: str, data: bytes) -> LauncherFormat | Format:
     shown = printable(name)
     if not formats:
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
-        if text.lstrip()[:1] in _JSON:
+        is_config_map = "ConfigMap" in text and "hccl.json" in text
+        if text.lstrip()[:1] in _JSON or is_config_map or _GLOBAL_KEY in text:
             return DEFAULT
         names = ", ".join(format_.name for format_ in LAUNCHER_FORMATS)
         raise CommandError(
@@ -414,7 +418,7 @@ def _filtered(
     """
     if source.hostfile is None:
         name = source.table.format if source.table else source.format.name
-        raise CommandError(f"a table of the format {name} has no ranks of one job")
+        raise CommandError(f"{source.name}: {no_global_ranks(name).message}")
     if include is None and exclude is None:
         return source.hostfile
     if source.format.name != "deepspeed-hostfile":
