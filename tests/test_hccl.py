@@ -10,6 +10,7 @@ import pytest
 
 import ranktable
 from ranktable.runtime.table import is_rank_table_valid
+from ranktable.schema.readers.verdicts import verdicts
 from tests.conftest import CORPUS, HERE
 
 if TYPE_CHECKING:
@@ -17,12 +18,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ranktable.schema.check_report import Report
+    from tests.conftest import Outcome
 
 Table = dict[str, Any]
 
 SHARED = HERE.parent.parent / "shared" / "corpus" / "hccl"
 FOLDERS = [CORPUS / "hccl", *([SHARED] if SHARED.is_dir() else [])]
-OURS = ("hccl10_", "hccl12_")
+OURS = ("hccl10_", "hccl12_", "hccl11_", "legacy_group_")
+OTHERS = ("v20_", "pd_", "clusterd_", "sccl_")
+"""Broken examples of other formats."""
+
 CHIPS = {
     "hccl10_310p": "310P",
     "hccl10_a2": "A2",
@@ -64,6 +69,10 @@ BROKEN: dict[str, tuple[str, str, dict[str, str]]] = {
     "v12_pod_unknown_server.json": ("RT279", ERROR, {}),
     "v12_super_device_id_duplicate.json": ("RT283", ERROR, {}),
     "v12_two_pods_no_device_ip.json": ("RT278", WARNING, {}),
+    "group_count_mismatch.json": ("RT292", ERROR, {}),
+    "group_lab_3p.json": ("RT293", ERROR, {}),
+    "group_pod_name_duplicate.json": ("RT295", ERROR, {}),
+    "v11_collective_id_long.json": ("RT260", ERROR, {}),
 }
 
 
@@ -147,7 +156,7 @@ def test_sound_example_is_sound_for_its_chip(path: Path) -> None:
 @pytest.mark.parametrize("path", corpus("broken"), ids=lambda path: path.name)
 def test_broken_example_has_one_kind_of_finding(path: Path) -> None:
     if path.name not in BROKEN:
-        assert not path.name.startswith(("rank_", "device_", "server_", "v12_"))
+        assert path.name.startswith(OTHERS)
         return
     code, severity, options = BROKEN[path.name]
 
@@ -329,6 +338,111 @@ def test_reader_of_another_format_reads_nothing_of_it() -> None:
     assert set(judged(table(1), reader="sccl").totals) == {"RT291"}
     with pytest.raises(ValueError, match="there is no reader 'x'"):
         judged(table(1), reader="x")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda _: None, {"hccl-2026": "accepted", "torch_npu": "accepted"}),
+        (
+            lambda t: devices(t)[1].update(rank_id="0"),
+            {
+                "hccl-2025": "refused: EI0004 rank_id",
+                "hccl-2026": "refused: EI0014 rank_id",
+                "mindspore": "refused: EI0014 rank_id",
+                "xllm": "refused: EI0014 rank_id",
+            },
+        ),
+        (
+            lambda t: t["server_list"][0].update(server_id="127.0.1.1"),
+            {
+                "hccl-2026": 'accepted, but node 0 is "127.0.1.1", an address that '
+                "every host has",
+                "vllm": "refused: KeyError: 'prefill_device_list'",
+                "mindie": "refused: containerIp in the server node is empty",
+            },
+        ),
+    ],
+)
+def test_every_reader_of_ascend_says_what_it_does(
+    change: Callable[[Table], object], expected: dict[str, str]
+) -> None:
+    report = judged(changed(table(2, 2), change))
+
+    said = {reader.name: text for reader, text in verdicts(report)}
+
+    assert {name: said[name] for name in expected} == expected
+
+
+def test_link_is_refused_by_xllm_and_not_read_by_torch_npu(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text(json.dumps(table(1)), encoding="utf-8")
+    (tmp_path / "link.json").symlink_to("t.json")
+
+    said = {
+        reader.name: text
+        for reader, text in verdicts(ranktable.check(tmp_path / "link.json"))
+    }
+
+    assert said["hccl-2026"] == "accepted"
+    assert said["xllm"] == "refused: the path is a link"
+    assert said["torch_npu"].startswith("accepted, but not read: the path is a link")
+
+
+def test_validate_shows_readers_and_takes_one(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    file = tmp_path / "t.json"
+    file.write_text(json.dumps(table(2, 1)), encoding="utf-8")
+
+    shown = run("ranktable", "validate", str(file), "--readers").out.splitlines()
+    mindie = run("ranktable", "validate", str(file), "--for", "mindie")
+    other = run("ranktable", "validate", str(file), "--for", "nobody")
+
+    at = shown.index("  HCCL 2026")
+    assert shown[at + 1] == "    ranks 0-2: accepted"
+    assert mindie.status == 1
+    assert "error[RT289]" in mindie.out
+    assert (other.status, other.out) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("EI0014", {"RT202", "RT210", "RT212", "RT214", "RT279", "RT285"}),
+        ("EI0017", {"RT112", "RT113"}),
+        ("EI0001", {"RT273"}),
+        ("EI0004", {"RT101", "RT103"}),
+        ("Value [9] for ranktable variable server_count is invalid", {"RT210"}),
+        ('[EI0014] Value of "IP" is repeated', {"RT212", "RT281"}),
+    ],
+)
+def test_code_of_hccl_lists_its_causes(
+    run: Callable[..., Outcome], text: str, codes: set[str]
+) -> None:
+    said = run("ranktable", "explain", text).out.splitlines()
+
+    assert said[0][:7] in ("EI0014:", "EI0017:", "EI0001:", "EI0004:")
+    assert codes <= {line[:5] for line in said}
+    assert "RT101" in codes or "RT101" not in {line[:5] for line in said}
+
+
+def test_code_of_hccl_about_other_files_is_explained_too(
+    run: Callable[..., Outcome],
+) -> None:
+    assert run("ranktable", "explain", "EI0016").out.startswith("EI0016: hccl_rootinfo")
+
+
+def test_text_after_a_table_is_ignored_by_hccl_and_a_warning() -> None:
+    text = json.dumps(changed(table(2), lambda t: t.update(status="no")), indent=1)
+
+    report = ranktable.check(f"{text}\nrest".encode())
+    half = ranktable.check(text[:-3].encode())
+    of_sccl = ranktable.check(b'{"version":"1.0","node_list":[]} rest')
+
+    assert [
+        (d.code, d.severity.value, d.location.line) for d in report.diagnostics
+    ] == [("RT213", ERROR, 2), ("RT101", WARNING, 1 + len(text.splitlines()))]
+    assert (half.ok, of_sccl.ok, set(of_sccl.totals)) == (False, False, {"RT101"})
 
 
 def test_operators_keys_are_kept_and_not_reported() -> None:

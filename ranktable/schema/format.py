@@ -25,6 +25,10 @@ PLACEMENT_KEY = "placement"
 FREE = "free"
 """With ``"placement": "free"`` a table says that RANK is taken from it."""
 
+LAYOUT_KEY = "layout"
+TOPOLOGY_KEY = "topology"
+"""Keys of how the ranks are laid out, and of how the chips of a host are linked."""
+
 SPARES_KEY = "spare_list"
 """The key of nodes that carry no rank; it is this project's own, as ``host`` is."""
 
@@ -119,7 +123,8 @@ class Format:
         has_other_keys: Whether operators add keys of their own, so that an unknown key
             is reported only where it stands for one that is missing.
         reads_leading_digits: Whether the vendor takes "3x" for 3.
-        keeps_last_key: Whether the vendor takes the last of repeated keys silently.
+        keeps_last_key: Whether the vendor takes the last of repeated keys, and ignores
+            text after the table, silently.
         node_title: What a node is, for people.
         node_description: The same in a sentence.
         device_description: What a device is.

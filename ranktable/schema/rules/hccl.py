@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 COMPLETED = "completed"
 PODS = "super_pod_list"
+OF_SUPER_PODS = ("hccl-1.2", "cce")
+"""Formats that say which servers are in a super pod."""
 
 _MAX_PORT = 65535
 _MANUAL_LENGTH, _MAX_LENGTH = 64, 127
@@ -107,14 +109,14 @@ def _missing_addresses_of_pods(columns: Columns, options: Options) -> Iterator[F
 
 
 def _is_of_a3(columns: Columns, options: Options) -> bool:
-    return columns.format.name == "hccl-1.2" or options.npu == "A3"
+    return columns.format.name in OF_SUPER_PODS or options.npu == "A3"
 
 
 def _unreachable(columns: Columns, options: Options, rule: Rule) -> Iterator[Finding]:
     """Yield a finding for each server whose devices others cannot reach."""
     if None not in columns.addresses or columns.num_nodes == 1:
         return
-    pods = num_pods(columns) if columns.format.name == "hccl-1.2" else 0
+    pods = num_pods(columns) if columns.format.name in OF_SUPER_PODS else 0
     if pods == 1:
         return  # inside a super pod the chips have other links
     hosts = columns.optional.get("host_ip", [])
@@ -275,7 +277,6 @@ DUPLICATE_ADDRESS = Rule(
     why="HCCL connects devices by their addresses, which are unique in a job.",
     fix="Write the address of each device, as /etc/hccn.conf has it.",
     readers={"HCCL": Refusal("EI0014 without the devices")},
-    seen_as=("EI0014",),
     bad=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.1"))),
     good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.2"))),
     check=_duplicate_addresses,
@@ -317,7 +318,6 @@ MISSING_ADDRESS = Rule(
         "HCCL 2025": Refusal("EI0004 device_ip"),
         "MindIE": Refusal("device_ip is not an address"),
     },
-    seen_as=("EI0014", "device_ip"),
     bad=hccl_table(hccl_server("n1", (0, 0, None)), hccl_server("n2", (0, 1, None))),
     good=hccl_table(
         hccl_server("n1", (0, 0, "10.0.0.1")), hccl_server("n2", (0, 1, "10.0.0.2"))
@@ -341,7 +341,6 @@ MISSING_POD_ADDRESS = Rule(
         "HCCL 2025": Refusal("EI0004 device_ip"),
         "MindIE": Refusal("device_ip is not an address"),
     },
-    seen_as=("EI0014", "device_ip"),
     bad=pods_table((None, None)),
     good=pods_table(("10.0.0.1", "10.0.0.2")),
     check=_missing_addresses_of_pods,
@@ -367,7 +366,6 @@ MIXED_FAMILIES = Rule(
     why="All devices of a job are reached by one family of addresses.",
     fix="Write addresses of one family.",
     readers={"HCCL": Refusal("EI0001, the code of a wrong environment variable")},
-    seen_as=("EI0001",),
     bad=hccl_table(
         hccl_server("n1", (0, 0, "10.0.0.1")), hccl_server("n2", (0, 1, "fd00::2"))
     ),
