@@ -382,7 +382,8 @@ def test_terminal_shows_the_time_and_says_every_reason_once(tmp_path: Path) -> N
 
     assert b"1 s of 1.5 s" in said
     assert said.count(b"waiting for no.json") == 1
-    assert said.rindex(b"\r\x1b[K") < said.index(b"gave up on no.json")
+    assert said.rindex(b"\x1b[2K") < said.index(b"gave up on no.json")
+    assert said.count(b"\x1b[?25l") == said.count(b"\x1b[?25h")  # the cursor
 
 
 def test_interrupt_ends_it_quietly(tmp_path: Path) -> None:

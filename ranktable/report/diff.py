@@ -10,8 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.host_lists import fold_hosts
-from ranktable.report.folding import fold_numbers
-from ranktable.schema.messages import counted, printable
+from ranktable.schema.messages import counted, fold_numbers, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
