@@ -8,7 +8,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 import ranktable
 from ranktable.cluster.generate import make_table
 from ranktable.simulate.run import Finding, Run, findings, start_run
+from tests.commands import TORCH_ENVIRONMENT, with_torch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,10 +71,8 @@ def environment(folder: Path, run: Run, table: Path | None) -> dict[str, str]:
         **clean,
         **start_run(folder, run),
         **({} if table is None else {"RANK_TABLE_FILE": str(table)}),
-        "GLOO_SOCKET_IFNAME": "lo",
-        "OMP_NUM_THREADS": "1",
+        **TORCH_ENVIRONMENT,
         "PYTHONPATH": ":".join(map(str, path)),
-        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
     }
 
 
@@ -130,7 +128,7 @@ def simulate(
 
 
 def _torchrun(run: Run, node: int, port: int) -> list[str]:
-    command = [sys.executable, "-m", "torch.distributed.run"]
+    command = [str(with_torch() / "torchrun")]
     command += ["--nproc-per-node", str(len(run.chips[node]))]
     if len(run.chips) == 1:
         return [*command, "--standalone"]

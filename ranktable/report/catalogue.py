@@ -11,6 +11,7 @@ from ranktable.cluster.specs import spec_rules
 from ranktable.runtime import rules as runtime_rules
 from ranktable.schema.rules import (
     chips,
+    config_maps,
     groups,
     groups_of_servers,
     hccl,
@@ -42,6 +43,7 @@ FAMILIES = (
     records,
     hccl_2_0,
     groups_of_servers,
+    config_maps,
     placement,
     groups,
     hostfile_rules,

@@ -40,19 +40,22 @@ from ranktable.cluster.hostfiles.launcher_formats import (
 )
 from ranktable.cluster.hostfiles.launcher_formats import convert as cluster_convert
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.check import check_bytes
+from ranktable.schema.check import WRAPPED, check_bytes
 from ranktable.schema.diagnostic import Options
 from ranktable.schema.format import Format, NotExpressibleError
 from ranktable.schema.formats import DEFAULT
 from ranktable.schema.messages import counted, printable
+from ranktable.schema.model import RankTable
+from ranktable.schema.rules.records import no_global_ranks
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
     from ranktable.cluster.hostfiles.hostfile import Hostfile, LauncherFormat
     from ranktable.cluster.hostfiles.launcher_formats import HostfileReading
-    from ranktable.schema.model import RankTable
 
 _JSON = ("{", "[")
+_GLOBAL_KEY = "global_ranktable.json"
+"""The key of MindIE's ConfigMaps."""
 
 NAMES = (
     "sccl-1.0, openmpi-hostfile, openmpi-rankfile, mpich-machinefile, "
@@ -161,6 +164,7 @@ def convert(
     )
     _refuse_settings(settings, target)
     source = _read(file, from_, format)
+    _refuse_without_ranks(source, target)
     given = (hosts, device_id, chips_per_node, include, exclude)
     is_changed = any(option is not None for option in given)
     hostfile = source.hostfile
@@ -223,7 +227,7 @@ def _read(file: str | None, from_name: str | None, form: FindingsFormat) -> _Sou
         is_known = from_name not in (None, DEFAULT_TABLE)
         options = Options(limit=5, format=source if is_known else None)
         table = table_in(check_bytes(data, options, file=name))
-        hostfile = hostfile_from_table(table)
+        hostfile = hostfile_from_table(_with_ranks(table))
         return _Source(
             format=source, name=name, data=data, hostfile=hostfile, table=table
         )
@@ -237,13 +241,19 @@ def _read(file: str | None, from_name: str | None, form: FindingsFormat) -> _Sou
     )
 
 
+def _with_ranks(table: RankTable) -> RankTable:
+    """Return a table that a host file can describe; one without ranks has no nodes."""
+    return table if table.has_global_ranks else RankTable(nodes=())
+
+
 def _detected(name: str, data: bytes) -> LauncherFormat | Format:
     """Return what a file is; of several that read it alike, the first."""
     formats = detect_formats(data)
     shown = printable(name)
     if not formats:
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
-        if text.lstrip()[:1] in _JSON:
+        is_config_map = "ConfigMap" in text and "hccl.json" in text
+        if text.lstrip()[:1] in _JSON or is_config_map or _GLOBAL_KEY in text:
             return DEFAULT
         names = ", ".join(format_.name for format_ in LAUNCHER_FORMATS)
         raise CommandError(
@@ -326,6 +336,16 @@ def _with_options(
     except ArgumentError as error:
         raise CommandError(f"{option}: {error}") from None
     return hostfile
+
+
+def _refuse_without_ranks(source: _Source, target: LauncherFormat | Format) -> None:
+    """Raise CommandError for a file that numbers no ranks and becomes a table."""
+    table = source.table
+    if table is None or table.has_global_ranks:
+        return
+    if target.name not in (table.format, WRAPPED):
+        finding = no_global_ranks(table.format)
+        raise CommandError(f"{source.name}: {finding.message}")
 
 
 def _refuse_settings(settings: WriterOptions, target: LauncherFormat | Format) -> None:
