@@ -109,7 +109,7 @@ def test_table_that_its_controller_has_not_filled_in_is_waited_for() -> None:
     done = file.wait()
 
     assert done.reason is None
-    assert [kind for kind, _ in file.said] == ["RT111", "status", UNCONFIRMED.kind]
+    assert [kind for kind, _ in file.said] == ["status", "status", UNCONFIRMED.kind]
 
 
 def test_time_is_up_after_a_last_look() -> None:
