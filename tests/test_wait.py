@@ -234,7 +234,7 @@ def test_config_map_that_is_swapped_is_read_through_its_links(tmp_path: Path) ->
         while not (tmp_path / "t.json").exists():
             time.sleep(0.01)
         with waiting(tmp_path) as next_line:
-            assert next_line().endswith("(RT111)\n")
+            assert next_line().endswith("not completed\n")
             go_on()
             assert next_line().endswith("(RT103)\n")
             go_on()
