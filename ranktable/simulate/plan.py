@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.hostfiles.hostfile import hostfile_from_table
-from ranktable.cluster.hostfiles.writer_checks import refuse_interleaved
+from ranktable.cluster.hostfiles.hostfile import hostfile_from_table, refuse_interleaved
 from ranktable.simulate.boxes import refuse_crowd
 from ranktable.simulate.fault_spec import parse_fault
 from ranktable.simulate.run import Run
