@@ -74,7 +74,7 @@ def decode_columns(data: bytes, format_: Format) -> Columns | None:
                 return _Reading(data, format_, keys).columns()
             except msgspec.ValidationError:
                 return _Reading(data, format_, every_key, are_optional=True).columns()
-    except (msgspec.DecodeError, _NotPlainError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, _NotPlainError, RecursionError):
         pass
     return None
 
