@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     Run = Callable[..., Outcome]
 
-NAMES = [other.name for other in OTHERS]
-SHAPE = {"RT112", "RT113", "RT114", "RT115", "RT116", "RT203", "RT260", "RT261"}
+NAMES = [other.name for other in OTHERS if other.name not in ("cce", "mindie")]
+SHAPE = {"RT112", "RT113", "RT114", "RT115", "RT116", "RT203", "RT208"}
+SHAPE |= {"RT260", "RT261", "RT270"}
 SOUND = {
     "clusterd_global_a3.json": "server-groups",
     "gaudi_hcl_count.json": "gaudi-hcl",

@@ -12,7 +12,7 @@ from ranktable.schema.format import Kind, Role
 from ranktable.schema.json_parser import MAX_DEPTH, is_too_deep, too_deep
 from ranktable.schema.messages import counted, quoted
 from ranktable.schema.model import Device, Node, Parts
-from ranktable.schema.numbers import BadNumber, odd_number, plain_number
+from ranktable.schema.numbers import BadNumber, leading_digits, odd_number, plain_number
 from ranktable.schema.record import Member, Record, RecordFormat, are_addresses_of
 from ranktable.schema.rules import records as rules
 from ranktable.schema.rules import shape
@@ -234,7 +234,12 @@ class RecordReader:
         is_text = member.kind is Kind.NUMERAL or (
             member.kind is Kind.NUMBER and isinstance(value, str)
         )
-        if number is None:
+        digits = leading_digits(value) if isinstance(value, str) else None
+        if number is None and digits is not None and self.format.reads_leading_digits:
+            message = f"{path[-1]} is {quoted(value)}, which HCCL reads as {digits}"
+            edit = _spelling(digits, is_text=is_text)
+            self.report(shape.LEADING_DIGITS, path, message, edit=edit)
+        elif number is None:
             odd = odd_number(value)
             rule = shape.ODD_NUMBER if odd.is_number else shape.WRONG_TYPE
             edit = _spelling(odd.reading, is_text=is_text)
