@@ -266,6 +266,17 @@ def test_heterogeneous_table_is_judged_as_its_reader_does(
     assert found_in(document) == expected
 
 
+@pytest.mark.parametrize("name", ["hccl-1.1", "hccl-lab", "hccl-cloud", "cce"])
+def test_number_with_something_around_it_is_taken_as_hccl_does(name: str) -> None:
+    text = json.dumps(example(name)).replace('"device_id": "0"', '"device_id": "0 "')
+
+    report = ranktable.check(text.encode())
+
+    assert set(report.totals) == {"RT270"}
+    assert report.table is not None
+    assert report.table.chip_map[0] == 0
+
+
 def test_form_of_a3_needs_more_keys() -> None:
     document = example("hccl-1.1")
     document["heterog_sub_version"] = "1.2"

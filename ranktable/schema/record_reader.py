@@ -270,6 +270,13 @@ class RecordReader:
             columns.groups.append(group)
         columns.starts.append(len(columns.ranks))
 
+    def number(self, value: object) -> int | None:
+        """Return the number that the vendor takes from a value, None if none."""
+        number = plain_number(value)
+        if number is None and self.format.reads_leading_digits:
+            number = leading_digits(value) if isinstance(value, str) else None
+        return number
+
     def add_device(
         self, path: Path, *, rank: object, device_id: object, address: object = None
     ) -> None:
@@ -277,8 +284,8 @@ class RecordReader:
         columns = self.columns
         assert isinstance(columns.device_paths, list)  # noqa: S101 - add_node made it
         columns.device_paths.append(path)
-        columns.ranks.append(plain_number(rank))
-        columns.device_ids.append(plain_number(device_id))
+        columns.ranks.append(self.number(rank))
+        columns.device_ids.append(self.number(device_id))
         columns.local_ranks.append(None)
         columns.addresses.append(text_of(address))
         columns.starts[-1] = len(columns.ranks)

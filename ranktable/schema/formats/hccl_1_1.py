@@ -163,7 +163,7 @@ def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
                 address=rank.get("rank_ip"),
             )
             found.append((at, rank))
-            _judge_chip(reader, at, plain_number(chip), used)
+            _judge_chip(reader, at, reader.number(chip), used)
     _judge_host_addresses(reader, found)
     if data.get(SUB_VERSION) is not None:
         for path, rank in found:

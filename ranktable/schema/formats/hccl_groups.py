@@ -235,7 +235,7 @@ def fill_cloud(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain
             for path, instance in servers[server]
             for place, device in objects(instance.get(DEVICES))
         ]
-        found.sort(key=lambda one: plain_number(one[1].get("device_id")) or 0)
+        found.sort(key=lambda one: reader.number(one[1].get("device_id")) or 0)
         for path, device in found:
             reader.add_device(
                 path,
