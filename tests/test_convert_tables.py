@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ranktable
-from tests.test_record_formats import CORPUS
+from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ranktable
-from ranktable.cli.commands.plan import Mode
 from ranktable.cluster.generate import make_table
-from ranktable.layout.planning import Mode as Placing
 from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
@@ -403,7 +401,3 @@ def test_a_broken_table_is_a_defect(run: Run, folder: Path) -> None:
 
     assert plan(run).status == 1
     assert run("ranktable", "plan", "nowhere.json").status == 2
-
-
-def test_modes_of_the_command_are_those_of_the_layout() -> None:
-    assert [mode.value for mode in Mode] == [mode.value for mode in Placing]

@@ -23,7 +23,7 @@ from tests.test_merge import on_terminal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ranktable.cluster.waiting import Outcome as Waited
+    from ranktable.cluster.waiting import WaitResult as Waited
     from tests.conftest import Outcome
 
 TABLE = ranktable.dumps(make_table([[0, 1], [0, 1]], hosts=["n1", "n2"]))

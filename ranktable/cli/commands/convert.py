@@ -483,7 +483,8 @@ def _note_losses(
     """Say what the output cannot hold, or what was taken for granted."""
     hosts = hostfile.hosts
     is_table = isinstance(target, Format)
-    if not is_table and target.names_hosts and any(host.name for host in hosts):
+    names_hosts = not isinstance(target, Format) and target.names_hosts
+    if names_hosts and any(host.name for host in hosts):
         _note("the pods have names of their own; convert the manifest to a table")
     if is_table and any(host.device_ids is None for host in hosts):
         _note("every host has the chips from 0 on; --device-id names others")

@@ -108,11 +108,18 @@ def read(source: SourceText) -> Hostfile | None:
     if nodes.count is None or not source.is_sound:
         return None
     hosts = [nodes.hosts.get(place, Host(name=None)) for place in range(nodes.count[0])]
-    if hosts[0].name is None and nodes.first is not None:
-        hosts[0] = Host(name=nodes.first.text, slots=hosts[0].slots)
-        nodes.names[0] = nodes.first
+    if hosts[0].name is None:
+        hosts[0] = _named_by_others(hosts[0], nodes)
     _refuse_twice(source, nodes)
     return Hostfile(hosts=tuple(hosts)) if source.is_sound else None
+
+
+def _named_by_others(host: Host, nodes: _Nodes) -> Host:
+    """Return node 0, which the addresses of the other commands may name."""
+    if nodes.first is None:
+        return host
+    nodes.names[0] = nodes.first
+    return Host(name=nodes.first.text, slots=host.slots)
 
 
 def _refuse_twice(source: SourceText, nodes: _Nodes) -> None:
