@@ -8,8 +8,9 @@ TORCH := torch==2.13.0
 DEMO := $(or $(TMPDIR),/tmp)/ranktable-demo-$(shell id -u)
 
 FAST := not torch and not slow
+PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: all demo test fast-test check lint types bench golden clean
+.PHONY: all demo test test-all test-pythons fast-test check lint types bench golden clean
 
 all: check
 
@@ -41,16 +42,27 @@ demo: $(VENV)/torch
 	$(BIN)/ranktable simulate --rank-table $(DEMO)/table.json
 	rm -rf $(DEMO)
 
-## test: all tests, the fast ones first, then laws with all of their examples
+## test: what a change needs: all tests but those that start clusters and whole documents
 test: $(VENV)/rivals
-	$(BIN)/python -m pytest -n auto -m '$(FAST) and not hypothesis'
-	$(BIN)/python -m pytest -n auto -m '$(FAST) and hypothesis' \
-		--hypothesis-profile=thorough
-	$(BIN)/python -m pytest -m 'not ($(FAST))'
+	$(PYTEST) -n auto -m '$(FAST)'
+	$(PYTEST) -n auto --dist loadfile -m 'torch and not slow and not deadline'
+	$(PYTEST) -m 'torch and not slow and deadline'
+
+## test-all: every test, laws with all of their examples, and every Python that is here
+test-all: $(VENV)/rivals
+	$(PYTEST) -n auto -m '$(FAST) and not hypothesis'
+	$(PYTEST) -n auto -m '$(FAST) and hypothesis' --hypothesis-profile=thorough
+	$(PYTEST) -n auto --dist loadfile -m 'torch and not slow and not deadline'
+	$(PYTEST) -m 'slow or (torch and deadline)'
+	$(MAKE) test-pythons
+
+## test-pythons: the fast tests on every other Python that is installed
+test-pythons:
+	.ci/pythons
 
 ## fast-test: the tests that need no torch, laws with a fifth of their examples
 fast-test: $(VENV)/base
-	$(BIN)/python -m pytest -n auto -m '$(FAST)'
+	$(PYTEST) -n auto -m '$(FAST)'
 
 ## check: lint, types, tests
 check: lint types test

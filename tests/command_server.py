@@ -7,7 +7,13 @@ already. ``tests.commands`` starts this, and says when that will not do.
 A request comes with the descriptors of the three standard streams and of the folder:
 ``program umask count argument... name=value...``, with NUL between them. The answer is
 the exit status, negative for a signal, or nothing where it takes an interpreter that
-starts afresh.
+starts afresh. What is sent meanwhile is the number of a signal for the program; where
+whoever asked is gone, the program is killed.
+
+With ``torch`` as its third argument a server has imported torch too, and its programs
+are Python itself and torchrun besides: a rank that starts costs a fork, not an import
+of a second and a half. ``sys.executable`` is then the program that asks the server, so
+that whatever these programs start is a fork as well.
 """
 
 from __future__ import annotations
@@ -21,12 +27,14 @@ import importlib.metadata
 import io
 import os
 import pkgutil
+import runpy
 import selectors
 import shutil
 import signal
 import socket
 import sys
 import traceback
+import types
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -45,14 +53,16 @@ LIBRARIES = (
 )
 # What an interpreter, or a library, looks at but once.
 AT_START = ("PYTHON", "LC_", "LANG", "TYPER_", "_TYPER_")
+# Of these an interpreter that has torch imported can do itself what there is to do.
+DONE_LATER = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHON_EXEC")
 STDERR = 2
 BIN = Path(sys.executable).parent
 
 
 def main() -> None:
     """Serve on an inherited socket until standard input ends; remove the folder."""
-    folder, descriptor = sys.argv[1:]
-    entry_points = {
+    folder, descriptor, *more = sys.argv[1:]
+    entry_points: dict[str, Callable[[], object]] = {
         point.name: point.load()
         for point in importlib.metadata.distribution("ranktable").entry_points
         if point.group == "console_scripts"
@@ -60,6 +70,10 @@ def main() -> None:
     import_all()
     build_commands()
     assert not {"torch", "numpy", "typer.rich_utils"} & set(sys.modules)
+    if more:
+        import_torch()
+        entry_points |= {"python": run_python, "torchrun": run_torchrun}
+        sys.executable = f"{folder}/python"
     sys.path[0] = str(BIN)
     gc.collect()
     gc.freeze()
@@ -74,6 +88,44 @@ def import_all() -> None:
             importlib.import_module(module.name)
     for library in LIBRARIES:
         importlib.import_module(library)
+
+
+def import_torch() -> None:
+    """Import what every rank does, without beginning anything."""
+    for name in ("torch", "torch.distributed", "torch.distributed.run"):
+        importlib.import_module(name)
+    for name in ("runtime.process_group", "dist.reducing", "dist.moving"):
+        importlib.import_module(f"ranktable.{name}")
+
+
+def run_torchrun() -> None:
+    importlib.import_module("torch.distributed.run").main()
+
+
+def run_python() -> None:
+    """Do what the arguments of an interpreter ask for: -c, -m or a script."""
+    arguments = sys.argv[1:]
+    while arguments[0] in ("-u", "-W", "-X"):
+        arguments = arguments[1 if arguments[0] == "-u" else 2 :]
+    sys.path[0:1] = [
+        each for each in os.environ.get("PYTHONPATH", "").split(":") if each
+    ]
+    sys.modules.pop("__main__", None)
+    what = arguments[0]
+    if what == "-c":
+        sys.argv = ["-c", *arguments[2:]]
+        sys.path.insert(0, "")
+        main_module = types.ModuleType("__main__")
+        sys.modules["__main__"] = main_module
+        exec(compile(arguments[1], "<string>", "exec"), vars(main_module))  # noqa: S102
+    elif what == "-m":
+        sys.argv = arguments[1:]
+        sys.path.insert(0, str(Path.cwd()))
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.argv = arguments
+        sys.path.insert(0, str(Path(what).resolve().parent))
+        runpy.run_path(what, run_name="__main__")
 
 
 def build_commands() -> None:
@@ -124,9 +176,17 @@ class Server:
                     self._reap()
                 elif key.fileobj is self.listener:
                     self._start(self.listener.accept()[0])
-                elif key.data in self.running:  # whoever asked has gone
-                    os.kill(key.data, signal.SIGTERM)
-                    self.selector.unregister(key.fileobj)
+                elif key.data in self.running:
+                    self._pass_on(key.data, self.running[key.data])
+
+    def _pass_on(self, pid: int, asker: socket.socket) -> None:
+        """Send a program the signal that its asker got; whoever asked may be gone."""
+        number = b""
+        with contextlib.suppress(OSError):
+            number = asker.recv(16)
+        os.kill(pid, int(number) if number else signal.SIGKILL)
+        if not number:
+            self.selector.unregister(asker)
 
     def _start(self, asker: socket.socket) -> None:
         data, descriptors, _, _ = socket.recv_fds(asker, MAX_REQUEST_BYTES, 4)
@@ -134,7 +194,7 @@ class Server:
         arguments, variables = rest[: int(count)], rest[int(count) :]
         env = dict(variable.split("=", 1) for variable in variables if variable)
         entry_point = self.entry_points.get(program)
-        if entry_point is None or at_start(env) != self.at_start:
+        if entry_point is None or not self._has_begun_like(env):
             asker.close()
         elif (pid := os.fork()) == 0:
             sys.argv = [str(BIN / program), *arguments]
@@ -148,6 +208,17 @@ class Server:
             self.selector.register(asker, selectors.EVENT_READ, pid)
         for descriptor in descriptors:
             os.close(descriptor)
+
+    def _has_begun_like(self, env: dict[str, str]) -> bool:
+        """Whether this process has begun as one with these variables would."""
+        wanted, had = at_start(env), dict(self.at_start)
+        if "python" in self.entry_points:
+            for name in DONE_LATER:
+                wanted.pop(name, None)
+                had.pop(name, None)
+            if env.get("TORCH_DEVICE_BACKEND_AUTOLOAD") != "0":
+                return False
+        return wanted == had
 
     def _reap(self) -> None:
         while self.running:

@@ -16,7 +16,8 @@ def main() -> None:
     """End as the program ends."""
     status = asked()
     if status is None:
-        real = f"{FOLDER}/real/{PROGRAM}"
+        # Of an environment an interpreter knows by the name that it is started with.
+        real = f"{os.readlink(f'{FOLDER}/real')}/{PROGRAM}"  # noqa: PTH115 - no Path yet
         os.execv(real, [real, *sys.argv[1:]])  # noqa: S606 - no shell is wanted
     elif status < 0:
         signal.signal(-status, signal.SIG_DFL)
@@ -39,6 +40,8 @@ def asked() -> "int | None":
     head = [os.fsencode(PROGRAM), b"%d" % umask, b"%d" % len(arguments)]
     server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     server.connect(f"{FOLDER}/server")
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(number, lambda sent, _: server.send(b"%d" % sent))
     rights = b"".join(n.to_bytes(4, sys.byteorder) for n in (0, 1, 2, folder))
     server.sendmsg(
         [b"\0".join([*head, *arguments, *env])],

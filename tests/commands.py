@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import selectors
 import socket
@@ -10,10 +11,11 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.command_server import MAX_REQUEST_BYTES
+from tests.command_server import AT_START, MAX_REQUEST_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,16 +23,29 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 BIN = Path(sys.executable).parent
 PROGRAMS = ("ranktable", "tpu_gen_sccl_rank_table")
+TORCH_PROGRAMS = (*PROGRAMS, "python", "torchrun")
 # What follows #! may hold no blank and not be long; a shell knows neither limit.
 SHELL_TO_PYTHON = f"""#!/bin/sh
 '''exec' "{sys.executable}" -IS "$0" "$@"
 ' '''
 """
+TORCH_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+    "GLOO_SOCKET_IFNAME": "lo",
+}
+"""What torch reads when it is imported, or a rank should have anyway."""
 KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
 
 
 def clean_environment() -> dict[str, str]:
     return {name: os.environ[name] for name in KEPT if name in os.environ}
+
+
+def torch_environment() -> dict[str, str]:
+    """Return the variables of a process that imports torch for others."""
+    own = {name: os.environ[name] for name in os.environ if name.startswith(AT_START)}
+    return {**clean_environment(), **own, **TORCH_ENVIRONMENT}
 
 
 @dataclass(frozen=True)
@@ -65,14 +80,17 @@ def run_afresh(  # noqa: PLR0913 - what a process consists of
 
 
 class Commands:
-    """A server of commands, and ``folder``, in which a shell finds its programs."""
+    """A server of commands, and ``folder``, in which a shell finds its programs.
 
-    def __init__(self) -> None:
+    With torch its programs are ``python`` and ``torchrun`` too; see ``command_server``.
+    """
+
+    def __init__(self, *, torch: bool = False) -> None:
         # Not pytest's folder: the name of a socket may have 107 characters.
         self.folder = Path(tempfile.mkdtemp(prefix="ranktable-"))
         (self.folder / "real").symlink_to(BIN)
         body = (HERE / "command_shim.py").read_text("utf-8")
-        for program in PROGRAMS:
+        for program in TORCH_PROGRAMS if torch else PROGRAMS:
             path = self.folder / program
             path.write_text(f"{SHELL_TO_PYTHON}{body}", "utf-8")
             path.chmod(0o700)
@@ -81,9 +99,9 @@ class Commands:
             listener.bind(str(self.folder / "server"))
             listener.listen()
             self.server = subprocess.Popen(  # noqa: S603 - our own server
-                [*server, str(listener.fileno())],
+                [*server, str(listener.fileno()), *(["torch"] if torch else [])],
                 stdin=subprocess.PIPE,
-                env=clean_environment(),
+                env=torch_environment() if torch else clean_environment(),
                 pass_fds=[listener.fileno()],
                 start_new_session=True,  # an interrupt is for pytest
             )
@@ -135,6 +153,18 @@ class Commands:
         if not status:
             return None
         return Ended(int(status), *written)
+
+
+@cache
+def with_torch() -> Path:
+    """Return the folder of programs that have torch imported; they start at once.
+
+    What they are given has to have ``TORCH_DEVICE_BACKEND_AUTOLOAD=0``, else they start
+    afresh: ``python`` and ``torchrun`` are what a test starts and torchrun starts.
+    """
+    started = Commands(torch=True)
+    atexit.register(started.close)
+    return started.folder
 
 
 def exchange(

@@ -1,6 +1,6 @@
 """How many examples laws are tried with: a fifth in the fast tests, all when thorough.
 
-``make test`` tries the laws a second time, with ``--hypothesis-profile=thorough``.
+``make test-all`` tries all of them, with ``--hypothesis-profile=thorough``.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ import ranktable
 from ranktable.cluster.generate import make_table
 from ranktable.simulate import agent
 from ranktable.simulate.run import Finding, Run, findings, start_run
+from tests.commands import TORCH_ENVIRONMENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,10 +72,8 @@ def environment(folder: Path, run: Run, table: Path | None) -> dict[str, str]:
         **clean,
         **start_run(folder, run),
         **({} if table is None else {"RANK_TABLE_FILE": str(table)}),
-        "GLOO_SOCKET_IFNAME": "lo",
-        "OMP_NUM_THREADS": "1",
+        **TORCH_ENVIRONMENT,
         "PYTHONPATH": ":".join(map(str, path)),
-        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
     }
 
 

@@ -11,15 +11,14 @@ from hypothesis import strategies as st
 from ranktable.cluster.discovery import (
     amd,
     ascend,
-    gaudi,
     intel,
     nvidia,
-    sophgo_tpuv7,
+    sophgo,
 )
 from ranktable.cluster.discovery.ascend import MappedChip
 from ranktable.cluster.discovery.chip_family import bus_address_of, text_of
 from ranktable.cluster.discovery.machine import NotDetectedError
-from ranktable.cluster.discovery.sophgo_bm168x import parse_chip_id
+from ranktable.cluster.discovery.sophgo import parse_chip_id
 from ranktable.cluster.probes.probe_line import ProbedChip
 from tests.node_tree import SAMPLES
 
@@ -58,7 +57,7 @@ def sample(name: str) -> str:
     ],
 )
 def test_tpu_smi_lists_a_status_for_every_chip(name: str, statuses: list[str]) -> None:
-    assert sophgo_tpuv7.parse_tpu_smi(sample(name)) == statuses
+    assert sophgo.parse_tpu_smi(sample(name)) == statuses
 
 
 def test_chip_ids_of_the_proc_files_are_models() -> None:
@@ -140,7 +139,7 @@ def test_amd_smi_list_is_chips() -> None:
 
 
 def test_hl_smi_rows_are_chips() -> None:
-    chips, messages = gaudi.parse_csv(sample("hl-smi.csv"))
+    chips, messages = intel.parse_csv(sample("hl-smi.csv"))
 
     assert messages == []
     assert chips[1] == ProbedChip(
@@ -174,40 +173,40 @@ def test_xpu_smi_leaves_out_what_is_no_whole_gpu() -> None:
 # What is wrong
 
 BROKEN: list[tuple[Callable[[str], object], str, str]] = [
-    (sophgo_tpuv7.parse_tpu_smi, "", "its output is no JSON: the file is empty"),
-    (sophgo_tpuv7.parse_tpu_smi, "[]", "tpu-smi prints a list, not an object"),
+    (sophgo.parse_tpu_smi, "", "its output is no JSON: the file is empty"),
+    (sophgo.parse_tpu_smi, "[]", "tpu-smi prints a list, not an object"),
     (
-        sophgo_tpuv7.parse_tpu_smi,
+        sophgo.parse_tpu_smi,
         "{}",
         "tpu-smi: card_num is null, and it lists 0 cards",
     ),
     (
-        sophgo_tpuv7.parse_tpu_smi,
+        sophgo.parse_tpu_smi,
         sample("tpu-smi-two.json")[:-30],
         "its output is no JSON: the file ends in the middle",
     ),
     (
-        sophgo_tpuv7.parse_tpu_smi,
+        sophgo.parse_tpu_smi,
         sample("tpu-smi-two.json").replace('"card_num":1', '"card_num":2'),
         "tpu-smi: card_num is 2, and it lists 1 card",
     ),
     (
-        sophgo_tpuv7.parse_tpu_smi,
+        sophgo.parse_tpu_smi,
         sample("tpu-smi-two.json").replace('"chip_num":2', '"chip_num":3'),
         "tpu-smi counts 3 chips and lists 2",
     ),
     (
-        sophgo_tpuv7.parse_tpu_smi,
+        sophgo.parse_tpu_smi,
         sample("tpu-smi-two.json").replace('"chip_index_of_card":1', '"a":1,"a":2'),
         'its JSON cannot be used: the key "a" stands twice',
     ),
     (
-        sophgo_tpuv7.parse_tpu_smi,
+        sophgo.parse_tpu_smi,
         sample("tpu-smi-two.json").replace('_of_card":1', '_of_card":7'),
         "tpu-smi: chip1 is not chip 1",
     ),
     (
-        sophgo_tpuv7.parse_tpu_smi,
+        sophgo.parse_tpu_smi,
         sample("tpu-smi-one.json").replace('"Active"', '["Active"]'),
         "tpu-smi: the status of a chip is a list",
     ),
@@ -279,8 +278,8 @@ BROKEN: list[tuple[Callable[[str], object], str, str]] = [
         "gpu 0 is listed twice",
     ),
     (amd.parse_list, "[" * 100_000, "nested"),
-    (gaudi.parse_csv, "0,u,0000:19:00.0\n", "has 3 columns, not 5"),
-    (gaudi.parse_csv, "0,u,19,s,n\n", 'the PCI address of a chip is "19"'),
+    (intel.parse_csv, "0,u,0000:19:00.0\n", "has 3 columns, not 5"),
+    (intel.parse_csv, "0,u,19,s,n\n", 'the PCI address of a chip is "19"'),
     (intel.parse_discovery, "[]", "xpu-smi prints a list, not an object"),
     (
         intel.parse_discovery,
@@ -313,13 +312,13 @@ def test_output_that_is_something_else_is_named(
 
 
 PARSERS: list[tuple[Callable[[str], object], str]] = [
-    (sophgo_tpuv7.parse_tpu_smi, "tpu-smi-eight.json"),
+    (sophgo.parse_tpu_smi, "tpu-smi-eight.json"),
     (ascend.parse_mapping, "npu-smi-m-dies.txt"),
     (ascend.parse_list, "npu-smi-l.txt"),
     (ascend.parse_hccn, "hccn.conf"),
     (nvidia.parse_csv, "nvidia-smi.csv"),
     (amd.parse_list, "amd-smi-list.json"),
-    (gaudi.parse_csv, "hl-smi.csv"),
+    (intel.parse_csv, "hl-smi.csv"),
     (intel.parse_discovery, "xpu-smi.json"),
 ]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import os
 import subprocess
-import sys
 import time
 import weakref
 from threading import Thread
@@ -20,6 +19,7 @@ import torch.distributed as plain
 from torch.distributed.distributed_c10d import _get_default_store
 
 from ranktable import dist
+from tests.commands import TORCH_ENVIRONMENT, with_torch
 from tests.dist_ranks import Pool
 from tests.dist_worker import told
 from tests.simulated_ranks import free_port
@@ -174,11 +174,12 @@ def test_a_script_ends_though_what_it_has_begun_is_never_done(tmp_path: Path) ->
     script = tmp_path / "leave.py"
     script.write_text(LEAVING)
     port = str(free_port())
+    env = {**os.environ, **TORCH_ENVIRONMENT}
     names = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     ranks = [
         subprocess.Popen(  # noqa: S603 - our own script
-            [sys.executable, script],
-            env={**os.environ, **names, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            [with_torch() / "python", script],
+            env={**env, **names, "RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -181,6 +181,7 @@ def test_examples_print_what_the_document_shows(
     run_document(document, clone, with_torch=False, tools=[commands.folder])
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 @pytest.mark.parametrize(
     "document",

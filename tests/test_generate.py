@@ -10,7 +10,7 @@ import pytest
 
 import ranktable
 from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.device_list import parse_address_list, parse_device_list
+from ranktable.cluster.generate import parse_address_list, parse_device_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,6 +10,7 @@ import pytest
 
 import ranktable
 from ranktable.runtime.table import is_rank_table_valid
+from ranktable.schema.readers.verdicts import verdicts
 from tests.conftest import CORPUS, HERE
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ranktable.schema.check_report import Report
+    from tests.conftest import Outcome
 
 Table = dict[str, Any]
 
@@ -329,6 +331,98 @@ def test_reader_of_another_format_reads_nothing_of_it() -> None:
     assert set(judged(table(1), reader="sccl").totals) == {"RT291"}
     with pytest.raises(ValueError, match="there is no reader 'x'"):
         judged(table(1), reader="x")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda _: None, {"hccl-2026": "accepted", "torch_npu": "accepted"}),
+        (
+            lambda t: devices(t)[1].update(rank_id="0"),
+            {
+                "hccl-2025": "refused: EI0004 rank_id",
+                "hccl-2026": "refused: EI0014 rank_id",
+                "mindspore": "refused: EI0014 rank_id",
+                "xllm": "refused: EI0014 rank_id",
+            },
+        ),
+        (
+            lambda t: t["server_list"][0].update(server_id="127.0.1.1"),
+            {
+                "hccl-2026": 'accepted, but node 0 is "127.0.1.1", an address that '
+                "every host has",
+                "vllm": "refused: KeyError: 'prefill_device_list'",
+                "mindie": "refused: containerIp in the server node is empty",
+            },
+        ),
+    ],
+)
+def test_every_reader_of_ascend_says_what_it_does(
+    change: Callable[[Table], object], expected: dict[str, str]
+) -> None:
+    report = judged(changed(table(2, 2), change))
+
+    said = {reader.name: text for reader, text in verdicts(report)}
+
+    assert {name: said[name] for name in expected} == expected
+
+
+def test_link_is_refused_by_xllm_and_not_read_by_torch_npu(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text(json.dumps(table(1)), encoding="utf-8")
+    (tmp_path / "link.json").symlink_to("t.json")
+
+    said = {
+        reader.name: text
+        for reader, text in verdicts(ranktable.check(tmp_path / "link.json"))
+    }
+
+    assert said["hccl-2026"] == "accepted"
+    assert said["xllm"] == "refused: the path is a link"
+    assert said["torch_npu"].startswith("accepted, but not read: the path is a link")
+
+
+def test_validate_shows_readers_and_takes_one(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    file = tmp_path / "t.json"
+    file.write_text(json.dumps(table(2, 1)), encoding="utf-8")
+
+    shown = run("ranktable", "validate", str(file), "--readers").out.splitlines()
+    mindie = run("ranktable", "validate", str(file), "--for", "mindie")
+    other = run("ranktable", "validate", str(file), "--for", "nobody")
+
+    at = shown.index("  HCCL 2026")
+    assert shown[at + 1] == "    ranks 0-2: accepted"
+    assert mindie.status == 1
+    assert "error[RT289]" in mindie.out
+    assert (other.status, other.out) == (2, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("EI0014", {"RT202", "RT210", "RT212", "RT214", "RT279", "RT285"}),
+        ("EI0017", {"RT112", "RT113"}),
+        ("EI0001", {"RT273"}),
+        ("EI0004", {"RT101", "RT103"}),
+        ("Value [9] for ranktable variable server_count is invalid", {"RT210"}),
+        ('[EI0014] Value of "IP" is repeated', {"RT212", "RT281"}),
+    ],
+)
+def test_code_of_hccl_lists_its_causes(
+    run: Callable[..., Outcome], text: str, codes: set[str]
+) -> None:
+    said = run("ranktable", "explain", text).out.splitlines()
+
+    assert said[0][:7] in ("EI0014:", "EI0017:", "EI0001:", "EI0004:")
+    assert codes <= {line[:5] for line in said}
+    assert "RT101" in codes or "RT101" not in {line[:5] for line in said}
+
+
+def test_code_of_hccl_about_other_files_is_explained_too(
+    run: Callable[..., Outcome],
+) -> None:
+    assert run("ranktable", "explain", "EI0016").out.startswith("EI0016: hccl_rootinfo")
 
 
 def test_operators_keys_are_kept_and_not_reported() -> None:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ranktable.cluster.device_list import MAX_CHIP
+from ranktable.cluster.generate import MAX_CHIP
+from ranktable.cluster.merging.merge_inputs import merge_probes
 from ranktable.cluster.merging.merge_nodes import MergeOptions
-from ranktable.cluster.merging.merge_probes import merge_probes
 from ranktable.cluster.probes.probe_line import (
     MAX_CHIPS,
     MAX_HOST_LENGTH,
+    SCHEMA_FILE,
     NodeProbe,
     ProbedChip,
 )
-from ranktable.cluster.probes.probe_shape import SCHEMA_FILE
 from ranktable.cluster.probes.read_probes import is_probe_text
 from ranktable.cluster.schema_validation import validator_of
 

@@ -28,6 +28,7 @@ from ranktable.runtime.environment import Environment
 from ranktable.runtime.errors import BootstrapError
 from ranktable.runtime.placement import place
 from ranktable.schema import writing
+from tests.commands import TORCH_ENVIRONMENT, with_torch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.torch
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "all_reduce.py"
-TORCHRUN = str(Path(sys.executable).parent / "torchrun")
 TIMEOUT_S = 120
 ORDER = [3, 1, 0, 2, 7, 6, 5, 4]
 HEAD = """
@@ -58,7 +58,7 @@ def free_port() -> int:
 def environment(**more: str) -> dict[str, str]:
     drop = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "RANK_TABLE_FILE", "CHIP_MAP")
     clean = {key: value for key, value in os.environ.items() if key not in drop}
-    return {**clean, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **more}
+    return {**clean, **TORCH_ENVIRONMENT, **more}
 
 
 def write_table(folder: Path, chips: Sequence[Sequence[int]]) -> str:
@@ -70,7 +70,7 @@ def write_table(folder: Path, chips: Sequence[Sequence[int]]) -> str:
 def torchrun(
     script: Path, nproc: int, *options: str, **env: str
 ) -> subprocess.CompletedProcess[str]:
-    command = [TORCHRUN, "--nproc-per-node", str(nproc)]
+    command = [str(with_torch() / "torchrun"), "--nproc-per-node", str(nproc)]
     if not options:
         command.append("--standalone")
     return subprocess.run(  # noqa: S603 - torch's own launcher
@@ -94,7 +94,7 @@ def start(
         "MASTER_PORT": str(port),
     }
     return subprocess.Popen(  # noqa: S603 - this interpreter
-        [sys.executable, "-c", HEAD + code],
+        [with_torch() / "python", "-c", HEAD + code],
         env=environment(**{**by_hand, **env}),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -144,7 +144,7 @@ def test_two_nodes_are_two_agents(tmp_path: Path) -> None:
     table = write_table(tmp_path, [[3, 1], [0, 2]])
     port = str(free_port())
     options = ["--nnodes", "2", "--master-addr", "127.0.0.1", "--master-port", port]
-    command = [TORCHRUN, "--nproc-per-node", "2"]
+    command = [str(with_torch() / "torchrun"), "--nproc-per-node", "2"]
     agents = [
         subprocess.Popen(  # noqa: S603 - torch's own launcher
             [*command, *options, "--node-rank", str(node), EXAMPLE],

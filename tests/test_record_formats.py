@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Run = Callable[..., Outcome]
 
-NAMES = [other.name for other in OTHERS if other.name != "kubernetes"]
+NAMES = [other.name for other in OTHERS]
 SHAPE = {"RT112", "RT113", "RT114", "RT115", "RT116", "RT203", "RT260", "RT261"}
 SOUND = {
     "clusterd_global_a3.json": "server-groups",
@@ -145,7 +145,7 @@ def found(document: Document) -> list[tuple[str, str | None]]:
 @pytest.mark.parametrize("name", NAMES)
 def test_sound_document_is_detected_and_written_back_unchanged(name: str) -> None:
     document = sample(name)
-    if name != "paddle-mapping":
+    if name not in ("paddle-mapping", "kubernetes"):
         document["site"] = {"rack": [1]}
     detected = name if name != "hccl-changed" else "hccl-2.0"
     report = check(json.dumps(document).encode())
@@ -254,6 +254,17 @@ def test_counts_of_a_topology_are_compared() -> None:
 
     assert found({**document, "peer_count": 3}) == [("RT210", "/peer_count")]
     assert found({**document, "edge_count": 0}) == [("RT210", "/edge_count")]
+
+
+def test_groups_are_not_converted_into_one_table(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "t.json"
+    file.write_text(json.dumps(sample("server-groups")), "utf-8")
+    refused = run("ranktable", "convert", str(file), "--to", "mpich-machinefile")
+    same = run("ranktable", "convert", str(file), "--to", "server-groups")
+
+    assert (refused.status, refused.out) == (2, "")
+    assert "gives the processes of a job no ranks" in refused.err
+    assert json.loads(same.out) == sample("server-groups")
 
 
 def test_tables_of_other_vendors_are_written_from_hosts_and_chips(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ranktable.simulate.run import Fault, Finding, Run
+from tests.commands import with_torch
 from tests.simulated_ranks import (
     SCRIPTS,
     TIMEOUT_S,
@@ -90,14 +90,14 @@ def test_what_stands_on_collectives_works_as_on_the_cpu(tmp_path: Path) -> None:
 
     assert ended.said == [[0, "done"], [1, "done"]]
     assert ended.errors == []
-    missing = "Backend SCCL does not support allreduce_coalesced"
+    missing = "Backend SCCL does not support allgather_into_tensor_coalesced"
     assert any(missing in message for message in ended.warnings)
 
 
 def test_script_may_start_its_ranks_itself(tmp_path: Path) -> None:
     run = Run(chips=((3, 1),))
     done = subprocess.run(  # noqa: S603 - this interpreter
-        [sys.executable, SCRIPTS / "sccl_spawned.py", str(free_port())],
+        [with_torch() / "python", SCRIPTS / "sccl_spawned.py", str(free_port())],
         env=environment(tmp_path, run, write_table(tmp_path, run.chips)),
         capture_output=True,
         text=True,

@@ -6,11 +6,12 @@ import ast
 import json
 import os
 import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.commands import TORCH_ENVIRONMENT, with_torch
 
 pytestmark = pytest.mark.torch
 
@@ -34,9 +35,9 @@ def checks() -> list[object]:
 @cache
 def outcomes(*arguments: str) -> dict[str, str]:
     done = subprocess.run(  # noqa: S603 - the project's own checks
-        [sys.executable, "-m", "tests.simulated_device.run", *arguments],
+        [with_torch() / "python", "-m", "tests.simulated_device.run", *arguments],
         cwd=CHECKS.parent.parent,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"},
+        env={**os.environ, **TORCH_ENVIRONMENT},
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,

@@ -13,6 +13,7 @@ import pytest
 
 from ranktable.schema.readers.torch_tpu import TorchTpu
 from ranktable.simulate.run import Run, findings
+from tests.commands import with_torch
 from tests.conftest import CORPUS
 from tests.simulated_ranks import (
     PACKAGE,
@@ -43,7 +44,7 @@ def python(
 ) -> str:
     """Return what a script prints that torchrun has not started."""
     done = subprocess.run(  # noqa: S603 - this interpreter
-        [sys.executable, *arguments],
+        [with_torch() / "python", *arguments],
         env={**environment(folder, run, table), **(env or {})},
         capture_output=True,
         text=True,

@@ -23,6 +23,7 @@ from ranktable.layout.change.differing import difference
 from ranktable.layout.change.names import named, unnamed
 from ranktable.layout.change.rebuilt import with_nodes
 from ranktable.layout.change.spares import spares_of, with_spares
+from ranktable.layout.remembered import remembering
 from ranktable.report.diff import render_changes, render_diff_json
 from ranktable.schema.atomic_files import replace_file
 from ranktable.schema.writing import dumps
@@ -30,6 +31,7 @@ from ranktable.schema.writing import dumps
 if TYPE_CHECKING:
     from ranktable.cli.files import TableFile
     from ranktable.layout.change.differing import Difference
+    from ranktable.layout.change.site import Site
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.schema.model import RankTable
 
@@ -94,13 +96,18 @@ class ChangeOutput:
         read: TableFile,
         after: RankTable,
         layouts: tuple[ParallelLayout, ParallelLayout] | None = None,
+        *,
+        site: Site | None = None,
+        is_optimal: bool = False,
     ) -> None:
         """Write the table, if it is sound, and say what has changed.
 
         Args:
             read: The file that was read.
             after: What became of it once its nodes were ``named``.
-            layouts: The layout of each.
+            layouts: The layout of each, which the new table remembers.
+            site: What decides about a placement beside the table.
+            is_optimal: Whether every placement was tried.
 
         Raises:
             CommandError: A file holds another table, or standard input is to be
@@ -108,7 +115,10 @@ class ChangeOutput:
             RankTableError: The table is not sound; nothing is written.
             FileChangedError: The file that was read is to be replaced, and has changed.
         """
-        found = difference(named(read.table), after, layouts)
+        if layouts is not None:
+            after = remembering(after, layouts[1])
+        before = named(read.table)
+        found = difference(before, after, layouts, site=site, is_optimal=is_optimal)
         after = _as_named(after, read.table)
         data = dumps(after)
         if self.in_place:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from ranktable.cli import CommandError
+from ranktable.cli.commands.gen import table_of_file
 from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME
 from ranktable.cluster.host_lists import expand_hosts
+from ranktable.cluster.merging.merge_inputs import is_part, merge_probes
 from ranktable.cluster.merging.merge_nodes import MergeOptions
-from ranktable.cluster.merging.merge_probes import merge_probes
-from ranktable.cluster.merging.merge_tables import is_part
 from ranktable.cluster.probes.read_probes import is_probe_text
+from ranktable.layout.change.spares import spares_of
+from ranktable.layout.change.twin import twin_of
 from ranktable.schema.check import check_bytes
 from ranktable.schema.diagnostic import Options, RankTableError, Severity
 from ranktable.schema.files import (
@@ -30,10 +35,39 @@ if TYPE_CHECKING:
     from ranktable.schema.model import Node
 
 NODES_HELP = (
-    "a host, or a file: a rank table or lines of ranktable probe. A file has a slash "
-    "in its name or ends in .json or .jsonl; - is standard input."
+    "a host, or a file: a rank table, a cluster spec or lines of ranktable probe. A "
+    "file has a slash in its name or ends in .json, .jsonl or .yaml; - is standard "
+    "input."
 )
-_ENDINGS = (".json", ".jsonl")
+_ENDINGS = (".json", ".jsonl", ".yaml", ".yml")
+
+New = Annotated[
+    bool,
+    typer.Option(
+        "--new",
+        help="A host that is neither a spare nor described by a file has the chips of "
+        "the node beside it.",
+    ),
+]
+
+
+def node_like(table: RankTable, like: Node, host: str, *, is_new: bool) -> Node:
+    """Return a host of which only the name is known, with the chips of a node.
+
+    Raises:
+        CommandError: Nobody said that it is new, so that it may be a slip of the pen.
+        ChangeError: The chips have addresses, which are those of one host only.
+    """
+    name = like.host or "the last node"
+    if not is_new:
+        spares = [str(node.host) for node in spares_of(table)]
+        near = get_close_matches(host, spares, n=2) or spares[:4]
+        meant = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise CommandError(
+            f"{host!r} is not a spare of the table, and no file describes it{meant} "
+            f"{'Or' if near else '; or'} add --new if it has the chips of {name}"
+        )
+    return twin_of(like, host, name=name)
 
 
 def is_file(text: str) -> bool:
@@ -73,6 +107,8 @@ def read_nodes(file: str) -> tuple[Node, ...]:
     Raises:
         CommandError: They are not sound.
     """
+    if file.endswith((".yaml", ".yml")):
+        return table_of_file(file, is_emulated=False)[0].nodes
     name, data = _read(file)
     if is_probe_text(data):
         merged = merge_probes([name], [data], [None], MergeOptions())

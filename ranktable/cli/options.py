@@ -14,10 +14,13 @@ from ranktable.cli import CommandError
 from ranktable.layout.experts import OWN_AXIS
 from ranktable.layout.parallel import ParallelLayout
 from ranktable.layout.presets import find_preset
+from ranktable.layout.remembered import remembered, spelt
 from ranktable.layout.sizes import INFERRED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from ranktable.schema.model import RankTable
 
     Command = Callable[..., None]
 
@@ -65,6 +68,7 @@ def _parameters(
 
 
 DEFAULT_PRESET: Final = "megatron"
+_SIZES = ("tp", "cp", "pp", "dp", "ep", "etp", "dp_replicate")
 
 
 class Peer(str, Enum):
@@ -96,15 +100,15 @@ def _size(text: str) -> object:
 class LayoutOptions:
     """What was said of the layout."""
 
-    tp: Annotated[int, _size("Tensor parallel ranks.")] = 1
-    cp: Annotated[int, _size("Context parallel ranks.")] = 1
-    pp: Annotated[int, _size("Stages of the pipeline.")] = 1
+    tp: Annotated[int | None, _size("Tensor parallel ranks.")] = None
+    cp: Annotated[int | None, _size("Context parallel ranks.")] = None
+    pp: Annotated[int | None, _size("Stages of the pipeline.")] = None
     dp: Annotated[
         int | None, _size("Data parallel ranks; by default, and with -1, the rest.")
     ] = None
     ep: Annotated[int | None, _size("Expert parallel ranks.")] = None
     etp: Annotated[int | None, _size("Ranks that share one expert.")] = None
-    dp_replicate: Annotated[int, _size("Copies within dp, each sharded.")] = 1
+    dp_replicate: Annotated[int | None, _size("Copies within dp, each sharded.")] = None
     order: Annotated[
         str | None,
         typer.Option(metavar="ORDER", help="The axes, fastest first: tp-cp-ep-dp-pp."),
@@ -128,20 +132,46 @@ class LayoutOptions:
                 "--preset is an order and an --ep-style; give it or them"
             )
 
-    def layout(self, world_size: int, *, with_dp: bool = True) -> ParallelLayout:
-        """Return the layout of a table; dp is what the other sizes leave.
+    def layout(
+        self,
+        table: RankTable,
+        *,
+        with_dp: bool = True,
+        is_needed: bool = False,
+        world_size: int | None = None,
+    ) -> ParallelLayout:
+        """Return the layout of a table: the one that it remembers, or what is given.
 
         Args:
-            world_size: Number of its ranks.
+            table: The table.
             with_dp: Whether dp is as it was given; if not, it is what is left.
+            is_needed: Whether it is an error that there is neither.
+            world_size: Number of ranks, by default those of the table.
 
         Raises:
-            CommandError: A preset is given beside what it stands for.
+            CommandError: An option contradicts what the table remembers, or a preset
+                what is given beside it; or there is no layout.
             LayoutError: There is no such layout.
         """
         self.refuse_clash()
-        names = ("tp", "cp", "pp", "dp", "ep", "etp", "dp_replicate")
-        sizes = {name: getattr(self, name) for name in names}
+        known = remembered(table)
+        if known is not None:
+            self._refuse_contradiction(known, with_dp=with_dp)
+            return known
+        if is_needed and not self.are_given:
+            raise CommandError(
+                "nothing says how the ranks are laid out; give the sizes, such as "
+                "--tp 8 --pp 4, or --dp -1 where every rank holds the whole model"
+            )
+        return self.given_layout(world_size or table.world_size, with_dp=with_dp)
+
+    def given_layout(self, world_size: int, *, with_dp: bool = True) -> ParallelLayout:
+        """Return the layout that the options are; dp is what the other sizes leave.
+
+        Raises:
+            LayoutError: There is no such layout.
+        """
+        sizes = {name: getattr(self, name) for name in _SIZES}
         if not with_dp:
             del sizes["dp"]
         sizes = {name: size for name, size in sizes.items() if size is not None}
@@ -156,3 +186,20 @@ class LayoutOptions:
             ep_style=style,
             world_size=world_size,
         )
+
+    def _refuse_contradiction(self, known: ParallelLayout, *, with_dp: bool) -> None:
+        given: dict[str, object] = {name: getattr(self, name) for name in _SIZES}
+        given["order"] = self.order
+        given["ep_style"] = None if self.ep_style is None else self.ep_style.value
+        if self.preset is not None:
+            preset = find_preset(self.preset.value)
+            given |= {"order": preset.order, "ep_style": preset.ep_style}
+        for name, value in given.items():
+            if value in (None, INFERRED) or (name == "dp" and not with_dp):
+                continue
+            if value != getattr(known, name):
+                option = f"--{name.replace('_', '-')}"
+                raise CommandError(
+                    f"{option} {value} contradicts the table, which remembers "
+                    f'{spelt(known)}; leave it out, or change "layout" in the table'
+                )

@@ -11,7 +11,7 @@ import typer
 from ranktable.cli import DEFECTS_FOUND, CommandError
 from ranktable.cli.files import read_input
 from ranktable.cli.output import Color, FindingsFormat, OutputFormat, show_findings
-from ranktable.layout.byte_sizes import parse_size
+from ranktable.cli.site_options import read_bytes
 from ranktable.layout.topologies.hierarchy import boundaries_of
 from ranktable.layout.topologies.level_list import boundaries_of_levels, is_level_list
 from ranktable.layout.topologies.reading import MAX_SIZE_BYTES, read_topology
@@ -102,15 +102,7 @@ def flows_of(
     """
     if model is not None:
         return model_flows(model, layout)
-    found: dict[str, float] = {}
-    for item in () if sizes is None else sizes.split(","):
-        axes, equals, size = item.partition("=")
-        if not equals or not axes:
-            raise CommandError(f"--bytes: {item!r} is not axes and bytes, as tp=16GiB")
-        if axes in found:
-            raise CommandError(f"--bytes: {axes} is given twice")
-        found[axes] = parse_size(size)
-    return given_flows(found, layout)
+    return given_flows({} if sizes is None else read_bytes(sizes), layout)
 
 
 def holders(
@@ -124,11 +116,21 @@ def holders(
     pods = super_pods(table)
     found = [] if pods is None else [pods]
     if topology is not None:
-        if is_level_list(topology) and not os.path.exists(topology):  # noqa: PTH110 - any name, no Path needed
-            found += boundaries_of_levels(topology, table)
-        else:
-            found += _from_file(topology, table, form, color)
+        found += racks_of(topology, table, form, color)
     return sorted(found, key=lambda boundary: -len(boundary.labels))
+
+
+def racks_of(
+    topology: str, table: RankTable, form: OutputFormat, color: Color
+) -> tuple[Boundary, ...]:
+    """Return what holds several nodes according to a file or a list of levels.
+
+    Raises:
+        CommandError: The topology cannot be read.
+    """
+    if is_level_list(topology) and not os.path.exists(topology):  # noqa: PTH110 - any name, no Path needed
+        return boundaries_of_levels(topology, table)
+    return _from_file(topology, table, form, color)
 
 
 def _from_file(

@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ranktable.cluster.device_list import ListedChip
+    from ranktable.cluster.generate import ListedChip
     from ranktable.schema.model import Layout, RankTable
 
 PROGRAM = "tpu_gen_sccl_rank_table"
@@ -94,11 +94,11 @@ def _generate(arguments: argparse.Namespace) -> None:
 
 
 def _table(arguments: argparse.Namespace) -> RankTable:
-    from ranktable.cluster.device_list import (  # noqa: PLC0415
+    from ranktable.cluster.generate import (  # noqa: PLC0415
+        make_table,
         parse_address_list,
         parse_device_list,
     )
-    from ranktable.cluster.generate import make_table  # noqa: PLC0415
 
     chips = parse_device_list(arguments.device_id)
     sizes = [len(node) for node in chips]

@@ -1,22 +1,302 @@
-"""From chips to a rank table: ranks count over the nodes in the order given."""
+"""From chips on a command line, or in lists, to a rank table.
+
+``[[0..7],['4','5']]`` has one inner list a node. The vendor's tools evaluate such an
+argument as Python; this reads the same texts, and says where in the argument something
+is wrong. Ranks count over the nodes in the order given.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
+from ranktable.schema.address import is_address
 from ranktable.schema.chip_order import compare_orders
 from ranktable.schema.messages import counted
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.rules.placement import suggest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from ranktable.schema.chip_order import ChipOrder
     from ranktable.schema.model import Layout
     from ranktable.schema.topology import Topology
+
+MAX_DEVICES = 1 << 20
+"""Devices of a table; a range beyond this is a slip of the finger."""
+
+MAX_CHIP = 999_999
+"""Largest chip; hosts have tens of them."""
+
+_RANGE = re.compile(r"([0-9]+)\.\.([0-9]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedChip:
+    """One chip as it was written.
+
+    Attributes:
+        device_id: Its index on its host.
+        is_quoted: Whether it was written in quotation marks.
+        position: Offset in the argument.
+    """
+
+    device_id: int
+    is_quoted: bool
+    position: int
+
+
+def parse_device_list(text: str) -> list[list[ListedChip]]:
+    """Return the chips of each node, in rank order.
+
+    Args:
+        text: Nested lists of ids and inclusive ranges: ``[[0..3],[3..0]]``,
+            ``[['4','5']]``.
+
+    Raises:
+        ArgumentError: It is malformed, empty, or names a chip twice in a node; the
+            error shows the place.
+    """
+    nodes = parse_nested_list(text)
+    if not nodes.items:
+        raise ArgumentError(
+            "the list of nodes is empty",
+            text=text,
+            position=nodes.position,
+            hint="write, for example, [[0..7]]",
+        )
+    found = []
+    num_devices = 0
+    for place, node in enumerate(nodes.items):
+        found.append(_node(text, place, node))
+        num_devices += len(found[-1])
+        if num_devices > MAX_DEVICES:
+            raise _too_many(text, node)
+    return found
+
+
+def _node(text: str, place: int, node: Item | ItemList) -> list[ListedChip]:
+    if isinstance(node, Item):
+        inner = text.strip()
+        raise ArgumentError(
+            "every node is a list of its own",
+            text=text,
+            position=node.position,
+            hint=f"for one node write [{inner}]",
+        )
+    if not node.items:
+        raise ArgumentError(
+            f"node {place} has no chips", text=text, position=node.position
+        )
+    chips: list[ListedChip] = []
+    first_use: dict[int, int] = {}
+    for item in node.items:
+        for chip in _chips(text, item):
+            if chip.device_id in first_use:
+                raise ArgumentError(
+                    f"chip {chip.device_id} is listed twice in node {place}",
+                    text=text,
+                    position=chip.position,
+                    hint="every process needs a chip of its own",
+                )
+            first_use[chip.device_id] = chip.position
+            chips.append(chip)
+    return chips
+
+
+def _chips(text: str, item: Item | ItemList) -> Iterator[ListedChip]:
+    if isinstance(item, ItemList):
+        raise ArgumentError(
+            "a node lists chips, not lists", text=text, position=item.position
+        )
+    match = _RANGE.fullmatch(item.text)
+    if match is None:
+        yield ListedChip(_number(text, item, item.text), item.is_quoted, item.position)
+        return
+    first, last = (_number(text, item, digits) for digits in match.groups())
+    if abs(last - first) >= MAX_DEVICES:
+        raise _too_many(text, item)
+    step = 1 if first <= last else -1
+    for device_id in range(first, last + step, step):
+        yield ListedChip(device_id, item.is_quoted, item.position)
+
+
+def _number(text: str, item: Item, digits: str) -> int:
+    reason = None
+    if not digits:
+        reason = "this id is empty"
+    elif re.fullmatch(r"-[0-9]+", digits):
+        reason = f"chip {digits} is negative"
+    elif not re.fullmatch(r"[0-9]+", digits):
+        reason = f"{digits!r} is not a chip number"
+    elif digits != "0" and digits.startswith("0"):
+        reason = f"{digits} has a leading zero"
+    elif len(digits) > len(str(MAX_CHIP)):
+        reason = f"chip {digits[:12]} is beyond {MAX_CHIP}"
+    if reason is None:
+        return int(digits)
+    hint = "write ids from 0 up, or an inclusive range such as 0..7"
+    if re.fullmatch(r"[0-9]+(-|:|\.\.\.)[0-9]+", digits):
+        hint = f"write the range as {'..'.join(re.findall('[0-9]+', digits))}"
+    raise ArgumentError(reason, text=text, position=item.position, hint=hint)
+
+
+def _too_many(text: str, item: Item | ItemList) -> ArgumentError:
+    return ArgumentError(
+        f"this is more than {MAX_DEVICES} chips", text=text, position=item.position
+    )
+
+
+def parse_address_list(text: str, sizes: list[int]) -> list[list[str]]:
+    """Return an address for every chip of every node.
+
+    Args:
+        text: Lists of the same shape as the chips, ``[['10.0.0.5','10.0.0.5']]``, or
+            one address a node, ``['10.0.0.5','10.0.0.6']``.
+        sizes: Number of chips of each node.
+
+    Raises:
+        ArgumentError: The shape differs, or something is no IP address.
+    """
+    nodes = parse_nested_list(text)
+    if len(nodes.items) != len(sizes):
+        raise ArgumentError(
+            f"addresses are given for {len(nodes.items)} nodes, chips for {len(sizes)}",
+            text=text,
+            position=nodes.position,
+        )
+    return [
+        _addresses(text, place, node, size)
+        for place, (node, size) in enumerate(zip(nodes.items, sizes, strict=True))
+    ]
+
+
+def _addresses(text: str, place: int, node: Item | ItemList, size: int) -> list[str]:
+    if isinstance(node, Item):
+        return [_address(text, node)] * size
+    if len(node.items) != size:
+        raise ArgumentError(
+            f"node {place} has {size} chips and {len(node.items)} addresses",
+            text=text,
+            position=node.position,
+            hint="give one address a chip, or one a node without inner brackets",
+        )
+    return [_address(text, item) for item in node.items]
+
+
+def _address(text: str, item: Item | ItemList) -> str:
+    if isinstance(item, ItemList) or not is_address(item.text):
+        raise ArgumentError(
+            "this is not an IP address", text=text, position=item.position
+        )
+    return item.text
+
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+      (?P<mark>[\[\],])
+    | '(?P<single>[^'\\]*)'
+    | "(?P<double>[^"\\]*)"
+    | (?P<word>[^\[\],'"\s]+)
+    )""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of a list.
+
+    Attributes:
+        text: The item without its quotation marks.
+        is_quoted: Whether it had any.
+        position: Offset in the argument.
+    """
+
+    text: str
+    is_quoted: bool
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class ItemList:
+    """A list and the offset of its opening bracket."""
+
+    items: tuple[Item | ItemList, ...]
+    position: int
+
+
+def parse_nested_list(text: str) -> ItemList:
+    """Return the nested lists in an argument, whatever their depth.
+
+    A comma after the last item is accepted, as in Python.
+
+    Raises:
+        ArgumentError: It is not a list; the error shows the place.
+    """
+    stack: list[tuple[int, list[Item | ItemList]]] = []
+    after_item = False
+    at = 0
+    while match := _TOKEN.match(text, at):
+        position, at = match.start(match.lastgroup or 0), match.end()
+        mark = match["mark"]
+        if mark == "]" and stack:
+            position, items = stack.pop()
+            done = ItemList(tuple(items), position)
+            if not stack:
+                return _only(text, at, done)
+            stack[-1][1].append(done)
+        elif mark == "," and after_item:
+            after_item = False
+            continue
+        elif after_item or mark in ("]", ","):
+            expected = "a comma" if after_item else "a number or a list"
+            raise _wrong(text, position, f"{expected} is expected here")
+        elif mark == "[":
+            stack.append((position, []))
+            continue
+        elif not stack:
+            raise _wrong(text, position, "a list begins with a bracket")
+        else:
+            stack[-1][1].append(_item(match))
+        after_item = True
+    raise _unfinished(text, at, len(stack))
+
+
+def _item(match: re.Match[str]) -> Item:
+    kind = match.lastgroup or ""
+    # The group begins after the quotation mark; the item begins with it.
+    is_quoted = kind != "word"
+    return Item(match[kind], is_quoted, match.start(kind) - is_quoted)
+
+
+def _unfinished(text: str, at: int, depth: int) -> ArgumentError:
+    """Return the error for a text that ends, or stops making sense, within a list."""
+    rest = text[at:]
+    if rest.strip():
+        position = at + len(rest) - len(rest.lstrip())
+        return _wrong(text, position, "this quotation mark is not closed")
+    if depth == 0:
+        return ArgumentError("the list is empty", hint="write, for example, [[0..7]]")
+    return _wrong(text, len(text), f"{depth * ']'} is missing at the end")
+
+
+def _only(text: str, at: int, done: ItemList) -> ItemList:
+    rest = text[at:]
+    if rest.strip():
+        position = at + len(rest) - len(rest.lstrip())
+        raise _wrong(text, position, "there is more text after the list")
+    return done
+
+
+def _wrong(text: str, position: int, reason: str) -> ArgumentError:
+    hint = None
+    if not text.lstrip().startswith("["):
+        hint = f"one node is written in two pairs of brackets: [[{text.strip()}]]"
+    return ArgumentError(reason, text=text, position=position, hint=hint)
 
 
 def make_table(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from operator import and_, ne
+from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.layout.flow import Crossing
+from ranktable.layout.flow import Crossing, Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,6 +56,41 @@ class AxisRow:
     is_rail_aligned: bool | None
 
 
+class Members(NamedTuple):
+    """The groups of a flow, looked up by rank.
+
+    Attributes:
+        size: Ranks of a group.
+        num_groups: Number of groups.
+        group: The group of every rank.
+        first: The first rank of its group.
+        place: Its place there.
+        previous: The rank before it in the group, for the first rank the last one.
+    """
+
+    size: int
+    num_groups: int
+    group: list[int]
+    first: list[int]
+    place: list[int]
+    previous: list[int]
+
+
+def look_up(groups: Sequence[Sequence[int]]) -> Members:
+    """Return the groups of a flow, looked up by rank."""
+    size, count = len(groups[0]), len(groups)
+    found = Members(size, count, *([0] * (size * count) for _ in range(4)))
+    for index, ranks in enumerate(groups):
+        first, before = ranks[0], ranks[-1]
+        for place, rank in enumerate(ranks):
+            found.group[rank] = index
+            found.first[rank] = first
+            found.place[rank] = place
+            found.previous[rank] = before
+            before = rank
+    return found
+
+
 class Scene:
     """What does not change with the placement: groups, flows and boundaries.
 
@@ -81,6 +117,11 @@ class Scene:
         return tuple(self.layout.groups(flow.axes) for flow in self.flows)
 
     @cached_property
+    def members(self) -> tuple[Members, ...]:
+        """The groups of every flow, looked up by rank."""
+        return tuple(map(look_up, self.groups))
+
+    @cached_property
     def row_names(self) -> tuple[str, ...]:
         """The axes of every row: all of more than one rank, and all of the flows."""
         order = {name: at for at, name in enumerate(self.layout.axes)}
@@ -95,17 +136,13 @@ class Scene:
 
     def totals(self, owners: Owners) -> tuple[float, ...]:
         """Return the bytes that cross every boundary in a step."""
-        found = []
-        for domain_of in self.domains(owners):
-            get = domain_of.__getitem__
-            found.append(
-                sum(
-                    flow.crossing(list(map(get, ranks))).least
-                    for flow, groups in zip(self.flows, self.groups, strict=True)
-                    for ranks in groups
-                )
+        return tuple(
+            sum(
+                _crossing(flow, members, domain_of)
+                for flow, members in zip(self.flows, self.members, strict=True)
             )
-        return tuple(found)
+            for domain_of in self.domains(owners)
+        )
 
     def rows(self, owners: Owners) -> list[AxisRow]:
         """Return a row for every axis and for all axes along which is sent."""
@@ -162,6 +199,23 @@ class Scene:
             most = max(sent.values(), default=0.0)
             found.append((min((d for d in sent if sent[d] == most), default=0), most))
         return found
+
+
+def _crossing(flow: Flow, members: Members, domain_of: list[int]) -> float:
+    """Return what all groups of a flow send over a boundary; see ``Flow.crossing``."""
+    if flow.pattern in (Pattern.CHAIN, Pattern.RING):
+        before = map(domain_of.__getitem__, members.previous)
+        crossed = list(map(ne, domain_of, before))
+        edges = sum(crossed)
+        wraps = edges - sum(map(and_, crossed, map(bool, members.place)))
+        wrap = flow.size_bytes if flow.pattern is Pattern.RING else flow.wrap_bytes
+        return float((edges - wraps) * flow.size_bytes + wraps * wrap)
+    parts = zip(members.group, domain_of, strict=True)
+    if flow.pattern is Pattern.ALL_TO_ALL:
+        held = sum(number * number for number in Counter(parts).values())
+        whole = members.size**2 * members.num_groups
+        return flow.size_bytes / members.size * (whole - held)
+    return (len(set(parts)) - members.num_groups) * flow.per_domain
 
 
 def local_ranks(owners: Owners) -> list[int]:

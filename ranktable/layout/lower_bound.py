@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from ranktable.layout.flow import Pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from ranktable.layout.boundaries import Boundary
     from ranktable.layout.flow import Flow
     from ranktable.layout.grid import Groups
     from ranktable.layout.parallel import ParallelLayout
@@ -60,18 +59,22 @@ def is_reached(bound: float, total: float) -> bool:
 def lower_bound(
     layout: ParallelLayout,
     flows: Sequence[Flow],
-    boundary: Boundary,
-    node_sizes: Sequence[int],
+    sizes: Iterable[int],
 ) -> float:
     """Return bytes that cross a boundary in a step whatever the placement is.
 
     Args:
         layout: The layout.
         flows: What is sent.
-        boundary: The boundary.
-        node_sizes: Ranks of every node.
+        sizes: Ranks that every domain can hold, together as many as there are or more.
     """
-    held = Counter(boundary.num_ranks(node_sizes))
+    held: dict[int, float] = {}
+    left = layout.world_size
+    # A rank costs less the more of them a domain holds, so the largest are filled.
+    for size, count in sorted(Counter(sizes).items(), reverse=True):
+        filled = min(left, size * count)
+        left -= filled
+        held[size] = filled / size
     alone = 0.0
     grids: defaultdict[frozenset[str], list[_Term]] = defaultdict(list)
     for flow in flows:
@@ -105,7 +108,9 @@ def _all_to_all(flow: Flow, groups: Groups, largest: int) -> float:
     return flow.size_bytes * (size - min(size, largest)) * len(groups)
 
 
-def _of_grid(terms: Sequence[_Term], held: Counter[int], world_size: int) -> float:
+def _of_grid(
+    terms: Sequence[_Term], held: Mapping[int, float], world_size: int
+) -> float:
     """Return the best bound for flows of one grid.
 
     The inequality is about different axes. Where flows share some, as dp-cp and cp do,
@@ -145,7 +150,9 @@ def _by_itself(term: _Term, largest: int, world_size: int) -> float:
     return term.weight * (domains - 1) * (world_size // term.size)
 
 
-def _together(terms: Sequence[_Term], held: Counter[int], world_size: int) -> float:
+def _together(
+    terms: Sequence[_Term], held: Mapping[int, float], world_size: int
+) -> float:
     touched = sum(_least_touched(terms, size) * times for size, times in held.items())
     every = sum(term.weight * (world_size // term.size) for term in terms)
     return max(0.0, touched - every - _ROUNDING * every)

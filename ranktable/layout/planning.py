@@ -116,7 +116,7 @@ def make_plan(
     before = [table.node_rank_of(rank) for rank in range(table.world_size)]
     sizes_ = [len(node.devices) for node in table.nodes]
     bounds = tuple(
-        lower_bound(layout, flows, boundary, sizes_) for boundary in scene.boundaries
+        lower_bound(layout, flows, one.num_ranks(sizes_)) for one in scene.boundaries
     )
     after = before
     if mode is not None and flows:

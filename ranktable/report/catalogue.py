@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.hostfiles import hostfile_rules
-from ranktable.cluster.merging import merge_rules
+from ranktable.cluster.merging import merge_checks
 from ranktable.cluster.probes import probe_rules
 from ranktable.cluster.specs import spec_rules
 from ranktable.runtime import rules as runtime_rules
 from ranktable.schema.rules import (
     chips,
+    config_maps,
     groups,
     groups_of_servers,
     hccl,
@@ -42,11 +43,12 @@ FAMILIES = (
     records,
     hccl_2_0,
     groups_of_servers,
+    config_maps,
     placement,
     groups,
     hostfile_rules,
     probe_rules,
-    merge_rules,
+    merge_checks,
     spec_rules,
     runtime_rules,
 )

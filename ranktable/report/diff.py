@@ -10,6 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.host_lists import fold_hosts
+from ranktable.layout.lower_bound import is_reached
 from ranktable.report.folding import fold_numbers
 from ranktable.schema.messages import counted, printable
 
@@ -60,11 +61,29 @@ def render_changes(found: Difference, look: Style) -> Iterator[str]:
         yield f"roles: {len(roles) or 'none'} moved\n"
         yield from _limited([_role(move) for move in roles])
         yield from _groups(found)
-    if found.bytes_before is not None and found.bytes_after is not None:
-        before, after = (n / _GIB for n in (found.bytes_before, found.bytes_after))
-        yield f"bytes between nodes, GiB a step: {before:.2f} -> {after:.2f}\n"
+    yield from _crossings(found)
     if found.others:
         yield f"also differs: {'; '.join(map(printable, found.others))}\n"
+
+
+def _crossings(found: Difference) -> Iterator[str]:
+    """Yield what crosses before and after, and how far that is from the least."""
+    kind = "typical bytes" if found.is_typical else "bytes"
+    for one in found.crossed:
+        before, after, bound = (n / _GIB for n in (one.before, one.after, one.bound))
+        if not before and not after:
+            continue
+        how = ""
+        if is_reached(one.bound, one.after):
+            how = ", the least there can be"
+        elif found.is_optimal:
+            how = f", optimal; the bound is {bound:.2f}"
+        elif one.bound:
+            how = f", {100 * (after / bound - 1):.0f}% above the bound of {bound:.2f}"
+        yield (
+            f"{kind} between {one.name}s, GiB a step: {before:.2f} -> {after:.2f}"
+            f"{how}\n"
+        )
 
 
 def _size(table: RankTable) -> str:
@@ -187,9 +206,20 @@ def render_diff_json(
     foot = {
         "groups": {kind: _group(one) for kind, one in found.groups.items()},
         "distinct_groups": _group(found.distinct),
-        "bytes_between_nodes": None
-        if found.bytes_before is None
-        else {"before": found.bytes_before, "after": found.bytes_after},
+        "bytes_between_nodes": next(
+            (
+                {"before": one.before, "after": one.after}
+                for one in found.crossed
+                if one.name == "node"
+            ),
+            None,
+        ),
+        "crossings": [
+            {"name": o.name, "before": o.before, "after": o.after, "bound": o.bound}
+            for o in found.crossed
+        ],
+        "bytes_are_typical": found.is_typical,
+        "optimal": found.is_optimal,
         "others": found.others,
     }
     for key, value in foot.items():

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ranktable.cluster.hostfiles.hostfile import hostfile_from_table
+from ranktable.cluster.hostfiles.hostfile import hostfile_from_table, refuse_interleaved
 from ranktable.cluster.hostfiles.torchrun import agent_arguments
-from ranktable.cluster.hostfiles.writer_checks import refuse_interleaved
 from ranktable.runtime.agreement import is_same_host
 
 if TYPE_CHECKING:

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from ranktable.schema.table_readers import TableReader
     from ranktable.schema.topology import Topology
 
+WRAPPED = "kubernetes"
+"""Name of the format of tables in ConfigMaps."""
+
+CONFIG_MAP_MARKS = ("ConfigMap", "hccl.json", "global_ranktable.json")
+"""One of these stands in every ConfigMap with a table."""
+
 IN_MEMORY = "<string>"
 """Name of a table that was given as bytes."""
 
@@ -144,28 +150,77 @@ def _check_closely(data: bytes, options: Options, file: str, quota: Quota) -> Re
         text = data.decode("utf-8", "replace") if decoded.span else None
         return make_report([decoded], file=file, text=text, data=data, quota=quota)
     text, found = decoded
+    if any(mark in text for mark in CONFIG_MAP_MARKS):
+        report = _check_wrapped(data, text, found, options, file, quota)
+        if report is not None:
+            return report
     parsed = parse(text, quota)
-    format_: Format | Finding | None = options.format
     if isinstance(parsed, Finding):
         # Nothing beyond the syntax is known; what was counted by then is left out.
         found.append(parsed)
         return make_report(found, file=file, text=text, data=data, quota=quota)
-    document = Document(text=text, data=parsed[0])
     found.extend(parsed[1])
+    columns, more = _judge_document(Document(text=text, data=parsed[0]), options, quota)
+    return make_report(
+        [*found, *more],
+        file=file,
+        text=text,
+        data=data,
+        format_name=None if columns is None else columns.format.name,
+        columns=columns,
+        quota=quota,
+    )
+
+
+def _judge_document(
+    document: Document, options: Options, quota: Quota
+) -> tuple[Columns | None, list[Finding]]:
+    """Return the columns of plain data and everything that is wrong with it."""
+    format_: Format | Finding | None = options.format
     if format_ is None or not isinstance(document.data, dict):
         format_ = detect(document.data)
     if isinstance(format_, Finding):
-        found.append(format_)
-        return make_report(found, file=file, text=text, data=data, quota=quota)
-    columns, shape = format_.read(document, quota)
-    found += [*shape, *judge(columns, options)]
-    found = list(_weighed(found, format_, options.reader))
+        return None, [format_]
+    columns, found = format_.read(document, quota)
+    found += judge(columns, options)
+    return columns, list(_weighed(found, format_, options.reader))
+
+
+def _check_wrapped(  # noqa: PLR0913, PLR0917 - as in _check_closely
+    data: bytes,
+    text: str,
+    found: list[Finding],
+    options: Options,
+    file: str,
+    quota: Quota,
+) -> Report | None:
+    """Judge the table in a ConfigMap, None for a text that is not one."""
+    from ranktable.schema.config_map import unwrap  # noqa: PLC0415 - rare
+
+    inner = unwrap(text, options.max_size_bytes, quota)
+    if inner is None:
+        return None
+    columns = None
+    if isinstance(inner, list):
+        found += inner
+    else:
+        parsed = parse(inner.text, quota)
+        more = [parsed] if isinstance(parsed, Finding) else parsed[1]
+        if not isinstance(parsed, Finding):
+            document = Document(text=inner.text, data=parsed[0])
+            if options.format is not None and options.format.name == WRAPPED:
+                options = replace(options, format=None)
+            columns, judged = _judge_document(document, options, quota)
+            more = [*more, *judged]
+        if columns is not None:
+            columns.wrapper = inner.wrapper
+        found += inner.outer(more)
     return make_report(
         found,
         file=file,
         text=text,
         data=data,
-        format_name=format_.name,
+        format_name=WRAPPED,
         columns=columns,
         quota=quota,
     )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from ranktable.schema.config_map import Wrapper
     from ranktable.schema.diagnostic import Rule
     from ranktable.schema.document import Path
     from ranktable.schema.format import Format
@@ -74,6 +75,7 @@ class Columns:
         lacking: The first device of the format's ``reader_keys`` that lacks each.
         node_paths: Path of each node, where nodes are not just a list.
         device_paths: Path of each device, where devices are not just a node's list.
+        wrapper: The ConfigMap around the table, None if there is none.
         quota: How many findings are worth building.
         worked_out: What a rule has worked out and others use too.
     """
@@ -95,6 +97,7 @@ class Columns:
     lacking: dict[tuple[str, ...], int] = field(default_factory=dict)
     node_paths: Sequence[Path] | None = None
     device_paths: Sequence[Path] | None = None
+    wrapper: Wrapper | None = None
     quota: Quota = field(default_factory=Quota, compare=False)
     worked_out: dict[str, object] = field(default_factory=dict)
 

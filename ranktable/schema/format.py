@@ -25,6 +25,10 @@ PLACEMENT_KEY = "placement"
 FREE = "free"
 """With ``"placement": "free"`` a table says that RANK is taken from it."""
 
+LAYOUT_KEY = "layout"
+TOPOLOGY_KEY = "topology"
+"""Keys of how the ranks are laid out, and of how the chips of a host are linked."""
+
 SPARES_KEY = "spare_list"
 """The key of nodes that carry no rank; it is this project's own, as ``host`` is."""
 

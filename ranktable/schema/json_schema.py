@@ -100,12 +100,7 @@ def node_list_schema(format_: Format) -> Schema:
             {"title": f"With {field.key}", "required": [field.key]} for field in ranks
         ]
     return {
-        "$schema": DRAFT,
-        "$id": f"urn:ranktable:schema:{format_.name}",
-        "title": format_.title.partition(" (")[0],
-        "description": f"{format_.description} This schema judges the shape; "
-        "ranktable validate judges the meaning too.",
-        "examples": [format_.example],
+        **_head(format_),
         **_object(
             format_.table_fields,
             _list(format_.nodes, nodes, node_name),
@@ -135,6 +130,18 @@ def node_list_schema(format_: Format) -> Schema:
 def record_schema(format_: RecordFormat) -> Schema:
     """Return the JSON Schema of a format of records."""
     definitions: Schema = {}
+    root = _root(format_.record, definitions)
+    return {**_head(format_), **root, "$defs": definitions}
+
+
+def record_schema_of(format_: Format, records: Sequence[Record]) -> Schema:
+    """Return the JSON Schema of a format that is one of several records."""
+    definitions: Schema = {}
+    references = [_reference(record, definitions) for record in records]
+    return {**_head(format_), "anyOf": references, "$defs": definitions}
+
+
+def _head(format_: Format) -> Schema:
     return {
         "$schema": DRAFT,
         "$id": f"urn:ranktable:schema:{format_.name}",
@@ -142,8 +149,6 @@ def record_schema(format_: RecordFormat) -> Schema:
         "description": f"{format_.description} This schema judges the shape; "
         "ranktable validate judges the meaning too.",
         "examples": [format_.example],
-        **_root(format_.record, definitions),
-        "$defs": definitions,
     }
 
 

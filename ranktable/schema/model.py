@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from ranktable.schema.columns import Columns
+    from ranktable.schema.config_map import Wrapper
 
 Layout = tuple[tuple[str, type], ...]
 """Keys of one object of a file in their order, with the type each value was written as.
@@ -94,7 +95,7 @@ class RankTable:
         layout: How the top of the file was spelt, None when it came from no file.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts of a table, by name
         self,
         *,
         nodes: Iterable[Node],
@@ -102,9 +103,11 @@ class RankTable:
         format: str = "sccl-1.0",  # noqa: A002 - a fixed name
         extra: Mapping[str, object] | None = None,
         layout: Layout | None = None,
+        wrapper: Wrapper | None = None,
     ) -> None:
         """Make a table of nodes."""
         self._columns: Columns | None = None
+        self._wrapper = wrapper
         self.__dict__["_parts"] = Parts(
             tuple(nodes), version, format, dict(extra or {}), layout
         )
@@ -118,6 +121,7 @@ class RankTable:
         """
         table = cls.__new__(cls)
         table._columns = columns  # noqa: SLF001 - this class's own
+        table._wrapper = columns.wrapper  # noqa: SLF001
         return table
 
     @cached_property
@@ -162,6 +166,11 @@ class RankTable:
         return self._parts.document
 
     @property
+    def wrapper(self) -> Wrapper | None:
+        """The ConfigMap around it, None if there is none."""
+        return self._wrapper
+
+    @property
     def has_global_ranks(self) -> bool:
         """Whether its ranks are those of one job, 0 to world_size - 1."""
         from ranktable.schema.formats import by_name  # noqa: PLC0415 - a cycle
@@ -181,13 +190,14 @@ class RankTable:
             format=self.format,
             extra=self.extra if extra is None else extra,
             layout=self.layout,
+            wrapper=self.wrapper,
         )
 
     def __eq__(self, other: object) -> bool:
         """Whether another table says and spells the same."""
         if not isinstance(other, RankTable):
             return NotImplemented
-        return self._parts == other._parts
+        return self._parts == other._parts and self.wrapper == other.wrapper
 
     __hash__ = None  # type: ignore[assignment]  # extra keys are not hashable
 

@@ -79,7 +79,7 @@ READERS = (
     TableReader(
         name="mindie",
         title="MindIE",
-        keys=("MindIE",),
+        keys=("MindIE", "HCCL"),
         formats=(*_SERVER_LISTS, "server-groups"),
         refusal="it has no server_list",
     ),
@@ -93,7 +93,7 @@ READERS = (
     TableReader(
         name="xllm",
         title="xLLM",
-        keys=("xLLM",),
+        keys=("xLLM", "HCCL"),
         formats=(*_SERVER_LISTS, "hccl-lab", "hccl-cloud"),
         refusal="it has no server_list",
     ),

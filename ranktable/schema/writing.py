@@ -10,7 +10,7 @@ import msgspec
 from msgspec import structs
 
 from ranktable.schema.atomic_files import replace_file
-from ranktable.schema.check import judge
+from ranktable.schema.check import WRAPPED, judge
 from ranktable.schema.diagnostic import (
     Finding,
     Location,
@@ -76,6 +76,8 @@ def dumps_judged(
         RankTableError: The table is not sound.
         ValueError: There is no such format.
     """
+    if (format is None and table.wrapper) or format == WRAPPED != table.format:
+        return _dumps_wrapped(table, options)
     target = by_name(format if format is not None else table.format)
     document = target.write(table)
     options = options or Options()
@@ -85,6 +87,17 @@ def dumps_judged(
     if _has_extra(table):
         _refuse_unreadable(data)
     return data, found
+
+
+def _dumps_wrapped(
+    table: RankTable, options: Options | None
+) -> tuple[bytes, list[Finding]]:
+    """Return a table in its ConfigMap, or in a new one."""
+    from ranktable.schema.config_map import new_config_map  # noqa: PLC0415 - rare
+
+    data, found = dumps_judged(table, format=table.format, options=options)
+    wrapper = table.wrapper
+    return wrapper.with_table(data) if wrapper else new_config_map(data), found
 
 
 def _has_extra(table: RankTable) -> bool:

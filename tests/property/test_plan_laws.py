@@ -101,7 +101,7 @@ def test_bound_is_never_above_the_best_of_all_placements(
     ]
     number = layout.world_size // volume
 
-    bound = lower_bound(layout, flows, plain(number), [volume] * number)
+    bound = lower_bound(layout, flows, [volume] * number)
     best = min(
         sum(cost * count for cost, count in zip(costs, counts, strict=True))
         for counts in touched(sizes, volume)
@@ -183,7 +183,7 @@ def test_bound_holds_for_every_pattern_and_for_uneven_domains(
     ]
     scene = Scene(layout, flows, [plain(len(held))])
 
-    bound = lower_bound(layout, flows, scene.boundaries[0], held)
+    bound = lower_bound(layout, flows, held)
     best = min(
         scene.totals(owners)[0] for owners in partitions(tuple(range(world_size)), held)
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,9 +10,10 @@ from ranktable.cli import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
 from ranktable.cli.files import STANDARD_INPUT, sound_table
 from ranktable.cli.options import LayoutOptions, with_options
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
-from ranktable.layout.change.crossing import AXES
+from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.differing import difference
 from ranktable.layout.errors import LayoutError
+from ranktable.layout.remembered import remembered
 from ranktable.report.diff import render_diff, render_diff_json
 
 if TYPE_CHECKING:
@@ -22,11 +22,8 @@ if TYPE_CHECKING:
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.schema.model import RankTable
 
-_BYTES = re.compile(r"(\d+(?:\.\d+)?)(B|KiB|MiB|GiB|TiB)?")
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
-
-@with_options(layout_options=LayoutOptions)
+@with_options(layout_options=LayoutOptions, site=SiteOptions)
 def diff(
     *,
     first: Annotated[
@@ -38,14 +35,7 @@ def diff(
         str | None,
         typer.Option(metavar="LIST", help="Groups to compare: tp,dp-cp; default each."),
     ] = None,
-    bytes_: Annotated[
-        str | None,
-        typer.Option(
-            "--bytes",
-            metavar="LIST",
-            help="Bytes of a group and step: tp=16GiB,dp=2.25GiB,pp=256MiB.",
-        ),
-    ] = None,
+    site: SiteOptions,
     format: Annotated[  # noqa: A002 - the name of the option
         OutputFormat, typer.Option(help="Form of the output.")
     ] = OutputFormat.TEXT,
@@ -63,14 +53,15 @@ def diff(
     """
     if first == second == STANDARD_INPUT:
         raise CommandError("standard input can be read once")
-    needs_layout = groups is not None or bytes_ is not None
-    bytes_of = None if bytes_ is None else read_bytes(bytes_)
     (name, before), (other, after) = (_judgeable(file) for file in (first, second))
     layouts = None
-    if layout_options.are_given or needs_layout:
+    is_remembered = None not in (remembered(before), remembered(after))
+    has_site = site.bytes_ is not None or site.topology is not None
+    if layout_options.are_given or groups is not None or has_site or is_remembered:
         layouts = _layouts(layout_options, [(name, before), (other, after)])
     kinds = None if groups is None else groups.split(",")
-    found = difference(before, after, layouts, groups=kinds, bytes_of=bytes_of)
+    where = site.site(before) if has_site else None
+    found = difference(before, after, layouts, groups=kinds, site=where)
     if format is OutputFormat.JSON:
         write(render_diff_json((name, other), found))
     else:
@@ -94,30 +85,9 @@ def _layouts(
 
     def laid_out(name: str, table: RankTable) -> ParallelLayout:
         try:
-            return layout_options.layout(table.world_size)
+            return layout_options.layout(table)
         except LayoutError as error:
             raise CommandError(f"{name}: {error}") from None
 
     first, second = (laid_out(name, table) for name, table in tables)
     return first, second
-
-
-def read_bytes(text: str) -> dict[str, int]:
-    """Return the bytes of every axis in ``tp=16GiB,dp=2.25GiB``.
-
-    Raises:
-        CommandError: It is none.
-    """
-    found: dict[str, int] = {}
-    for item in text.split(","):
-        axis, _, size = item.partition("=")
-        match = _BYTES.fullmatch(size)
-        if axis not in AXES or match is None:
-            raise CommandError(
-                f"--bytes: {item!r} is not an axis with its bytes; write tp=16GiB, of "
-                f"{', '.join(AXES)} and in {', '.join(_UNITS)}"
-            )
-        if axis in found:
-            raise CommandError(f"--bytes names {axis} twice")
-        found[axis] = round(float(match[1]) * 1024 ** _UNITS.index(match[2] or "B"))
-    return found

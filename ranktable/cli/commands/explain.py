@@ -22,14 +22,14 @@ from ranktable.cluster.hostfiles.launcher_formats import (
     read_hostfile,
     read_text,
 )
+from ranktable.cluster.merging.merge_inputs import merge_probes, merge_tables
 from ranktable.cluster.merging.merge_nodes import MergeOptions
-from ranktable.cluster.merging.merge_probes import merge_probes
-from ranktable.cluster.merging.merge_tables import merge_tables
 from ranktable.cluster.specs.read_spec import read_spec
 from ranktable.report.catalogue import RULES
 from ranktable.report.terminal import Style, render_full, table_lines
 from ranktable.schema.check import check
 from ranktable.schema.site_schema import SiteSchema
+from ranktable.schema.vendor_codes import MEANINGS, causes, code_in, has_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +90,7 @@ def explain(
         raise typer.Exit(status)
     rules = _all_rules()
     found = list(rules) if code is None else _find(code, rules)
-    if not found:
+    if not found and (code is None or code_in(code) is None):
         raise CommandError(
             f"nothing is known about {code!r}; ranktable explain lists every code"
         )
@@ -101,11 +101,20 @@ def explain(
     if code is None:
         write(_listed(rules, look))
         return
-    if len(found) > 1:
-        write([f"{code!r} matches {len(found)} codes:\n\n"])
-        write(f"{rule.code}  {rule.summary}\n" for rule in found)
+    vendor_code = code_in(code)
+    if len(found) > 1 or vendor_code is not None:
+        write(_several(code, vendor_code, found))
         return
     write(_page(found[0], look))
+
+
+def _several(text: str, vendor_code: str | None, found: list[Rule]) -> Iterator[str]:
+    """Yield the codes that a text of a vendor matches."""
+    if vendor_code is not None:
+        yield _wrapped(f"{vendor_code}: {MEANINGS[vendor_code]}") + "\n\n"
+    codes = "1 code" if len(found) == 1 else f"{len(found)} codes"
+    yield f"{text!r} matches {codes}{':' if found else ''}\n\n"
+    yield from (f"{rule.code}  {rule.summary}\n" for rule in found)
 
 
 def _listed(rules: tuple[Rule, ...], look: Style) -> Iterator[str]:
@@ -126,14 +135,20 @@ def _find(text: str, rules: tuple[Rule, ...]) -> list[Rule]:
     exact = [rule for rule in rules if wanted in (rule.code.casefold(), rule.name)]
     if exact or not wanted:
         return exact
-    return [
-        rule
-        for rule in rules
-        if any(
-            wanted in seen.casefold() or seen.casefold() in wanted
-            for seen in rule.seen_as
-        )
-    ]
+    seen = [rule for rule in rules if _is_seen(wanted, rule)]
+    if code_in(text) is None:
+        return seen
+    by_code = causes(text, rules)
+    # A message says more than its code alone, unless it names the variable.
+    is_message = len(wanted) > len("EI0014") and not has_variable(text)
+    return seen if seen and is_message else by_code
+
+
+def _is_seen(wanted: str, rule: Rule) -> bool:
+    """Whether a text is in a message that a rule knows, or the other way round."""
+    return any(
+        wanted in seen.casefold() or seen.casefold() in wanted for seen in rule.seen_as
+    )
 
 
 def _data(rule: Rule) -> dict[str, object]:

@@ -14,8 +14,13 @@ from ranktable.cli.commands.probe import ROOT, ROOT_HELP, RUN_PROGRAMS_HELP, pro
 from ranktable.cli.files import DEFAULT_FILE, put_table, read_input
 from ranktable.cli.output import Color, FindingsFormat, show_findings
 from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.device_list import parse_address_list, parse_device_list
-from ranktable.cluster.generate import grouped_ring_order, make_table, ring_order
+from ranktable.cluster.generate import (
+    grouped_ring_order,
+    make_table,
+    parse_address_list,
+    parse_device_list,
+    ring_order,
+)
 from ranktable.cluster.host_lists import expand_hosts, fold_hosts
 from ranktable.cluster.specs.read_spec import MAX_SIZE_BYTES, read_spec
 from ranktable.cluster.specs.spec import spare_hosts, table_from_spec

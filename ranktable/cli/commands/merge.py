@@ -30,13 +30,12 @@ from ranktable.cli.output import (
 from ranktable.cli.progress import CountingStream, Progress, progress
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.host_lists import expand_hosts
+from ranktable.cluster.merging.merge_inputs import is_part, merge_probes, merge_tables
 from ranktable.cluster.merging.merge_nodes import (
     Merged,
     MergeOptions,
     Order,
 )
-from ranktable.cluster.merging.merge_probes import merge_probes
-from ranktable.cluster.merging.merge_tables import is_part, merge_tables
 from ranktable.cluster.probes.read_probes import is_probe_text
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import check_bytes, report_unreadable

@@ -44,7 +44,7 @@ def mesh(
     name, table, _ = sound_table(file)
     if rank is not None and not 0 <= rank < table.world_size:
         raise CommandError(f"rank {rank} is not among the {table.world_size} ranks")
-    layout = layout_options.layout(table.world_size)
+    layout = layout_options.layout(table)
     found = communicators(table, layout, None if groups is None else groups.split(","))
     if format is OutputFormat.JSON:
         write(render_mesh_json(name, found, rank))

@@ -157,7 +157,7 @@ def plan(
         )
     read = sound_table(file)
     name, table, _ = read
-    layout = layout_options.layout(table.world_size)
+    layout = layout_options.layout(table)
     made = make_plan(
         table,
         layout,

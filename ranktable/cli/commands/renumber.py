@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ranktable.cli import CommandError
 from ranktable.cli.change_output import Again, ChangeOutput
-from ranktable.cli.commands.shrink import places_of
-from ranktable.cli.files import TableFile, check_file, table_in
-from ranktable.cli.new_nodes import part_of
+from ranktable.cli.commands.shrink import (
+    DROP_RANKS_HELP,
+    places_of,
+    ranks_in,
+    table_with_gaps,
+)
 from ranktable.cli.options import LayoutOptions, with_options
+from ranktable.cli.site_options import SiteOptions
+from ranktable.layout.change.fitting import with_dp_for as resized
 from ranktable.layout.change.names import named
+from ranktable.layout.change.rebuilt import left_of
 from ranktable.layout.change.renumbering import Policy
 from ranktable.layout.change.renumbering import renumber as change
-from ranktable.schema.diagnostic import Options
-from ranktable.schema.rules.ranks import WRONG_LOCAL_RANK
+from ranktable.layout.errors import LayoutError
+from ranktable.layout.remembered import remembered, spelt
+from ranktable.schema.messages import counted
 
 if TYPE_CHECKING:
-    from ranktable.schema.columns import Columns
+    from ranktable.layout.parallel import ParallelLayout
+    from ranktable.schema.model import RankTable
 
-_RANKS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
-
-@with_options(layout_options=LayoutOptions, result=ChangeOutput)
+@with_options(layout_options=LayoutOptions, site=SiteOptions, result=ChangeOutput)
 def renumber(
     *,
     file: Annotated[
@@ -50,9 +55,10 @@ def renumber(
     ] = None,
     drop_ranks: Annotated[
         str | None,
-        typer.Option(metavar="LIST", help="More ranks that are lost: 1,4-5."),
+        typer.Option(metavar="LIST", help=DROP_RANKS_HELP),
     ] = None,
     layout_options: LayoutOptions,
+    site: SiteOptions,
     again: Again = False,
     result: ChangeOutput,
 ) -> None:
@@ -64,49 +70,43 @@ def renumber(
     Example: ranktable renumber sccl_rank_table.json --policy fill --drop-ranks 1,4-5
     """
     result.prepare()
-    read = _table(file)
-    table = read.table
+    read = table_with_gaps(file)
+    table = named(read.table)
     lost = places_of(table, drop or [], again=again)
-    ranks = [] if drop_ranks is None else _ranks(drop_ranks)
-    found = change(named(table), policy, nodes=lost, ranks=ranks)
-    if layout_options.are_given:
-        layout_options.layout(found.world_size)
-    result.put(read, found)
+    ranks = [] if drop_ranks is None else ranks_in(drop_ranks)
+    where = site.site(table)
+    size = 1 + max(device.rank for node in table.nodes for device in node.devices)
+    left = size
+    if policy is not Policy.STABLE:
+        left = sum(map(len, left_of(table, lost, ranks)))
+    layouts = _layouts(layout_options, table, size, left)
+    found = change(table, policy, nodes=lost, ranks=ranks, layouts=layouts, site=where)
+    result.put(read, found, layouts, site=where)
 
 
-def _table(file: str) -> TableFile:
-    """Return a table whose ranks may have gaps."""
-    report = check_file(file, Options(limit=5))
-    # Where chips were taken out of a node, its local ranks have gaps too.
-    also = [WRONG_LOCAL_RANK.code] if _count_up(report.columns) else []
-    table = part_of(report, also)
-    if table is None:
-        table = table_in(report)
-    return TableFile(report.file, table, report.data or b"")
-
-
-def _count_up(columns: Columns | None) -> bool:
-    """Whether the local ranks of every node are in order, with gaps or without."""
-    if columns is None:
-        return False
-    nodes = [columns.local_ranks[start:end] for _, start, end in columns.nodes()]
-    written = [[rank for rank in node if rank is not None] for node in nodes]
-    return all(ranks == sorted(set(ranks)) for ranks in written)
-
-
-def _ranks(text: str) -> list[int]:
-    """Return the ranks in ``1,4-5``.
+def _layouts(
+    options: LayoutOptions, table: RankTable, before: int, after: int
+) -> tuple[ParallelLayout, ParallelLayout] | None:
+    """Return the layouts of so many ranks, None where none is known.
 
     Raises:
-        CommandError: It is no such list, or names one twice.
+        CommandError: The ranks that are left do not fit the layout of the table.
+        LayoutError: They do not fit the sizes that are given.
     """
-    found: dict[int, None] = {}
-    for item in text.split(","):
-        match = _RANKS.fullmatch(item)
-        if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise CommandError(f"--drop-ranks: {item!r} is not a rank; write 1,4-5")
-        for rank in range(int(match[1]), int(match[2] or match[1]) + 1):
-            if rank in found:
-                raise CommandError(f"--drop-ranks names {rank} twice")
-            found[rank] = None
-    return list(found)
+    known = remembered(table)
+    if known is None:
+        if not options.are_given:
+            return None
+        given = options.given_layout(after)
+        try:
+            return options.given_layout(before), given
+        except LayoutError:
+            return given, given
+    options.layout(table)
+    new = known if known.world_size == after else resized(known, after)
+    if new is None:
+        raise CommandError(
+            f"{counted(after, 'rank')} would be left, which does not fit the layout of "
+            f"the table, {spelt(known)}; shrink finds one that fits"
+        )
+    return known, new

@@ -8,15 +8,25 @@ from typing import Annotated
 import typer
 
 from ranktable.cli.change_output import ChangeOutput
-from ranktable.cli.files import sound_table
-from ranktable.cli.new_nodes import NODES_HELP, is_file, one_host, read_node
-from ranktable.cli.options import with_options
-from ranktable.layout.change.names import named, node_names
+from ranktable.cli.commands.shrink import table_with_gaps
+from ranktable.cli.new_nodes import (
+    NODES_HELP,
+    New,
+    is_file,
+    node_like,
+    one_host,
+    read_node,
+)
+from ranktable.cli.options import LayoutOptions, with_options
+from ranktable.cli.site_options import SiteOptions
+from ranktable.layout.change.names import find_nodes, named, node_names
 from ranktable.layout.change.replace import replace_node as change
+from ranktable.layout.change.spares import is_spare
+from ranktable.layout.remembered import remembered
 from ranktable.schema.messages import printable
 
 
-@with_options(result=ChangeOutput)
+@with_options(layout_options=LayoutOptions, site=SiteOptions, result=ChangeOutput)
 def replace_node(
     *,
     file: Annotated[
@@ -32,22 +42,34 @@ def replace_node(
     new: Annotated[
         str, typer.Argument(metavar="NEW", help=f"The node that comes: {NODES_HELP}")
     ],
+    new_host: New = False,
+    layout_options: LayoutOptions,
+    site: SiteOptions,
     result: ChangeOutput,
 ) -> None:
     """Put another node in the place of one; no other rank moves.
 
-    A host that is a spare of the table has the chips of the spare, any other the chips
-    of the old node, in their order. A node with fewer chips is refused, and so is one
-    that is in the table already. Done again, it changes nothing, and says so.
+    A host that is a spare of the table has the chips of the spare; with --new any other
+    has the chips of the old node, in their order. A node with fewer chips is refused,
+    and so is one that is in the table already. Done again, it changes nothing, and
+    says so.
 
-    Example: ranktable replace-node sccl_rank_table.json 0 n7 -o replaced.json
+    Example: ranktable replace-node sccl_rank_table.json 0 n7 --new -o replaced.json
     """
     result.prepare()
-    read = sound_table(file)
-    table = read.table
+    read = table_with_gaps(file)
+    table = named(read.table)
     node = read_node(new) if is_file(new) else one_host(new)
-    changed = change(named(table), old, node)
-    result.put(read, changed)
+    if isinstance(node, str) and node not in node_names(table.nodes):
+        (place,) = find_nodes(table, [old])
+        if not is_spare(table, node):
+            node = node_like(table, table.nodes[place], node, is_new=new_host)
+    changed = change(table, old, node)
+    layouts = None
+    if layout_options.are_given or remembered(table) is not None:
+        layout = layout_options.layout(table)
+        layouts = (layout, layout)
+    result.put(read, changed, layouts, site=site.site(table))
     if old not in node_names(table.nodes):
         # The command was done before, or OLD is a slip of the pen: who knows.
         host = node if isinstance(node, str) else str(node.host)

@@ -2,69 +2,168 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ranktable.cli import CommandError
 from ranktable.cli.change_output import Again, ChangeOutput
-from ranktable.cli.files import sound_table
-from ranktable.cli.new_nodes import hosts_in
+from ranktable.cli.files import TableFile, check_file, table_in
+from ranktable.cli.new_nodes import hosts_in, part_of
 from ranktable.cli.options import LayoutOptions, with_options
+from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.fitting import factor_names
 from ranktable.layout.change.names import find_nodes, named, node_names
 from ranktable.layout.change.resize import shrink as change
+from ranktable.schema.diagnostic import Options
+from ranktable.schema.messages import counted, printable
+from ranktable.schema.rules.ranks import WRONG_LOCAL_RANK
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ranktable.layout.parallel import ParallelLayout
+    from ranktable.schema.columns import Columns
     from ranktable.schema.model import RankTable
 
 KEEP_HELP = "Sizes that stay as they are."
+DROP_RANKS_HELP = "Single ranks that are lost: 1,4-5."
+_RANKS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 RANKS_HELP = "Ranks that are wanted; by default as many as fit."
 
 
-@with_options(layout_options=LayoutOptions, result=ChangeOutput)
+@with_options(layout_options=LayoutOptions, site=SiteOptions, result=ChangeOutput)
 def shrink(
     *,
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="Rank table, or - for standard input.")
     ],
     drop: Annotated[
-        list[str],
+        list[str] | None,
         typer.Option(
             "--drop",
             metavar="NODES",
             help="Nodes that are lost: hosts such as n[03-05], or numbers of nodes "
             "that have none.",
         ),
-    ],
+    ] = None,
+    drop_ranks: Annotated[
+        str | None, typer.Option(metavar="LIST", help=DROP_RANKS_HELP)
+    ] = None,
     keep: Annotated[str, typer.Option(metavar="LIST", help=KEEP_HELP)] = "tp,pp,cp",
     ranks: Annotated[
         int | None, typer.Option(min=1, metavar="N", help=RANKS_HELP)
     ] = None,
     layout_options: LayoutOptions,
+    site: SiteOptions,
     again: Again = False,
     result: ChangeOutput,
 ) -> None:
     """Take nodes out of a table, and lay out what is left with the same model.
 
-    The sizes are those that the table has now. dp becomes as large as what is left
-    allows. As few chips as can be get another role, and so load other weights; then, as
-    few as can be get another rank. Chips that there is no place for become spares.
-    Where no such layout fits, nothing is written.
+    The sizes are those that the table has now. dp becomes as large as what is left and
+    the spares allow. What comes first: sound tables and legal rings, groups that stay
+    inside their node and rack, roles that stay, numbers that stay. Chips that there is
+    no place for become spares. Where no such layout fits, nothing is written.
 
     Example: ranktable gen --device-id '[[0..7],[0..7]]' --hosts a,b -o - | ranktable
     shrink - --drop b --tp 4 -o shrunk.json
     """
     result.prepare()
-    read = sound_table(file)
-    table = read.table
+    read = table_with_gaps(file)
+    table = named(read.table)
     # Done again, dp is what is left by now, whatever it was at first.
-    lost = places_of(table, drop, again=again)
-    layout = layout_options.layout(table.world_size, with_dp=bool(lost) or not again)
-    found = change(named(table), layout, lost, kept=keep.split(","), world_size=ranks)
-    result.put(read, found.table, (layout, found.layout))
+    lost = places_of(table, drop or [], again=again)
+    single = [] if drop_ranks is None else ranks_in(drop_ranks)
+    size = 1 + max(device.rank for node in table.nodes for device in node.devices)
+    if not (lost or single or again or ranks is not None or size > table.world_size):
+        raise CommandError("nothing is lost; give --drop NODES or --drop-ranks LIST")
+    layout = layout_options.layout(
+        table,
+        with_dp=bool(lost or single) or not again,
+        is_needed=True,
+        world_size=size,
+    )
+    where = site.site(table)
+    found = change(
+        table,
+        layout,
+        lost,
+        ranks=single,
+        kept=keep.split(","),
+        world_size=ranks,
+        site=where,
+    )
+    result.put(
+        read,
+        found.table,
+        (layout, found.layout),
+        site=where,
+        is_optimal=found.is_optimal,
+    )
     say_sizes(layout, found.layout)
+    if ranks is None and found.layout.dp < layout.dp:
+        _say_alternative(read.name, table, lost, layout)
+
+
+def _say_alternative(
+    file: str, table: RankTable, lost: Sequence[int], layout: ParallelLayout
+) -> None:
+    """Say how dp would stay as it is."""
+    nodes = [table.nodes[place] for place in lost]
+    steps = [
+        f"ranktable replace-node {shlex.quote(file)} {shlex.quote(str(node.host))} NEW"
+        for node in nodes[:2]
+    ]
+    if not nodes:
+        return
+    more = f", and {len(nodes) - 2} more such commands" if len(nodes) > 2 else ""  # noqa: PLR2004 - those shown
+    chips = sum(len(node.devices) for node in nodes)
+    sys.stderr.write(
+        f"note: {counted(chips, 'chip')} on other nodes would keep dp {layout.dp}: "
+        f"{printable('; '.join(steps))}{more}\n"
+    )
+
+
+def table_with_gaps(file: str) -> TableFile:
+    """Return a table whose ranks may have gaps."""
+    report = check_file(file, Options(limit=5))
+    # Where chips were taken out of a node, its local ranks have gaps too.
+    also = [WRONG_LOCAL_RANK.code] if _count_up(report.columns) else []
+    table = part_of(report, also)
+    if table is None:
+        table = table_in(report)
+    return TableFile(report.file, table, report.data or b"")
+
+
+def _count_up(columns: Columns | None) -> bool:
+    """Whether the local ranks of every node are in order, with gaps or without."""
+    if columns is None:
+        return False
+    nodes = [columns.local_ranks[start:end] for _, start, end in columns.nodes()]
+    written = [[rank for rank in node if rank is not None] for node in nodes]
+    return all(ranks == sorted(set(ranks)) for ranks in written)
+
+
+def ranks_in(text: str) -> list[int]:
+    """Return the ranks in ``1,4-5``.
+
+    Raises:
+        CommandError: It is no such list, or names one twice.
+    """
+    found: dict[int, None] = {}
+    for item in text.split(","):
+        match = _RANKS.fullmatch(item)
+        if match is None or int(match[2] or match[1]) < int(match[1]):
+            raise CommandError(f"--drop-ranks: {item!r} is not a rank; write 1,4-5")
+        for rank in range(int(match[1]), int(match[2] or match[1]) + 1):
+            if rank in found:
+                raise CommandError(f"--drop-ranks names {rank} twice")
+            found[rank] = None
+    return list(found)
 
 
 def places_of(table: RankTable, names: list[str], *, again: bool) -> list[int]:

@@ -10,12 +10,18 @@ import typer
 from ranktable.cli import CommandError
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.files import FILE_HELP, sound_table
-from ranktable.cli.new_nodes import NODES_HELP, hosts_in, is_file, read_nodes
+from ranktable.cli.new_nodes import (
+    NODES_HELP,
+    New,
+    hosts_in,
+    is_file,
+    node_like,
+    read_nodes,
+)
 from ranktable.cli.options import with_options
 from ranktable.cli.output import OutputFormat, write
 from ranktable.layout.change.names import named
 from ranktable.layout.change.spares import add_spares, spares_of, take_spare
-from ranktable.layout.change.twin import twin_of
 from ranktable.report.folding import fold_numbers
 from ranktable.schema.messages import counted, printable
 
@@ -41,15 +47,17 @@ def spares(
         list[str] | None,
         typer.Option("--remove", metavar="NODES", help="Spares to take out: hosts."),
     ] = None,
+    new: New = False,
     again: Again = False,
     result: ChangeOutput,
 ) -> None:
     """Show the spares of a table, or add and remove some; they have no rank.
 
-    They are in the key spare_list, which no library reads. A host that is added has
-    the chips of the last node. replace-node, grow and renumber use them.
+    They are in the key spare_list, which no library reads. A host that is added needs
+    --new, and has the chips of the last node then. replace-node, shrink, grow and
+    renumber use them.
 
-    Example: ranktable spares sccl_rank_table.json --add n7 -o with_spare.json
+    Example: ranktable spares sccl_rank_table.json --add n7 --new -o with_spare.json
     """
     read = sound_table(file)
     table = read.table
@@ -60,28 +68,29 @@ def spares(
         return
     result.prepare()
 
-    result.put(read, _changed(named(table), add or [], remove or [], again=again))
+    result.put(
+        read, _changed(named(table), add or [], remove or [], again=again, is_new=new)
+    )
 
 
 def _changed(
-    table: RankTable, added: list[str], removed: list[str], *, again: bool
+    table: RankTable, added: list[str], removed: list[str], *, again: bool, is_new: bool
 ) -> RankTable:
     hosts = {node.host for node in spares_of(table)}
     for host in (host for text in removed for host in hosts_in(text)):
         if host in hosts or not again:
             table = take_spare(table, host)[1]
-    new = [node for text in added for node in _nodes(table, text)]
+    new = [node for text in added for node in _nodes(table, text, is_new=is_new)]
     if again:
         new = [node for node in new if node.host not in hosts]
     return add_spares(table, new)
 
 
-def _nodes(table: RankTable, text: str) -> list[Node]:
+def _nodes(table: RankTable, text: str, *, is_new: bool) -> list[Node]:
     if is_file(text):
         return list(read_nodes(text))
     last = table.nodes[-1]
-    label = last.host or f"node {len(table.nodes) - 1}"
-    return [twin_of(last, host, name=label) for host in hosts_in(text)]
+    return [node_like(table, last, host, is_new=is_new) for host in hosts_in(text)]
 
 
 def _show(name: str, table: RankTable, form: OutputFormat) -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,13 +16,13 @@ import typer
 from ranktable.cli import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
 from ranktable.cli.files import (
     DEFAULT_MAX_ERRORS,
-    FILE_HELP,
     MIB,
     STANDARD_INPUT,
-    check_file,
     named_file,
 )
+from ranktable.cli.judging import judge_file, named_files
 from ranktable.cli.output import COLOR_HELP, Color, FindingsFormat, style, write
+from ranktable.cli.settings import find_settings, selected
 from ranktable.cli.site_schema import judge_by_schema
 from ranktable.report.findings_data import RENDERERS
 from ranktable.runtime import chip_map
@@ -33,22 +37,39 @@ from ranktable.schema.readers.readers import readings
 from ranktable.schema.site_schema import SiteSchema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from ranktable.cli.settings import Settings
     from ranktable.report.terminal import Style
     from ranktable.schema.check_report import Report
     from ranktable.schema.diagnostic import Options
 
 
+FILES_HELP = (
+    "Rank tables and other files, folders, or - for standard input; by default "
+    "$RANK_TABLE_FILE."
+)
+
+
 def validate(
     files: Annotated[
-        list[str] | None, typer.Argument(metavar="FILE", help=FILE_HELP)
+        list[str] | None, typer.Argument(metavar="FILE", help=FILES_HELP)
     ] = None,
     format: Annotated[  # noqa: A002 - the name of the option
         FindingsFormat | None,
         typer.Option(
+            "--format",
+            "--output-format",
             help="Form of the output.",
             show_default="full on a terminal, concise in a pipe",
+        ),
+    ] = None,
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="NAME",
+            help="What the files are, as convert calls it; by default it is detected.",
         ),
     ] = None,
     chip: Annotated[
@@ -102,6 +123,22 @@ def validate(
     strict: Annotated[
         bool, typer.Option("--strict", help="Let warnings count as defects.")
     ] = False,
+    select: Annotated[
+        str | None,
+        typer.Option(metavar="CODES", help="Report these only: RT2,RT503."),
+    ] = None,
+    ignore: Annotated[
+        str | None, typer.Option(metavar="CODES", help="Leave these out: RT117,RT5.")
+    ] = None,
+    statistics: Annotated[
+        bool, typer.Option("--statistics", help="Show how often each code was found.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Say nothing of sound files.")
+    ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Check again whenever a file changes.")
+    ] = False,
     max_errors: Annotated[
         int, typer.Option(min=0, help="Defects of each code to show; 0 for all.")
     ] = DEFAULT_MAX_ERRORS,
@@ -112,35 +149,145 @@ def validate(
 ) -> None:
     """Check rank tables and show every defect with its line and column.
 
+    Cluster specs, host files, manifests and topology files are checked too; what a file
+    is, is told from its content. Of a folder the tables and specs in it are checked.
+    [tool.ranktable] in pyproject.toml, or ranktable.toml, sets options for a project.
+
     Exit status: 0 sound, 1 defects found, 2 could not judge.
 
     Example: ranktable validate sccl_rank_table.json --topology sophgo-8
     """
-    names = files or [named_file(None)]
     _refuse_combinations(
-        names, format, fix=fix and not diff, diff=diff, readers=readers
+        files or (), format, fix=fix and not diff, diff=diff, readers=readers
     )
-    options = _options(chip, topology, tp, reader, max_errors, max_size)
-    reports = [check_file(name, options) for name in names]
+    _refuse_beside_statistics(format, diff=diff, readers=readers, wanted=statistics)
+    if watch and (fix or diff or STANDARD_INPUT in (files or ())):
+        raise CommandError("--watch goes with neither --fix, --diff nor standard input")
+    settings = find_settings(Path.cwd())
+    settings = replace(
+        settings,
+        select=_codes(select) or settings.select,
+        ignore=(*settings.ignore, *_codes(ignore)),
+    )
+    options = _options(
+        chip or settings.chip,
+        topology or settings.topology,
+        tp,
+        reader,
+        max_errors,
+        max_size,
+    )
+    schema = schema or settings.schema
+    site = None if schema is None else SiteSchema(path=schema, limit=options.limit)
+
+    def once() -> int:
+        reports = _judged(files, from_, settings, options, site)
+        if diff:
+            for report in reports:
+                _show_diff(report, options, color)
+        elif fix:
+            reports = [
+                selected(_fix(report, options, site), settings) for report in reports
+            ]
+        if readers:
+            _show_readers(reports, format, color)
+        elif statistics:
+            write(_statistics(reports))
+        elif not diff:
+            shown = [r for r in reports if r.totals] if quiet else reports
+            if shown or format not in (None, *_FOR_PEOPLE):
+                _render(shown, format, color)
+        return _status(reports, strict=strict or settings.strict)
+
+    raise typer.Exit(_watched(files, settings, once) if watch else once())
+
+
+def _judged(
+    files: list[str] | None,
+    kind: str | None,
+    settings: Settings,
+    options: Options,
+    site: SiteSchema | None,
+) -> list[Report]:
+    """Return the reports of all files, with what the settings ask for."""
+    names = named_files(files or [named_file(None)], settings.exclude)
+    reports = [judge_file(name, options, kind) for name in names]
     if not files:
         reports = [_with_environment(report) for report in reports]
-    site = None if schema is None else SiteSchema(path=schema, limit=options.limit)
     if site is not None:
         reports = [judge_by_schema(report, site) for report in reports]
-    if diff:
-        for report in reports:
-            _show_diff(report, options, color)
-    elif fix:
-        reports = [_fix(report, options, site) for report in reports]
-    if readers:
-        _show_readers(reports, format, color)
-    if not (diff or readers):
-        _render(reports, format, color)
-    raise typer.Exit(_status(reports, strict=strict))
+    return [selected(report, settings) for report in reports]
+
+
+def _codes(option: str | None) -> tuple[str, ...]:
+    """Return the codes that an option lists.
+
+    Raises:
+        CommandError: One of them is not a code, nor the beginning of one.
+    """
+    codes = tuple((option or "").replace(",", " ").split())
+    for code in codes:
+        if not (code.startswith("RT") and code[2:].isdigit() and len(code) <= _CODE):
+            raise CommandError(f"{code!r} is not a code, such as RT202 or RT2")
+    return codes
+
+
+_CODE = len("RT202")
+_FOR_PEOPLE = (FindingsFormat.FULL, FindingsFormat.CONCISE)
+
+
+def _refuse_beside_statistics(
+    form: FindingsFormat | None, *, diff: bool, readers: bool, wanted: bool
+) -> None:
+    if wanted and (diff or readers or form not in (None, *_FOR_PEOPLE)):
+        raise CommandError("--statistics has one form and stands alone")
+
+
+def _statistics(reports: Sequence[Report]) -> Iterator[str]:
+    """Yield how often each code was found, the most frequent first."""
+    from ranktable.report.catalogue import RULES  # noqa: PLC0415 - all of them
+
+    summaries = {rule.code: rule.summary for rule in RULES}
+    totals: Counter[str] = Counter()
+    for report in reports:
+        totals.update(report.totals)
+    for code, count in totals.most_common():
+        yield f"{count:>7}  {code}  {summaries[code]}\n"
+    yield f"{sum(totals.values()):>7}  in {counted(len(reports), 'file')}\n"
+
+
+_LOOK_S = 0.3
+"""How often the files are looked at whether they have changed."""
+
+
+def _watched(
+    files: list[str] | None, settings: Settings, once: Callable[[], int]
+) -> int:
+    """Check now and whenever a file changes, until somebody interrupts."""
+    while True:
+        before = _state(files, settings)
+        once()
+        while _state(files, settings) == before:
+            time.sleep(_LOOK_S)
+        write(["\n"])
+
+
+def _state(files: list[str] | None, settings: Settings) -> list[tuple[object, ...]]:
+    """Return what changes with the files."""
+    names = named_files(files or [named_file(None)], settings.exclude)
+    return [(name, *_status_of(name)) for name in names]
+
+
+def _status_of(name: str) -> tuple[int, ...]:
+    try:
+        status = Path(name).stat()
+    except OSError:
+        return ()
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _refuse_combinations(
-    names: list[str],
+    names: Sequence[str],
     form: FindingsFormat | None,
     *,
     fix: bool,
@@ -223,7 +370,9 @@ def _status(reports: list[Report], *, strict: bool) -> int:
     if any(report.is_unreadable for report in reports):
         return COULD_NOT_JUDGE
     for report in reports:
-        if not report.ok or (strict and report.count(Severity.WARNING)):
+        # A table of several nodes is right for NCCL: RT505 says what SCCL cannot do.
+        warnings = report.count(Severity.WARNING) - report.totals.get("RT505", 0)
+        if not report.ok or (strict and warnings > 0):
             return DEFECTS_FOUND
     return 0
 
@@ -286,7 +435,7 @@ def show_readers(report: Report, look: Style) -> Iterator[str]:
     size = report.columns.num_devices if report.columns else 1
     ranks = range(max(1, min(size, MAX_RANKS)))
     yield f"{look.mark(printable(report.file), 'bold')}\n"
-    for reading in readings(report.data, ranks):
+    for reading in readings(report.data, ranks, report):
         yield f"  {look.mark(reading.title, 'bold')}\n"
         for label, outcome in _grouped(reading.outcomes):
             yield f"    {look.mark(label, 'place')}: {printable(outcome)}\n"
@@ -297,7 +446,8 @@ def show_readers(report: Report, look: Style) -> Iterator[str]:
 def readers_data(report: Report) -> dict[str, object]:
     """Return what each reader would give each rank of a file, as plain data."""
     size = report.columns.num_devices if report.columns else 1
-    found = readings(report.data or b"", range(max(1, min(size, MAX_RANKS))))
+    ranks = range(max(1, min(size, MAX_RANKS)))
+    found = readings(report.data or b"", ranks, report)
     return {
         "file": report.file,
         "world_size": size,

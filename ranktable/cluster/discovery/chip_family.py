@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ranktable.cluster.device_list import MAX_CHIP
 from ranktable.cluster.discovery.machine import NotDetectedError
+from ranktable.cluster.generate import MAX_CHIP
 from ranktable.cluster.probes.probe_line import MAX_CHIPS, NotDetected, ProbedChip
 from ranktable.schema.diagnostic import Finding, Severity
 from ranktable.schema.json_parser import parse

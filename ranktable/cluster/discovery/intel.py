@@ -1,7 +1,7 @@
-"""Intel GPUs, from ``xpu-smi discovery -j``.
+"""Intel GPUs, from ``xpu-smi discovery -j``, and Gaudi, from the CSV of hl-smi.
 
-Source: intel.github.io/xpumanager, the user guide of xpu-smi. Release 2.0 names the
-UUID soc_uuid.
+Sources: intel.github.io/xpumanager, the user guide of xpu-smi (release 2.0 names the
+UUID soc_uuid); docs.habana.ai, System Management Interface Tool: the queries of ``-Q``.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from ranktable.cluster.discovery.chip_family import (
     ChipFamily,
     ProbeResult,
     bus_address_of,
+    chips_of_csv,
     device_id_of,
     read_json,
     refuse_repetition,
@@ -24,16 +25,16 @@ from ranktable.schema.messages import quoted
 if TYPE_CHECKING:
     from ranktable.cluster.discovery.machine import Machine
 
-TOOL = ("xpu-smi", "discovery", "-j")
+XPU_SMI = ("xpu-smi", "discovery", "-j")
 
 
-def detect(machine: Machine) -> ProbeResult:
+def detect_gpus(machine: Machine) -> ProbeResult:
     """Return the chips of a node."""
     result = ProbeResult()
     try:
-        result.chips = parse_discovery(machine.run(*TOOL))
+        result.chips = parse_discovery(machine.run(*XPU_SMI))
     except NotDetectedError as error:
-        if machine.find(TOOL[0]):
+        if machine.find(XPU_SMI[0]):
             result.miss("xpu-smi", error)
         return result
     if result.chips:
@@ -84,10 +85,51 @@ def _chip(item: dict[str, object]) -> ProbedChip:
     )
 
 
-FAMILY = ChipFamily(
+INTEL = ChipFamily(
     name="intel",
     vendor="intel",
     looked_for="xpu-smi",
     traces=(),
-    detect=detect,
+    detect=detect_gpus,
+)
+
+
+HL_SMI = ("hl-smi", "-Q", "index,uuid,bus_id,serial,name", "-f", "csv,noheader")
+NODES = ("/dev/accel", "accel")
+
+
+def detect_gaudi(machine: Machine) -> ProbeResult:
+    """Return the chips of a node."""
+    result = ProbeResult(driver=machine.first_line("/sys/module/habanalabs/version"))
+    try:
+        result.chips, messages = parse_csv(machine.run(*HL_SMI))
+    except NotDetectedError as error:
+        if machine.exists("/sys/module/habanalabs") or machine.find(HL_SMI[0]):
+            result.miss("hl-smi", error)
+        return result
+    for message in messages:
+        result.miss("hl-smi", f"it says: {message}")
+    if result.chips:
+        result.miss("status", "hl-smi -Q does not have it")
+    return result
+
+
+def parse_csv(text: str) -> tuple[list[ProbedChip], list[str]]:
+    """Return the accelerators of a CSV output, and the messages between the rows.
+
+    Args:
+        text: Rows of index, UUID, PCI address, serial number and name.
+
+    Raises:
+        NotDetectedError: A row is something else.
+    """
+    return chips_of_csv(text, "hl-smi: the PCI address of a chip")
+
+
+GAUDI = ChipFamily(
+    name="gaudi",
+    vendor="gaudi",
+    looked_for="hl-smi",
+    traces=(),
+    detect=detect_gaudi,
 )

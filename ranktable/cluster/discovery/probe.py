@@ -9,11 +9,9 @@ from msgspec import structs
 from ranktable.cluster.discovery import (
     amd,
     ascend,
-    gaudi,
     intel,
     nvidia,
-    sophgo_bm168x,
-    sophgo_tpuv7,
+    sophgo,
 )
 from ranktable.cluster.probes.probe_line import NodeProbe, NotDetected, ProbedChip
 from ranktable.schema.messages import counted
@@ -25,13 +23,13 @@ if TYPE_CHECKING:
     from ranktable.cluster.discovery.machine import Machine
 
 CHIP_FAMILIES: tuple[ChipFamily, ...] = (
-    sophgo_tpuv7.FAMILY,
+    sophgo.TPUV7,
     ascend.FAMILY,
     nvidia.FAMILY,
     amd.FAMILY,
-    gaudi.FAMILY,
-    intel.FAMILY,
-    sophgo_bm168x.FAMILY,
+    intel.GAUDI,
+    intel.INTEL,
+    sophgo.BM168X,
 )
 """Every family, in the order in which they are looked for; the first one is taken.
 
@@ -40,7 +38,7 @@ The last one is driven by no communication library; a host may have one beside o
 
 
 def probe(machine: Machine, host: str | None = None) -> NodeProbe:
-    """Return what is result of a node.
+    """Return what is found on a node.
 
     Args:
         machine: The node.

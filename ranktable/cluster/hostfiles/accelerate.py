@@ -15,25 +15,23 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.cluster.hostfiles.hostfile import (
+    DEFAULT_PORT,
     Host,
     Hostfile,
     LauncherFormat,
     chips_of,
-)
-from ranktable.cluster.hostfiles.writer_checks import (
-    DEFAULT_PORT,
     even_size,
     names_of,
     refuse_interleaved,
 )
-from ranktable.cluster.hostfiles.yaml_fields import documents_in, dump_yaml
+from ranktable.cluster.hostfiles.kubernetes_manifests import documents_in, dump_yaml
 from ranktable.cluster.source_text import MAX_SLOTS, is_host
 from ranktable.schema.messages import quoted
 from ranktable.schema.rules.syntax import TOO_MANY
 
 if TYPE_CHECKING:
     from ranktable.cluster.hostfiles.hostfile import WriterOptions
-    from ranktable.cluster.hostfiles.yaml_fields import Fields
+    from ranktable.cluster.hostfiles.kubernetes_manifests import Fields
     from ranktable.cluster.source_text import SourceText
 
 KEYS = frozenset(

@@ -22,8 +22,9 @@ from ranktable.cluster.hostfiles.hostfile import (
     Hostfile,
     LauncherFormat,
     chips_of,
+    names_of,
+    refuse_interleaved,
 )
-from ranktable.cluster.hostfiles.writer_checks import names_of, refuse_interleaved
 from ranktable.cluster.source_text import Token, words_of
 from ranktable.schema.messages import printable, quoted
 

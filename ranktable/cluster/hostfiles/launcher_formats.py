@@ -10,18 +10,14 @@ from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.hostfiles.accelerate import ACCELERATE
 from ranktable.cluster.hostfiles.deepspeed_hostfile import DEEPSPEED_HOSTFILE
 from ranktable.cluster.hostfiles.hostfile import WriterOptions, table_from_hostfile
-from ranktable.cluster.hostfiles.jobset import JOBSET
-from ranktable.cluster.hostfiles.kubernetes_job import KUBERNETES_JOB
+from ranktable.cluster.hostfiles.kubeflow import PYTORCHJOB, TRAINJOB
+from ranktable.cluster.hostfiles.kubernetes_jobs import JOBSET, KUBERNETES_JOB
 from ranktable.cluster.hostfiles.mpich_machinefile import MPICH_MACHINEFILE
 from ranktable.cluster.hostfiles.openmpi_hostfile import OPENMPI_HOSTFILE
 from ranktable.cluster.hostfiles.openmpi_rankfile import OPENMPI_RANKFILE
-from ranktable.cluster.hostfiles.paddle import PADDLE
-from ranktable.cluster.hostfiles.paddle_endpoints import PADDLE_ENDPOINTS
-from ranktable.cluster.hostfiles.pytorchjob import PYTORCHJOB
-from ranktable.cluster.hostfiles.slurm_nodelist import SLURM_NODELIST
-from ranktable.cluster.hostfiles.srun_hostfile import SRUN_HOSTFILE
+from ranktable.cluster.hostfiles.paddle import PADDLE, PADDLE_ENDPOINTS
+from ranktable.cluster.hostfiles.slurm import SLURM_NODELIST, SRUN_HOSTFILE
 from ranktable.cluster.hostfiles.torchrun import TORCHRUN
-from ranktable.cluster.hostfiles.trainjob import TRAINJOB
 from ranktable.cluster.source_text import SourceText, read_source
 from ranktable.schema.format import Format
 from ranktable.schema.formats import DEFAULT, by_name, names

@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.cluster.hostfiles.host_table import HostTable
-from ranktable.cluster.hostfiles.hostfile import LauncherFormat, sizes_of
-from ranktable.cluster.hostfiles.writer_checks import names_of, refuse_interleaved
+from ranktable.cluster.hostfiles.hostfile import (
+    LauncherFormat,
+    names_of,
+    refuse_interleaved,
+    sizes_of,
+)
 from ranktable.cluster.source_text import words_of
 from ranktable.schema.address import is_address
 from ranktable.schema.messages import quoted

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.cluster.hostfiles.host_table import RankAssignment
-from ranktable.cluster.hostfiles.hostfile import LauncherFormat, chips_of, ranks_of
+from ranktable.cluster.hostfiles.hostfile import (
+    LauncherFormat,
+    chips_of,
+    names_of,
+    ranks_of,
+)
 from ranktable.cluster.hostfiles.openmpi_hostfile import (
     EQUALS,
     compared_name,
@@ -22,7 +27,6 @@ from ranktable.cluster.hostfiles.openmpi_hostfile import (
     read_lines,
     refuse_names,
 )
-from ranktable.cluster.hostfiles.writer_checks import names_of
 from ranktable.cluster.source_text import MAX_SLOTS, Token
 from ranktable.schema.messages import quoted
 

@@ -1,12 +1,17 @@
-"""Command lines of Paddle's launcher: ``--ips a,b --devices 0,1``.
+"""Command lines of Paddle's launcher, ``--ips a,b --devices 0,1``, and its endpoints.
 
 One command is started on every node as it is, so that all nodes have the same devices.
+A list of endpoints has one a rank, ``10.0.0.1:6070,10.0.0.1:6071``: its host tells the
+node; ports need not follow each other.
 
-Source: PaddlePaddle/Paddle, python/paddle/distributed/launch/context/args_envs.py.
+Sources: PaddlePaddle/Paddle, python/paddle/distributed/launch/context/args_envs.py,
+python/paddle/distributed/launch/controllers/collective.py and
+``PADDLE_TRAINER_ENDPOINTS``.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import TYPE_CHECKING
 
@@ -19,26 +24,35 @@ from ranktable.cluster.hostfiles.command_line import (
     is_variable,
     options_of,
 )
+from ranktable.cluster.hostfiles.host_table import RankAssignment
 from ranktable.cluster.hostfiles.hostfile import (
     Host,
     Hostfile,
     LauncherFormat,
     called,
     chips_of,
-)
-from ranktable.cluster.hostfiles.writer_checks import (
+    hosts_of_ranks,
     names_of,
     refuse_interleaved,
     script_words,
+    sizes_of,
 )
-from ranktable.cluster.source_text import endpoint_host
+from ranktable.cluster.source_text import (
+    MAX_PORT,
+    MAX_SLOTS,
+    Token,
+    endpoint,
+    endpoint_host,
+    endpoint_parts,
+    port_number,
+)
 from ranktable.schema.messages import quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.hostfiles.hostfile import WriterOptions
-    from ranktable.cluster.source_text import SourceText, Token
+    from ranktable.cluster.source_text import SourceText
 
-TITLE = "Paddle's launcher"
+COMMAND_TITLE = "Paddle's launcher"
 MODULE = "paddle.distributed.launch"
 SYNTAX = Syntax(
     program=MODULE,
@@ -58,7 +72,7 @@ SYNTAX = Syntax(
 )
 
 
-def read(source: SourceText) -> Hostfile | None:
+def read_command(source: SourceText) -> Hostfile | None:
     """Return the nodes of a command of Paddle's launcher."""
     commands = list(commands_in(source))
     if not commands:
@@ -156,17 +170,17 @@ def _slots(
     return number
 
 
-def write(hostfile: Hostfile, options: WriterOptions) -> str:
+def write_command(hostfile: Hostfile, options: WriterOptions) -> str:
     """Return the command that is started on every node."""
-    refuse_interleaved(hostfile, TITLE)
-    names = names_of(hostfile, TITLE)
+    refuse_interleaved(hostfile, COMMAND_TITLE)
+    names = names_of(hostfile, COMMAND_TITLE)
     chips = chips_of(hostfile)
     for node_rank, own in enumerate(chips):
         if own != chips[0]:
             host = called(node_rank, hostfile.hosts[node_rank])
             raise ArgumentError(
-                f"{TITLE} has one list of devices for all nodes, and {host} has "
-                f"others than {called(0, hostfile.hosts[0])}",
+                f"{COMMAND_TITLE} has one list of devices for all nodes, and {host} "
+                f"has others than {called(0, hostfile.hosts[0])}",
                 hint="paddle-endpoints can have nodes of different size",
             )
     devices = ",".join(map(str, chips[0]))
@@ -176,9 +190,84 @@ def write(hostfile: Hostfile, options: WriterOptions) -> str:
 
 PADDLE = LauncherFormat(
     name="paddle",
-    title=TITLE,
-    read=read,
-    write=write,
+    title=COMMAND_TITLE,
+    read=read_command,
+    write=write_command,
     matches=lambda text: MODULE in text,
     options=("script",),
+)
+
+
+ENDPOINTS_TITLE = "a list of Paddle's endpoints"
+DEFAULT_PORT = 6070
+"""Paddle's own first port."""
+
+_VARIABLE = re.compile(r"\s*(?:(?:export\s+)?PADDLE_TRAINER_ENDPOINTS=)?")
+_KNOWN = re.compile(
+    r"\s*(?:(?:export\s+)?PADDLE_TRAINER_ENDPOINTS=|[^\s,]+:[0-9]+,[^\s,]+:[0-9])"
+)
+
+
+def read_endpoints(source: SourceText) -> Hostfile | None:
+    """Return the hosts of a list of endpoints, with the ranks of each."""
+    start = _VARIABLE.match(source.text).end()  # type: ignore[union-attr]
+    end = len(source.text.rstrip())
+    assignment = RankAssignment(source)
+    if start < end:
+        listed = Token(source.text[start:end], start, end)
+        if listed.text[0] == listed.text[-1] and listed.text[0] in "'\"":
+            listed = listed.part(1, -1)
+        if listed.text.count(",") >= MAX_SLOTS:
+            source.too_many(listed, "processes")
+        else:
+            _read_items(source, listed, assignment)
+    return assignment.hostfile()
+
+
+def _read_items(source: SourceText, listed: Token, assignment: RankAssignment) -> None:
+    first_use: dict[tuple[str, int], Token] = {}
+    for word in listed.parts(","):
+        parts = endpoint_parts(source, word)
+        if parts is None:
+            continue
+        host = source.host(parts[0])
+        if parts[1] is None:
+            message = f"{quoted(word.text)} has no port"
+            source.report(rules.BAD_COUNT, word, message, hint="write host:port")
+            continue
+        port = port_number(source, parts[1])
+        if host is None or port is None:
+            continue
+        if (host, port) in first_use:
+            source.report(
+                rules.HOST_TWICE,
+                word,
+                f"the endpoint {quoted(word.text)} is given to two ranks",
+                first_use=first_use[host, port],
+            )
+        first_use[host, port] = word
+        assignment.add(host, parts[0], len(assignment.ranks), word)
+
+
+def write_endpoints(hostfile: Hostfile, options: WriterOptions) -> str:
+    """Return the endpoint of every rank, the ports of a node one after the other."""
+    names = names_of(hostfile, ENDPOINTS_TITLE)
+    first = options.port or DEFAULT_PORT
+    if first + max(sizes_of(hostfile)) - 1 > MAX_PORT:
+        raise ArgumentError(f"the ports from {first} on go beyond {MAX_PORT}")
+    ports = [first] * len(names)
+    endpoints = []
+    for node in hosts_of_ranks(hostfile):
+        endpoints.append(endpoint(names[node], ports[node]))
+        ports[node] += 1
+    return ",".join(endpoints) + "\n"
+
+
+PADDLE_ENDPOINTS = LauncherFormat(
+    name="paddle-endpoints",
+    title=ENDPOINTS_TITLE,
+    read=read_endpoints,
+    write=write_endpoints,
+    matches=_KNOWN.match,
+    options=("port",),
 )

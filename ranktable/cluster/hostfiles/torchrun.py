@@ -19,16 +19,14 @@ from ranktable.cluster.hostfiles.command_line import (
     options_of,
 )
 from ranktable.cluster.hostfiles.hostfile import (
+    DEFAULT_PORT,
     Host,
     Hostfile,
     LauncherFormat,
-    sizes_of,
-)
-from ranktable.cluster.hostfiles.writer_checks import (
-    DEFAULT_PORT,
     names_of,
     refuse_interleaved,
     script_words,
+    sizes_of,
 )
 from ranktable.cluster.source_text import endpoint_host
 from ranktable.schema.messages import quoted

@@ -1,20 +1,26 @@
-"""Whether nodes and files go together: duplicates, uniformity, ranks."""
+"""RT230 to RT235: whether nodes and files go together; duplicates, uniformity."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ranktable.cluster.merging.merge_rules import (
-    MISSING_RANKS,
-    PARTS_DISAGREE,
-    RANK_CLASH,
-    REPEATED_NODE,
-    UNEQUAL_NODES,
+from ranktable.cluster.probes.probe_rules import (
+    CHIPS,
+    FIRST,
+    MIXED_CHIPS,
+    SECOND,
+    line,
+    lines,
 )
-from ranktable.cluster.probes.probe_rules import MIXED_CHIPS
+from ranktable.schema.diagnostic import Rule, Severity
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import counted, folded, printable, quoted
+from ranktable.schema.rules.examples import (
+    PAIR,
+    device,
+    one_node,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -84,9 +90,9 @@ def _names(node: FileNode, *, with_addresses: bool) -> Iterator[tuple[str, str]]
         yield "host", node.host
     for identifier in sorted(node.identifiers):
         yield "chip", identifier
-    for device in node.node.devices if with_addresses else ():
-        address = device.address
-        if address and not device.is_emulated and not _is_loopback(address):
+    for member in node.node.devices if with_addresses else ():
+        address = member.address
+        if address and not member.is_emulated and not _is_loopback(address):
             yield "address", address
 
 
@@ -243,3 +249,96 @@ def _rank_at(
     written = {key for key, _ in node.node.devices[index].layout or ()}
     key = next((key for key in format_.rank_keys if key in written), "rank")
     return node.at(format_.devices_key, index, key, label=label)
+
+
+_UPPER = one_node(device(0, 2), device(1, 3))
+
+REPEATED_NODE = Rule(
+    code="RT230",
+    name="repeated-node",
+    summary="one node is in two files, or in two lines",
+    why=(
+        "Its chips would be given to two processes each. It is known by its host, by "
+        "the UUID or serial number of a chip and, with --renumber, by the address of a "
+        "chip where a table names no hosts. A file that is given twice counts too."
+    ),
+    fix="Leave one of the two out.",
+    command="merge",
+    bad=lines(FIRST, FIRST),
+    good=lines(FIRST, SECOND),
+)
+RANK_CLASH = Rule(
+    code="RT231",
+    name="rank-clash",
+    summary="two files give the same ranks",
+    why=(
+        "Every file that was made on its own node begins at rank 0. Which one comes "
+        "first is for you to say; it is not guessed."
+    ),
+    fix="Give the files in the order that you want, and --renumber.",
+    command="merge",
+    beside=PAIR,
+    bad=PAIR,
+    good=_UPPER,
+)
+UNEQUAL_NODES = Rule(
+    code="RT232",
+    name="unequal-nodes",
+    severity=Severity.WARNING,
+    summary="a node has another number of devices than most",
+    why=(
+        "Often a chip that has failed or was not handed to the container. Several "
+        "launchers and vendor libraries need as many processes on every node."
+    ),
+    fix="Look at the node, or go on if it is meant; --strict refuses it.",
+    command="merge",
+    bad=lines(FIRST, SECOND, line("n3", CHIPS[0])),
+    good=lines(FIRST, SECOND, line("n3", *CHIPS)),
+)
+PARTS_DISAGREE = Rule(
+    code="RT233",
+    name="parts-disagree",
+    summary="two files differ in format, version or a key for the whole table",
+    why="One table has one format and one version; neither is converted silently.",
+    fix="Make the files alike, then merge them.",
+    command="merge",
+    beside=PAIR,
+    bad=b'{"status":"completed","version":"1.0","server_count":1,"server_list":[\n'
+    b'  {"server_ip":"10.20.0.6","device":[{"device_id":"0","device_ip":"",'
+    b'"rank_id":"2"}]}]}\n',
+    good=_UPPER,
+)
+MISSING_RANKS = Rule(
+    code="RT234",
+    name="missing-ranks",
+    summary="together the files lack a rank",
+    why="The file of some node is missing, or belongs to another job.",
+    fix="Give the missing file too, or count the ranks anew with --renumber.",
+    command="merge",
+    beside=PAIR,
+    bad=one_node(device(0, 4), device(1, 5)),
+    good=_UPPER,
+)
+NOT_AS_LISTED = Rule(
+    code="RT235",
+    name="nodes-not-as-listed",
+    summary="the nodes are not those of --hosts",
+    why=(
+        "The list says which nodes the job has, and in which order. A node that sent "
+        "nothing has failed; one that is not in the list belongs to another job."
+    ),
+    fix="Run ranktable probe on the missing node, or correct the list.",
+    command="merge",
+    options={"hosts": "n[1-3]"},
+    bad=lines(FIRST, SECOND),
+    good=lines(FIRST, SECOND, line("n3", *CHIPS)),
+)
+
+RULES = (
+    REPEATED_NODE,
+    RANK_CLASH,
+    UNEQUAL_NODES,
+    PARTS_DISAGREE,
+    MISSING_RANKS,
+    NOT_AS_LISTED,
+)

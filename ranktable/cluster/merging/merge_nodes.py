@@ -14,8 +14,7 @@ from msgspec import structs
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.file_findings import FileFinding
 from ranktable.cluster.host_lists import fold_hosts
-from ranktable.cluster.merging.merge_checks import check_ranks
-from ranktable.cluster.merging.merge_rules import NOT_AS_LISTED
+from ranktable.cluster.merging.merge_checks import NOT_AS_LISTED, check_ranks
 from ranktable.schema.diagnostic import Options, Quota
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import counted, quoted

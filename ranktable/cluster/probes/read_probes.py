@@ -111,7 +111,7 @@ class _Line:
             return
         document, found = parsed
         # Imported only where a line is not as probe prints it.
-        from ranktable.cluster.probes.probe_shape import (  # noqa: PLC0415
+        from ranktable.cluster.probes.probe_line import (  # noqa: PLC0415
             check_line,
         )
 

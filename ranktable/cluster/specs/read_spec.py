@@ -14,8 +14,7 @@ from ranktable.cluster.host_lists import expand_hosts, fold_hosts
 from ranktable.cluster.hostfiles.hostfile_rules import BAD_HOST
 from ranktable.cluster.source_text import MAX_SLOTS, SourceText, is_host, read_source
 from ranktable.cluster.specs import spec_rules as rules
-from ranktable.cluster.specs.address_pattern import parse_pattern
-from ranktable.cluster.specs.spec import NAME, ClusterSpec
+from ranktable.cluster.specs.spec import NAME, ClusterSpec, parse_pattern
 from ranktable.cluster.specs.spec_shape import dotted, read_shape
 from ranktable.schema.address import is_address
 from ranktable.schema.diagnostic import RankTableError
@@ -27,7 +26,7 @@ from ranktable.schema.topology_file import find_topology
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ranktable.cluster.specs.address_pattern import AddressPattern
+    from ranktable.cluster.specs.spec import AddressPattern
     from ranktable.cluster.specs.spec_shape import SpecDocument
     from ranktable.schema.check_report import Report
     from ranktable.schema.document import Offsets, Path

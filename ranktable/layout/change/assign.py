@@ -29,11 +29,15 @@ class Chip:
         rank: The rank that it has, None for one that is new.
         role: What it holds, None for one that is new.
         copy: Which copy of the model it belongs to.
+        node: The node that it is in.
+        device_id: Its number there.
     """
 
     rank: int | None = None
     role: Hashable = None
     copy: int | None = None
+    node: int = 0
+    device_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)

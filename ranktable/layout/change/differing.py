@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ranktable.layout.change.crossing import crossing_bytes
 from ranktable.layout.change.names import node_names
 from ranktable.layout.change.roles import role_axes
+from ranktable.layout.change.site import Site, crossed
 from ranktable.layout.change.touched import both_groups, touched_groups
 from ranktable.layout.change.unmoved import unmoved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from ranktable.layout.change.site import Crossed
     from ranktable.layout.change.touched import ChipName, GroupChange, Kinds
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.schema.model import Device, RankTable
@@ -59,8 +60,9 @@ class Difference:
         moves: Chips of both with another rank or role, by rank in the second.
         groups: What became of the groups, by kind; none without layouts.
         distinct: The same of distinct sets of chips, whatever their kind.
-        bytes_before: Bytes of a step that leave a node, None where none are given.
-        bytes_after: The same of the second.
+        crossed: Bytes of a step over every boundary, none without layouts.
+        is_typical: Whether these are from typical bytes, as none were given.
+        is_optimal: Whether every placement of the second was tried.
         others: What else differs, a sentence each.
     """
 
@@ -73,8 +75,9 @@ class Difference:
     moves: tuple[Move, ...]
     groups: Mapping[str, GroupChange]
     distinct: GroupChange | None
-    bytes_before: float | None
-    bytes_after: float | None
+    crossed: tuple[Crossed, ...]
+    is_typical: bool
+    is_optimal: bool
     others: tuple[str, ...]
 
     @property
@@ -101,13 +104,15 @@ class Difference:
         return self.after.world_size - len(self.chips_in) - moved
 
 
-def difference(
+def difference(  # noqa: PLR0913 - each is a part of the question
     before: RankTable,
     after: RankTable,
     layouts: tuple[ParallelLayout, ParallelLayout] | None = None,
     *,
     groups: tuple[Kinds, Kinds] | Iterable[str] | None = None,
-    bytes_of: Mapping[str, int] | None = None,
+    bytes_of: Mapping[str, float] | None = None,
+    site: Site | None = None,
+    is_optimal: bool = False,
 ) -> Difference:
     """Return what differs between two tables.
 
@@ -120,7 +125,9 @@ def difference(
         layouts: The layout of each.
         groups: The axes of each kind of group, by default every axis of more than one
             rank; or for each table the lists of ranks by kind.
-        bytes_of: Bytes of a step for every axis; see ``crossing_bytes``.
+        bytes_of: Bytes of a group and step for every axis; see ``given_flows``.
+        site: The same, with racks; by default nothing is counted without ``bytes_of``.
+        is_optimal: Whether every placement of the second table was tried.
 
     Raises:
         LayoutError: A layout has another number of ranks than its table.
@@ -130,12 +137,15 @@ def difference(
     names = [set(node_names(table.nodes)) for table in (before, after)]
     kinds: dict[str, GroupChange] = {}
     distinct: GroupChange | None = None
-    sent: list[float] | None = None
+    if bytes_of:
+        site = Site(sizes=bytes_of)
+    sent: tuple[Crossed, ...] = ()
     if layouts is not None:
-        found = both_groups((before, after), layouts, groups)
-        kinds, distinct = touched_groups(found, chips)
-        if bytes_of:
-            sent = [crossing_bytes(one, bytes_of) for one in found]
+        if before.world_size == layouts[0].world_size:
+            found = both_groups((before, after), layouts, groups)
+            kinds, distinct = touched_groups(found, chips)
+        if site is not None and before.world_size == layouts[0].world_size:
+            sent = crossed((before, layouts[0]), (after, layouts[1]), site)
     return Difference(
         before=before,
         after=after,
@@ -146,8 +156,9 @@ def difference(
         moves=tuple(_moves(ranks[0], chips[1], layouts)),
         groups=kinds,
         distinct=distinct,
-        bytes_before=None if sent is None else sent[0],
-        bytes_after=None if sent is None else sent[1],
+        crossed=sent,
+        is_typical=site is not None and site.sizes is None,
+        is_optimal=is_optimal,
         others=tuple(unmoved(before, after, chips, ranks)),
     )
 

@@ -55,6 +55,14 @@ def resized(layout: ParallelLayout, sizes: dict[str, int]) -> ParallelLayout | N
         return None
 
 
+def with_dp_for(layout: ParallelLayout, world_size: int) -> ParallelLayout | None:
+    """Return a layout with the dp that a number of ranks leaves, None if none does."""
+    copy = layout.world_size // layout.dp
+    dp, rest = divmod(world_size, copy)
+    sizes = {name: getattr(layout, name) for name in factor_names(layout)}
+    return None if rest or not dp else resized(layout, {**sizes, "dp": dp})
+
+
 def fit_layout(
     layout: ParallelLayout,
     available: int,

@@ -2,44 +2,143 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import lru_cache
+from itertools import combinations, islice
 from typing import TYPE_CHECKING
 
 from ranktable.layout.change.assign import Chip, Place, assign
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-ELSEWHERE = 1 << 40
-"""Added to a rank outside of a block, so that it is none of the block's."""
+    from ranktable.schema.topology import Topology
 
-ROLE_WEIGHT = 1 << 20
-"""What a chip that loads other weights weighs against one with another number."""
+_ELSEWHERE = 1 << 40
+"""Added to a rank outside of a node, so that it is none of the node's."""
 
+_RING_WEIGHT = 1 << 40
+_ROLE_WEIGHT = 1 << 20
+"""What an open ring, and a chip that loads weights, weigh against a new number."""
 
-def inside(
-    chips: Sequence[Chip], block: Sequence[int], places: Sequence[Place], *, start: int
-) -> list[int]:
-    """Return the chips of a node in the order of the ranks that it takes."""
-    size = len(places)
-    own = []
-    for index in block:
-        rank = chips[index].rank
-        if rank is not None:
-            is_here = start <= rank < start + size
-            rank = rank - start if is_here else ELSEWHERE + rank
-        own.append(Chip(rank=rank, role=chips[index].role))
-    kinds = [Place(role=place.role) for place in places]
-    return [block[at] for at in assign(own, kinds)]
+_MOST_CHOICES = 128
+_MOST_RINGS = 16
+"""Choices of chips, and rings of each, that are looked at."""
 
 
-def cost_inside(
-    chips: Sequence[Chip], carriers: Sequence[int], places: Sequence[Place], start: int
-) -> int:
-    """Return what it costs: weights to load, then numbers that change."""
-    cost = 0
-    for rank, (index, place) in enumerate(zip(carriers, places, strict=True), start):
-        chip = chips[index]
-        loads = chip.rank is None or chip.role != place.role
-        moves = chip.rank is not None and chip.rank != rank
-        cost += loads * ROLE_WEIGHT + moves
-    return cost
+class Inside:
+    """The chips of nodes, given the ranks of each."""
+
+    def __init__(
+        self,
+        chips: Sequence[Chip],
+        members: Mapping[int, Sequence[int]],
+        places: Sequence[Place],
+        links: Topology | None,
+    ) -> None:
+        """Look nothing up yet."""
+        self.chips = chips
+        self.members = members
+        self.places = places
+        self.links = links
+        self._known: dict[
+            tuple[int, tuple[int, ...]], tuple[list[int], tuple[int, int, int]]
+        ] = {}
+
+    def held(self, items: Iterable[Chip | Place]) -> Hashable:
+        """Return what a node holds, in whatever order."""
+        return _counted(tuple([item.role for item in items]))
+
+    def weight(self, node: int, ranks: Sequence[int]) -> int:
+        """Return what it costs that a node takes some ranks, as one number."""
+        rings, loads, moves = self.of(node, ranks)[1]
+        return rings * _RING_WEIGHT + loads * _ROLE_WEIGHT + moves
+
+    def of(
+        self, node: int, ranks: Sequence[int]
+    ) -> tuple[list[int], tuple[int, int, int]]:
+        """Return the chips that carry some ranks, in their order, and what that costs.
+
+        The cost is whether their ring is open, how many chips load other weights, and
+        how many get another rank.
+        """
+        key = (node, tuple(ranks))
+        if key not in self._known:
+            self._known[key] = self._found(self.members[node], ranks)
+        return self._known[key]
+
+    def _found(
+        self, block: Sequence[int], ranks: Sequence[int]
+    ) -> tuple[list[int], tuple[int, int, int]]:
+        as_now = list(block[: len(ranks)])
+        cost = self._cost(as_now, ranks)
+        if cost == (0, 0, 0) or (
+            not any(cost[:2]) and self._is_elsewhere(block, ranks)
+        ):
+            return as_now, cost
+        orders = []
+        if self.links is not None:
+            ids = tuple(self.chips[at].device_id for at in block)
+            legal = _legal_orders(self.links, ids, len(ranks))
+            orders = [[block[place] for place in order] for order in legal]
+        if not orders:
+            orders = [self._assigned(block, ranks)]
+        found = [(self._cost(order, ranks), order) for order in orders]
+        cost, order = min(found, key=lambda one: one[0])
+        return order, cost
+
+    def _is_elsewhere(self, block: Sequence[int], ranks: Sequence[int]) -> bool:
+        """Whether no chip of a node has one of these ranks, so that all move."""
+        here = set(ranks)
+        return not any(self.chips[at].rank in here for at in block)
+
+    def _assigned(self, block: Sequence[int], ranks: Sequence[int]) -> list[int]:
+        place_of = {rank: place for place, rank in enumerate(ranks)}
+        own = []
+        for at in block:
+            chip = self.chips[at]
+            if chip.rank is not None:
+                rank = place_of.get(chip.rank, _ELSEWHERE + chip.rank)
+                chip = Chip(rank=rank, role=chip.role)
+            own.append(chip)
+        wanted = [Place(role=self.places[rank].role) for rank in ranks]
+        return [block[at] for at in assign(own, wanted)]
+
+    def _cost(self, order: Sequence[int], ranks: Sequence[int]) -> tuple[int, int, int]:
+        loads = moves = 0
+        for rank, at in zip(ranks, order, strict=True):
+            chip = self.chips[at]
+            loads += chip.rank is None or chip.role != self.places[rank].role
+            moves += chip.rank is not None and chip.rank != rank
+        is_open = False
+        if self.links is not None:
+            ids = [self.chips[at].device_id for at in order]
+            is_open = _is_open(self.links, tuple(ids))
+        return int(is_open), loads, moves
+
+
+@lru_cache(maxsize=65_536)
+def _counted(roles: tuple[Hashable, ...]) -> Hashable:
+    return frozenset(Counter(roles).items())
+
+
+@lru_cache(maxsize=4096)
+def _is_open(links: Topology, ids: tuple[int, ...]) -> bool:
+    return max(ids) >= links.num_chips or bool(links.broken_links(ids))
+
+
+@lru_cache(maxsize=256)  # the nodes of a cluster have the same few orders of chips
+def _legal_orders(
+    links: Topology, ids: tuple[int, ...], count: int
+) -> list[tuple[int, ...]]:
+    """Return the places of chips in every order that is a closed ring of so many."""
+    place_of = {chip: place for place, chip in enumerate(ids)}
+    found: dict[tuple[int, ...], None] = {}
+    for chosen in islice(combinations(ids, count), _MOST_CHOICES):
+        for ring in links.rings(chosen, _MOST_RINGS):
+            places = tuple(place_of[chip] for chip in ring)
+            for at in range(count):
+                turned = (*places[at:], *places[:at])
+                found[turned] = None
+                found[turned[::-1]] = None
+    return list(found)

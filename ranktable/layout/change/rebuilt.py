@@ -6,19 +6,37 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from ranktable.layout.change.errors import ChangeError
+from ranktable.schema.messages import folded
 from ranktable.schema.model import RankTable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from ranktable.schema.model import Device, Node
 
 
-def chips_of(nodes: Iterable[Node]) -> list[tuple[int, Device]]:
-    """Return every chip with the place of its node, in the order of the nodes."""
-    return [
-        (place, device) for place, node in enumerate(nodes) for device in node.devices
+def left_of(
+    table: RankTable, nodes: Collection[int] = (), ranks: Collection[int] = ()
+) -> list[tuple[Device, ...]]:
+    """Return the devices of every node, without some nodes and ranks that are lost.
+
+    Raises:
+        ChangeError: There is no such rank, or nothing would be left.
+    """
+    lost = set(ranks)
+    unknown = lost - {device.rank for node in table.nodes for device in node.devices}
+    if unknown:
+        raise ChangeError(f"there is no rank {folded(sorted(unknown))} in the table")
+    left = [
+        ()
+        if place in nodes
+        else tuple(device for device in node.devices if device.rank not in lost)
+        for place, node in enumerate(table.nodes)
     ]
+    if not any(left):
+        raise ChangeError("no node would be left")
+    return left
 
 
 def with_nodes(table: RankTable, nodes: Iterable[Node]) -> RankTable:

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from itertools import accumulate, groupby, islice, permutations
+from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec import structs
-
-from ranktable.layout.change.assign import Chip, Place, assign
-from ranktable.layout.change.blocks import are_consecutive, assign_consecutive
+from ranktable.layout.change.arrange import is_contiguous
+from ranktable.layout.change.assign import Place
 from ranktable.layout.change.errors import ChangeError
-from ranktable.layout.change.rebuilt import chips_of, with_nodes, with_ranks
+from ranktable.layout.change.rebuilt import left_of, with_nodes, with_ranks
+from ranktable.layout.change.resize import rearranged
+from ranktable.layout.change.roles import roles
+from ranktable.layout.change.site import Site
 from ranktable.layout.change.spares import spares_of, with_spares
+from ranktable.layout.crossings import Scene
 from ranktable.layout.placing import is_free
-from ranktable.schema.messages import counted, folded
+from ranktable.schema.messages import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Hashable, Iterator, Sequence
 
-    from ranktable.schema.model import Node, RankTable
+    from ranktable.layout.boundaries import Boundary
+    from ranktable.layout.parallel import ParallelLayout
+    from ranktable.schema.model import Device, Node, RankTable
+
+_MOST_TRIED = 120
+"""Ways to deal spares to gaps that are compared."""
 
 
 class Policy(str, Enum):
@@ -29,91 +37,166 @@ class Policy(str, Enum):
     STABLE = "stable"
 
 
-def without(
-    table: RankTable, nodes: Collection[int] = (), ranks: Collection[int] = ()
-) -> list[Node]:
-    """Return the nodes of a table without some of them, and without some ranks.
-
-    Raises:
-        ChangeError: There is no such rank, or nothing would be left.
-    """
-    dead = set(ranks)
-    unknown = dead - {device.rank for node in table.nodes for device in node.devices}
-    if unknown:
-        raise ChangeError(f"there is no rank {folded(sorted(unknown))} in the table")
-    left = []
-    for place, node in enumerate(table.nodes):
-        if place in nodes:
-            continue
-        devices = tuple(d for d in node.devices if d.rank not in dead)
-        if len(devices) == len(node.devices):
-            left.append(node)
-        elif devices:
-            left.append(structs.replace(node, devices=devices))
-    if not left:
-        raise ChangeError("no node would be left")
-    return left
-
-
-def renumber(
+def renumber(  # noqa: PLR0913 - each is a part of the question
     table: RankTable,
     policy: Policy,
     *,
     nodes: Collection[int] = (),
     ranks: Collection[int] = (),
+    layouts: tuple[ParallelLayout, ParallelLayout] | None = None,
+    site: Site | None = None,
 ) -> RankTable:
     """Return a table whose ranks have no gaps.
 
-    ``fill`` lets the last nodes move into the gaps, so that as few ranks move as can
-    be where the nodes are of one size, or few. ``shift`` keeps the order, so that all
-    after the first gap move. With ``stable`` none moves, and the spares of the table
-    fill the gaps.
+    ``fill`` lets chips move into the gaps as ``arrange`` decides. ``shift`` keeps the
+    order, so that all after the first gap move. With ``stable`` none moves, and the
+    spares of the table fill the gaps, those first that keep groups in their rack.
 
     Args:
         table: The table; its ranks may have gaps already.
         policy: Who moves.
         nodes: The places of nodes that are lost.
         ranks: More ranks that are lost.
+        layouts: The layouts before and after, where they are known.
+        site: What else is known.
 
     Raises:
         ChangeError: Nothing would be left, there is no such rank, or the spares are
             too few.
     """
-    world_size = 1 + max(d.rank for node in table.nodes for d in node.devices)
-    left = without(table, nodes, ranks)
+    site = site or Site()
+    left = left_of(table, nodes, ranks)
     if policy is Policy.STABLE:
-        return _stable(table, left, world_size)
-    chips = chips_of(left)
+        return _stable(table, left, layouts[0] if layouts else None, site)
     if policy is Policy.SHIFT:
-        carriers = sorted(range(len(chips)), key=lambda at: chips[at][1].rank)
-    else:
-        carriers = assign_consecutive(
-            [Chip(rank=device.rank) for _, device in chips],
-            [node for node, _ in chips],
-            [Place()] * len(chips),
-            is_free=is_free(table),
-        )
-    return with_nodes(table, with_ranks(left, chips, carriers)[0])
+        chips = [(place, device) for place, own in enumerate(left) for device in own]
+        order = sorted(range(len(chips)), key=lambda at: chips[at][1].rank)
+        return with_nodes(table, with_ranks(table.nodes, chips, order)[0])
+    before: list[tuple[Hashable, int]] = []
+    after = None
+    places = [Place()] * sum(map(len, left))
+    if layouts is not None:
+        before, after = roles(layouts[0]), layouts[1]
+        places = [Place(role=role, copy=copy) for role, copy in roles(after)]
+    return rearranged(table, left, [], before, places, site=site, layout=after)[0]
 
 
-def _stable(table: RankTable, left: list[Node], world_size: int) -> RankTable:
+def _stable(
+    table: RankTable,
+    left: Sequence[Sequence[Device]],
+    layout: ParallelLayout | None,
+    site: Site,
+) -> RankTable:
+    """Return a table whose gaps are filled by spares; everything else is as it was."""
     spares = spares_of(table)
-    chips = chips_of([*left, *spares])
-    own = sum(len(node.devices) for node in left)
-    missing = world_size - own
-    if missing > len(chips) - own:
+    every = [*table.nodes, *spares]
+    alive = {device.rank for own in left for device in own}
+    size = 1 + max(device.rank for node in table.nodes for device in node.devices)
+    missing = [rank for rank in range(size) if rank not in alive]
+    room = sum(len(node.devices) for node in spares)
+    if len(missing) > room:
         raise ChangeError(
-            f"{counted(missing, 'lost rank')}, but the spares have "
-            f"{counted(len(chips) - own, 'chip')}; fill and shift need none"
+            f"{counted(len(missing), 'lost rank')}, but the spares have "
+            f"{counted(room, 'chip')}; fill and shift need none"
         )
-    known = [Chip(rank=device.rank) for _, device in chips[:own]]
-    new = [Chip()] * (len(chips) - own)
-    carriers = assign([*known, *new], [Place()] * world_size)
-    if not is_free(table) and not are_consecutive(carriers, [n for n, _ in chips]):
+    boundaries = site.boundaries(table, every)
+    scene = None
+    if layout is not None and layout.world_size == size:
+        scene = Scene(layout, site.flows(layout), boundaries)
+    chips = [(place, device) for place, own in enumerate(left) for device in own]
+    holder = {device.rank: at for at, (_, device) in enumerate(chips)}
+    first = len(chips)
+    starts = list(accumulate((len(s.devices) for s in spares), initial=first))
+    chips += [
+        (place, device)
+        for place, node in enumerate(spares, len(table.nodes))
+        for device in node.devices
+    ]
+    gaps = _gaps(table, missing)
+    found: list[tuple[float, list[int]]] = []
+    for order in _orders(gaps, spares, boundaries, len(table.nodes)):
+        for taken in _ways(gaps, order, spares, starts):
+            given = {**holder, **dict(zip(missing, taken, strict=False))}
+            carriers = [given[rank] for rank in range(size)]
+            owners = [chips[at][0] for at in carriers]
+            if is_free(table) or is_contiguous(owners):
+                found.append((sum(scene.totals(owners)) if scene else 0, carriers))
+                break
+    if not found:
         raise ChangeError(
             "the ranks of a node would not be consecutive, because a spare has to take "
             "the place of a whole node; drop all of the node, or use --policy fill"
         )
-    nodes, idle = with_ranks([*left, *spares], chips, carriers)
-    found = with_nodes(table, nodes)
-    return with_spares(found, idle) if spares else found
+    nodes, idle = with_ranks(every, chips, min(found, key=lambda one: one[0])[1])
+    after = with_nodes(table, nodes)
+    return with_spares(after, idle) if spares else after
+
+
+class _Gap(NamedTuple):
+    """Missing ranks that one node had, and which, as far as it is in the table."""
+
+    ranks: list[int]
+    node: int | None
+
+
+def _gaps(table: RankTable, missing: Sequence[int]) -> list[_Gap]:
+    """Return the missing ranks node by node; those of unknown nodes by a usual size."""
+    node_of = {d.rank: at for at, n in enumerate(table.nodes) for d in n.devices}
+    usual = max(len(node.devices) for node in table.nodes)
+    found = []
+    for _, run in groupby(enumerate(missing), lambda pair: pair[1] - pair[0]):
+        for node, part in groupby((rank for _, rank in run), node_of.get):
+            ranks = list(part)
+            step = len(ranks) if node is not None else usual
+            found += [
+                _Gap(ranks[at : at + step], node) for at in range(0, len(ranks), step)
+            ]
+    return found
+
+
+def _orders(
+    gaps: Sequence[_Gap],
+    spares: Sequence[Node],
+    boundaries: Sequence[Boundary],
+    first: int,
+) -> Iterator[list[int]]:
+    """Yield orders of the spares for the gaps: the nearest first, then any."""
+    left = list(range(len(spares)))
+    nearest = []
+    for gap in gaps:
+        if not left:
+            break
+
+        def distance(spare: int, gap: _Gap = gap) -> tuple[bool, int, int]:
+            """Sort those with enough chips first, then the nearest, then the least."""
+            chips = len(spares[spare].devices)
+            apart = sum(
+                gap.node is not None
+                and one.domains[gap.node] != one.domains[first + spare]
+                for one in boundaries
+            )
+            return chips < len(gap.ranks), apart, chips
+
+        nearest.append(min(left, key=distance))
+        left.remove(nearest[-1])
+    yield [*nearest, *left]
+    yield from map(list, islice(permutations(range(len(spares))), _MOST_TRIED))
+
+
+def _ways(
+    gaps: Sequence[_Gap],
+    order: Sequence[int],
+    spares: Sequence[Node],
+    starts: Sequence[int],
+) -> Iterator[list[int]]:
+    """Yield the chips for the gaps: of a spare for each, then chip after chip."""
+    sizes = [len(spares[at].devices) for at in order]
+    if len(gaps) <= len(order) and all(
+        len(gap.ranks) <= size for gap, size in zip(gaps, sizes, strict=False)
+    ):
+        yield [
+            starts[spare] + at
+            for gap, spare in zip(gaps, order, strict=False)
+            for at in range(len(gap.ranks))
+        ]
+    yield [starts[s] + at for s in order for at in range(len(spares[s].devices))]

@@ -1,30 +1,32 @@
-"""Fewer or more ranks, in a layout that still fits; as little moves as can be."""
+"""Fewer or more ranks, in a layout that still fits."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from ranktable.layout.change.arrange import Job, arrange
 from ranktable.layout.change.assign import Chip, Place
-from ranktable.layout.change.blocks import assign_consecutive
 from ranktable.layout.change.errors import ChangeError
 from ranktable.layout.change.fitting import fit_layout
-from ranktable.layout.change.rebuilt import chips_of, with_nodes, with_ranks
-from ranktable.layout.change.renumbering import without
+from ranktable.layout.change.rebuilt import left_of, with_nodes, with_ranks
 from ranktable.layout.change.roles import KEPT, roles
+from ranktable.layout.change.site import Site
 from ranktable.layout.change.spares import refuse_present, spares_of, with_spares
+from ranktable.layout.crossings import Scene
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.placing import is_free
+from ranktable.layout.remembered import remembered
 from ranktable.layout.sizes import factors
 from ranktable.schema.messages import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Sequence
 
     from ranktable.layout.parallel import ParallelLayout
-    from ranktable.schema.model import Node, RankTable
+    from ranktable.schema.model import Device, Node, RankTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,56 +36,67 @@ class Resized:
     Attributes:
         table: The table. What carries no rank in it any more is among its spares.
         layout: The layout that it has now.
+        is_optimal: Whether every placement was considered.
     """
 
     table: RankTable
     layout: ParallelLayout
+    is_optimal: bool = field(default=False, compare=False)
 
 
-def shrink(
+def shrink(  # noqa: PLR0913 - each is a part of the question
     table: RankTable,
     layout: ParallelLayout,
     drop: Collection[int],
     *,
+    ranks: Collection[int] = (),
     kept: Collection[str] = KEPT,
     world_size: int | None = None,
+    site: Site | None = None,
 ) -> Resized:
     """Return a table without some nodes, and the largest layout for what is left.
 
-    A chip keeps its role where that is possible, then its rank where that is possible;
-    both are done for as many as can be. Chips for which there is no place become
-    spares.
+    The spares of the table take part, as far as the number of ranks does not grow. See
+    ``arrange`` for what comes first. Chips for which there is no place become spares.
 
     Args:
         table: The table.
         layout: The layout that it has.
         drop: The places of the nodes that are lost.
+        ranks: The ranks of single chips that are lost.
         kept: The sizes that stay as they are.
         world_size: The number of ranks that is wanted, by default as many as fit.
+        site: What else is known.
 
     Raises:
         ChangeError: No node would be left.
         LayoutError: The layout is of another size, or none fits what is left.
     """
     _refuse_other(table, layout)
-    if not drop and world_size in (None, table.world_size):
+    is_whole = layout.world_size == table.world_size
+    if not drop and not ranks and is_whole and world_size in (None, table.world_size):
         return Resized(table=table, layout=layout)
-    left = without(table, drop)
-    return _resized(table, layout, left, [], kept, world_size)
+    spares = spares_of(table)
+    left = left_of(table, drop, ranks)
+    room = sum(map(len, left)) + sum(len(node.devices) for node in spares)
+    most = min(room, layout.world_size)
+    fitting = fit_layout(layout, most, kept, world_size=world_size)
+    return _resized(table, (layout, fitting), left, spares, kept, site or Site())
 
 
-def grow(
+def grow(  # noqa: PLR0913 - each is a part of the question
     table: RankTable,
     layout: ParallelLayout,
     nodes: Sequence[Node],
     *,
     kept: Collection[str] = KEPT,
     world_size: int | None = None,
+    site: Site | None = None,
 ) -> Resized:
     """Return a table with more nodes, and the largest layout for all of them.
 
-    As few chips as can be change their role or their rank; where dp counts slowest,
-    none does. Chips for which there is no place become spares.
+    See ``arrange`` for what comes first; where dp counts slowest, no chip changes its
+    role or its rank. Chips for which there is no place become spares.
 
     Args:
         table: The table.
@@ -91,6 +104,7 @@ def grow(
         nodes: The nodes; the chips of one that is there already join the others.
         kept: The sizes that stay as they are.
         world_size: The number of ranks that is wanted, by default as many as fit.
+        site: What else is known.
 
     Raises:
         ChangeError: A node is there already.
@@ -102,26 +116,37 @@ def grow(
         return Resized(table=table, layout=layout)
     if world_size is not None and world_size <= table.world_size:
         raise LayoutError(
-            f"{counted(world_size, 'rank')} {'is' if world_size == 1 else 'are'} no "
+            f"{counted(world_size, 'rank')} {'is' if world_size == 1 else 'are'} not "
             f"more than the {table.world_size} that there are"
         )
     hosts = {node.host for node in spares_of(table)}
     for node in nodes:
         if node.host not in hosts:
             refuse_present(table, node)
-    found = _resized(table, layout, table.nodes, nodes, kept, world_size)
-    if found.layout.world_size <= table.world_size:
-        more = sum(len(node.devices) for node in nodes)
+    more = sum(len(node.devices) for node in nodes)
+    fitting = fit_layout(
+        layout,
+        table.world_size + more,
+        kept,
+        world_size=world_size,
+        above=table.world_size,
+    )
+    if fitting.world_size <= table.world_size:
         sizes = {name: getattr(layout, name) for name in kept}
         raise LayoutError(
             f"{counted(more, 'chip')} more {'is' if more == 1 else 'are'} too few for "
             f"another copy of the model, {factors(sizes) if sizes else 'of any size'}"
         )
-    return found
+    left = left_of(table)
+    return _resized(table, (layout, fitting), left, nodes, kept, site or Site())
 
 
 def _refuse_other(table: RankTable, layout: ParallelLayout) -> None:
-    if layout.world_size != table.world_size:
+    highest = max(device.rank for node in table.nodes for device in node.devices)
+    has_gaps = highest >= table.world_size or remembered(table) == layout
+    if layout.world_size != table.world_size and not (
+        has_gaps and layout.world_size > highest
+    ):
         raise LayoutError(
             f"the layout is one of {counted(layout.world_size, 'rank')}, and the table "
             f"has {table.world_size}"
@@ -130,43 +155,79 @@ def _refuse_other(table: RankTable, layout: ParallelLayout) -> None:
 
 def _resized(  # noqa: PLR0913, PLR0917 - each is a part of the question
     table: RankTable,
-    layout: ParallelLayout,
-    left: Sequence[Node],
-    new: Sequence[Node],
+    layouts: tuple[ParallelLayout, ParallelLayout],
+    left: Sequence[Sequence[Device]],
+    more: Sequence[Node],
     kept: Collection[str],
-    world_size: int | None,
+    site: Site,
 ) -> Resized:
-    chips = chips_of([*left, *new])
-    own = sum(len(node.devices) for node in left)
-    above = table.world_size if new else 0  # grow makes more, not fewer
-    fitting = fit_layout(layout, len(chips), kept, world_size=world_size, above=above)
-    before, after = roles(layout, kept), roles(fitting, kept)
-    known = [
-        Chip(rank=d.rank, role=before[d.rank][0], copy=before[d.rank][1])
-        for _, d in chips[:own]
-    ]
+    before, after = (roles(layout, kept) for layout in layouts)
     places = [Place(role=role, copy=copy) for role, copy in after]
-    hosts: dict[str | int, int] = {}
-    homes = [
-        hosts.setdefault(place if node.host is None else node.host, place)
-        for place, node in enumerate([*left, *new])
-    ]
-    carriers = assign_consecutive(
-        [*known, *[Chip()] * (len(chips) - own)],
-        [homes[node] for node, _ in chips],
-        places,
-        is_free=is_free(table),
+    found, is_optimal = rearranged(
+        table, left, more, before, places, site=site, layout=layouts[1]
     )
-    nodes, idle = with_ranks([*left, *new], chips, carriers)
-    taken = {node.host for node in new if node.host is not None}
-    others = [node for node in spares_of(table) if node.host not in taken]
-    found = with_nodes(table, _joined(nodes))
-    if idle or len(others) != len(spares_of(table)):
-        found = with_spares(found, _joined([*others, *idle]))
-    return Resized(table=found, layout=fitting)
+    return Resized(table=found, layout=layouts[1], is_optimal=is_optimal)
 
 
-def _joined(nodes: Sequence[Node]) -> list[Node]:
+def rearranged(  # noqa: PLR0913 - each is a part of the question
+    table: RankTable,
+    left: Sequence[Sequence[Device]],
+    more: Sequence[Node],
+    before: Sequence[tuple[Hashable, int]],
+    places: Sequence[Place],
+    *,
+    site: Site,
+    layout: ParallelLayout | None,
+) -> tuple[RankTable, bool]:
+    """Return a table with the ranks on the best chips, and whether all was tried.
+
+    Args:
+        table: The table.
+        left: The devices of each of its nodes without those that are lost.
+        more: Nodes that may carry ranks too: spares, or new ones.
+        before: Role and copy of every rank now; where it is empty, there are none.
+        places: What every rank is to be.
+        site: What else is known.
+        layout: The layout of the ranks then, None where none is known.
+    """
+    every = [*table.nodes, *more]
+    homes: dict[str | int, int] = {}
+    home = [
+        homes.setdefault(place if node.host is None else node.host, place)
+        for place, node in enumerate(every)
+    ]
+    devices = [*left, *(node.devices for node in more)]
+    chips = [(place, device) for place, own in enumerate(devices) for device in own]
+    own = sum(map(len, left))
+    known = []
+    for at, (place, device) in enumerate(chips):
+        role, copy = before[device.rank] if before and at < own else (None, None)
+        rank = device.rank if at < own else None
+        known.append(Chip(rank, role, copy, home[place], device.device_id))
+    scene = None
+    if layout is not None:
+        scene = Scene(layout, site.flows(layout), site.boundaries(table, every))
+    found = arrange(
+        Job(
+            chips=known,
+            places=places,
+            scene=scene,
+            is_free=is_free(table),
+            links=site.links_of(table),
+        )
+    )
+    nodes, idle = with_ranks(every, chips, found.carriers)
+    spares = spares_of(table)
+    given = {node.host for node in more}
+    waiting = [node for node in spares if node.host not in given]
+    was_spare = {node.host for node in spares}
+    idle.sort(key=lambda node: node.host not in was_spare)
+    after = with_nodes(table, joined(nodes))
+    rest = joined([*waiting, *idle])
+    return with_spares(after, rest) if rest != spares else after, found.is_optimal
+
+
+def joined(nodes: Iterable[Node]) -> list[Node]:
     """Return nodes with those of one host together, in the order of their ranks."""
     found: list[Node] = []
     places: dict[str, int] = {}

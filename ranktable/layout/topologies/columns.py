@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.hostfiles import hostfile_rules as rules
-from ranktable.cluster.hostfiles.slurm_nodelist import expand_token
+from ranktable.cluster.hostfiles.slurm import expand_token
 from ranktable.cluster.source_text import words_of
 from ranktable.layout.topologies.hierarchy import Hierarchy, Level
 from ranktable.layout.topologies.host_tree import Names

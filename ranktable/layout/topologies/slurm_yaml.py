@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.hostfiles import hostfile_rules as rules
-from ranktable.cluster.hostfiles.yaml_fields import Fields, dotted
+from ranktable.cluster.hostfiles.kubernetes_manifests import Fields, dotted
 from ranktable.layout.topologies.blocks import block_hierarchy
 from ranktable.layout.topologies.hierarchy import Hierarchy
 from ranktable.layout.topologies.host_tree import HostTree, Names, refuse_both

@@ -58,6 +58,7 @@ class Other(NamedTuple):
 
 
 OTHERS = (
+    Other("kubernetes", "kubernetes", "FORMAT", recognition.is_placeholder),
     Other("vllm-pd", "vllm_pd", "FORMAT", recognition.is_vllm_pd),
     Other("server-groups", "server_groups", "FORMAT", recognition.is_server_groups),
     Other("hccl-rootinfo", "hccl_2_0", "ROOTINFO", recognition.is_rootinfo),
@@ -164,6 +165,4 @@ def _foreign_key(document: dict[str, object]) -> tuple[str, str] | None:
     first = nodes[0] if isinstance(nodes, list) and nodes else None
     if isinstance(first, dict) and "ranks" in first:
         return "node_list", "Ascend's HCCL"
-    if set(document) == {"status"}:
-        return "status", "Ascend's operator, which has not filled it in"
     return None

@@ -8,6 +8,7 @@ Source: Ascend's HCCL, rank table configuration; the reader of 1.0.
 from __future__ import annotations
 
 from ranktable.schema.format import Field, Format, Kind, Role
+from ranktable.schema.formats.sccl import LAYOUT, TOPOLOGY
 from ranktable.schema.rules import (
     chips,
     hccl,
@@ -44,6 +45,8 @@ TABLE_FIELDS = (
         description="Number of entries of server_list.",
         examples=("1", "2"),
     ),
+    LAYOUT,
+    TOPOLOGY,
 )
 NODES = Field(
     key="server_list",

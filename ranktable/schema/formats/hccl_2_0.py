@@ -521,7 +521,8 @@ class RankListFormat(RecordFormat):
             top = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
             entries = msgspec.json.decode(top.pop(KEY), type=list[msgspec.Raw])
             head = {key: msgspec.json.decode(raw) for key, raw in top.items()}
-            if entries and HEAD.fits(head):
+            is_own = self.matches({**head, KEY: []})
+            if entries and is_own and HEAD.fits(head):
                 return self._decode_entries(data, head, entries)
         except (msgspec.DecodeError, KeyError, RecursionError):
             pass

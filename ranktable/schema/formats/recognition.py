@@ -71,3 +71,8 @@ def is_paddle_mapping(document: object) -> bool:
 def is_paddle_topology(document: dict[str, Any]) -> bool:
     """Whether a document lists machines."""
     return "machines" in document
+
+
+def is_placeholder(document: dict[str, Any]) -> bool:
+    """Whether a document has a status and nothing else that matters."""
+    return "status" in document and document.keys() <= {"status", "version"}

@@ -2,13 +2,22 @@
 
 Written by ``tpu_gen_sccl_rank_table`` and by hand from SOPHGO's manual; devices name
 their rank ``rank`` (SCCL's C++ reader), ``world_rank`` (torch_tpu's Python reader), or
-both. ``host`` and ``placement`` are our own additions, which every reader of the vendor
-ignores.
+both. ``host``, ``placement``, ``layout`` and ``topology`` are our own additions, which
+every reader of the vendor ignores.
 """
 
 from __future__ import annotations
 
-from ranktable.schema.format import FREE, PLACEMENT_KEY, Field, Format, Kind, Role
+from ranktable.schema.format import (
+    FREE,
+    LAYOUT_KEY,
+    PLACEMENT_KEY,
+    TOPOLOGY_KEY,
+    Field,
+    Format,
+    Kind,
+    Role,
+)
 from ranktable.schema.rules import chips, groups, nodes, placement, ranks
 
 VERSION = Field(
@@ -28,6 +37,23 @@ PLACEMENT = Field(
     description="That the ranks of a node need not be consecutive: RANK is taken from "
     "the table. Our own addition; readers of the vendor ignore it.",
 )
+LAYOUT = Field(
+    key=LAYOUT_KEY,
+    kind=Kind.TEXT,
+    title="Layout",
+    description="Sizes and order of the parallel groups, for the commands of ranktable "
+    "that need them. Our own addition; readers of the vendor ignore it.",
+    examples=("tp=4 pp=2 dp=1 order=tp-cp-ep-dp-pp",),
+)
+TOPOLOGY = Field(
+    key=TOPOLOGY_KEY,
+    kind=Kind.TEXT,
+    title="Topology",
+    description="How the chips of every host are linked: a name such as sophgo-8. Our "
+    "own addition; readers of the vendor ignore it.",
+    examples=("sophgo-8",),
+)
+OWN_FIELDS = (PLACEMENT, LAYOUT, TOPOLOGY)
 DEVICE_ID = Field(
     key="device_id",
     kind=Kind.NUMBER,
@@ -124,7 +150,7 @@ FORMAT = Format(
         "local ranks. SCCL sends around a ring, so neighbours in this order need a "
         "direct link.",
     ),
-    table_fields=(VERSION, PLACEMENT),
+    table_fields=(VERSION, *OWN_FIELDS),
     node_fields=(
         Field(
             key="host",

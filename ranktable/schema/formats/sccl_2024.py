@@ -54,7 +54,7 @@ FORMAT = Format(
             "of 2024 compares the two and fails on a string.",
             examples=(1,),
         ),
-        sccl.PLACEMENT,
+        *sccl.OWN_FIELDS,
     ),
     node_fields=(
         Field(

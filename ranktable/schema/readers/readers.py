@@ -9,6 +9,7 @@ from ranktable.schema.diagnostic import Severity
 from ranktable.schema.readers.reader import Reader, Reading, raised
 from ranktable.schema.readers.sccl import Sccl
 from ranktable.schema.readers.torch_tpu import TorchTpu, TorchTpu2024
+from ranktable.schema.readers.verdicts import verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,14 +52,18 @@ READERS: tuple[Reader, ...] = (Ranktable(), TorchTpu(), Sccl(), TorchTpu2024())
 """In the order of a report."""
 
 
-def readings(data: bytes, ranks: Sequence[int]) -> list[Reading]:
+def readings(
+    data: bytes, ranks: Sequence[int], report: Report | None = None
+) -> list[Reading]:
     """Return what every reader makes of a file; nothing is raised for any bytes.
 
     Args:
         data: Bytes of the file.
         ranks: Global ranks of the processes to answer for.
+        report: What was found in the file, for the readers of Ascend's tables; they
+            are left out for a table of SCCL.
     """
-    return [
+    found = [
         Reading(
             reader=reader.name,
             title=reader.title,
@@ -66,3 +71,13 @@ def readings(data: bytes, ranks: Sequence[int]) -> list[Reading]:
         )
         for reader in READERS
     ]
+    if report is not None and not (report.format or "").startswith("sccl"):
+        found += [
+            Reading(
+                reader=reader.name,
+                title=reader.title,
+                outcomes=tuple((rank, text) for rank in ranks),
+            )
+            for reader, text in verdicts(report)
+        ]
+    return found

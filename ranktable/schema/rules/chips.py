@@ -119,7 +119,7 @@ DUPLICATE_CHIP = Rule(
         "SCCL": "no check for duplicates; fails or hangs at the first collective",
         "HCCL": Refusal("EI0014 device_id"),
     },
-    seen_as=("EI0014", "sccl comm init rank failed"),
+    seen_as=("sccl comm init rank failed",),
     bad=one_node(device(0, 0), device(0, 1)),
     good=PAIR,
     check=_duplicates,

@@ -270,7 +270,6 @@ DUPLICATE_ADDRESS = Rule(
     why="HCCL connects devices by their addresses, which are unique in a job.",
     fix="Write the address of each device, as /etc/hccn.conf has it.",
     readers={"HCCL": Refusal("EI0014 without the devices")},
-    seen_as=("EI0014",),
     bad=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.1"))),
     good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.2"))),
     check=_duplicate_addresses,
@@ -312,7 +311,6 @@ MISSING_ADDRESS = Rule(
         "HCCL 2025": Refusal("EI0004 device_ip"),
         "MindIE": Refusal("device_ip is not an address"),
     },
-    seen_as=("EI0014", "device_ip"),
     bad=hccl_table(hccl_server("n1", (0, 0, None)), hccl_server("n2", (0, 1, None))),
     good=hccl_table(
         hccl_server("n1", (0, 0, "10.0.0.1")), hccl_server("n2", (0, 1, "10.0.0.2"))
@@ -336,7 +334,6 @@ MISSING_POD_ADDRESS = Rule(
         "HCCL 2025": Refusal("EI0004 device_ip"),
         "MindIE": Refusal("device_ip is not an address"),
     },
-    seen_as=("EI0014", "device_ip"),
     bad=pods_table((None, None)),
     good=pods_table(("10.0.0.1", "10.0.0.2")),
     check=_missing_addresses_of_pods,
@@ -362,7 +359,6 @@ MIXED_FAMILIES = Rule(
     why="All devices of a job are reached by one family of addresses.",
     fix="Write addresses of one family.",
     readers={"HCCL": Refusal("EI0001, the code of a wrong environment variable")},
-    seen_as=("EI0001",),
     bad=hccl_table(
         hccl_server("n1", (0, 0, "10.0.0.1")), hccl_server("n2", (0, 1, "fd00::2"))
     ),

@@ -32,7 +32,6 @@ OTHER_VENDOR = Rule(
     ),
     fix="Unset RANK_TABLE_FILE for this job, or point it at the table of this cluster.",
     readers={"torch_tpu": "KeyError: 'node_list'", "SCCL": "answers -1 for every rank"},
-    seen_as=("EI0014", "EI0017"),
     bad=b'{"status":"completed","data_version":1,"pod_count":1,"ips":[]}\n',
     good=PAIR,
 )
@@ -55,7 +54,7 @@ MISSING_KEY = Rule(
         ),
         "MindIE": Refusal("refuses the table"),
     },
-    seen_as=("EI0017", "EI0004", "KeyError: 'device_id'"),
+    seen_as=("KeyError: 'device_id'",),
     bad=one_node(device(0, 0), '{"rank":"1"}'),
     good=PAIR,
 )
@@ -77,7 +76,6 @@ WRONG_TYPE = Rule(
         ),
         "MindIE": Refusal("refuses the table"),
     },
-    seen_as=("EI0017",),
     bad=one_node(device(0, 0), '{"device_id":null,"rank":"1"}'),
     good=PAIR,
 )
@@ -97,7 +95,7 @@ ODD_NUMBER = Rule(
         "HCCL": Refusal('EI0014, or takes the 0 of "0x5"'),
         "MindIE": Refusal("refuses the table"),
     },
-    seen_as=("EI0014", "invalid literal for int() with base 10"),
+    seen_as=("invalid literal for int() with base 10",),
     bad=one_node(device(0, 0), device("01", 1)),
     good=PAIR,
 )
@@ -129,7 +127,6 @@ UNKNOWN_VERSION = Rule(
         "SCCL": "does not look at it",
         "HCCL": Refusal("EI0014 version"),
     },
-    seen_as=("EI0014",),
     bad=one_node(device(0, 0), device(1, 1), head='"version":"1.2",'),
     good=PAIR,
 )

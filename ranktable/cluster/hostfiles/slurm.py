@@ -1,10 +1,13 @@
-"""Slurm's node lists with the number of tasks of each node: ``n[01-02] 8(x2)``.
+"""Slurm's node lists with tasks, ``n[01-02] 8(x2)``, and the host files of srun.
 
-The two stand side by side or on two lines, as ``SLURM_JOB_NODELIST`` and
-``SLURM_TASKS_PER_NODE`` have them; lines with these variables are read too.
+A node list and the number of tasks of each node stand side by side or on two lines, as
+``SLURM_JOB_NODELIST`` and ``SLURM_TASKS_PER_NODE`` have them; lines with these
+variables are read too. A host file of srun, which ``SLURM_HOSTFILE`` names, has one
+host a task: with ``srun --distribution=arbitrary`` a task runs on the host of its line,
+so that this is the one way to tell Slurm about ranks in an order that is not its own.
 
-Source: SchedMD/slurm, src/common/hostlist.c and uint32_compressed_to_str in
-src/common/slurm_protocol_api.c.
+Sources: SchedMD/slurm, src/common/hostlist.c, uint32_compressed_to_str in
+src/common/slurm_protocol_api.c, and slurm_read_hostfile in src/api/allocate.c.
 """
 
 from __future__ import annotations
@@ -16,10 +19,15 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.host_lists import MAX_HOSTS, expand_hosts, fold_hosts
 from ranktable.cluster.hostfiles import hostfile_rules as rules
-from ranktable.cluster.hostfiles.host_table import HostTable
-from ranktable.cluster.hostfiles.hostfile import LauncherFormat, sizes_of
-from ranktable.cluster.hostfiles.writer_checks import names_of, refuse_interleaved
-from ranktable.cluster.source_text import Token, is_host, words_of
+from ranktable.cluster.hostfiles.host_table import HostTable, RankAssignment
+from ranktable.cluster.hostfiles.hostfile import (
+    LauncherFormat,
+    hosts_of_ranks,
+    names_of,
+    refuse_interleaved,
+    sizes_of,
+)
+from ranktable.cluster.source_text import MAX_SLOTS, Token, is_host, words_of
 from ranktable.schema.messages import counted, quoted
 
 if TYPE_CHECKING:
@@ -28,19 +36,19 @@ if TYPE_CHECKING:
     from ranktable.cluster.hostfiles.hostfile import Hostfile, WriterOptions
     from ranktable.cluster.source_text import SourceText
 
-TITLE = "a Slurm node list"
-_EXAMPLE = "write the nodes, then their tasks: n[01-02] 8(x2)"
+NODELIST_TITLE = "a Slurm node list"
+_NODELIST_EXAMPLE = "write the nodes, then their tasks: n[01-02] 8(x2)"
 _LISTS = ("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST")
 _COUNTS = ("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
 _ASSIGNMENT = re.compile(r"([A-Z_]+)=(['\"]?)(.*)\2")
 _COUNT = re.compile(r"([0-9]{1,9})(?:\(x([0-9]{1,9})\))?")
-_KNOWN = re.compile(
+_NODELIST_KNOWN = re.compile(
     r"\s*(?:SLURM_(?:STEP_|JOB_)?NODELIST=|[A-Za-z0-9][^\s:=#\[]*\[[0-9]"
     r"|[A-Za-z0-9][^\s:=#]*\s+[0-9]{1,9}\(x)"
 )
 
 
-def read(source: SourceText) -> Hostfile | None:
+def read_nodelist(source: SourceText) -> Hostfile | None:
     """Return the hosts of a node list, with their tasks where those are given."""
     nodes, counts = _words(source)
     if nodes is None:
@@ -78,7 +86,7 @@ def _words(source: SourceText) -> tuple[Token | None, Token | None]:
                 counts = value
             else:
                 message = f"{quoted(word.text)} is neither a node list nor its counts"
-                source.report(rules.BAD_LINE, word, message, hint=_EXAMPLE)
+                source.report(rules.BAD_LINE, word, message, hint=_NODELIST_EXAMPLE)
     return nodes, counts
 
 
@@ -115,12 +123,12 @@ def _sizes(source: SourceText, counts: Token, num_hosts: int) -> list[int] | Non
         if match is None:
             shown = quoted(word.text) if word.text else "nothing"
             message = f"{shown} is not a number of tasks such as 8 or 8(x2)"
-            source.report(rules.BAD_COUNT, word, message, hint=_EXAMPLE)
+            source.report(rules.BAD_COUNT, word, message, hint=_NODELIST_EXAMPLE)
             continue
         repeated = int(match[2] or 1)
         if int(match[1]) == 0 or repeated == 0:
             message = f"{quoted(word.text)} leaves nodes without tasks"
-            source.report(rules.NO_SLOTS, word, message, hint=_EXAMPLE)
+            source.report(rules.NO_SLOTS, word, message, hint=_NODELIST_EXAMPLE)
             continue
         if len(sizes) + repeated > MAX_HOSTS:
             source.too_many(word, "hosts")
@@ -137,10 +145,10 @@ def _sizes(source: SourceText, counts: Token, num_hosts: int) -> list[int] | Non
     return sizes
 
 
-def write(hostfile: Hostfile, _options: WriterOptions) -> str:
+def write_nodelist(hostfile: Hostfile, _options: WriterOptions) -> str:
     """Return the node list of a hostfile and the tasks of its nodes."""
-    refuse_interleaved(hostfile, TITLE)
-    nodes = fold_hosts(names_of(hostfile, TITLE))
+    refuse_interleaved(hostfile, NODELIST_TITLE)
+    nodes = fold_hosts(names_of(hostfile, NODELIST_TITLE))
     counts = ",".join(_counts(sizes_of(hostfile)))
     return f"{nodes} {counts}\n"
 
@@ -153,8 +161,68 @@ def _counts(sizes: list[int]) -> Iterator[str]:
 
 SLURM_NODELIST = LauncherFormat(
     name="slurm-nodelist",
-    title=TITLE,
-    read=read,
-    write=write,
-    matches=_KNOWN.match,
+    title=NODELIST_TITLE,
+    read=read_nodelist,
+    write=write_nodelist,
+    matches=_NODELIST_KNOWN.match,
+)
+
+
+SRUN_TITLE = "an srun host file"
+_SRUN_EXAMPLE = "write one host a line; n1*4 stands for four lines"
+_TIMES = re.compile(r"(.*)\*([0-9]{1,9})")
+_SRUN_KNOWN = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*[A-Za-z0-9][^\s:=\[]*\*[0-9]+\s")
+
+
+def read_srun(source: SourceText) -> Hostfile | None:
+    """Return the hosts of a host file, whose lines are the ranks."""
+    assignment = RankAssignment(source)
+    for line in source.lines():
+        words = words_of(line.part(0, len(line.text.partition("#")[0])))
+        for word in words[1:2]:
+            message = (
+                f"{quoted(word.text)} follows the host; Slurm takes it into the name"
+            )
+            source.report(rules.BAD_LINE, word, message, hint=_SRUN_EXAMPLE)
+        for item in words[0].parts(",") if words else ():
+            _read_item(source, item, assignment)
+    return assignment.hostfile()
+
+
+def _read_item(source: SourceText, item: Token, assignment: RankAssignment) -> None:
+    match = _TIMES.fullmatch(item.text)
+    word = item if match is None else item.part(0, match.end(1))
+    repeated = 1 if match is None else int(match[2])
+    if repeated == 0:
+        source.report(
+            rules.BAD_COUNT, item, "a host is repeated 0 times", hint=_SRUN_EXAMPLE
+        )
+    hosts = _hosts(source, word)
+    if len(assignment.ranks) + len(hosts) * repeated > MAX_SLOTS:
+        source.too_many(item, "processes")
+        return
+    for name in hosts * repeated:
+        place = word._replace(text=name)
+        assignment.add(name, place, len(assignment.ranks), place)
+
+
+def _hosts(source: SourceText, word: Token) -> list[str]:
+    if "[" in word.text:
+        return expand_token(source, word)
+    name = source.host(word)
+    return [] if name is None else [name]
+
+
+def write_srun(hostfile: Hostfile, _options: WriterOptions) -> str:
+    """Return the host of every rank, one a line."""
+    names = names_of(hostfile, SRUN_TITLE)
+    return "".join(f"{names[node]}\n" for node in hosts_of_ranks(hostfile))
+
+
+SRUN_HOSTFILE = LauncherFormat(
+    name="srun-hostfile",
+    title=SRUN_TITLE,
+    read=read_srun,
+    write=write_srun,
+    matches=_SRUN_KNOWN.match,
 )

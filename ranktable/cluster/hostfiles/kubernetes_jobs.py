@@ -1,6 +1,7 @@
-"""Indexed Jobs of Kubernetes with the headless Service that names their pods.
+"""Indexed Jobs of Kubernetes with their Service, and JobSets, groups of such Jobs.
 
-Source: kubernetes.io, "Job with Pod-to-Pod Communication".
+Sources: kubernetes.io, "Job with Pod-to-Pod Communication"; kubernetes-sigs/jobset,
+site/static/examples/simple/jobset-with-network.yaml.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.host_lists import MAX_HOSTS
 from ranktable.cluster.hostfiles import hostfile_rules as rules
-from ranktable.cluster.hostfiles.hostfile import LauncherFormat
+from ranktable.cluster.hostfiles.hostfile import Hostfile, LauncherFormat
 from ranktable.cluster.hostfiles.kubernetes_manifests import (
     MANIFEST_OPTIONS,
     container,
+    dump_yaml,
     equal_pods,
     find_objects,
     job_name,
@@ -23,23 +25,22 @@ from ranktable.cluster.hostfiles.kubernetes_manifests import (
     port_and_script,
 )
 from ranktable.cluster.hostfiles.torchrun import agent_arguments
-from ranktable.cluster.hostfiles.yaml_fields import dump_yaml
 from ranktable.schema.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ranktable.cluster.hostfiles.hostfile import Hostfile, WriterOptions
-    from ranktable.cluster.hostfiles.yaml_fields import Fields
+    from ranktable.cluster.hostfiles.hostfile import WriterOptions
+    from ranktable.cluster.hostfiles.kubernetes_manifests import Fields
     from ranktable.cluster.source_text import SourceText
 
-TITLE = "an Indexed Job"
+JOB_TITLE = "an Indexed Job"
 POD = ("spec", "template", "spec")
-_KNOWN = known_by("Job")
+_JOB_KNOWN = known_by("Job")
 _LABELS = ("job-name", "batch.kubernetes.io/job-name")
 
 
-def read(source: SourceText) -> Hostfile | None:
+def read_job(source: SourceText) -> Hostfile | None:
     """Return the pods of an Indexed Job, named as its Service makes them known."""
     try:
         job, documents = find_objects(source, "Job", "batch")
@@ -106,9 +107,9 @@ def _check_service(
             )
 
 
-def write(hostfile: Hostfile, options: WriterOptions) -> str:
+def write_job(hostfile: Hostfile, options: WriterOptions) -> str:
     """Return a Service and an Indexed Job with a pod for every node."""
-    size = equal_pods(hostfile, TITLE)
+    size = equal_pods(hostfile, JOB_TITLE)
     name = job_name(options)
     port, script = port_and_script(options)
     count = len(hostfile.hosts)
@@ -156,10 +157,114 @@ def write(hostfile: Hostfile, options: WriterOptions) -> str:
 
 KUBERNETES_JOB = LauncherFormat(
     name="kubernetes-job",
-    title=TITLE,
-    read=read,
-    write=write,
-    matches=_KNOWN.search,
+    title=JOB_TITLE,
+    read=read_job,
+    write=write_job,
+    matches=_JOB_KNOWN.search,
+    options=MANIFEST_OPTIONS,
+    names_hosts=True,
+)
+
+
+JOBSET_TITLE = "a JobSet"
+GROUP = "jobset.x-k8s.io"
+_JOBS = ("spec", "replicatedJobs")
+_JOBSET_KNOWN = known_by("JobSet")
+
+
+def read_jobset(source: SourceText) -> Hostfile | None:
+    """Return the pods of a JobSet, job after job."""
+    try:
+        jobset, _ = find_objects(source, "JobSet", GROUP)
+    except LookupError:
+        return None
+    name = name_of(jobset)
+    subdomain = jobset.text("spec", "network", "subdomain", default=name)
+    if jobset.get("spec", "network", "enableDNSHostnames") is False:
+        path = ("spec", "network", "enableDNSHostnames")
+        jobset.report("without enableDNSHostnames the pods have no names", *path)
+    jobs = jobset.get(*_JOBS)
+    if not isinstance(jobs, list) or not jobs:
+        jobset.report("spec.replicatedJobs has no job", *_JOBS)
+        return None
+    found: list[Hostfile] = []
+    for place in range(len(jobs)):
+        one = _read_job(source, jobset, place, f"{name}-{{}}.{subdomain}")
+        if one is None:
+            return None
+        found.append(one)
+    return Hostfile(hosts=tuple(host for one in found for host in one.hosts))
+
+
+def _read_job(
+    source: SourceText, jobset: Fields, place: int, pattern: str
+) -> Hostfile | None:
+    path = (*_JOBS, place)
+    job = jobset.text(*path, "name")
+    replicas = jobset.integer(*path, "replicas", least=1, default=1)
+    count = pod_count(jobset, *path, "template", "spec")
+    mode = (*path, "template", "spec", "completionMode")
+    if jobset.get(*mode) is not None:  # JobSet's own default is Indexed
+        jobset.fixed("Indexed", *mode, why="without it a pod has no index")
+    size = pod_size(jobset, *path, "template", "spec", "template")
+    if job is None or replicas is None or count is None or not source.is_sound:
+        return None
+    if replicas * count > MAX_HOSTS:
+        jobset.report(f"this is more than {MAX_HOSTS} pods", *path, "replicas")
+        return None
+    names = [
+        pattern.format(f"{job}-{replica}-{index}")
+        for replica in range(replicas)
+        for index in range(count)
+    ]
+    return pods(source, jobset, names, size)
+
+
+def write_jobset(hostfile: Hostfile, options: WriterOptions) -> str:
+    """Return a JobSet of one job with a pod for every node."""
+    size = equal_pods(hostfile, JOBSET_TITLE)
+    name = job_name(options)
+    port, script = port_and_script(options)
+    count = len(hostfile.hosts)
+    arguments = agent_arguments(
+        node_rank="$(JOB_COMPLETION_INDEX)",
+        num_nodes=count,
+        num_processes=size,
+        master_addr=f"{name}-node-0-0.{name}",
+        master_port=port,
+        script=script,
+    )
+    pod = {
+        "restartPolicy": "Never",
+        "containers": [container(options, size, ["torchrun", *arguments], name)],
+    }
+    job = {
+        "completions": count,
+        "parallelism": count,
+        "completionMode": "Indexed",
+        "backoffLimit": 0,
+        "template": {"spec": pod},
+    }
+    jobset = {
+        "apiVersion": f"{GROUP}/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": name},
+        "spec": {
+            "network": {"enableDNSHostnames": True, "subdomain": name},
+            "replicatedJobs": [
+                {"name": "node", "replicas": 1, "template": {"spec": job}}
+            ],
+        },
+    }
+    return dump_yaml(jobset)
+
+
+JOBSET = LauncherFormat(
+    name="jobset",
+    title=JOBSET_TITLE,
+    read=read_jobset,
+    write=write_jobset,
+    matches=_JOBSET_KNOWN.search,
     options=MANIFEST_OPTIONS,
     names_hosts=True,
 )

@@ -1,7 +1,11 @@
-"""PyTorchJobs of Kubeflow's training operator: a master and workers, or workers alone.
+"""PyTorchJobs of Kubeflow's training operator, and TrainJobs of its trainer.
 
-Source: kubeflow/training-operator, pkg/apis/kubeflow.org/v1/pytorch_types.go and
-pkg/controller.v1/pytorch/envvar.go.
+A PyTorchJob has a master and workers, or workers alone; a TrainJob has ``numNodes`` and
+``numProcPerNode``.
+
+Sources: kubeflow/training-operator, pkg/apis/kubeflow.org/v1/pytorch_types.go and
+pkg/controller.v1/pytorch/envvar.go; kubeflow/trainer,
+pkg/runtime/framework/plugins/torch/torch.go.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from ranktable.cluster.hostfiles.hostfile import Hostfile, LauncherFormat
 from ranktable.cluster.hostfiles.kubernetes_manifests import (
     MANIFEST_OPTIONS,
     container,
+    dump_yaml,
     equal_pods,
     find_objects,
     job_name,
@@ -24,24 +29,23 @@ from ranktable.cluster.hostfiles.kubernetes_manifests import (
     port_and_script,
     size_at,
 )
-from ranktable.cluster.hostfiles.yaml_fields import dump_yaml
 
 if TYPE_CHECKING:
     from ranktable.cluster.hostfiles.hostfile import WriterOptions
-    from ranktable.cluster.hostfiles.yaml_fields import Fields
+    from ranktable.cluster.hostfiles.kubernetes_manifests import Fields
     from ranktable.cluster.source_text import SourceText
 
-TITLE = "a PyTorchJob"
-GROUP = "kubeflow.org"
+PYTORCHJOB_TITLE = "a PyTorchJob"
+PYTORCHJOB_GROUP = "kubeflow.org"
 _SPECS = ("spec", "pytorchReplicaSpecs")
 _POLICY = ("spec", "elasticPolicy")
-_KNOWN = known_by("PyTorchJob")
+_PYTORCHJOB_KNOWN = known_by("PyTorchJob")
 
 
-def read(source: SourceText) -> Hostfile | None:
+def read_pytorchjob(source: SourceText) -> Hostfile | None:
     """Return the pods of a PyTorchJob, the master first."""
     try:
-        job, _ = find_objects(source, "PyTorchJob", GROUP)
+        job, _ = find_objects(source, "PyTorchJob", PYTORCHJOB_GROUP)
     except LookupError:
         return None
     name = name_of(job)
@@ -91,9 +95,9 @@ def _check_policy(job: Fields, count: int) -> None:
         )
 
 
-def write(hostfile: Hostfile, options: WriterOptions) -> str:
+def write_pytorchjob(hostfile: Hostfile, options: WriterOptions) -> str:
     """Return a PyTorchJob with a pod for every node; the first one is the master."""
-    size = equal_pods(hostfile, TITLE)
+    size = equal_pods(hostfile, PYTORCHJOB_TITLE)
     name = job_name(options)
     _, script = port_and_script(options)
     workers = len(hostfile.hosts) - 1
@@ -109,7 +113,7 @@ def write(hostfile: Hostfile, options: WriterOptions) -> str:
     if workers:
         specs["Worker"] = {**master, "replicas": workers}
     job = {
-        "apiVersion": f"{GROUP}/v1",
+        "apiVersion": f"{PYTORCHJOB_GROUP}/v1",
         "kind": "PyTorchJob",
         "metadata": {"name": name},
         "spec": {"nprocPerNode": str(size), "pytorchReplicaSpecs": specs},
@@ -119,10 +123,70 @@ def write(hostfile: Hostfile, options: WriterOptions) -> str:
 
 PYTORCHJOB = LauncherFormat(
     name="pytorchjob",
-    title=TITLE,
-    read=read,
-    write=write,
-    matches=_KNOWN.search,
+    title=PYTORCHJOB_TITLE,
+    read=read_pytorchjob,
+    write=write_pytorchjob,
+    matches=_PYTORCHJOB_KNOWN.search,
+    options=tuple(name for name in MANIFEST_OPTIONS if name != "port"),
+    names_hosts=True,
+)
+
+
+TRAINJOB_TITLE = "a TrainJob"
+TRAINJOB_GROUP = "trainer.kubeflow.org"
+RUNTIME = "torch-distributed"
+"""The runtime that the trainer installs for torchrun."""
+
+_TRAINER = ("spec", "trainer")
+_TRAINJOB_KNOWN = known_by("TrainJob")
+
+
+def read_trainjob(source: SourceText) -> Hostfile | None:
+    """Return the pods of a TrainJob."""
+    try:
+        job, _ = find_objects(source, "TrainJob", TRAINJOB_GROUP)
+    except LookupError:
+        return None
+    name = name_of(job)
+    job.text("spec", "runtimeRef", "name")
+    count = job.integer(*_TRAINER, "numNodes", least=1) or 0
+    value = job.get(*_TRAINER, "numProcPerNode")
+    size = None if value is None else size_at(job, (*_TRAINER, "numProcPerNode"), value)
+    if count > MAX_HOSTS:
+        job.report(f"numNodes is more than {MAX_HOSTS}", *_TRAINER, "numNodes")
+        count = 0
+    names = [f"{name}-node-0-{index}.{name}" for index in range(count)]
+    return pods(source, job, names, size)
+
+
+def write_trainjob(hostfile: Hostfile, options: WriterOptions) -> str:
+    """Return a TrainJob with a pod for every node."""
+    size = equal_pods(hostfile, TRAINJOB_TITLE)
+    name = job_name(options)
+    _, script = port_and_script(options)
+    made = container(options, size, ["torchrun", *script], name)
+    trainer = {
+        "numNodes": len(hostfile.hosts),
+        "numProcPerNode": size,
+        **{key: made[key] for key in ("image", "command")},
+    }
+    if "resources" in made:
+        trainer["resourcesPerNode"] = made["resources"]
+    job = {
+        "apiVersion": f"{TRAINJOB_GROUP}/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": name},
+        "spec": {"runtimeRef": {"name": RUNTIME}, "trainer": trainer},
+    }
+    return dump_yaml(job)
+
+
+TRAINJOB = LauncherFormat(
+    name="trainjob",
+    title=TRAINJOB_TITLE,
+    read=read_trainjob,
+    write=write_trainjob,
+    matches=_TRAINJOB_KNOWN.search,
     options=tuple(name for name in MANIFEST_OPTIONS if name != "port"),
     names_hosts=True,
 )

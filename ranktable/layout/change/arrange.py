@@ -1,0 +1,394 @@
+"""Which chip carries which rank after a change, in one order of what matters.
+
+1. The table is sound and its rings are legal: where a node may hold any ranks only if
+   the table says so, its ranks are consecutive; super pods are contiguous; and where
+   the links of the chips are known, as many nodes as can be are closed rings.
+2. Groups stay inside their node and their rack: as few bytes as can be cross these.
+3. Roles stay: as few chips as can be load other weights.
+4. Numbers stay: as few chips as can be get another rank.
+
+Two questions are answered one after the other: how many ranks, and which, go to nodes
+of which kind; and which node of that kind takes them. Nodes are of one kind if they
+have as many chips and lie in the same domains, so that the bytes follow from the first
+answer alone. The second is an assignment, and is solved exactly for a few nodes.
+
+For the first, placements are tried that are likely to be good, and where there are few
+enough, all of them. Only then the answer is called optimal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from ranktable.layout.arrangements import by_domain, node_orders
+from ranktable.layout.change.assign import Chip, Place, assign
+from ranktable.layout.change.cheapest import MOST_EXACT, cheapest
+from ranktable.layout.change.inside import Inside
+from ranktable.layout.change.orders import Before, Orders, free_placements
+from ranktable.layout.exchanging import exchange
+from ranktable.layout.lower_bound import is_reached, lower_bound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ranktable.layout.crossings import Owners, Scene
+    from ranktable.schema.topology import Topology
+
+_MOST_PAIRS = 20_000
+"""Nodes times parts times chips up to which nodes are assigned exactly."""
+
+_MOST_TRIED = 1_000
+"""Placements up to which all are tried."""
+
+_MOST_WORK = 3_000_000
+"""Ranks times flows that trying placements may look at, about a second."""
+
+_MOST_EXCHANGED = 1_024
+"""Ranks or nodes up to which exchanges of two are tried."""
+
+_FEW = 4_096
+"""Ranks up to which nodes of one size may use fewer of their chips."""
+
+_EXCHANGES = 400_000
+_NEW = float("inf")
+_SAME = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What is to be arranged.
+
+    Attributes:
+        chips: The chips, node by node.
+        places: What every rank is to be; there are at most as many as chips.
+        scene: The layout, what it sends, and the boundaries of the nodes; without one
+            only roles and numbers count.
+        is_free: Whether a node may hold any ranks.
+        links: The links of the chips of a host, None where they are not known.
+    """
+
+    chips: Sequence[Chip]
+    places: Sequence[Place]
+    scene: Scene | None = None
+    is_free: bool = False
+    links: Topology | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrangement:
+    """Which chip carries which rank.
+
+    Attributes:
+        carriers: The index of the chip of every rank.
+        sent: Bytes of a step over every boundary.
+        bounds: What no placement on these nodes goes below.
+        is_optimal: Whether every placement was considered.
+    """
+
+    carriers: list[int]
+    sent: tuple[float, ...] = ()
+    bounds: tuple[float, ...] = ()
+    is_optimal: bool = False
+
+
+class _Cost(NamedTuple):
+    """What a placement costs, in the order of what matters."""
+
+    rings: int
+    sent: float
+    loads: int
+    moves: int
+
+
+def arrange(job: Job) -> Arrangement:
+    """Return the best arrangement that is found."""
+    return Search(job).found()
+
+
+class Search:
+    """A search for the best arrangement.
+
+    Attributes:
+        job: What is to be arranged.
+        size: Number of ranks.
+        members: The chips of every node.
+        kind: What decides about bytes: chips and domains of every node.
+        firsts: The first rank that every node has, infinity for a new one.
+        by_rank: The nodes in the order of their first rank, new ones last.
+        before: What a block of ranks exchanges with those before it.
+        widths: Ranks of whole groups of the fastest axes.
+    """
+
+    def __init__(self, job: Job) -> None:
+        """Try nothing yet."""
+        self.job = job
+        self.size = len(job.places)
+        self.members: dict[int, list[int]] = defaultdict(list)
+        for index, chip in enumerate(job.chips):
+            self.members[chip.node].append(index)
+        beyond = job.scene.boundaries[1:] if job.scene else ()
+        self.kind = {
+            node: (len(own), *(boundary.domains[node] for boundary in beyond))
+            for node, own in self.members.items()
+        }
+        self.firsts = {
+            node: min(
+                (rank for at in own if (rank := job.chips[at].rank) is not None),
+                default=_NEW,
+            )
+            for node, own in self.members.items()
+        }
+        self.by_rank = sorted(self.members, key=self.firsts.__getitem__)
+        self.inside = Inside(job.chips, self.members, job.places, job.links)
+        self.is_exact = True
+        self.best: tuple[_Cost, list[int], Owners] | None = None
+        self.known: set[tuple[int, ...]] = set()
+        self.before = Before(job.scene)
+        self.widths = _widths(job.scene)
+
+    def found(self) -> Arrangement:
+        """Return the best arrangement that is found."""
+        by_role = self._owners(assign(self.job.chips, self.job.places))
+        self._try(by_role)
+        is_complete = self._is_enough(by_role)
+        if not is_complete:
+            for owners in self._likely():
+                self._try(owners)
+            self._exchange()
+            is_complete = self._try_all()
+        if self.best is None:
+            raise AssertionError(self.job)  # the nodes in any order are a placement
+        _, carriers, owners = self.best
+        scene = self.job.scene
+        return Arrangement(
+            carriers=carriers,
+            sent=scene.totals(owners) if scene else (),
+            bounds=self._bounds(),
+            is_optimal=is_complete and self.is_exact,
+        )
+
+    def _is_enough(self, by_role: Owners) -> bool:
+        """Whether only roles and numbers count, and single chips may move."""
+        scene, job = self.job.scene, self.job
+        has_new = any(chip.rank is None for chip in job.chips)
+        counts = (scene is not None and scene.flows) or job.links or has_new
+        return not counts and self._is_sound(by_role)
+
+    def _bounds(self) -> tuple[float, ...]:
+        scene = self.job.scene
+        if scene is None:
+            return ()
+        found = []
+        for boundary in scene.boundaries:
+            room = Counter[int]()
+            for node, own in self.members.items():
+                room[boundary.domains[node]] += len(own)
+            found.append(lower_bound(scene.layout, scene.flows, room.values()))
+        return tuple(found)
+
+    def _likely(self) -> Iterator[Owners]:
+        """Yield placements that may be good, those that move little first."""
+        plain = self.laid(self.by_rank)
+        yield plain
+        scene = self.job.scene
+        has_racks = scene is not None and len(scene.boundaries) > 1
+        starts = [plain]
+        kinds = {len(own) for own in self.members.values()}
+        if (
+            len(kinds) > 1
+            or any(size % self.widths[0] for size in kinds)
+            or (self.size < _FEW)
+        ):
+            starts += Orders(self).few()
+        for owners in starts:
+            yield owners
+            if has_racks:
+                yield self._settled(owners)
+        if scene is None or not scene.flows:
+            return
+        sizes = Counter({node: len(own) for node, own in self.members.items()})
+        if len(scene.boundaries) > 1 or self.job.is_free:
+            grouped = self.laid(by_domain(scene, self.by_rank, sizes))
+            yield grouped
+            work = self.size * max(1, len(scene.flows)) * len(scene.boundaries)
+            number = max(2, _MOST_WORK // work)
+            for start in (plain, grouped):
+                for owners, _ in zip(
+                    node_orders(scene, start), range(number), strict=False
+                ):
+                    yield owners
+        if self.job.is_free:
+            yield from free_placements(self)
+
+    def laid(self, order: Sequence[int]) -> Owners:
+        """Return the placement of nodes that follow each other, all chips used."""
+        owners = [node for node in order for _ in self.members[node]]
+        return owners[: self.size]
+
+    def _owners(self, carriers: Sequence[int]) -> Owners:
+        return [self.job.chips[at].node for at in carriers]
+
+    def _is_sound(self, owners: Owners) -> bool:
+        scene = self.job.scene
+        if not self.job.is_free and not is_contiguous(owners):
+            return False
+        return scene is None or all(
+            is_contiguous([boundary.domains[node] for node in owners])
+            for boundary in scene.boundaries
+            if boundary.is_contiguous
+        )
+
+    def _sent(self, owners: Owners) -> float:
+        scene = self.job.scene
+        return sum(scene.totals(owners)) if scene else 0.0
+
+    def may_be_best(self, sent: float) -> bool:
+        """Whether a placement that sends so much, or more, can be the best."""
+        best = self.best
+        return not best or bool(best[0].rings) or sent <= best[0].sent * (1 + _SAME) + 1
+
+    def _try(self, owners: Owners, sent: float | None = None) -> None:
+        """Keep a placement, with the best nodes for it, if it is better."""
+        if not self._is_sound(owners):
+            return
+        shape = self._shape(owners)
+        if shape in self.known:
+            return
+        self.known.add(shape)
+        sent = self._sent(owners) if sent is None else sent
+        best = self.best
+        if not self.may_be_best(sent):
+            return
+        carriers, (rings, loads, moves) = self._filled(owners, self.kind)
+        same = best and is_reached(min(best[0].sent, sent), max(best[0].sent, sent))
+        cost = _Cost(rings, best[0].sent if best and same else sent, loads, moves)
+        if best is None or cost < best[0]:
+            self.best = cost, carriers, owners
+
+    def _shape(self, owners: Owners) -> tuple[int, ...]:
+        """Return a placement with the nodes of a kind numbered as they come."""
+        numbers: dict[object, int] = {}
+        counts = Counter[object]()
+        for node in owners:
+            if node not in numbers:
+                kind = self.kind[node]
+                counts[kind] += 1
+                numbers[node] = hash((kind, counts[kind]))
+        return tuple(map(numbers.__getitem__, owners))
+
+    def _settled(self, owners: Owners) -> Owners:
+        """Return a placement with the nodes that suit it best, in any domain."""
+        kind: dict[int, tuple[int, ...]] = {
+            node: (len(own),) for node, own in self.members.items()
+        }
+        return self._owners(self._filled(owners, kind)[0])
+
+    def _filled(
+        self, owners: Owners, kind: dict[int, tuple[int, ...]]
+    ) -> tuple[list[int], tuple[int, int, int]]:
+        """Return the chips of a placement whose nodes may be others of their kind."""
+        parts: dict[int, list[int]] = defaultdict(list)
+        for rank, node in enumerate(owners):
+            parts[node].append(rank)
+        of_kind: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for node in self.by_rank:
+            of_kind[kind[node]].append(node)
+        wanted: dict[tuple[int, ...], list[list[int]]] = defaultdict(list)
+        for node, ranks in parts.items():
+            wanted[kind[node]].append(ranks)
+        carriers = [-1] * self.size
+        total = [0, 0, 0]
+        for one, ranks_of in wanted.items():
+            chosen = self._matched(ranks_of, of_kind[one])
+            for ranks, node in zip(ranks_of, chosen, strict=True):
+                order, cost = self.inside.of(node, ranks)
+                for rank, at in zip(ranks, order, strict=True):
+                    carriers[rank] = at
+                total = [a + b for a, b in zip(total, cost, strict=True)]
+        return carriers, (total[0], total[1], total[2])
+
+    def _matched(self, parts: list[list[int]], nodes: list[int]) -> list[int]:
+        """Return the node of every part, all of one kind, that suits it best."""
+        pairs = len(parts) * len(nodes)
+        if len(nodes) == 1:
+            return nodes
+        if len(parts) <= MOST_EXACT and pairs * len(parts[0]) <= _MOST_PAIRS:
+            weigh = self.inside.weight
+            costs = [[weigh(node, ranks) for node in nodes] for ranks in parts]
+            return [nodes[at] for at in cheapest(costs)]
+        self.is_exact = False
+        return self._roughly(parts, nodes)
+
+    def _roughly(self, parts: list[list[int]], nodes: list[int]) -> list[int]:
+        """Return the same for many nodes: whole nodes are moved like single chips."""
+        starts = {ranks[0]: at for at, ranks in enumerate(parts)}
+        held = self.inside.held
+        units = []
+        for node in nodes:
+            own = [self.job.chips[at] for at in self.members[node]]
+            first = self.firsts[node]
+            is_new = first == _NEW
+            number = starts.get(int(first), len(parts) + node) if not is_new else None
+            copy = next((chip.copy for chip in own if chip.rank == first), None)
+            units.append(Chip(rank=number, role=held(own), copy=copy))
+        places = self.job.places
+        wanted = [
+            Place(role=held([places[r] for r in ranks]), copy=places[ranks[0]].copy)
+            for ranks in parts
+        ]
+        return [nodes[at] for at in assign(units, wanted)]
+
+    def _exchange(self) -> None:
+        """Exchange nodes, or ranks of a free table, as long as that is better."""
+        scene, best = self.job.scene, self.best
+        if scene is None or not scene.flows or best is None:
+            return
+        if any(boundary.is_contiguous for boundary in scene.boundaries):
+            return
+        if is_reached(sum(self._bounds()), best[0].sent):
+            return
+        owners = best[2]
+        units = [range(rank, rank + 1) for rank in range(self.size)]
+        if not self.job.is_free:
+            if len(scene.boundaries) == 1:
+                return  # nodes of one size are alike then
+            units = _runs(owners)
+        if len(units) <= _MOST_EXCHANGED:
+            ceiling = scene.totals(owners)
+            self._try(exchange(scene, owners, units, ceiling, work=_EXCHANGES))
+
+    def _try_all(self) -> bool:
+        """Try every placement; return False where there are too many."""
+        orders = Orders(self)
+        for number, owners in enumerate(orders.every()):
+            if number == _MOST_TRIED:
+                return False
+            self._try(owners)
+        return orders.is_complete
+
+
+def is_contiguous(domains: Sequence[int]) -> bool:
+    """Whether no domain is left and come back to."""
+    runs = sum(map(int.__ne__, domains, domains[1:])) + 1
+    return runs == len(set(domains))
+
+
+def _widths(scene: Scene | None) -> list[int]:
+    """Return how many ranks whole groups of the fastest axes have together."""
+    found, width = [], 1
+    for size in reversed(scene.layout.mesh_shape.values()) if scene else ():
+        if size > 1:
+            width *= size
+            found.append(width)
+    return found or [1]
+
+
+def _runs(owners: Owners) -> list[range]:
+    """Return the runs of consecutive ranks on one node."""
+    starts = [0, *(at for at in range(1, len(owners)) if owners[at] != owners[at - 1])]
+    return [
+        range(start, end)
+        for start, end in zip(starts, [*starts[1:], len(owners)], strict=True)
+    ]

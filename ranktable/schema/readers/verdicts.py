@@ -1,0 +1,81 @@
+"""What the programs of Ascend make of a table: taken, taken wrongly, or refused.
+
+Their libraries cannot run here, so the answer comes from the rules: each knows what a
+reader does with its mistake.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ranktable.schema.check import check
+from ranktable.schema.diagnostic import Refusal, Severity
+from ranktable.schema.table_readers import READERS
+from ranktable.schema.vendor_codes import of_2025
+
+if TYPE_CHECKING:
+    from ranktable.schema.check_report import Report
+    from ranktable.schema.table_readers import TableReader
+
+NAMES = ("hccl-2025", "hccl-2026", "torch_npu", "mindspore", "mindie", "vllm", "xllm")
+"""Those that are judged by rules; SCCL and torch_tpu are followed line by line."""
+
+LINKS = {
+    "torch_npu": "accepted, but not read: the path is a link, so the ranks negotiate "
+    "without a table, silently",
+    "xllm": "refused: the path is a link",
+}
+REFUSES = "refuses the table"
+"""The effect where nobody knows what a reader says; the message is shown instead."""
+
+MAX_EFFECTS = 3
+
+
+def verdicts(report: Report) -> list[tuple[TableReader, str]]:
+    """Return what each program makes of the file of a report."""
+    is_link = Path(report.file).is_symlink()
+    return [
+        (
+            reader,
+            LINKS[reader.name]
+            if is_link and reader.name in LINKS
+            else verdict(reader, report),
+        )
+        for reader in READERS
+        if reader.name in NAMES
+    ]
+
+
+def verdict(reader: TableReader, report: Report) -> str:
+    """Return ``accepted``, with what is wrong if anything, or ``refused`` with what."""
+    if reader.name == "mindie" and report.data is not None:  # it has rules of its own
+        report = check(report.data, reader=reader.name, limit=1)
+    refused, wrong = _effects(reader, report)
+    if not refused and report.format not in reader.formats:
+        refused = [reader.refusal]
+    if refused:
+        return f"refused: {_listed(refused)}"
+    return f"accepted, but {_listed(wrong)}" if wrong else "accepted"
+
+
+def _effects(reader: TableReader, report: Report) -> tuple[list[str], list[str]]:
+    """Return what a reader says to the findings: refusals, and what it takes."""
+    refused, wrong = [], []
+    for finding in report.findings:
+        effect = reader.effect(finding.rule)
+        is_lighter = finding.weight not in (None, Severity.ERROR)
+        if effect is None:
+            continue
+        if isinstance(effect, Refusal) and not is_lighter:
+            said = finding.message if effect == REFUSES else effect
+            refused.append(of_2025(said) if reader.name == "hccl-2025" else said)
+        elif finding.severity is not Severity.NOTE:
+            wrong.append(finding.message)
+    return refused, wrong
+
+
+def _listed(texts: list[str]) -> str:
+    unique = list(dict.fromkeys(texts))
+    more = len(unique) - MAX_EFFECTS
+    return "; ".join(unique[:MAX_EFFECTS]) + (f"; and {more} more" if more > 0 else "")

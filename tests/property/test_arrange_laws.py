@@ -1,0 +1,109 @@
+"""Laws of the order of what matters: nothing that could be done instead is better."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ranktable.layout import ParallelLayout
+from ranktable.layout.boundaries import make_boundary
+from ranktable.layout.change.arrange import Job, arrange, is_contiguous
+from ranktable.layout.change.assign import Chip, Place
+from ranktable.layout.change.roles import roles
+from ranktable.layout.change.site import Site
+from ranktable.layout.crossings import Scene
+from ranktable.schema.topology import Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LADDER = Topology("ladder", 4, frozenset({(0, 1), (1, 2), (2, 3), (0, 3)}))
+Cost = tuple[int, float, int, int]
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> Job:
+    """Draw chips that had ranks of one layout, and the places of another."""
+    sizes = draw(st.lists(st.integers(1, 4), min_size=2, max_size=4))
+    while sum(sizes) > 7:
+        sizes.pop()
+    count = sum(sizes)
+    world = draw(st.integers(1, count))
+    divisors = [n for n in range(1, world + 1) if world % n == 0]
+    tp = draw(st.sampled_from(divisors))
+    pp = draw(st.sampled_from([n for n in divisors if (world // tp) % n == 0]))
+    order = draw(st.sampled_from(["tp-dp-pp", "tp-pp-dp", "dp-tp-pp"]))
+    after = ParallelLayout(tp=tp, pp=pp, dp=-1, world_size=world, order=order)
+    before = ParallelLayout(
+        tp=tp, pp=pp, dp=after.dp + draw(st.integers(0, 2)), order=order
+    )
+    held = roles(before)
+    ranks = draw(st.permutations(range(max(before.world_size, count))))
+    is_tidy = draw(st.booleans())
+    chips: list[Chip] = []
+    for node, size in enumerate(sizes):
+        for device_id in range(size):
+            rank: int | None = len(chips) if is_tidy else ranks[len(chips)]
+            if rank is None or rank >= before.world_size:
+                rank = None
+            role, copy = held[rank] if rank is not None else (None, None)
+            chips.append(Chip(rank, role, copy, node, device_id))
+    labels = draw(st.lists(st.sampled_from("ab"), min_size=len(sizes), max_size=4))
+    boundaries = [make_boundary("node", list(map(str, range(len(sizes)))))]
+    if draw(st.booleans()):
+        boundaries.append(make_boundary("rack", labels[: len(sizes)]))
+    return Job(
+        chips=chips,
+        places=[Place(role=role, copy=copy) for role, copy in roles(after)],
+        scene=Scene(after, Site().flows(after), boundaries),
+        is_free=draw(st.sampled_from([False, False, True])),
+        links=draw(st.sampled_from([None, None, LADDER])),
+    )
+
+
+def cost(job: Job, carriers: Sequence[int]) -> Cost:
+    """Count it all as the documentation has it, without a short cut."""
+    assert job.scene is not None
+    chips = [job.chips[at] for at in carriers]
+    sent = 0.0
+    for boundary in job.scene.boundaries:
+        for flow in job.scene.flows:
+            for ranks in job.scene.layout.groups(flow.axes):
+                domains = [boundary.domains[chips[rank].node] for rank in ranks]
+                sent += flow.crossing(domains).least
+    rings = 0
+    for node in {chip.node for chip in chips} if job.links else ():
+        ids = [chip.device_id for chip in chips if chip.node == node]
+        assert job.links is not None
+        rings += bool(job.links.broken_links(ids))
+    loads = sum(
+        chip.rank is None or chip.role != place.role
+        for chip, place in zip(chips, job.places, strict=True)
+    )
+    moves = sum(chip.rank not in (None, rank) for rank, chip in enumerate(chips))
+    return rings, round(sent), loads, moves
+
+
+def is_sound(job: Job, carriers: Sequence[int]) -> bool:
+    return job.is_free or is_contiguous([job.chips[at].node for at in carriers])
+
+
+@given(jobs())
+@settings(max_examples=150, deadline=None)
+def test_nothing_that_could_be_done_instead_is_better(job: Job) -> None:
+    found = arrange(job)
+
+    every = permutations(range(len(job.chips)), len(job.places))
+    best = min(cost(job, one) for one in every if is_sound(job, one))
+    assert is_sound(job, found.carriers)
+    assert len(set(found.carriers)) == len(job.places)
+    mine = cost(job, found.carriers)
+    assert mine >= best
+    assert found.is_optimal
+    assert mine == best
+    assert sum(found.bounds) <= best[1] + 1
+    assert job.scene is not None
+    assert round(sum(found.sent)) == best[1]

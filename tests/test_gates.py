@@ -1,0 +1,283 @@
+"""``ranktable validate`` as a gate: every kind of file, folders, settings."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.commands import BIN, clean_environment
+from tests.conftest import CORPUS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.commands import Commands
+    from tests.conftest import Outcome
+
+    Run = Callable[..., Outcome]
+
+ROOT = Path(__file__).parent.parent
+BROKEN = CORPUS / "sccl" / "broken" / "rank_duplicate.json"
+FILES = {
+    "cluster.yaml": ("nodes: 2\nchips: 8\nring: nowhere\n", "RT154"),
+    "cluster.json": ('{"nodes": 2, "chips": 8, "colour": 1}', "RT151"),
+    "hostfile": ("n1 slots=4\nn1 slots=8\n", "RT220"),
+    "ranks": ("rank 0=n1 slot=0\nrank 0=n1 slot=1\n", "RT224"),
+    "job.yaml": ("kind: Job\napiVersion: batch/v1\n", "RT133"),
+    "topology.conf": ("SwitchName=s1 Nodes=n[1-\n", "RT130"),
+    "links.txt": ("0 1 2\n1 2 3\n", "RT021"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_whatever_ranktable_reads_is_judged(
+    name: str, run: Run, tmp_path: Path
+) -> None:
+    text, _ = FILES[name]
+    (tmp_path / name).write_text(text)
+    done = run("ranktable", "validate", name, "--format", "json")
+    data = json.loads(done.out)
+    codes = {each["code"] for each in data["files"][0]["diagnostics"]}
+
+    assert done.status == 1
+    assert codes
+    assert not codes & {"RT101", "RT110"}, codes
+
+
+@pytest.mark.parametrize("form", ["full", "concise", "jsonl", "sarif", "github"])
+def test_findings_of_a_spec_reach_every_form(
+    form: str, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "cluster.yaml").write_text("nodes: 2\nchips: 8\ncolour: red\n")
+    done = run("ranktable", "validate", "cluster.yaml", "--output-format", form)
+
+    assert done.status == 1
+    assert "RT151" in done.out
+
+
+def test_sound_files_of_every_kind_pass(run: Run, tmp_path: Path) -> None:
+    run(
+        "ranktable",
+        "gen",
+        "--device-id",
+        "[[0..7],[0..7]]",
+        "--hosts",
+        "a,b",
+        "-o",
+        "t.json",
+    )
+    (tmp_path / "cluster.yaml").write_text("nodes: 2\nchips: 8\n")
+    made = ["t.json", "cluster.yaml"]
+    for kind in ("openmpi-hostfile", "slurm-nodelist", "torchrun"):
+        run("ranktable", "convert", "t.json", "--to", kind, "-o", kind)
+        made.append(kind)
+    done = run("ranktable", "validate", *made, "--strict")
+
+    assert (done.status, done.err) == (0, "")
+
+
+def test_what_a_file_is_can_be_said(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "hosts").write_text("n1\nn1 n2\n")
+    done = run("ranktable", "validate", "hosts", "--from", "srun-hostfile")
+    other = run("ranktable", "validate", "hosts", "--from", "nothing")
+
+    assert (done.status, "RT130" in done.out) == (1, True)
+    assert (other.status, "there is no format" in other.err) == (2, True)
+
+
+def test_a_folder_stands_for_the_tables_and_specs_in_it(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "a" / ".git").mkdir(parents=True)
+    (tmp_path / "a" / "b").mkdir()
+    for place in ("a/t.json", "a/b/t.json", "a/.git/t.json"):
+        (tmp_path / place).write_bytes(BROKEN.read_bytes())
+    (tmp_path / "a" / "cluster-role.yaml").write_text("kind: ClusterRole\n")
+    (tmp_path / "a" / "package.json").write_text("{")
+    data = json.loads(run("ranktable", "validate", "a", "--format", "json").out)
+
+    assert [each["file"] for each in data["files"]] == ["a/t.json", "a/b/t.json"]
+
+
+def test_a_folder_without_files_of_ours_is_said(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    done = run("ranktable", "validate", "a")
+
+    assert (done.status, "RT003" in done.out) == (2, True)
+
+
+SETTINGS = {
+    "ignore = ['RT202']": 0,
+    "ignore = ['RT2']": 0,
+    "select = ['RT5']": 0,
+    "select = ['RT2']": 1,
+    "ignore = ['RT5']": 1,
+    "[per-file-ignores]\n't*.json' = ['RT202']": 0,
+    "[per-file-ignores]\n'u*.json' = ['RT202']": 1,
+    "colour = 1": 2,
+    "ignore = 'RT2'": 2,
+    "= ": 2,
+}
+
+
+@pytest.mark.parametrize("text", SETTINGS)
+def test_a_project_sets_what_is_reported(text: str, run: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_bytes(BROKEN.read_bytes())
+    (tmp_path / "ranktable.toml").write_text(text)
+
+    assert run("ranktable", "validate", "t.json").status == SETTINGS[text]
+
+
+def test_settings_of_pyproject_hold_below_it(run: Run, tmp_path: Path) -> None:
+    below = tmp_path / "site" / "tables"
+    below.mkdir(parents=True)
+    (below / "t.json").write_bytes(BROKEN.read_bytes())
+    (tmp_path / "pyproject.toml").write_text("[tool.ranktable]\nignore = ['RT202']\n")
+    (tmp_path / "site" / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+
+    assert run("ranktable", "validate", "t.json", cwd=below).status == 0
+    (tmp_path / "site" / ".git").mkdir()
+    assert run("ranktable", "validate", "t.json", cwd=below).status == 1
+
+
+def test_topology_and_schema_are_found_beside_the_settings(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "links.txt").write_text("0 1\n")
+    (tmp_path / "ranktable.toml").write_text("topology = 'links.txt'\nchip = 2\n")
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    run("ranktable", "gen", "--device-id", "[[0,1]]", "-o", "t.json", cwd=folder)
+
+    assert run("ranktable", "validate", "t.json", cwd=folder).status == 0
+
+
+def test_exclude_leaves_files_of_a_folder_out(run: Run, tmp_path: Path) -> None:
+    for name in ("good", "bad"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "t.json").write_bytes(BROKEN.read_bytes())
+    (tmp_path / "ranktable.toml").write_text("exclude = ['bad']\n")
+    data = json.loads(run("ranktable", "validate", ".", "--format", "json").out)
+
+    assert [each["file"] for each in data["files"]] == ["./good/t.json"]
+
+
+def test_options_select_and_ignore_codes(run: Run) -> None:
+    assert run("ranktable", "validate", str(BROKEN), "--ignore", "RT202").status == 0
+    assert run("ranktable", "validate", str(BROKEN), "--select", "RT1,RT3").status == 0
+    assert run("ranktable", "validate", str(BROKEN), "--select", "ranks").status == 2
+
+
+def test_statistics_count_the_codes(run: Run) -> None:
+    done = run("ranktable", "validate", str(BROKEN), str(BROKEN), "--statistics")
+
+    assert done.status == 1
+    assert done.out.splitlines()[0].split()[:2] == ["2", "RT202"]
+    assert done.out.splitlines()[-1].endswith("in 2 files")
+
+
+def test_quiet_says_nothing_of_sound_files(run: Run) -> None:
+    run(
+        "ranktable",
+        "gen",
+        "--device-id",
+        "[[0..7]]",
+        "--ring",
+        "sophgo-8",
+        "-o",
+        "t.json",
+    )
+    sound = run("ranktable", "validate", "-q", "t.json")
+    both = run("ranktable", "validate", "-q", "t.json", str(BROKEN))
+
+    assert (sound.status, sound.out) == (0, "")
+    assert "t.json: sound" not in both.out
+    assert "RT202" in both.out
+
+
+def test_several_nodes_are_no_defect_under_strict(run: Run) -> None:
+    run("ranktable", "gen", "--device-id", "[[0,1],[0,1]]", "-o", "t.json")
+    done = run("ranktable", "validate", "t.json", "--strict")
+
+    assert done.status == 0
+    assert "RT505" in done.out
+
+
+def test_watch_checks_again_when_a_file_changes(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    path.write_bytes(BROKEN.read_bytes())
+    with subprocess.Popen(  # noqa: S603 - our own command
+        [BIN / "ranktable", "validate", "t.json", "--watch"],
+        cwd=tmp_path,
+        env=clean_environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        lines = iter(process.stdout.readline, "")
+        first = next(line for line in lines if "RT202" in line)
+        other = tmp_path / "other"
+        other.write_text("{}")
+        other.replace(path)
+        second = next(line for line in lines if "RT110" in line)
+        os.kill(process.pid, signal.SIGINT)
+        status = process.wait(60)
+
+    assert first.startswith("t.json:")
+    assert second.startswith("t.json:")
+    assert status == 130
+
+
+# Hooks and the action
+
+
+def hooks() -> list[dict[str, str]]:
+    found: list[dict[str, str]] = yaml.safe_load(
+        (ROOT / ".pre-commit-hooks.yaml").read_text()
+    )
+    return found
+
+
+def test_hooks_name_files_of_ours_and_no_others() -> None:
+    tables, specs = (re.compile(hook["files"]) for hook in hooks())
+    ours = ("rank_table.json", "a/sccl_rank_table.json", "b/rank_table_n1.json")
+    others = ("cluster-role.yaml", "package.json", "cluster.json", "rank_table.py")
+
+    assert all(tables.search(name) for name in ours)
+    assert all(specs.search(name) for name in ("cluster.yaml", "a/cluster-spec.yml"))
+    assert not any(tables.search(name) or specs.search(name) for name in others)
+
+
+def test_hooks_judge_files(run: Run, tmp_path: Path) -> None:
+    tables, specs = (hook["entry"].split() for hook in hooks())
+    (tmp_path / "cluster.yaml").write_text("nodes: 2\n")
+
+    assert run(*tables, str(BROKEN)).status == 1
+    assert run(*specs, "cluster.yaml").status == 1
+
+
+def test_the_action_judges_a_folder(commands: Commands, tmp_path: Path) -> None:
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    step = action["runs"]["steps"][1]
+    (tmp_path / "rank_table.json").write_bytes(BROKEN.read_bytes())
+    path = os.pathsep.join([str(commands.folder), os.environ["PATH"]])
+    done = subprocess.run(  # noqa: S603 - the project's own action
+        ["bash", "-c", step["run"]],  # noqa: S607
+        cwd=tmp_path,
+        env={**clean_environment(), "PATH": path, "FILES": ".", "ARGUMENTS": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert set(step["env"]) == {"FILES", "ARGUMENTS"}
+    assert done.returncode == 1
+    assert "::error file=" in done.stdout
