@@ -333,7 +333,7 @@ def test_table_may_get_other_hosts_and_chips(run: Run) -> None:
     found = ranktable.loads(done.out)
     assert found.chip_map == [7, 6, 5, 4]
     assert [node.host for node in found.nodes] == ["a", "b"]
-    assert done.err.startswith("note: addresses")
+    assert done.err == ""  # it has no addresses to lose
 
 
 def test_table_formats_are_converted_losing_nothing(run: Run) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -17,16 +17,28 @@ from ranktable.cli.files import (
     put_files,
     read_input,
     table_in,
+    table_size,
     tell_written,
 )
+from ranktable.cli.options import with_options
 from ranktable.cli.output import Color, FindingsFormat, show_findings, write
+from ranktable.cli.table_arguments import TableArguments
 from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.conversion import (
+    MINDIE,
+    convert_table,
+    losses_beside_hosts,
+    tables_of,
+    unsound_in,
+    with_servers,
+)
 from ranktable.cluster.generate import parse_device_list
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.hostfiles import deepspeed_hostfile
 from ranktable.cluster.hostfiles.hostfile import (
     WriterOptions,
     hostfile_from_table,
+    table_from_hostfile,
     with_chips,
     with_hosts,
 )
@@ -41,17 +53,17 @@ from ranktable.cluster.hostfiles.launcher_formats import (
 from ranktable.cluster.hostfiles.launcher_formats import convert as cluster_convert
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import WRAPPED, check_bytes
-from ranktable.schema.diagnostic import Options
-from ranktable.schema.format import Format, NotExpressibleError
-from ranktable.schema.formats import DEFAULT
+from ranktable.schema.diagnostic import Options, RankTableError
+from ranktable.schema.format import Format
+from ranktable.schema.formats import DEFAULT, by_name
 from ranktable.schema.messages import counted, printable
-from ranktable.schema.model import RankTable
 from ranktable.schema.rules.records import no_global_ranks
-from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
+    from ranktable.cluster.conversion import Conversion
     from ranktable.cluster.hostfiles.hostfile import Hostfile, LauncherFormat
     from ranktable.cluster.hostfiles.launcher_formats import HostfileReading
+    from ranktable.schema.model import RankTable
 
 _JSON = ("{", "[")
 _GLOBAL_KEY = "global_ranktable.json"
@@ -64,7 +76,9 @@ NAMES = (
 )
 
 
+@with_options(arguments=TableArguments)
 def convert(
+    *,
     to: Annotated[
         str,
         typer.Option("--to", metavar="NAME", help=f"What to write: {NAMES}."),
@@ -93,7 +107,12 @@ def convert(
     ] = False,
     hosts: Annotated[
         str | None,
-        typer.Option(metavar="LIST", help="Hosts in their order: n[001-128],login."),
+        typer.Option(
+            "--hosts",
+            "--server-id",
+            metavar="LIST",
+            help="Hosts in their order: n[001-128],login; the server_id of HCCL.",
+        ),
     ] = None,
     device_id: Annotated[
         str | None,
@@ -151,10 +170,13 @@ def convert(
         FindingsFormat,
         typer.Option(help="Form of the findings, on standard error."),
     ] = FindingsFormat.FULL,
+    arguments: TableArguments,
 ) -> None:
     """Convert between rank tables and what launchers and schedulers read.
 
-    Exit status: 0 written, 1 defects found in FILE, 2 it cannot be expressed.
+    --to takes the name of every format of rank tables as well, and mindie. What the new
+    file has no place for is listed on standard error. Exit status: 0 written, 1 defects
+    found in FILE, 2 it cannot be expressed, or needs an option.
 
     Example: ranktable convert sccl_rank_table.json --hosts n1 --to openmpi-rankfile
     """
@@ -164,25 +186,134 @@ def convert(
     )
     _refuse_settings(settings, target)
     source = _read(file, from_, format)
-    _refuse_without_ranks(source, target)
-    given = (hosts, device_id, chips_per_node, include, exclude)
-    is_changed = any(option is not None for option in given)
-    hostfile = source.hostfile
-    if source.table is not None and not is_changed and isinstance(target, Format):
-        text = _written(source.table, target)
-    else:
-        hostfile = _filtered(source, include, exclude, format)
-        hostfile = _with_options(hostfile, hosts, device_id, chips_per_node)
-        text = cluster_convert(hostfile, target, settings)
-        _note_losses(source, hostfile, target)
-    if source.left_out:
-        _note(f"left out of what the file says: {', '.join(source.left_out)}")
+    if isinstance(target, Format):
+        chips = (device_id, chips_per_node, include, exclude)
+        if source.table is None or any(option is not None for option in chips):
+            hostfile = _filtered(source, include, exclude, format)
+            hostfile = _with_options(hostfile, hosts, device_id, chips_per_node)
+            table, hosts = _table_from(hostfile), None
+            _note_losses(source, hostfile, target)
+        else:
+            table = source.table
+        made = _converted(table, _table_name(to, target), hosts, arguments)
+        _put_tables(made, source, output, to, force=force)
+        return
+    arguments.refuse_for(target.name)
+    hostfile = _filtered(source, include, exclude, format)
+    hostfile = _with_options(hostfile, hosts, device_id, chips_per_node)
+    text = cluster_convert(hostfile, target, settings)
+    _note_losses(source, hostfile, target)
+    _note_left_out(source)
     if output is None or is_standard_output(output):
         write([text])
-    else:
-        made = OutputFile(path=output_file(output), data=text.encode())
-        (done,) = put_files([made], force=force, read={source.name: source.data})
-        tell_written(done, made.path, _summary(hostfile, target))
+        return
+    one = OutputFile(path=output_file(output), data=text.encode())
+    (done,) = put_files([one], force=force, read={source.name: source.data})
+    tell_written(done, one.path, _summary(hostfile))
+
+
+def _table_name(to: str, target: Format) -> str:
+    return MINDIE if to == MINDIE else target.name
+
+
+def _table_from(hostfile: Hostfile) -> RankTable:
+    try:
+        return table_from_hostfile(hostfile)
+    except ArgumentError as error:
+        raise CommandError(str(error)) from None
+
+
+def _converted(
+    table: RankTable, to: str, hosts: str | None, arguments: TableArguments
+) -> dict[str, Made]:
+    """Return the tables that come of one, by name.
+
+    Raises:
+        CommandError: It cannot be expressed; the message names the option to give.
+    """
+    is_same = to in (table.format, WRAPPED) and hosts is None
+    parts = {"": table} if is_same else tables_of(table)
+    made = {}
+    try:
+        for name, part in parts.items():
+            named = part
+            if hosts is not None:
+                named = with_servers(part, expand_hosts(hosts))
+            done = convert_table(named, to, arguments.options(named))
+            made[name] = Made(named, done)
+    except ArgumentError as error:
+        raise CommandError(str(error)) from None
+    except RankTableError as error:
+        raise CommandError(unsound_in(to, error)) from None
+    return made
+
+
+class Made(NamedTuple):
+    """A table and what it became."""
+
+    table: RankTable
+    done: Conversion
+
+
+def _put_tables(
+    made: dict[str, Made],
+    source: _Source,
+    output: str | None,
+    to: str,
+    *,
+    force: bool,
+) -> None:
+    """Print a table or write it; several go to a folder, one file each."""
+    if not made:
+        raise CommandError(f"{source.name} has no group with devices")
+    if len(made) == 1:
+        ((_, one),) = made.items()
+        _tell_losses(source, made, to)
+        if output is None or is_standard_output(output):
+            write([one.done.data.decode()])
+            return
+        file = OutputFile(path=output_file(output), data=one.done.data)
+        (done,) = put_files([file], force=force, read={source.name: source.data})
+        tell_written(done, file.path, table_size(one.table))
+        return
+    if output is None or is_standard_output(output):
+        names = ", ".join(made)
+        raise CommandError(
+            f"{source.name} becomes {len(made)} tables ({names}); name a folder for "
+            "them: --output DIR"
+        )
+    _tell_losses(source, made, to)
+    files = [
+        OutputFile(path=f"{output}/{name}.json", data=one.done.data)
+        for name, one in made.items()
+    ]
+    written = put_files(files, force=force)
+    for done, file, one in zip(written, files, made.values(), strict=True):
+        tell_written(done, file.path, table_size(one.table))
+
+
+def _tell_losses(source: _Source, made: dict[str, Made], to: str) -> None:
+    """Say what the new files do not say, and what has to be filled in."""
+    _note_left_out(source)
+    for name, one in made.items():
+        start = f"warning: {name}: " if name else "warning: "
+        if one.done.losses:
+            lost = ", ".join(one.done.losses)
+            sys.stderr.write(f"{start}{to} has no place for: {lost}\n")
+        if one.done.num_gaps:
+            devices = counted(one.done.num_gaps, "device")
+            _note(f"the EIDs and ports of {devices} are gaps to fill in")
+    table = source.table
+    if table is not None and not table.has_global_ranks and "" not in made:
+        empty = [str(node.group) for node in table.nodes if not node.devices]
+        if empty:
+            groups = ", ".join(map(printable, dict.fromkeys(empty)))
+            _note(f"servers without devices are left out, of the groups {groups}")
+
+
+def _note_left_out(source: _Source) -> None:
+    if source.left_out:
+        _note(f"left out of what the file says: {', '.join(source.left_out)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +324,7 @@ class _Source:
         format: What the file is.
         name: Its name.
         data: Its bytes.
-        hostfile: The hosts that it describes.
+        hostfile: The hosts that it describes, None if its ranks are not of one job.
         table: The rank table, None if the file is of a launcher.
         left_out: What the file says of hosts and the hostfile does not.
     """
@@ -201,12 +332,14 @@ class _Source:
     format: LauncherFormat | Format
     name: str
     data: bytes
-    hostfile: Hostfile
+    hostfile: Hostfile | None
     table: RankTable | None = None
     left_out: tuple[str, ...] = ()
 
 
 def _format_of(option: str, name: str) -> LauncherFormat | Format:
+    if name == MINDIE and option == "--to":
+        return by_name("hccl-1.0")
     try:
         return any_format_of(name)
     except ArgumentError as error:
@@ -227,7 +360,7 @@ def _read(file: str | None, from_name: str | None, form: FindingsFormat) -> _Sou
         is_known = from_name not in (None, DEFAULT_TABLE)
         options = Options(limit=5, format=source if is_known else None)
         table = table_in(check_bytes(data, options, file=name))
-        hostfile = hostfile_from_table(_with_ranks(table))
+        hostfile = hostfile_from_table(table) if table.has_global_ranks else None
         return _Source(
             format=source, name=name, data=data, hostfile=hostfile, table=table
         )
@@ -239,11 +372,6 @@ def _read(file: str | None, from_name: str | None, form: FindingsFormat) -> _Sou
         hostfile=_sound(reading, form),
         left_out=reading.left_out,
     )
-
-
-def _with_ranks(table: RankTable) -> RankTable:
-    """Return a table that a host file can describe; one without ranks has no nodes."""
-    return table if table.has_global_ranks else RankTable(nodes=())
 
 
 def _detected(name: str, data: bytes) -> LauncherFormat | Format:
@@ -288,6 +416,9 @@ def _filtered(
     Raises:
         CommandError: A filter is wrong, or the file is not a hostfile of DeepSpeed.
     """
+    if source.hostfile is None:
+        name = source.table.format if source.table else source.format.name
+        raise CommandError(f"{source.name}: {no_global_ranks(name).message}")
     if include is None and exclude is None:
         return source.hostfile
     if source.format.name != "deepspeed-hostfile":
@@ -295,12 +426,12 @@ def _filtered(
     if include is not None and exclude is not None:
         raise CommandError("--include and --exclude exclude each other")
     option = "--include" if exclude is None else "--exclude"
-    choose = deepspeed_hostfile.include
+    hostfile, choose = source.hostfile, deepspeed_hostfile.include
     if exclude is not None:
         choose = deepspeed_hostfile.exclude
     reading = read_text(
         include or exclude or "",
-        lambda text: choose(text, source.hostfile),
+        lambda text: choose(text, hostfile),
         file=option,
         name="filter",
     )
@@ -338,16 +469,6 @@ def _with_options(
     return hostfile
 
 
-def _refuse_without_ranks(source: _Source, target: LauncherFormat | Format) -> None:
-    """Raise CommandError for a file that numbers no ranks and becomes a table."""
-    table = source.table
-    if table is None or table.has_global_ranks:
-        return
-    if target.name not in (table.format, WRAPPED):
-        finding = no_global_ranks(table.format)
-        raise CommandError(f"{source.name}: {finding.message}")
-
-
 def _refuse_settings(settings: WriterOptions, target: LauncherFormat | Format) -> None:
     """Raise CommandError for an option that says nothing to what is written."""
     taken = getattr(target, "options", ())
@@ -361,31 +482,24 @@ def _note_losses(
 ) -> None:
     """Say what the output cannot hold, or what was taken for granted."""
     hosts = hostfile.hosts
-    if not isinstance(target, Format):
-        if target.names_hosts and any(host.name for host in hosts):
-            _note("the pods have names of their own; convert the manifest to a table")
-        return
-    if any(host.device_ids is None for host in hosts):
+    is_table = isinstance(target, Format)
+    if not is_table and target.names_hosts and any(host.name for host in hosts):
+        _note("the pods have names of their own; convert the manifest to a table")
+    if is_table and any(host.device_ids is None for host in hosts):
         _note("every host has the chips from 0 on; --device-id names others")
-    if source.table is not None:
-        _note("addresses and keys that the format does not define are left out")
-
-
-def _written(table: RankTable, target: Format) -> str:
-    try:
-        return dumps(table, format=target.name).decode()
-    except NotExpressibleError as error:
-        raise CommandError(str(error)) from None
+    lost = losses_beside_hosts(source.table) if source.table else []
+    if lost:
+        sys.stderr.write(
+            f"warning: {target.name} has no place for: {', '.join(lost)}\n"
+        )
 
 
 def _note(text: str) -> None:
     sys.stderr.write(f"note: {text}\n")
 
 
-def _summary(hostfile: Hostfile, target: LauncherFormat | Format) -> str:
+def _summary(hostfile: Hostfile) -> str:
     """Return how much was written."""
     hosts = len(hostfile.hosts)
     processes = sum(host.slots or 0 for host in hostfile.hosts)
-    if isinstance(target, Format):
-        return f"{counted(hosts, 'node')}, {counted(processes, 'rank')}"
     return f"{counted(hosts, 'host')}, {counted(processes, 'process', 'processes')}"

@@ -77,12 +77,17 @@ def fill_mapping(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - pla
         reader.add_node((index,), text_of(host.get("hostname")))
         for key, devices in (listed if isinstance(listed, dict) else {}).items():
             first = devices[0] if isinstance(devices, list) and devices else None
-            if plain_number(key) is None or type(first) is not int:
+            if plain_number(key) is None or not _is_device(first):
                 message = f"rank {quoted(key)} has no list of devices"
                 if plain_number(key) is None:
                     message = f"{quoted(key)} is not a rank"
                 reader.report(shape.WRONG_TYPE, (*path, key), message)
             reader.add_device((*path, key), rank=key, device_id=first)
+
+
+def _is_device(value: object) -> bool:
+    """Whether a value is the number of a device, which is not too large."""
+    return type(value) is int and plain_number(value) is not None
 
 
 def make_mapping(table: RankTable) -> list[object]:

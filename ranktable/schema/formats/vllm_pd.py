@@ -219,7 +219,7 @@ def make(table: RankTable) -> dict[str, object]:
         ]
     return {
         "version": "1.2",
-        "server_count": str(table.num_nodes),
+        "server_count": str(len({node.host for node in table.nodes})),
         **{LISTS[name]: found for name, found in lists.items()},
         "status": "completed",
     }

@@ -1,0 +1,193 @@
+"""Options of ``ranktable convert`` that say what a format of rank tables needs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ranktable.cli import CommandError
+from ranktable.cli.files import MIB, read_input
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.conversion import TableOptions
+from ranktable.cluster.discovery.ascend import parse_hccn
+from ranktable.cluster.discovery.machine import NotDetectedError
+from ranktable.cluster.generate import parse_address_list
+from ranktable.cluster.host_lists import expand_hosts
+from ranktable.schema.messages import folded, printable
+
+if TYPE_CHECKING:
+    from ranktable.schema.model import RankTable
+
+_RANGE = re.compile(r"([0-9]{1,19})(?:(?:\.\.|-)([0-9]{1,19}))?")
+MOST_NUMBERS = 1 << 20
+"""Devices of a table; a range beyond this is a slip of the finger."""
+
+_Text = str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableArguments:
+    """What the user says of a table besides its file."""
+
+    device_ip: Annotated[
+        _Text,
+        typer.Option(
+            "--device-ip",
+            metavar="LISTS",
+            help="Addresses of the devices of each server: [['10.0.0.5','10.0.1.5']].",
+        ),
+    ] = None
+    hccn_conf: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--hccn-conf",
+            metavar="FILE",
+            help="The hccn.conf of each server in their order, or HOST=FILE: its "
+            "address_N is the device_ip of device N. Repeat it for every server.",
+        ),
+    ] = None
+    super_device_id: Annotated[
+        _Text,
+        typer.Option(
+            "--super-device-id",
+            metavar="LIST",
+            help="Of every device in the order of servers and ranks: 0-15,65536-65551.",
+        ),
+    ] = None
+    pods: Annotated[
+        _Text,
+        typer.Option(
+            "--pods",
+            metavar="LIST",
+            help="Super pod of each server, 0,0,1,1, or one for all.",
+        ),
+    ] = None
+    container_ip: Annotated[
+        _Text,
+        typer.Option(
+            "--container-ip",
+            metavar="LIST",
+            help="Address of the container on each server: 10.0.0.[1-2].",
+        ),
+    ] = None
+    prefill: Annotated[
+        int | None,
+        typer.Option(
+            "--prefill",
+            min=0,
+            metavar="N",
+            help="The first N ranks prefill, the others decode.",
+        ),
+    ] = None
+    skeleton: Annotated[
+        bool,
+        typer.Option(
+            "--skeleton",
+            help="Write marked gaps for what cannot be known, which validate refuses.",
+        ),
+    ] = False
+
+    def refuse_for(self, target: str) -> None:
+        """Raise CommandError if one of them is given for a launcher's format."""
+        for field in fields(self):
+            if getattr(self, field.name) not in (None, False, []):
+                name = field.name.replace("_", "-")
+                raise CommandError(f"--{name} says nothing to {target}")
+
+    def options(self, table: RankTable) -> TableOptions:
+        """Return what they say of a table.
+
+        Raises:
+            ArgumentError: One is malformed or does not fit the table.
+        """
+        if self.device_ip is not None and self.hccn_conf:
+            raise ArgumentError("--device-ip and --hccn-conf do not go together")
+        addresses = None
+        if self.device_ip is not None:
+            sizes = [len(node.devices) for node in table.nodes]
+            addresses = parse_address_list(self.device_ip, sizes)
+        elif self.hccn_conf:
+            addresses = _addresses(self.hccn_conf, table)
+        supers, pods, containers = self.super_device_id, self.pods, self.container_ip
+        return TableOptions(
+            device_ips=addresses,
+            super_device_ids=None if supers is None else _numbers(supers),
+            pods=None if pods is None else _names(pods),
+            container_ips=None if containers is None else expand_hosts(containers),
+            prefill=self.prefill,
+            is_skeleton=self.skeleton,
+        )
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if "" in names:
+        raise ArgumentError("--pods names a super pod for each server: 0,0,1,1")
+    return names
+
+
+def _numbers(text: str) -> list[str]:
+    """Return the numbers in ``0-3,65536-65539``; brackets and quotes do not matter."""
+    found: list[str] = []
+    for item in re.sub(r"[\[\]'\"\s]", "", text).split(","):
+        match = _RANGE.fullmatch(item)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if not first <= last < first + MOST_NUMBERS:
+            raise ArgumentError(
+                f"--super-device-id: {item!r} is not a number or a range; write 0-15"
+            )
+        found += map(str, range(first, last + 1))
+    return found
+
+
+def _addresses(given: list[str], table: RankTable) -> list[list[str]]:
+    """Return the address of every device, from the hccn.conf of its server.
+
+    Raises:
+        ArgumentError: A file is missing for a server, or lacks a device.
+    """
+    files = _by_server(given, table)
+    found = []
+    for place, node in enumerate(table.nodes):
+        name, text = files[place]
+        try:
+            addresses = parse_hccn(text)
+        except NotDetectedError as error:
+            raise ArgumentError(f"{printable(name)}: {error}") from None
+        chips = [device.device_id for device in node.devices]
+        missing = sorted(chip for chip in chips if chip not in addresses)
+        if missing:
+            host = f"node {place}" if node.host is None else printable(node.host)
+            keys = f"address_{missing[0]}" if len(missing) == 1 else "addresses"
+            raise ArgumentError(
+                f"{printable(name)} has no {keys} of device {folded(missing)} "
+                f"of {host}",
+                hint="set it with hccn_tool -i N -ip -s, or give --device-ip",
+            )
+        found.append([addresses[chip] for chip in chips])
+    return found
+
+
+def _by_server(given: list[str], table: RankTable) -> list[tuple[str, str]]:
+    """Return the name and the text of the file of every server, in their order."""
+    named = dict(item.split("=", 1) for item in given if "=" in item)
+    if named and len(named) == len(given):
+        lacking = [host for host in table.hosts if host not in named]
+        unknown = [host for host in named if host not in table.hosts]
+        if lacking or unknown:
+            what = "has no file for" if lacking else "names an unknown server,"
+            host = printable(str((lacking or unknown)[0]))
+            raise ArgumentError(f"--hccn-conf {what} {host}")
+        names = [named[str(host)] for host in table.hosts]
+    elif len(given) == table.num_nodes:
+        names = given
+    else:
+        raise ArgumentError(
+            f"--hccn-conf is given {len(given)} times for {table.num_nodes} servers",
+            hint="give one for every server, in their order, or HOST=FILE",
+        )
+    texts = {name: read_input(name, MIB)[1] for name in names}
+    return [(name, texts[name].decode("utf-8", "replace")) for name in names]

@@ -1,0 +1,598 @@
+"""Rank tables of one format as rank tables of another: what is asked for, what is lost.
+
+A format holds hosts, chips, ranks and addresses, and keys of its own. Here a table is
+given what the other format needs besides, and loses what that one has no place for.
+What was lost is told by reading the new file again and comparing the two tables, so
+that no pair of formats has code of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from ranktable.cluster.argument import ArgumentError
+from ranktable.schema.check import WRAPPED, check
+from ranktable.schema.format import SUPER_POD_KEY, Kind, NotExpressibleError
+from ranktable.schema.formats import by_name
+from ranktable.schema.messages import counted, folded, printable, quoted
+from ranktable.schema.model import Device, Node, RankTable
+from ranktable.schema.rules.records import no_global_ranks
+from ranktable.schema.writing import dumps, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ranktable.schema.diagnostic import RankTableError
+    from ranktable.schema.format import Format
+
+MINDIE = "mindie"
+"""A table 1.0 with the addresses of containers; a name for ``--to`` only."""
+
+SUPER_DEVICE = "super_device_id"
+PODS = "super_pod_list"
+CONTAINER = "container_ip"
+FEWEST_MINDIE_SERVERS = 2
+
+_GROUPED = "server-groups"
+_SERVER_LISTS = ("hccl-1.0", "hccl-1.2", "cce", MINDIE)
+_WITH_PODS = ("hccl-1.2", "vllm-pd", "cce")
+_RANK_LISTS = ("hccl-2.0", "hccl-rootinfo", "hccl-changed")
+_POD_KEYS = (PODS, SUPER_POD_KEY)
+_COUNTS = ("device_num", "server_num", "cluster_id", "local_rank", "local_id")
+"""Keys that repeat what the model holds, besides those that end in ``_count``."""
+
+_TAKEN = {
+    "super_device_ids": ("hccl-1.2", "vllm-pd", "cce"),
+    "pods": ("hccl-1.2", "vllm-pd", "cce"),
+    "container_ips": (MINDIE,),
+    "prefill": ("vllm-pd",),
+    "is_skeleton": ("hccl-2.0",),
+}
+_OPTIONS = {
+    "super_device_ids": "--super-device-id",
+    "pods": "--pods",
+    "container_ips": "--container-ip",
+    "prefill": "--prefill",
+    "is_skeleton": "--skeleton",
+}
+GAP = "FILL IN: {}"
+"""What stands where only the machine knows the value; no reader takes it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableOptions:
+    """What a format needs and another one does not say.
+
+    Attributes:
+        device_ips: Address of every device, in the order of nodes and ranks.
+        super_device_ids: ``super_device_id`` of every device, in the same order.
+        pods: Super pod of every server; one for all.
+        container_ips: Address of the container on every server.
+        prefill: Number of ranks that prefill; the others decode.
+        is_skeleton: Whether to write marked gaps where a value cannot be known.
+    """
+
+    device_ips: Sequence[Sequence[str]] | None = None
+    super_device_ids: Sequence[str] | None = None
+    pods: Sequence[str] | None = None
+    container_ips: Sequence[str] | None = None
+    prefill: int | None = None
+    is_skeleton: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversion:
+    """A table of another format.
+
+    Attributes:
+        data: The bytes of its file.
+        losses: What the file does not say any more, in words.
+        num_gaps: Devices with marked gaps, which have to be filled in.
+    """
+
+    data: bytes
+    losses: tuple[str, ...] = ()
+    num_gaps: int = 0
+
+
+def tables_of(table: RankTable) -> dict[str, RankTable]:
+    """Return the tables that a table of groups holds, by name; else the table itself.
+
+    Ranks stay as they are. Where they begin anew in every server of a group, every
+    server is a table.
+    """
+    if table.format != _GROUPED:
+        return {"": table}
+    groups: dict[str, list[Node]] = {}
+    for node in table.nodes:
+        if node.devices:
+            groups.setdefault(str(node.group), []).append(node)
+    found = {}
+    for name, nodes in groups.items():
+        ranks = [device.rank for node in nodes for device in node.devices]
+        if len(set(ranks)) == len(ranks):
+            found[f"group-{name}"] = _part(table, name, nodes)
+            continue
+        for place, node in enumerate(nodes):
+            found[f"group-{name}-{place}"] = _part(table, name, [node])
+    return found
+
+
+def _part(table: RankTable, group: str, nodes: list[Node]) -> RankTable:
+    """Return nodes of a group as a table of version 1.2, or 1.0 without super pods."""
+    extra = dict(table.extra)
+    document: Any = table.document
+    for one in document["server_group_list"]:
+        if str(one.get("group_id")) == group and PODS in one:
+            hosts = {node.host for node in nodes}
+            extra[PODS] = _pods_with(one[PODS], hosts)
+    ordered = sorted(nodes, key=lambda node: node.devices[0].rank)
+    return RankTable(
+        nodes=[structs.replace(node, group=None) for node in ordered],
+        version="1.2" if PODS in extra else "1.0",
+        format="hccl-1.2" if PODS in extra else "hccl-1.0",
+        extra=extra,
+    )
+
+
+def _pods_with(pods: object, hosts: set[str | None]) -> list[object]:
+    """Return the super pods with those of their servers that have these hosts."""
+    found: list[object] = []
+    for pod in _objects(pods):
+        servers = _objects(pod.get("server_list"))
+        own = [server for server in servers if server.get("server_id") in hosts]
+        if own:
+            found.append({**pod, "server_list": own})
+    return found
+
+
+def convert_table(
+    table: RankTable, to: str, options: TableOptions | None = None
+) -> Conversion:
+    """Return a table in another format, and what that loses.
+
+    Args:
+        table: A sound table whose ranks are those of one job.
+        to: Name of the format, or ``mindie``.
+        options: What the format needs and the table does not say.
+
+    Raises:
+        ArgumentError: The format needs what nothing says; the hint names the option.
+        RankTableError: The table would not be sound in that format.
+    """
+    options = options or TableOptions()
+    _refuse_others(options, to)
+    target = by_name("hccl-1.0" if to == MINDIE else to)
+    if to in (table.format, WRAPPED) and options == TableOptions():
+        return Conversion(data=dumps(table, format=to))
+    if not table.has_global_ranks:
+        raise ArgumentError(no_global_ranks(table.format).message)
+    if target.name == "hccl-2.0":
+        return _skeleton(table, options)
+    _refuse_rank_list(table, to)
+    given = _with_given(table, to, options)
+    _refuse_incomplete(given, to)
+    try:
+        data = dumps(_stripped(given, target), format=target.name)
+    except NotExpressibleError as error:
+        raise ArgumentError(str(error)) from None
+    written = check(data, format=target.name).table
+    assert written is not None  # noqa: S101 - dumps has judged it
+    return Conversion(data=data, losses=tuple(losses(table, written)))
+
+
+def with_servers(table: RankTable, names: Sequence[str]) -> RankTable:
+    """Return a table whose nodes have other hosts; super pods stay with their nodes.
+
+    Raises:
+        ArgumentError: There are too few names or too many, or one stands twice.
+    """
+    _refuse_count("--server-id", names, table.num_nodes)
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise ArgumentError(f"the host {printable(twice[0])} is given twice")
+    nodes = []
+    for node, name, pod in zip(table.nodes, names, pods_of(table), strict=True):
+        own = {} if pod is None else {SUPER_POD_KEY: pod}
+        nodes.append(structs.replace(node, host=name, extra={**node.extra, **own}))
+    extra = {key: value for key, value in table.extra.items() if key != PODS}
+    return table.with_changes(nodes=nodes, extra=extra)
+
+
+def _refuse_others(options: TableOptions, to: str) -> None:
+    """Raise ArgumentError for an option that says nothing to what is written."""
+    for name, targets in _TAKEN.items():
+        if getattr(options, name) not in (None, False) and to not in targets:
+            raise ArgumentError(f"{_OPTIONS[name]} says nothing to {to}")
+
+
+def _refuse_rank_list(table: RankTable, to: str) -> None:
+    if table.format in _RANK_LISTS and to in (*_SERVER_LISTS, "vllm-pd"):
+        raise ArgumentError(
+            f"a table of the format {table.format} names no servers, which {to} needs"
+        )
+
+
+def _with_given(table: RankTable, to: str, options: TableOptions) -> RankTable:
+    """Return the table with what options add; spelt anew."""
+    pods = _pods(table, options)
+    devices_before = 0
+    nodes = []
+    for place, node in enumerate(table.nodes):
+        added: dict[str, Any] = {}
+        if options.container_ips is not None:
+            _refuse_count("--container-ip", options.container_ips, table.num_nodes)
+            added[CONTAINER] = options.container_ips[place]
+        devices = [
+            _device_given(device, devices_before + at, place, at, options, table)
+            for at, device in enumerate(node.devices)
+        ]
+        devices_before += len(devices)
+        if to in _WITH_PODS and pods[place] is not None:
+            added[SUPER_POD_KEY] = pods[place]
+        extra = {k: v for k, v in node.extra.items() if k != SUPER_POD_KEY}
+        nodes.append(
+            structs.replace(
+                node, devices=tuple(devices), extra={**extra, **added}, layout=None
+            )
+        )
+    if to == "vllm-pd":
+        nodes = _with_roles(nodes, options.prefill)
+    return table.with_changes(nodes=nodes)
+
+
+def _device_given(  # noqa: PLR0913, PLR0917 - where the device stands
+    device: Device,
+    index: int,
+    node: int,
+    place: int,
+    options: TableOptions,
+    table: RankTable,
+) -> Device:
+    address, extra = device.address, dict(device.extra)
+    if options.device_ips is not None:
+        address = options.device_ips[node][place]
+    if options.super_device_ids is not None:
+        _refuse_count("--super-device-id", options.super_device_ids, table.world_size)
+        extra[SUPER_DEVICE] = options.super_device_ids[index]
+    return structs.replace(device, address=address, extra=extra, layout=None)
+
+
+def _refuse_count(option: str, given: Sequence[object], wanted: int) -> None:
+    if len(given) != wanted:
+        unit = "device" if option == "--super-device-id" else "server"
+        raise ArgumentError(
+            f"{option} has {counted(len(given), 'value')} for {counted(wanted, unit)}"
+        )
+
+
+def _pods(table: RankTable, options: TableOptions) -> list[str | None]:
+    """Return the super pod of every node, from an option or the table."""
+    if options.pods is None:
+        return pods_of(table)
+    pods = list(options.pods)
+    if len(pods) == 1:
+        pods *= table.num_nodes
+    _refuse_count("--pods", pods, table.num_nodes)
+    return list(pods)
+
+
+def pods_of(table: RankTable) -> list[str | None]:
+    """Return the super pod of every node: from the table's list, it, or its chips."""
+    listed: dict[str, str] = {}
+    for pod in _objects(table.extra.get(PODS)):
+        for server in _objects(pod.get("server_list")):
+            listed[str(server.get("server_id"))] = str(pod.get(SUPER_POD_KEY))
+    found: list[str | None] = []
+    for node in table.nodes:
+        first = node.devices[0].extra if node.devices else {}
+        own = node.extra.get(SUPER_POD_KEY, first.get(SUPER_POD_KEY))
+        found.append(listed.get(node.host or "", None if own is None else str(own)))
+    return found
+
+
+def _objects(value: object) -> list[dict[str, Any]]:
+    """Return the objects in a list; a table 1.0 may have anything under this key."""
+    listed = value if isinstance(value, list) else []
+    return [one for one in listed if isinstance(one, dict)]
+
+
+def _with_roles(nodes: list[Node], prefill: int | None) -> list[Node]:
+    """Return the nodes of vLLM's table: their first ranks prefill."""
+    if prefill is None:
+        if all(node.group in ("prefill", "decode") for node in nodes):
+            return nodes
+        raise ArgumentError(
+            "vllm-pd needs to know which devices prefill and which decode",
+            hint="give the number of ranks that prefill: --prefill N",
+        )
+    size = sum(len(node.devices) for node in nodes)
+    if not 0 <= prefill <= size:
+        raise ArgumentError(
+            f"--prefill {prefill} is beyond the {counted(size, 'rank')}"
+        )
+    parts = []
+    for node in nodes:
+        for group in ("prefill", "decode"):
+            own = [
+                d for d in node.devices if (d.rank < prefill) == (group == "prefill")
+            ]
+            if own:
+                devices = tuple(own)
+                parts.append(structs.replace(node, devices=devices, group=group))
+    return sorted(parts, key=lambda node: node.devices[0].rank)
+
+
+def _refuse_incomplete(table: RankTable, to: str) -> None:
+    """Raise ArgumentError where the target needs what the table does not say."""
+    if to not in (*_SERVER_LISTS, "vllm-pd"):
+        return
+    _refuse_nodes([place for place, h in enumerate(table.hosts) if h is None], to)
+    nodes, devices = table.nodes, [d for node in table.nodes for d in node.devices]
+    without = [d.rank for d in devices if not d.address]
+    several = table.num_nodes > 1 and not all("host_ip" in n.extra for n in nodes)
+    if without and (to == "vllm-pd" or (several and to != "hccl-1.2")):
+        _refuse_ranks(without, "address", "--device-ip LISTS or --hccn-conf FILE")
+    if to == "hccl-1.2":
+        plain = [d.rank for d in devices if SUPER_DEVICE not in d.extra]
+        _refuse_ranks(plain, SUPER_DEVICE, "--super-device-id LIST")
+        loose = [at for at, n in enumerate(nodes) if SUPER_POD_KEY not in n.extra]
+        if loose:
+            raise ArgumentError(
+                f"hccl-1.2 needs the super pod of every server; "
+                f"{counted(len(loose), 'server')} of {len(nodes)} have none",
+                hint="give the pod of every server: --pods 0,0,1,1",
+            )
+        if without and len({n.extra[SUPER_POD_KEY] for n in nodes}) > 1:
+            _refuse_ranks(without, "address", "--device-ip LISTS or --hccn-conf FILE")
+    if to == MINDIE:
+        _refuse_for_mindie(nodes)
+
+
+def _refuse_nodes(nameless: list[int], to: str) -> None:
+    if nameless:
+        raise ArgumentError(
+            f"{to} needs the server_id of every server; "
+            f"{counted(len(nameless), 'node')} have no host: {folded(nameless)}"
+            if len(nameless) > 1
+            else f"{to} needs the server_id of every server; node {nameless[0]} has "
+            "no host",
+            hint="give the servers in the order of the nodes: --server-id LIST",
+        )
+
+
+def _refuse_ranks(ranks: list[int], what: str, option: str) -> None:
+    if ranks:
+        verb = "has" if len(ranks) == 1 else "have"
+        name = "rank" if len(ranks) == 1 else "the ranks"
+        article = "an" if what == "address" else "a"
+        raise ArgumentError(
+            f"every device needs {article} {what}; {name} {folded(ranks)} {verb} none",
+            hint=f"give {option}",
+        )
+
+
+def _refuse_for_mindie(nodes: Sequence[Node]) -> None:
+    if len(nodes) < FEWEST_MINDIE_SERVERS:
+        raise ArgumentError("MindIE takes tables of two servers or more, not of one")
+    sizes = {len(node.devices) for node in nodes}
+    if len(sizes) > 1:
+        raise ArgumentError(
+            "MindIE wants the same number of devices on every server, and they have "
+            f"{' and '.join(map(str, sorted(sizes)))}"
+        )
+    missing = [node.host for node in nodes if not node.extra.get(CONTAINER)]
+    if missing:
+        raise ArgumentError(
+            f"MindIE needs the container_ip of every server; {quoted(missing[0])} has "
+            "none",
+            hint="give them in the order of the servers: --container-ip LIST",
+        )
+
+
+def _stripped(table: RankTable, target: Format) -> RankTable:
+    """Return the table with the keys that the target has a place for."""
+    if target.name == "vllm-pd":
+        return _with_vllm_pods(table)
+    if target.name not in _SERVER_LISTS:
+        return RankTable(nodes=[_bare(node) for node in table.nodes])
+    source = by_name(table.format)
+    own = {*_top_keys(source) - _top_keys(target), *_POD_KEYS}
+    extra = {k: v for k, v in table.extra.items() if k not in own and not _counts(k)}
+    if target.name == "hccl-1.2":
+        extra[PODS] = _listed_pods(table.nodes)
+    drop = {*_device_keys(source) - _device_keys(target), SUPER_POD_KEY}
+    if target.name == "hccl-1.0":
+        drop.add(SUPER_DEVICE)
+    types = {field.key: field.kind for field in target.device_fields}
+    nodes = [_kept(node, drop, types) for node in table.nodes]
+    version = target.versions[0]
+    return RankTable(nodes=nodes, extra=extra, version=version, format=target.name)
+
+
+def _bare(node: Node) -> Node:
+    devices = [structs.replace(one, extra={}, layout=None) for one in node.devices]
+    return Node(devices=tuple(devices), host=node.host)
+
+
+def _with_vllm_pods(table: RankTable) -> RankTable:
+    """Return the table with the super pod of a node on its devices, as vLLM has it."""
+
+    def moved(node: Node) -> Node:
+        keys = (SUPER_DEVICE, SUPER_POD_KEY, "device_hccn_ip")
+        pod = {k: v for k, v in node.extra.items() if k == SUPER_POD_KEY}
+        devices = [
+            structs.replace(
+                one, extra={**{k: one.extra[k] for k in keys if k in one.extra}, **pod}
+            )
+            for one in node.devices
+        ]
+        return structs.replace(node, devices=tuple(devices), extra={})
+
+    return table.with_changes(nodes=map(moved, table.nodes))
+
+
+def _top_keys(format_: Format) -> set[str]:
+    """Return the keys that a format declares for the top of a file."""
+    keys = {field.key for field in format_.table_fields}
+    record = getattr(format_, "record", None)
+    return keys | {member.key for member in getattr(record, "members", ())}
+
+
+def _device_keys(format_: Format) -> set[str]:
+    """Return the keys that a format declares for a device; HCCL keeps pod_name."""
+    keys = {field.key for field in format_.device_fields} - {"pod_name"}
+    return keys | {format_.host_key}
+
+
+def _counts(key: str) -> bool:
+    return key.endswith("_count") or key in _COUNTS
+
+
+def _kept(node: Node, drop: set[str], types: Mapping[str, Kind]) -> Node:
+    """Return a node whose devices have the keys of the target, as texts."""
+    devices = [
+        structs.replace(
+            one,
+            extra={
+                key: str(value) if key in types and type(value) is int else value
+                for key, value in one.extra.items()
+                if key not in drop and not _counts(key)
+            },
+        )
+        for one in node.devices
+    ]
+    extra = {k: v for k, v in node.extra.items() if k != SUPER_POD_KEY}
+    return structs.replace(node, devices=tuple(devices), extra=extra, group=None)
+
+
+def _listed_pods(nodes: Sequence[Node]) -> list[object]:
+    servers: dict[str, list[object]] = {}
+    for node in nodes:
+        pod = str(node.extra[SUPER_POD_KEY])
+        servers.setdefault(pod, []).append({"server_id": node.host})
+    return [{SUPER_POD_KEY: pod, "server_list": own} for pod, own in servers.items()]
+
+
+def _skeleton(table: RankTable, options: TableOptions) -> Conversion:
+    """Return a table 2.0 with gaps where only the machine knows the value."""
+    if not options.is_skeleton:
+        raise ArgumentError(
+            f"a table of the format {table.format} has no layers and no EIDs, which "
+            "hccl-2.0 needs",
+            hint="--skeleton writes a table with marked gaps, which validate refuses",
+        )
+    address = {
+        "addr_type": "EID",
+        "addr": GAP.format("EID"),
+        "ports": [GAP.format("port")],
+    }
+    ranks = [
+        {
+            "rank_id": device.rank,
+            "local_id": device.device_id,
+            "device_id": device.device_id,
+            "level_list": [
+                {
+                    "net_layer": 0,
+                    "net_instance_id": node.host or str(place),
+                    "net_type": "TOPO_FILE_DESC",
+                    "net_attr": "",
+                    "rank_addr_list": [address],
+                }
+            ],
+        }
+        for place, node in enumerate(table.nodes)
+        for device in node.devices
+    ]
+    ranks.sort(key=lambda one: one["rank_id"])  # type: ignore[arg-type,return-value]
+    document = {
+        "version": "2.0",
+        "status": "completed",
+        "rank_count": len(ranks),
+        "rank_list": ranks,
+    }
+    lost = tuple(losses_beside_hosts(table))
+    return Conversion(data=encode(document), losses=lost, num_gaps=len(ranks))
+
+
+def losses_beside_hosts(table: RankTable) -> list[str]:
+    """Return the losses of a table of which hosts, chips and ranks are kept."""
+    bare = RankTable(
+        nodes=[
+            Node(
+                host=node.host,
+                devices=tuple(
+                    Device(rank=d.rank, device_id=d.device_id) for d in node.devices
+                ),
+            )
+            for node in table.nodes
+        ]
+    )
+    return list(losses(table, bare))
+
+
+def losses(before: RankTable, after: RankTable) -> Iterator[str]:
+    """Yield what a table does not say any more, in words.
+
+    Args:
+        before: The table that was converted.
+        after: What was read from the file that was written.
+    """
+    source = by_name(before.format)
+    yield from _lost_of_top(before, after, source)
+    if set(before.hosts) - set(after.hosts) - {None}:
+        yield "the names of the hosts"
+    if _has_roles(before) and not _has_roles(after):
+        yield "which devices prefill and which decode"
+    pods = [pod for pod in pods_of(before) if pod is not None]
+    if pods and not any(pods_of(after)):
+        yield f"{SUPER_POD_KEY} of {counted(len(pods), 'node')}"
+    nodes: Counter[str] = Counter()
+    devices: Counter[str] = Counter()
+    for node in before.nodes:
+        there = after.node_of(node.devices[0].rank)
+        nodes.update(key for key in node.extra if key not in there.extra)
+        for device in node.devices:
+            devices.update(_lost_of(device, after.device_of(device.rank)))
+    for what, found in (("node", nodes), ("device", devices)):
+        for key, number in found.items():
+            if not _repeats(key, source):
+                yield f"{printable(key)} of {counted(number, what)}"
+
+
+def _has_roles(table: RankTable) -> bool:
+    return any(node.group is not None for node in table.nodes)
+
+
+def _lost_of_top(before: RankTable, after: RankTable, source: Format) -> Iterator[str]:
+    """Yield the keys at the top that are lost; a status of completed says nothing."""
+    lists = {source.nodes_key, "prefill_device_list", "decode_device_list"}
+    for key, value in before.extra.items():
+        is_kept = key in after.extra or key in lists or value == "completed"
+        if not is_kept and not _repeats(key, source):
+            yield f"{printable(key)} of the table"
+
+
+def _lost_of(before: Device, after: Device) -> Iterator[str]:
+    if before.device_id != after.device_id:
+        yield "device_id"
+    if before.address and before.address != after.address:
+        yield "device_ip"
+    yield from (key for key in before.extra if key not in after.extra)
+
+
+def _repeats(key: str, source: Format) -> bool:
+    """Whether a key says once more what the model holds."""
+    return _counts(key) or key in _POD_KEYS or key == source.host_key
+
+
+def unsound_in(to: str, error: RankTableError) -> str:
+    """Return why a table cannot be written in a format, from what was found in it."""
+    found = error.diagnostics
+    lines = [f"{one.message} ({one.code})" for one in found[:3]]
+    return f"the table would not be sound as {to}: " + "; ".join(lines)

@@ -1,0 +1,231 @@
+"""``ranktable convert`` between formats of rank tables: what is lost, what is asked."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import ranktable
+from tests.test_record_formats import CORPUS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.conftest import Outcome
+
+    Run = Callable[..., Outcome]
+
+VALID = CORPUS / "hccl" / "valid"
+PODS = "hccl12_2pods_4s_32p.json"
+UNEVEN = "hccl10_a2_uneven_8_6.json"
+VLLM = "vllm_pd_a3.json"
+GROUPS = "clusterd_global_a3.json"
+SCCL = json.dumps(
+    {
+        "version": "1.0",
+        "node_list": [
+            {"device_list": [{"device_id": "0", "rank": str(node)}]}
+            for node in range(2)
+        ],
+    }
+).encode()
+
+
+def convert(run: Run, source: str | bytes, to: str, *options: str) -> Outcome:
+    given = source if isinstance(source, bytes) else (VALID / source).read_bytes()
+    return run("ranktable", "convert", "-", "--to", to, *options, given=given)
+
+
+def table_of(outcome: Outcome) -> Any:  # noqa: ANN401 - plain data
+    assert outcome.status == 0, outcome.err
+    assert ranktable.check(outcome.out.encode()).ok
+    return json.loads(outcome.out)
+
+
+def test_super_pods_are_lost_with_a_warning_and_can_be_given_again(run: Run) -> None:
+    there = convert(run, PODS, "hccl-1.0")
+    back = convert(
+        run,
+        there.out.encode(),
+        "hccl-1.2",
+        *("--super-device-id", "0-31", "--pods", "a,a,b,b"),
+    )
+
+    assert there.err == (
+        "warning: hccl-1.0 has no place for: super_pod_id of 4 nodes, "
+        "super_device_id of 32 devices\n"
+    )
+    assert "super" not in json.dumps(table_of(there))
+    assert back.err == ""
+    assert table_of(back)["super_pod_list"] == [
+        {
+            "super_pod_id": pod,
+            "server_list": [{"server_id": f"sp{at}-node{n}"} for n in range(2)],
+        }
+        for at, pod in enumerate("ab")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "to", "options", "option"),
+    [
+        (UNEVEN, "hccl-1.2", (), "--super-device-id"),
+        (UNEVEN, "hccl-1.2", ("--super-device-id", "0-13"), "--pods"),
+        (PODS, "mindie", (), "--container-ip"),
+        (UNEVEN, "vllm-pd", (), "--prefill"),
+        (UNEVEN, "hccl-2.0", (), "--skeleton"),
+        (SCCL, "hccl-1.0", (), "--server-id"),
+        (SCCL, "hccl-1.0", ("--server-id", "a,b"), "--device-ip"),
+        (GROUPS, "hccl-1.2", (), "--output"),
+    ],
+)
+def test_what_is_missing_is_named_with_its_option(
+    run: Run, source: str, to: str, options: tuple[str, ...], option: str
+) -> None:
+    done = convert(run, source, to, *options)
+
+    assert (done.status, done.out) == (2, "")
+    assert option in done.err
+
+
+@pytest.mark.parametrize(
+    ("source", "to", "options", "reason"),
+    [
+        (UNEVEN, "mindie", ("--container-ip", "10.0.0.[1-2]"), "6 and 8"),
+        ("hccl10_1s1p.json", "mindie", (), "two servers or more"),
+        ("hccl20_ipv4_2s4p.json", "hccl-1.0", (), "names no servers"),
+        (GROUPS, "mpich-machinefile", (), "gives the processes of a job no ranks"),
+        (UNEVEN, "hccl-1.0", ("--prefill", "1"), "says nothing to hccl-1.0"),
+        (UNEVEN, "mpich", ("--pods", "1"), "says nothing to mpich-machinefile"),
+        (UNEVEN, "hccl-1.2", ("--super-device-id", "0-3"), "4 values for 14 devices"),
+        (UNEVEN, "hccl-1.2", ("--super-device-id", "x"), "'x' is not a number"),
+        (UNEVEN, "vllm-pd", ("--prefill", "15"), "beyond the 14 ranks"),
+        (SCCL, "hccl-1.0", ("--server-id", "a,a"), "a is given twice"),
+        (SCCL, "hccl-1.0", ("--server-id", "a"), "1 value for 2 servers"),
+    ],
+)
+def test_what_cannot_be_expressed_ends_in_a_sentence(
+    run: Run, source: str, to: str, options: tuple[str, ...], reason: str
+) -> None:
+    done = convert(run, source, to, *options)
+
+    assert (done.status, done.out) == (2, "")
+    assert reason in done.err
+    assert "internal error" not in done.err
+
+
+def test_mindie_needs_only_the_addresses_of_containers(run: Run) -> None:
+    done = convert(run, PODS, "mindie", "--container-ip", "10.9.0.[1-4]")
+    report = ranktable.check(done.out.encode(), reader="mindie")
+
+    assert [s["container_ip"] for s in table_of(done)["server_list"]] == [
+        f"10.9.0.{n}" for n in range(1, 5)
+    ]
+    assert report.ok
+
+
+def test_vllm_is_grouped_by_server_and_comes_back(run: Run) -> None:
+    there = convert(run, VLLM, "hccl-1.2")
+    back = convert(run, there.out.encode(), "vllm-pd", "--prefill", "8")
+
+    assert there.err == (
+        "warning: hccl-1.2 has no place for: which devices prefill and which decode\n"
+    )
+    assert [s["server_id"] for s in table_of(there)["server_list"]] == [
+        "10.30.7.11",
+        "10.30.7.12",
+    ]
+    assert (back.status, back.err) == (0, "")
+    assert json.loads(back.out) == json.loads((VALID / VLLM).read_text())
+
+
+def test_a_server_may_prefill_and_decode(run: Run) -> None:
+    done = convert(run, UNEVEN, "vllm-pd", "--prefill", "9")
+    made = json.loads(done.out)
+
+    assert [d["cluster_id"] for d in made["prefill_device_list"]] == [
+        str(rank) for rank in range(1, 10)
+    ]
+    assert len(made["decode_device_list"]) == 5
+    assert made["server_count"] == "2"
+
+
+def test_skeleton_has_gaps_that_validate_refuses(run: Run) -> None:
+    done = convert(run, UNEVEN, "hccl-2.0", "--skeleton")
+    report = ranktable.check(done.out.encode())
+
+    assert done.err == (
+        "warning: hccl-2.0 has no place for: device_ip of 14 devices\n"
+        "note: the EIDs and ports of 14 devices are gaps to fill in\n"
+    )
+    assert (report.ok, report.format) == (False, "hccl-2.0")
+
+
+def test_every_group_becomes_a_table_with_its_own_ranks(
+    run: Run, tmp_path: Path
+) -> None:
+    done = convert(run, GROUPS, "hccl-1.2", "-o", str(tmp_path))
+    files = sorted(tmp_path.iterdir())
+
+    assert done.status == 0, done.err
+    assert "servers without devices are left out, of the groups 0, 1" in done.err
+    assert [file.name for file in files] == ["group-2.json", "group-3.json"]
+    for file in files:
+        table = ranktable.load(file)
+        assert [d.rank for n in table.nodes for d in n.devices] == list(range(8))
+
+
+def test_sccl_takes_addresses_from_hccn_conf(run: Run, tmp_path: Path) -> None:
+    for name, text in (("a", "address_0=10.0.0.1\n"), ("b", "address_1=10.0.0.2\n")):
+        (tmp_path / name).write_text(text)
+    given = ("--server-id", "a,b")
+    files = [f"--hccn-conf={tmp_path / name}" for name in "ab"]
+    lacking = convert(run, SCCL, "hccl-1.0", *given, *files)
+    once = convert(run, SCCL, "hccl-1.0", *given, files[0])
+    (tmp_path / "b").write_text("address_0=10.0.0.2\n")
+    named = [f"--hccn-conf={name}={tmp_path / name}" for name in "ba"]
+    done = convert(run, SCCL, "hccl-1.0", *given, *named)
+
+    assert (lacking.status, once.status) == (2, 2)
+    assert f"{tmp_path}/b has no address_0 of device 0 of b" in lacking.err
+    assert "--hccn-conf is given 1 times for 2 servers" in once.err
+    assert [s["device"][0]["device_ip"] for s in table_of(done)["server_list"]] == [
+        "10.0.0.1",
+        "10.0.0.2",
+    ]
+
+
+def test_keys_of_operators_are_kept_between_versions_and_lost_beyond(run: Run) -> None:
+    document = json.loads((VALID / PODS).read_text())
+    document["server_list"][0]["device"][0]["tor_ip"] = "10.1.1.1"
+    given = json.dumps(document).encode()
+    kept = convert(run, given, "hccl-1.0")
+    lost = convert(run, given, "sccl-1.0")
+
+    assert table_of(kept)["server_list"][0]["device"][0]["tor_ip"] == "10.1.1.1"
+    assert "tor_ip of 1 device" in lost.err
+    assert "tor_ip" not in lost.out
+
+
+@pytest.mark.parametrize(
+    ("source", "to"),
+    [(UNEVEN, "gaudi-hcl"), (UNEVEN, "paddle-mapping"), (PODS, "hccl-logical")],
+)
+def test_chips_hosts_and_ranks_go_to_other_vendors(
+    run: Run, source: str, to: str
+) -> None:
+    done = convert(run, source, to)
+    before, after = ranktable.load(VALID / source), ranktable.loads(done.out)
+
+    assert f"device_ip of {before.world_size} devices" in done.err
+    assert (after.world_size, after.hosts) == (before.world_size, before.hosts)
+
+
+def test_host_that_is_not_an_address_is_refused_for_gaudi(run: Run) -> None:
+    done = convert(run, PODS, "gaudi-hcl")
+
+    assert (done.status, done.out) == (2, "")
+    assert "would not be sound as gaudi-hcl" in done.err
