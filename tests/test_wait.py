@@ -109,7 +109,7 @@ def test_table_that_its_controller_has_not_filled_in_is_waited_for() -> None:
     done = file.wait()
 
     assert done.reason is None
-    assert [kind for kind, _ in file.said] == ["RT111", "status", UNCONFIRMED.kind]
+    assert [kind for kind, _ in file.said] == ["status", "status", UNCONFIRMED.kind]
 
 
 def test_time_is_up_after_a_last_look() -> None:
@@ -234,7 +234,7 @@ def test_config_map_that_is_swapped_is_read_through_its_links(tmp_path: Path) ->
         while not (tmp_path / "t.json").exists():
             time.sleep(0.01)
         with waiting(tmp_path) as next_line:
-            assert next_line().endswith("(RT111)\n")
+            assert next_line().endswith('its status is "initializing", not completed\n')
             go_on()
             assert next_line().endswith("(RT103)\n")
             go_on()
