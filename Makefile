@@ -10,7 +10,7 @@ DEMO := $(or $(TMPDIR),/tmp)/ranktable-demo-$(shell id -u)
 FAST := not torch and not slow
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: all demo test test-all test-pythons fast-test check lint types bench golden clean
+.PHONY: all demo test test-all test-pythons fast-test check lint types bench golden torch-matrix clean
 
 all: check
 
@@ -77,6 +77,10 @@ types: $(VENV)/torch
 ## bench: every budget beside its rival, as one table
 bench: $(VENV)/rivals
 	$(BIN)/python -m benchmarks
+
+## torch-matrix: runtime and dist on every torch that people have; takes gigabytes
+torch-matrix:
+	.ci/torch-matrix $(VERSIONS)
 
 ## golden: rewrite the expected outputs, to be read in review
 golden: $(VENV)/base

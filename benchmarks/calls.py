@@ -49,7 +49,7 @@ def _loop(path: str) -> Call:
 def _bring_up(path: str) -> Call:
     from ranktable import load  # noqa: PLC0415 - only where it is measured
     from ranktable.runtime.environment import resolve_environment  # noqa: PLC0415
-    from ranktable.runtime.placement import place  # noqa: PLC0415
+    from ranktable.runtime.process_group import place  # noqa: PLC0415
 
     environment = replace(resolve_environment({}), rank=5)
 

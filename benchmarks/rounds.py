@@ -16,7 +16,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.consensus import Spec
-from ranktable.runtime.deadline import Deadline
 from ranktable.runtime.store_round import StoreRound
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def drive(port: int, ranks: range, count: int, late_s: float) -> list[int]:
             is_erased=True,
         )
         held.post(SPEC.text)
-        verdict = held.hear(Deadline.after(WAIT_S))
+        verdict = held.hear(WAIT_S)
         assert verdict is not None  # noqa: S101 - it looks
         assert verdict.kind == "agreed", verdict  # noqa: S101 - else nothing is measured
         requests[rank] = store.count

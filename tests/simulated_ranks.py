@@ -1,4 +1,4 @@
-"""Simulated ranks for tests, started by torchrun as ``ranktable simulate`` does."""
+"""Simulated ranks for tests, started as ``ranktable simulate`` does."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 import ranktable
 from ranktable.cluster.generate import make_table
+from ranktable.simulate import agent
 from ranktable.simulate.run import Finding, Run, findings, start_run
-from tests.commands import TORCH_ENVIRONMENT, with_torch
+from tests.commands import TORCH_ENVIRONMENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,9 +34,9 @@ class Ended:
     """What a run left behind.
 
     Attributes:
-        statuses: Exit status of torchrun, on each node.
+        statuses: Exit status of what has started the ranks.
         out: What the ranks printed.
-        err: What they, and torchrun, had to say.
+        err: What they had to say.
         findings: What they reported.
         time_s: How long it took.
     """
@@ -91,7 +92,7 @@ def simulate(
     env: Mapping[str, str] | None = None,
     table: Path | None = None,
 ) -> Ended:
-    """Run a script on every chip of a run, one torchrun a node.
+    """Run a script on every chip of a run.
 
     Args:
         folder: An empty folder.
@@ -105,43 +106,38 @@ def simulate(
         **environment(folder, run, table or write_table(folder, run.chips)),
         **(env or {}),
     }
-    port = free_port()
+    job = agent.Job(
+        node_sizes=tuple(map(len, run.chips)),
+        script=str(script),
+        arguments=arguments,
+        is_module=False,
+        keeps_output=False,
+        port=free_port(),
+    )
     begin = time.monotonic()
-    agents = [
-        subprocess.Popen(  # noqa: S603 - torch's own launcher
-            [*_torchrun(run, node, port), script, *arguments],
-            env=everything,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for node in range(len(run.chips))
-    ]
-    said = [_finish(agent) for agent in agents]
+    process = subprocess.Popen(  # noqa: S603 - our own launcher
+        agent.write_job(folder, job),
+        env=everything,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    out, err = _finish(process)
     return Ended(
-        statuses=[agent.returncode for agent in agents],
-        out="".join(out for out, _ in said),
-        err="".join(err for _, err in said),
+        statuses=[process.returncode],
+        out=out,
+        err=err,
         findings=findings(folder),
         time_s=time.monotonic() - begin,
     )
 
 
-def _torchrun(run: Run, node: int, port: int) -> list[str]:
-    command = [str(with_torch() / "torchrun")]
-    command += ["--nproc-per-node", str(len(run.chips[node]))]
-    if len(run.chips) == 1:
-        return [*command, "--standalone"]
-    nodes = ["--nnodes", str(len(run.chips)), "--node-rank", str(node)]
-    return [*command, *nodes, "--master-addr", "127.0.0.1", f"--master-port={port}"]
-
-
-def _finish(agent: subprocess.Popen[str]) -> tuple[str, str]:
+def _finish(process: subprocess.Popen[str]) -> tuple[str, str]:
     try:
-        return agent.communicate(timeout=TIMEOUT_S)
+        return process.communicate(timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        agent.send_signal(signal.SIGTERM)  # it ends its ranks, too
-        out, err = agent.communicate(timeout=TIMEOUT_S)
+        process.send_signal(signal.SIGTERM)  # it ends its ranks, too
+        out, err = process.communicate(timeout=TIMEOUT_S)
         raise AssertionError(f"the ranks did not end in time: {out}{err}") from None
 
 

@@ -7,10 +7,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from ranktable.dist.work import BeginQueue, Work  # noqa: E402 - after the look
+from ranktable.dist.communicator import BeginQueue
+from ranktable.dist.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

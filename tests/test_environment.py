@@ -13,7 +13,7 @@ from ranktable.runtime import (
     resolve_environment,
 )
 from ranktable.runtime.chip_map import read_chip_map, refuse_contradiction
-from ranktable.runtime.placement import place
+from ranktable.runtime.process_group import place
 
 # torchrun of torch 2.13.0: --nnodes 2 --nproc-per-node 4, rank 5.
 TORCHRUN = {

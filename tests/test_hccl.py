@@ -24,7 +24,10 @@ Table = dict[str, Any]
 
 SHARED = HERE.parent.parent / "shared" / "corpus" / "hccl"
 FOLDERS = [CORPUS / "hccl", *([SHARED] if SHARED.is_dir() else [])]
-OURS = ("hccl10_", "hccl12_")
+OURS = ("hccl10_", "hccl12_", "hccl11_", "legacy_group_")
+OTHERS = ("v20_", "pd_", "clusterd_", "sccl_")
+"""Broken examples of other formats."""
+
 CHIPS = {
     "hccl10_310p": "310P",
     "hccl10_a2": "A2",
@@ -66,6 +69,10 @@ BROKEN: dict[str, tuple[str, str, dict[str, str]]] = {
     "v12_pod_unknown_server.json": ("RT279", ERROR, {}),
     "v12_super_device_id_duplicate.json": ("RT283", ERROR, {}),
     "v12_two_pods_no_device_ip.json": ("RT278", WARNING, {}),
+    "group_count_mismatch.json": ("RT292", ERROR, {}),
+    "group_lab_3p.json": ("RT293", ERROR, {}),
+    "group_pod_name_duplicate.json": ("RT295", ERROR, {}),
+    "v11_collective_id_long.json": ("RT260", ERROR, {}),
 }
 
 
@@ -149,7 +156,7 @@ def test_sound_example_is_sound_for_its_chip(path: Path) -> None:
 @pytest.mark.parametrize("path", corpus("broken"), ids=lambda path: path.name)
 def test_broken_example_has_one_kind_of_finding(path: Path) -> None:
     if path.name not in BROKEN:
-        assert not path.name.startswith(("rank_", "device_", "server_", "v12_"))
+        assert path.name.startswith(OTHERS)
         return
     code, severity, options = BROKEN[path.name]
 
@@ -423,6 +430,19 @@ def test_code_of_hccl_about_other_files_is_explained_too(
     run: Callable[..., Outcome],
 ) -> None:
     assert run("ranktable", "explain", "EI0016").out.startswith("EI0016: hccl_rootinfo")
+
+
+def test_text_after_a_table_is_ignored_by_hccl_and_a_warning() -> None:
+    text = json.dumps(changed(table(2), lambda t: t.update(status="no")), indent=1)
+
+    report = ranktable.check(f"{text}\nrest".encode())
+    half = ranktable.check(text[:-3].encode())
+    of_sccl = ranktable.check(b'{"version":"1.0","node_list":[]} rest')
+
+    assert [
+        (d.code, d.severity.value, d.location.line) for d in report.diagnostics
+    ] == [("RT213", ERROR, 2), ("RT101", WARNING, 1 + len(text.splitlines()))]
+    assert (half.ok, of_sccl.ok, set(of_sccl.totals)) == (False, False, {"RT101"})
 
 
 def test_operators_keys_are_kept_and_not_reported() -> None:

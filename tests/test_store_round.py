@@ -12,7 +12,6 @@ pytest.importorskip("torch")
 from torch._C._distributed_c10d import HashStore, PrefixStore
 
 from ranktable.runtime.consensus import Spec, refuse_other_specs
-from ranktable.runtime.deadline import Deadline
 from ranktable.runtime.errors import BootstrapError
 from ranktable.runtime.store_round import StoreRound
 
@@ -62,7 +61,7 @@ def take_part(
             **options,  # type: ignore[arg-type]
         )
         held.post(said(rank))
-        heard[rank] = held.hear(Deadline.after(time_s))
+        heard[rank] = held.hear(time_s)
         requests[rank] = own.count
 
     ranks = range(count) if who is None else who

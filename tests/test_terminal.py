@@ -119,3 +119,10 @@ def test_a_long_table_is_not_drawn() -> None:
     rows = [("rank",), *((str(rank),) for rank in range(1000))]
 
     assert "─" not in "".join(table_lines(rows, Style(is_drawn=True)))
+
+
+def test_groups_of_a_kind_are_a_tree_on_a_terminal(folder: Path) -> None:
+    shown = on_a_terminal(["mesh", "t.json", "--tp", "8"], folder, NO_COLOR="1")
+
+    assert "tp: 2 groups of 8, each within a node\n├── tp/0: ranks 0-7" in shown
+    assert "\n└── tp/1: ranks 8-15" in shown

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import BinaryIO
 
-PAUSE_S = 0.1
-"""Between two lines; nobody reads faster."""
+    from rich.status import Status
 
-_ERASE = "\r\x1b[K"
+PAUSE_S = 0.1
+"""Between two texts; nobody reads faster."""
 
 
 class Progress:
@@ -27,31 +27,29 @@ class Progress:
         """Look whether anybody would see it."""
         self.is_shown = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._next_s = 0.0
-        self._is_dirty = False
+        self._status: Status | None = None
 
     def show(self, text: str) -> None:
         """Show how far things are, unless the last time was a moment ago."""
         if not self.is_shown or time.monotonic() < self._next_s:
             return
-        sys.stderr.write(f"{_ERASE}{printable(text)[: _columns() - 1]}")
-        sys.stderr.flush()
-        self._is_dirty = True
+        from rich.console import Console  # noqa: PLC0415 - 0.1 s, on a terminal alone
+        from rich.status import Status  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        shown = Text(printable(text), no_wrap=True, overflow="ellipsis")
+        if self._status is None:
+            self._status = Status(shown, console=Console(stderr=True))
+            self._status.start()
+        self._status.update(shown)
         self._next_s = time.monotonic() + PAUSE_S
 
     def clear(self) -> None:
         """Leave an empty line for what comes next."""
-        if self._is_dirty:
-            sys.stderr.write(_ERASE)
-            sys.stderr.flush()
-            self._is_dirty = False
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
         self._next_s = 0.0
-
-
-def _columns() -> int:
-    try:
-        return max(os.get_terminal_size(sys.stderr.fileno()).columns, 20)
-    except OSError:
-        return 80
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from ranktable.cli.output import Color, OutputFormat
 from ranktable.layout.byte_sizes import parse_size
 from ranktable.layout.change.site import Site
 from ranktable.schema.format import TOPOLOGY_KEY
-from ranktable.schema.topology_file import BUILT_IN, find_topology
+from ranktable.schema.topology import BUILT_IN
+from ranktable.schema.topology_file import find_topology
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,10 +8,13 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from jsonschema import ValidationError
     from jsonschema.protocols import Validator
+
+    Schema = dict[str, Any]
+    IsSound = Callable[[object, Schema], bool]
 
 
 def schema_text(name: str) -> bytes:
@@ -20,12 +23,17 @@ def schema_text(name: str) -> bytes:
 
 
 @cache
-def validator_of(name: str) -> Validator:
+def validator_of(name: str, is_sound: IsSound | None = None) -> Validator:
     """Return what judges documents by a JSON Schema of this package.
 
-    An integer is written as one: 1.0 is none, and neither is true. Of a list that is
+    An integer is written as one: 1.0 is not, and neither is true. Of a list that is
     too long the items are not looked at. That items are unique is left to the reader,
     which says where they are not.
+
+    Args:
+        name: Name of the file.
+        is_sound: Whether an item of a list is sound by its schema, seen faster than
+            by asking it.
     """
     # Imported only where a spec or a bad probe line is read.
     from jsonschema import Draft202012Validator, validators  # noqa: PLC0415
@@ -33,33 +41,92 @@ def validator_of(name: str) -> Validator:
     types = Draft202012Validator.TYPE_CHECKER.redefine(
         "integer", lambda _, value: type(value) is int
     )
-    judge_items = Draft202012Validator.VALIDATORS["items"]
+    of_members = Draft202012Validator.VALIDATORS["additionalProperties"]
 
-    def bounded_items(
-        validator: Validator, items: object, value: object, schema: dict[str, Any]
+    def items(
+        validator: Validator, item: Schema, value: object, schema: Schema
     ) -> Iterator[ValidationError]:
-        if isinstance(value, list) and len(value) <= schema.get("maxItems", len(value)):
-            yield from judge_items(validator, items, value, schema)
+        if not isinstance(value, list) or len(value) > schema.get("maxItems", 1 << 30):
+            return
+        odd = [
+            (index, one)
+            for index, one in enumerate(value)
+            if is_sound is None or not is_sound(one, item)
+        ]
+        yield from _each(validator, item, odd)
+
+    def members(
+        validator: Validator, member: object, value: object, schema: Schema
+    ) -> Iterator[ValidationError]:
+        if isinstance(value, dict) and isinstance(member, dict):
+            known = schema.get("properties", {})
+            others = [pair for pair in value.items() if pair[0] not in known]
+            yield from _each(validator, member, others)
+        else:
+            yield from of_members(validator, member, value, schema)
 
     strict: Any = validators.extend(  # type: ignore[no-untyped-call]
         Draft202012Validator,
-        {"items": bounded_items, "uniqueItems": lambda *_: ()},
+        {
+            "items": items,
+            "additionalProperties": members,
+            "uniqueItems": lambda *_: (),
+        },
         type_checker=types,
     )
-    made: Validator = strict(json.loads(schema_text(name)))
+    schema = json.loads(schema_text(name))
+    made: Validator = strict(_with_definitions(schema, schema.get("$defs", {})))
     return made
+
+
+def _each(
+    validator: Any,  # noqa: ANN401 - its method descend is not in the protocol
+    schema: Schema,
+    pairs: Iterable[tuple[str | int, object]],
+) -> Iterator[ValidationError]:
+    """Yield the errors of values by their keys; of equal texts and numbers once."""
+    sound: set[tuple[type, object]] = set()
+    for key, value in pairs:
+        is_plain = isinstance(value, (int, str))
+        if is_plain and (type(value), value) in sound:
+            continue
+        errors = list(validator.descend(value, schema, path=key))
+        if is_plain and not errors:
+            sound.add((type(value), value))
+        yield from errors
+
+
+def _with_definitions(part: Any, definitions: Schema) -> Any:  # noqa: ANN401 - JSON
+    """Return a part of a schema with definitions in place of the names of them.
+
+    To look a definition up takes as long as to judge a value by it.
+    """
+    if isinstance(part, list):
+        return [_with_definitions(item, definitions) for item in part]
+    if not isinstance(part, dict):
+        return part
+    name = part.get("$ref", "").removeprefix("#/$defs/")
+    if name in definitions:
+        return _with_definitions(definitions[name], definitions)
+    return {key: _with_definitions(value, definitions) for key, value in part.items()}
 
 
 def errors_of(
     name: str,
     document: Any,  # noqa: ANN401 - plain data
+    is_sound: IsSound | None = None,
 ) -> Iterator[ValidationError]:
     """Yield what a JSON Schema refuses, as narrowly as one alternative tells.
 
     Of several alternatives the one counts whose type the value has; where it has none
     of them, the error is that of all alternatives.
+
+    Args:
+        name: Name of the schema.
+        document: What is judged.
+        is_sound: As for ``validator_of``.
     """
-    for error in validator_of(name).iter_errors(document):
+    for error in validator_of(name, is_sound).iter_errors(document):
         yield from _narrowed(error)
 
 

@@ -22,8 +22,8 @@ import torch
 from torch._C._distributed_c10d import PrefixStore
 
 from ranktable.dist.errors import DistError, MismatchError
-from ranktable.runtime.deadline import Deadline
 from ranktable.runtime.store_round import StoreRound
+from ranktable.runtime.torch_versions import usable_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -207,7 +207,7 @@ class CollectiveCall:
             if self.is_decided():
                 self._heed(self._hear(members.timeout), is_begun=True)
             return
-        asked = PrefixStore(str(self.seq), members.store)
+        asked = usable_store(PrefixStore(str(self.seq), members.store))
         with members.telling():
             is_asked = waited_s > _LONG_S or asked.check(["first"])
         if is_asked:
@@ -266,7 +266,7 @@ class CollectiveCall:
         held, self.held = self.held, None
         assert held is not None  # noqa: S101 - it has been posted
         with self.communicator.telling():
-            verdict = held.hear(Deadline.after(time_s), looks=False)
+            verdict = held.hear(time_s, looks=False)
         if verdict is not None:
             self._heed(verdict, is_begun=False)
 
@@ -278,7 +278,7 @@ class CollectiveCall:
             if not held.is_decided():
                 place = f"{self.fingerprint}, collective {self.seq} of {members.name}"
                 members.set_place(place)
-            verdict = held.hear(Deadline.after(timeout.total_seconds()))
+            verdict = held.hear(timeout.total_seconds())
             members.set_place(None)
         assert verdict is not None  # noqa: S101 - it looks
         return verdict

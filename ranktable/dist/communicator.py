@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections import deque
 from dataclasses import replace
 from datetime import timedelta
 from functools import cache, cached_property
+from threading import Condition, Thread, current_thread
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary, ref
 
@@ -16,10 +18,14 @@ from torch._C._distributed_c10d import PrefixStore
 from torch.distributed.distributed_c10d import _get_default_store
 
 from ranktable.dist.errors import DistError, NotMemberError
-from ranktable.dist.work import BeginQueue
 from ranktable.runtime.backends import NAMES, backend_named
 from ranktable.runtime.job import current_job
-from ranktable.runtime.torch_versions import abort_group, has_list_store
+from ranktable.runtime.torch_versions import (
+    abort_group,
+    group_name,
+    has_list_store,
+    usable_store,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,7 +34,7 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
     from ranktable.dist.calls import CollectiveFingerprint
-    from ranktable.dist.work import Pending
+    from ranktable.dist.work import Pending, Work
     from ranktable.runtime.backends.backend import Backend
 
 _DEFAULT_TIMEOUT: Final = timedelta(minutes=30)  # torch's own
@@ -138,7 +144,7 @@ class Communicator:
             store = job.store
         if not has_list_store(store):
             return None
-        return PrefixStore(f"ranktable/dist/{self.group.group_name}", store)
+        return PrefixStore(f"ranktable/dist/{group_name(self.group)}", store)
 
     def set_place(self, place: str | None) -> None:
         """Say in what this rank waits, for those who miss it in another group."""
@@ -286,6 +292,49 @@ class Communicator:
         )
 
 
+class BeginQueue:
+    """Asynchronous collectives of a group that cannot begin yet; a thread begins them.
+
+    On every rank the collectives of a group have to begin in the same order. Some need
+    something of the other ranks first: that they do the same, or their shapes.
+    """
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.works: deque[Work[Any]] = deque()
+        self._changed = Condition()
+        self._thread: Thread | None = None
+
+    def holds(self, work: Work[Any]) -> bool:
+        """Whether one has not begun yet."""
+        return any(each is work for each in tuple(self.works))
+
+    def put(self, work: Work[Any]) -> None:
+        """Begin one after all that are here."""
+        with self._changed:
+            self.works.append(work)
+            if len(self.works) == 1:
+                self._thread = Thread(target=self._begin_all)
+                self._thread.start()
+
+    def await_begin(self, work: Work[Any] | None = None) -> None:
+        """Wait until one has begun, or all that are here now."""
+        if not self.works or current_thread() is self._thread:
+            return
+        with self._changed:
+            last = work or self.works[-1] if self.works else None
+            self._changed.wait_for(lambda: last is None or not self.holds(last))
+
+    def _begin_all(self) -> None:
+        while True:
+            self.works[0].begin()
+            with self._changed:
+                self.works.popleft()
+                self._changed.notify_all()
+                if not self.works:
+                    return
+
+
 _communicators: WeakKeyDictionary[ProcessGroup, Communicator] = WeakKeyDictionary()
 
 
@@ -317,7 +366,9 @@ def _single() -> Communicator:
 
 
 def _places() -> Store:
-    return PrefixStore("ranktable/dist/places", _get_default_store())
+    places = PrefixStore("ranktable/dist/places", _get_default_store())
+    found: Store = usable_store(places)
+    return found
 
 
 def _communicator(group: object) -> Communicator:

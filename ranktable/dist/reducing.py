@@ -652,7 +652,7 @@ def _reduce_directly(
         "all_reduce", op, name, data.shape, None, (), "gloo"
     )
     call = begin_call(members, fingerprint)
-    if call.held is not None or not members.queue.is_empty:
+    if call.held is not None or members.queue.works:
         call.wait()
     try:
         work = members.group.allreduce([data], options)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import torch
 
 from ranktable.dist.errors import UnsupportedError
+from ranktable.runtime.torch_versions import counts_writes_of_lists
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +17,7 @@ DTYPES: Final = sorted(
 )
 """All types, in an order that all ranks have."""
 
+_COUNTS_LISTS: Final = counts_writes_of_lists()
 _NAMES: Final = {dtype: str(dtype).removeprefix("torch.") for dtype in DTYPES}
 
 
@@ -149,7 +151,8 @@ def mark_written(data: torch.Tensor) -> None:
     A backward that has saved the tensor would use the new values otherwise.
     """
     if not data.is_inference():
-        torch._C._increment_version([data])  # noqa: SLF001 - the public one takes longer
+        written = [data] if _COUNTS_LISTS else data
+        torch._C._increment_version(written)  # type: ignore[arg-type] # noqa: SLF001 - the public one takes longer
 
 
 def as_bytes(data: torch.Tensor) -> torch.Tensor:

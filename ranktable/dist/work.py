@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections import deque
 from collections.abc import Generator
 from datetime import timedelta
-from threading import Condition, Lock, Thread, current_thread, main_thread
+from threading import Lock, main_thread
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import torch
@@ -100,7 +99,7 @@ class Work(Generic[Result]):
             if self._error is not None:
                 raise self._error
             return
-        while self._is_ahead() and self._queue.is_empty and self._step.is_completed():
+        while self._is_ahead() and not self._queue.works and self._step.is_completed():
             self._go_on()
         if self._is_ahead():
             self._queue.put(self)
@@ -165,54 +164,6 @@ class Work(Generic[Result]):
             self._step = next(self._steps)
         except StopIteration as end:
             self._result, self._steps = end.value, None
-
-
-class BeginQueue:
-    """Asynchronous collectives of a group that cannot begin yet; a thread begins them.
-
-    On every rank the collectives of a group have to begin in the same order. Some need
-    something of the other ranks first: that they do the same, or their shapes.
-    """
-
-    def __init__(self) -> None:
-        """Begin with none."""
-        self._works: deque[Work[Any]] = deque()
-        self._changed = Condition()
-        self._thread: Thread | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether all have begun."""
-        return not self._works
-
-    def holds(self, work: Work[Any]) -> bool:
-        """Whether one has not begun yet."""
-        return any(each is work for each in tuple(self._works))
-
-    def put(self, work: Work[Any]) -> None:
-        """Begin one after all that are here."""
-        with self._changed:
-            self._works.append(work)
-            if len(self._works) == 1:
-                self._thread = Thread(target=self._begin_all)
-                self._thread.start()
-
-    def await_begin(self, work: Work[Any] | None = None) -> None:
-        """Wait until one has begun, or all that are here now."""
-        if not self._works or current_thread() is self._thread:
-            return
-        with self._changed:
-            last = work or self._works[-1] if self._works else None
-            self._changed.wait_for(lambda: last is None or not self.holds(last))
-
-    def _begin_all(self) -> None:
-        while True:
-            self._works[0].begin()
-            with self._changed:
-                self._works.popleft()
-                self._changed.notify_all()
-                if not self._works:
-                    return
 
 
 class Pending:

@@ -61,16 +61,16 @@ class Members(NamedTuple):
 
     Attributes:
         size: Ranks of a group.
-        count: Number of groups.
-        index: The group of every rank.
+        num_groups: Number of groups.
+        group: The group of every rank.
         first: The first rank of its group.
         place: Its place there.
         previous: The rank before it in the group, for the first rank the last one.
     """
 
     size: int
-    count: int
-    index: list[int]
+    num_groups: int
+    group: list[int]
     first: list[int]
     place: list[int]
     previous: list[int]
@@ -83,7 +83,7 @@ def look_up(groups: Sequence[Sequence[int]]) -> Members:
     for index, ranks in enumerate(groups):
         first, before = ranks[0], ranks[-1]
         for place, rank in enumerate(ranks):
-            found.index[rank] = index
+            found.group[rank] = index
             found.first[rank] = first
             found.place[rank] = place
             found.previous[rank] = before
@@ -209,13 +209,13 @@ def _crossing(flow: Flow, members: Members, domain_of: list[int]) -> float:
         edges = sum(crossed)
         wraps = edges - sum(map(and_, crossed, map(bool, members.place)))
         wrap = flow.size_bytes if flow.pattern is Pattern.RING else flow.wrap_bytes
-        return (edges - wraps) * flow.size_bytes + wraps * wrap
-    parts = zip(members.index, domain_of, strict=True)
+        return float((edges - wraps) * flow.size_bytes + wraps * wrap)
+    parts = zip(members.group, domain_of, strict=True)
     if flow.pattern is Pattern.ALL_TO_ALL:
-        held = sum(number**2 for number in Counter(parts).values())
-        whole = members.size**2 * members.count
+        held = sum(number * number for number in Counter(parts).values())
+        whole = members.size**2 * members.num_groups
         return flow.size_bytes / members.size * (whole - held)
-    return (len(set(parts)) - members.count) * flow.per_domain
+    return (len(set(parts)) - members.num_groups) * flow.per_domain
 
 
 def local_ranks(owners: Owners) -> list[int]:

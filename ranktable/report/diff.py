@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.host_lists import fold_hosts
 from ranktable.layout.lower_bound import is_reached
-from ranktable.report.folding import fold_numbers
-from ranktable.schema.messages import counted, printable
+from ranktable.schema.messages import counted, fold_numbers, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -12,6 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.host_lists import fold_hosts
+from ranktable.schema.messages import fold_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -106,32 +107,6 @@ def _plus(shift: int) -> str:
 
 def _span(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}-{last}"
-
-
-def fold_numbers(numbers: Sequence[int]) -> str:
-    """Return numbers in their order, runs of three or more as ranges.
-
-    >>> fold_numbers([0, 1, 2, 3]), fold_numbers([0, 2, 6, 7]), fold_numbers([3, 2, 1])
-    ('0-3', '0,2,6,7', '3-1')
-    """
-    parts: list[str] = []
-    at = 0
-    while at < len(numbers):
-        end = at
-        for step in (1, -1):
-            reach = at
-            while (
-                reach + 1 < len(numbers) and numbers[reach + 1] == numbers[reach] + step
-            ):
-                reach += 1
-            end = max(end, reach)
-        if end - at > 1:
-            parts.append(f"{numbers[at]}-{numbers[end]}")
-        else:
-            end = at
-            parts.append(str(numbers[at]))
-        at = end + 1
-    return ",".join(parts)
 
 
 def host_label(nodes: Sequence[Node], first: int) -> str:

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 from ranktable.layout.sizes import divisors
 from ranktable.report.folding import (
     fold_items,
-    fold_numbers,
     host_label,
     spell,
     spell_indices,
     spell_numbers,
 )
-from ranktable.report.terminal import table_lines
-from ranktable.schema.messages import counted, printable
+from ranktable.report.terminal import table_lines, tree_lines
+from ranktable.schema.messages import counted, fold_numbers, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -150,18 +149,23 @@ def _node_line(found: Communicators, fold: Progression) -> str:
 def _kind(kind: str, members: Sequence[Communicator], look: Style) -> Iterator[str]:
     """Yield the groups of one kind, folded when there are many."""
     size = len(members[0].ranks)
-    head = look.mark(kind, "bold")
     groups = counted(len(members), "group")
-    yield f"{head}: {groups} of {size}, {_spread(members)}\n"
+    head = f"{look.mark(kind, 'bold')}: {groups} of {size}, {_spread(members)}"
+    yield from tree_lines(head, _group_lines(kind, members, look), look)
+
+
+def _group_lines(
+    kind: str, members: Sequence[Communicator], look: Style
+) -> Iterator[str]:
     if len(members) <= MAX_GROUPS:
         for one in members:
-            yield f"  {look.mark(one.name, 'place')}: {_members(one)}\n"
+            yield f"{look.mark(one.name, 'place')}: {_members(one)}"
         return
     folds = fold_items(map(_item, members))
     for fold in folds[:MAX_GROUPS]:
-        yield f"  {look.mark(_name(kind, fold), 'place')}: ranks {_spelt(fold)}\n"
-    yield from _left_out(len(folds) - MAX_GROUPS, indent="  ")
-    yield f"  {_chip_maps(members)}\n"
+        yield f"{look.mark(_name(kind, fold), 'place')}: ranks {_spelt(fold)}"
+    yield from map(str.rstrip, _left_out(len(folds) - MAX_GROUPS))
+    yield _chip_maps(members)
 
 
 def _item(one: Communicator) -> tuple[object, tuple[int, ...]]:
@@ -230,10 +234,10 @@ def _repeated(chips: Sequence[int], period: int) -> list[int]:
     return list(chips[:period]) * (len(chips) // period)
 
 
-def _left_out(count: int, indent: str = "") -> Iterator[str]:
+def _left_out(count: int) -> Iterator[str]:
     if count > 0:
         yield (
-            f"{indent}... and {counted(count, 'line')} more; --rank R shows one rank, "
+            f"... and {counted(count, 'line')} more; --rank R shows one rank, "
             "--format json everything\n"
         )
 

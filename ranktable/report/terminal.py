@@ -12,7 +12,9 @@ from ranktable.schema.document import Lines
 from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rich.console import RenderableType
 
     from ranktable.schema.check_report import Report
     from ranktable.schema.diagnostic import Diagnostic, Location
@@ -89,7 +91,6 @@ def table_lines(
 def _drawn(rows: Sequence[Row], look: Style, right: Sequence[int]) -> str:
     # 0.1 s, which a pipe and a training process do not pay for.
     from rich import box  # noqa: PLC0415
-    from rich.console import Console  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
@@ -99,6 +100,35 @@ def _drawn(rows: Sequence[Row], look: Style, right: Sequence[int]) -> str:
         table.add_column(Text(head), justify=justify, overflow="fold")  # type: ignore[arg-type]
     for row in rows[1:]:
         table.add_row(*map(Text, row))  # text: a bracket in it marks nothing
+    return _printed(table, look)
+
+
+def tree_lines(head: str, lines: Iterable[str], look: Style) -> Iterator[str]:
+    """Yield a line and what belongs to it: a tree on a terminal, indented elsewhere.
+
+    Args:
+        head: The line.
+        lines: What stands below it.
+        look: How to show it.
+    """
+    below = list(lines)
+    if not look.is_drawn or len(below) > MAX_DRAWN_ROWS:
+        yield f"{head}\n"
+        yield from (f"  {line}\n" for line in below)
+        return
+    from rich.text import Text  # noqa: PLC0415 - as for tables
+    from rich.tree import Tree  # noqa: PLC0415
+
+    tree = Tree(Text.from_ansi(head))
+    for line in below:
+        tree.add(Text.from_ansi(line))
+    yield _printed(tree, look)
+
+
+def _printed(drawing: RenderableType, look: Style) -> str:
+    """Return what rich draws, as text without blank lines."""
+    from rich.console import Console  # noqa: PLC0415 - as for tables
+
     text = io.StringIO()
     colours = "standard" if look.is_coloured else None
     console = Console(
@@ -109,7 +139,7 @@ def _drawn(rows: Sequence[Row], look: Style, right: Sequence[int]) -> str:
         no_color=not look.is_coloured,
         highlight=False,
     )
-    console.print(table)
+    console.print(drawing)
     lines = (line.rstrip() for line in text.getvalue().split("\n"))
     return "\n".join(line for line in lines if line) + "\n"
 

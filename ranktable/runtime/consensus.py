@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ranktable.runtime.deadline import Deadline
 from ranktable.runtime.errors import BootstrapError
 from ranktable.runtime.store_round import StoreRound
 
@@ -88,7 +87,7 @@ def refuse_other_specs(  # noqa: PLR0913 - what a round is made of
     held = _round(store, spec, number, rank, ranks, is_urgent=is_urgent)
     verdict = held.post(spec.text, is_member=rank in ranks)
     if rank in ranks:
-        verdict = held.hear(Deadline.after(time_s or WAIT_S))
+        verdict = held.hear(time_s or WAIT_S)
     if verdict is None or verdict.kind == "agreed":
         return
     if is_urgent and verdict.kind == "differ":

@@ -240,7 +240,7 @@ class Job:
         members = tuple(sorted(ranks))
         is_local = self._backend.name != "mpi"  # which makes groups of all ranks only
         if is_local and self.rank not in members:
-            return dist.GroupMember.NON_GROUP_MEMBER  # type: ignore[no-any-return]
+            return dist.GroupMember.NON_GROUP_MEMBER  # type: ignore[return-value]
         if timeout_s is None and members == tuple(range(self.world_size)):
             assert dist.group.WORLD is not None  # noqa: S101 - the job is open
             return dist.group.WORLD

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.sizes import factors
+from ranktable.runtime.errors import BootstrapError
 from ranktable.runtime.job import as_timeout
+from ranktable.runtime.torch_versions import why_no_mesh
 from ranktable.schema.messages import counted
 
 if TYPE_CHECKING:
@@ -45,10 +47,14 @@ def make_mesh(
         timeout_s: Time-out of the groups' collectives; by default the backend's.
 
     Raises:
-        BootstrapError: Another rank has another layout, or does not come.
+        BootstrapError: Another rank has another layout, or does not come; or torch is
+            too old for meshes of groups.
         LayoutError: The layout has another number of ranks.
         ValueError: The time-out is no usable number of seconds.
     """
+    reason = why_no_mesh()
+    if reason is not None:
+        raise BootstrapError("RT401", reason)
     shape = layout.mesh_shape
     groups = make_groups(job, layout, list(shape), timeout_s=timeout_s)
     import torch  # noqa: PLC0415 - torch is an extra

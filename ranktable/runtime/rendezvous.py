@@ -12,21 +12,24 @@ import itertools
 import json
 import socket
 import time
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from threading import Thread
+from typing import TYPE_CHECKING, TypeVar
 
-from ranktable.runtime.deadline import GRACE_S, LateError, in_time
 from ranktable.runtime.errors import BootstrapError
 from ranktable.runtime.store_round import StoreRound
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from torch._C._distributed_c10d import Store
 
-    from ranktable.runtime.deadline import Deadline
     from ranktable.runtime.environment import Environment
+
+GRACE_S = 2.0
+"""How much longer than its time-out joining a job may take, to say what went wrong."""
 
 _PROBE_S = 0.5
 """Time after the end for an attempt that has begun to say why it failed."""
@@ -46,6 +49,60 @@ _calls = itertools.count(1)
 _served: list[Store] = []
 # Rank 0 keeps its store until it ends: after a first job in the same processes, the
 # others may have come for the second before rank 0 has.
+
+
+_Result = TypeVar("_Result")
+
+
+class LateError(Exception):
+    """What was waited for is not done when the time is up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadline:
+    """When to give up, and after how long that is.
+
+    Attributes:
+        time_s: The whole time, for messages.
+        end: The end, by ``time.monotonic``.
+    """
+
+    time_s: float
+    end: float
+
+    @classmethod
+    def after(cls, time_s: float) -> Deadline:
+        """Return the end of a time that begins now."""
+        return cls(time_s=time_s, end=time.monotonic() + time_s)
+
+    @property
+    def left_s(self) -> float:
+        """The seconds that are left, 0 when the time is up."""
+        return max(self.end - time.monotonic(), 0.0)
+
+
+def in_time(work: Callable[[], _Result], time_s: float) -> _Result:
+    """Return what a function returns, as long as it does so in time.
+
+    Torch reads some answers without any time-out, so the function runs in a thread of
+    its own. One that is late is left behind: a daemon, it keeps no process alive.
+
+    Raises:
+        LateError: The time is up.
+    """
+    future: Future[_Result] = Future()
+    Thread(target=_keep, args=(work, future), daemon=True).start()
+    done, _ = wait([future], time_s)
+    if not done:
+        raise LateError
+    return future.result()
+
+
+def _keep(work: Callable[[], _Result], future: Future[_Result]) -> None:
+    try:
+        future.set_result(work())
+    except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+        future.set_exception(error)
 
 
 def serves_store(rank: int | None, env: Mapping[str, str]) -> bool:
@@ -248,7 +305,7 @@ def _hold(
         is_alone=True,
     )
     held.post(claim)
-    verdict = held.hear(deadline)
+    verdict = held.hear(deadline.time_s, left_s=deadline.left_s)
     if verdict is None or verdict.kind == "agreed":
         return
     if member.serves_store:

@@ -18,12 +18,12 @@ from itertools import pairwise
 from threading import main_thread
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
+from ranktable.runtime.torch_versions import usable_store
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from torch._C._distributed_c10d import Store
-
-    from ranktable.runtime.deadline import Deadline
 
 _LOOK_S = 0.5
 """Time for the member that looks who is missing to say it to the others."""
@@ -33,6 +33,7 @@ _GROWTH = 4.0
 _LONGEST_PAUSE_S = 1.0
 _CLOCK_S = 0.05  # torch rounds a wait to milliseconds, so it may end a bit early
 _LINGER_S = 0.02
+_NONE = "-"  # what a store answers where there is no verdict
 _OTHER = "!"  # marks in the list who does not say what the first one says
 
 
@@ -92,6 +93,11 @@ class StoreRound:
     is_kept: bool = True
     is_alone: bool = False
     _verdict: Verdict | None = None
+    _first_rank: int = -1
+
+    def __post_init__(self) -> None:
+        """Use the store as this torch lets it be used."""
+        self.store = usable_store(self.store)
 
     def post(
         self, said: str, *, note: str = "", is_member: bool = True
@@ -107,6 +113,7 @@ class StoreRound:
         own = json.dumps([self.rank, digest])
         first_rank, first = json.loads(store.compare_set("first", "", own))
         is_first = first_rank == self.rank
+        self._first_rank = first_rank
         said += note
         if is_first or first != digest:
             store.set(f"said/{self.rank}", said)
@@ -122,24 +129,27 @@ class StoreRound:
             self.publish(self._judge() or AGREED)
         return self._verdict
 
-    def hear(self, deadline: Deadline, *, looks: bool = True) -> Verdict | None:
-        """Return the verdict; wait for it until a deadline, and a moment longer.
+    def hear(
+        self, time_s: float, *, left_s: float | None = None, looks: bool = True
+    ) -> Verdict | None:
+        """Return the verdict; wait for it, and a moment longer.
 
         Args:
-            deadline: When to wait no longer.
+            time_s: How long the others have in all.
+            left_s: How much of that is left; by default all.
             looks: Whether to name then who is missing. Else None is returned, and the
                 others may still come.
         """
-        if self._verdict is None and self._await(deadline.left_s):
-            self._verdict = self._read()
+        if self._verdict is None:
+            self._await(time_s if left_s is None else left_s)
         if self._verdict is None and looks:
-            self._verdict = self._look(deadline.time_s)
+            self._verdict = self._look(time_s)
         self._leave(self._verdict)
         return self._verdict
 
     def is_decided(self) -> bool:
         """Whether there is a verdict, without waiting for it."""
-        return self._verdict is not None or self.store.check(["verdict"])
+        return self._verdict is not None or self._is_read()
 
     def linger(self, time_s: float) -> None:
         """Wait until all who came have heard the verdict, or a time is up."""
@@ -158,14 +168,21 @@ class StoreRound:
 
     def publish(self, verdict: Verdict) -> None:
         """Give a verdict; the first one stands."""
-        stands = self.store.compare_set("verdict", "", json.dumps(verdict))
+        stands = self.store.compare_set("verdict", "", json.dumps(verdict)).decode()
         self._verdict = _verdict(stands)
+        if self.is_alone:
+            # Before 2.4 torch's store does not wake who waits after a compare_set.
+            self.store.set("verdict", stands)
 
-    def _read(self) -> Verdict:
-        return _verdict(self.store.get("verdict"))
+    def _is_read(self) -> bool:
+        """Read the verdict, if there is one, in one request."""
+        said = self.store.compare_set("verdict", _NONE, _NONE).decode()
+        if said != _NONE:
+            self._verdict = _verdict(said)
+        return said != _NONE
 
     def _await(self, time_s: float) -> bool:
-        """Whether there is a verdict in time.
+        """Read the verdict, and return whether there is one in time.
 
         Raises:
             RuntimeError: The store is lost.
@@ -178,11 +195,11 @@ class StoreRound:
                 if time.monotonic() < end - _CLOCK_S:
                     raise
                 return False
-            return True
+            return self._is_read()
         # A store that waits keeps its connection from all other threads, and one of
         # these may be what the others wait for.
         pause_s = _FIRST_PAUSE_S
-        while not self.store.check(["verdict"]):
+        while not self._is_read():
             left_s = end - time.monotonic()
             if left_s <= 0:
                 return False
@@ -202,9 +219,7 @@ class StoreRound:
                 message = self.wording.missing(absent, time_s)
                 verdict = Verdict("missing", message, tuple(absent))
             self.publish(verdict)
-        elif self._await(_LOOK_S):
-            return self._read()
-        else:
+        elif not self._await(_LOOK_S):
             return Verdict("missing", self.wording.missing((), time_s))
         assert self._verdict is not None  # noqa: S101 - it has been published
         return self._verdict
@@ -223,8 +238,7 @@ class StoreRound:
         others = [rank for rank, is_other in entries if is_other]
         if not others:
             return None
-        first_rank, _ = json.loads(self.store.get("first"))
-        keys = [f"said/{rank}" for rank in (first_rank, *others)]
+        keys = [f"said/{rank}" for rank in (self._first_rank, *others)]
         first, *texts = [each.decode() for each in self.store.multi_get(keys)]
         said = dict.fromkeys(came, first)
         return self._differing(said | dict(zip(others, texts, strict=True)))
@@ -248,14 +262,14 @@ class StoreRound:
             expected -= len(verdict.ranks)
         if self.store.add("heard", 1) != expected or not self.is_erased:
             return
-        first_rank, _ = json.loads(self.store.get("first"))
-        keys = ["first", "came", "count", "verdict", "heard", f"said/{first_rank}"]
+        keys = ["first", "came", "count", "verdict", "heard"]
+        keys.append(f"said/{self._first_rank}")
         if verdict != AGREED:
             keys += ["lookers", *(f"said/{rank}" for rank in self.ranks)]
         for key in keys:
             self.store.delete_key(key)
 
 
-def _verdict(said: bytes) -> Verdict:
+def _verdict(said: str) -> Verdict:
     kind, message, ranks = json.loads(said)
     return Verdict(kind, message, tuple(ranks))

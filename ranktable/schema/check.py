@@ -11,7 +11,13 @@ from ranktable.schema.diagnostic import Finding, Options, Quota, Severity
 from ranktable.schema.document import Document, SourceSpan
 from ranktable.schema.files import DEFAULT_MAX_SIZE_BYTES, UnreadableError, read_file
 from ranktable.schema.formats import FORMATS, by_name, decode_large, detect
-from ranktable.schema.json_parser import decode, find_too_deep, parse, unreadable
+from ranktable.schema.json_parser import (
+    TEXT_AFTER,
+    decode,
+    find_too_deep,
+    parse,
+    unreadable,
+)
 from ranktable.schema.rules.chips import MAX_SCCL_CHIPS
 from ranktable.schema.rules.shape import UNREAD_FORMAT
 from ranktable.schema.rules.syntax import DUPLICATE_KEY, TOO_LARGE
@@ -156,11 +162,17 @@ def _check_closely(data: bytes, options: Options, file: str, quota: Quota) -> Re
             return report
     parsed = parse(text, quota)
     if isinstance(parsed, Finding):
-        # Nothing beyond the syntax is known; what was counted by then is left out.
-        found.append(parsed)
-        return make_report(found, file=file, text=text, data=data, quota=quota)
+        first = _parse_first(text, parsed)
+        if first is None:
+            # Nothing beyond the syntax is known; what was counted by then is left out.
+            found.append(parsed)
+            return make_report(found, file=file, text=text, data=data, quota=quota)
+        found.append(replace(parsed, weight=Severity.WARNING))
+        parsed = first
     found.extend(parsed[1])
     columns, more = _judge_document(Document(text=text, data=parsed[0]), options, quota)
+    if columns is not None:
+        found = list(_weighed(found, columns.format, options.reader))
     return make_report(
         [*found, *more],
         file=file,
@@ -170,6 +182,24 @@ def _check_closely(data: bytes, options: Options, file: str, quota: Quota) -> Re
         columns=columns,
         quota=quota,
     )
+
+
+def _parse_first(text: str, ended: Finding) -> tuple[object, list[Finding]] | None:
+    """Return the data of a table that more text follows, where its vendor ignores that.
+
+    Args:
+        text: The text.
+        ended: What ended reading it.
+    """
+    offsets = ended.span.offsets if ended.span is not None else None
+    if ended.message != TEXT_AFTER or offsets is None:
+        return None
+    parsed = parse(text[: offsets[0]])
+    if isinstance(parsed, Finding):
+        return None
+    format_ = detect(parsed[0])
+    is_ignored = not isinstance(format_, Finding) and format_.keeps_last_key
+    return parsed if is_ignored else None
 
 
 def _judge_document(
@@ -213,6 +243,7 @@ def _check_wrapped(  # noqa: PLR0913, PLR0917 - as in _check_closely
             columns, judged = _judge_document(document, options, quota)
             more = [*more, *judged]
         if columns is not None:
+            more = list(_weighed(more, columns.format, options.reader))
             columns.wrapper = inner.wrapper
         found += inner.outer(more)
     return make_report(
@@ -324,7 +355,7 @@ def make_options(  # noqa: PLR0913 - every one is an option of its own
         topology = find_topology(topology)
     return Options(
         chips_per_node=chips_per_host(chip),
-        npu=str(chip) if chip != "any" and str(chip) in NPUS else None,
+        npu=_npu(chip) if chip != "any" else None,
         topology=topology,
         tp=tp,
         format=by_name(format) if format is not None else None,
@@ -332,6 +363,12 @@ def make_options(  # noqa: PLR0913 - every one is an option of its own
         max_size_bytes=max_size_bytes,
         limit=limit,
     )
+
+
+def _npu(chip: str | int | None) -> str | None:
+    """Return the generation of Ascend's chips that an option names, None if none."""
+    wanted = str(chip).casefold()
+    return next((npu for npu in NPUS if npu.casefold() == wanted), None)
 
 
 def chips_per_host(chip: str | int | None) -> int | None:
@@ -342,8 +379,9 @@ def chips_per_host(chip: str | int | None) -> int | None:
     """
     if chip is None:
         return None
-    if str(chip) in NPUS:
-        return NPUS[str(chip)]
+    npu = _npu(chip)
+    if npu is not None:
+        return NPUS[npu]
     if isinstance(chip, str) and chip in CHIPS_PER_HOST:
         return CHIPS_PER_HOST[chip]
     if str(chip).isascii() and str(chip).isdigit() and 0 < int(chip) < 10**6:

@@ -74,6 +74,7 @@ class Columns:
         conflicts: Devices with two different ranks.
         lacking: The first device of the format's ``reader_keys`` that lacks each.
         node_paths: Path of each node, where nodes are not just a list.
+        rank_paths: Path of what holds the rank of each device, where that is not it.
         device_paths: Path of each device, where devices are not just a node's list.
         wrapper: The ConfigMap around the table, None if there is none.
         quota: How many findings are worth building.
@@ -97,6 +98,7 @@ class Columns:
     lacking: dict[tuple[str, ...], int] = field(default_factory=dict)
     node_paths: Sequence[Path] | None = None
     device_paths: Sequence[Path] | None = None
+    rank_paths: list[Path] | None = None
     wrapper: Wrapper | None = None
     quota: Quota = field(default_factory=Quota, compare=False)
     worked_out: dict[str, object] = field(default_factory=dict)
@@ -168,6 +170,9 @@ class Columns:
 
     def rank_span(self, index: int, label: str | None = None) -> SourceSpan:
         """Return the place of a device's rank."""
+        if self.rank_paths is not None:
+            path = (*self.rank_paths[index], *self.format.rank_keys[:1])
+            return SourceSpan(path, label=label)
         return self.span(index, self.format.rank_keys, label)
 
     def device_id_span(self, index: int, label: str | None = None) -> SourceSpan:

@@ -363,7 +363,8 @@ class DocumentReader:
         self, key: str, known: tuple[str, ...], keys: tuple[str, ...]
     ) -> bool:
         """Whether a key stands for one that is missing and that need not be there."""
-        near = nearest_key(key, known)
+        # Operators write many keys; node_ip does not stand for pod_ip.
+        near = nearest_key(key, known, 0.85)
         return near is not None and near not in keys and near not in self.required
 
     def _refuse_deep(self, path: Path, value: object) -> None:
@@ -457,8 +458,8 @@ def _spelt(kind: Kind, number: int) -> str:
 
 
 @lru_cache(maxsize=256)  # a misspelt key is misspelt in every device
-def nearest_key(key: str, known: tuple[str, ...]) -> str | None:
+def nearest_key(key: str, known: tuple[str, ...], cutoff: float = 0.75) -> str | None:
     """Return the known key that a misspelt one probably stands for, None if none."""
     import difflib  # noqa: PLC0415 - only a misspelt key needs it
 
-    return next(iter(difflib.get_close_matches(key, known, n=1, cutoff=0.75)), None)
+    return next(iter(difflib.get_close_matches(key, known, n=1, cutoff=cutoff)), None)

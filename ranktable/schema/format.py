@@ -123,7 +123,8 @@ class Format:
         has_other_keys: Whether operators add keys of their own, so that an unknown key
             is reported only where it stands for one that is missing.
         reads_leading_digits: Whether the vendor takes "3x" for 3.
-        keeps_last_key: Whether the vendor takes the last of repeated keys silently.
+        keeps_last_key: Whether the vendor takes the last of repeated keys, and ignores
+            text after the table, silently.
         node_title: What a node is, for people.
         node_description: The same in a sentence.
         device_description: What a device is.

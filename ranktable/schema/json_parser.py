@@ -320,8 +320,9 @@ def explain_syntax(text: str, error: json.JSONDecodeError) -> Finding:
     return rules.NOT_JSON.finding(here, _reason(text, at, before, error))
 
 
+TEXT_AFTER = "there is more text after the end of the table"
 _REASONS = (
-    ("Extra data", "there is more text after the end of the table"),
+    ("Extra data", TEXT_AFTER),
     ("Invalid control character", "a string holds a control character; escape it"),
     ("Invalid \\", "this escape does not exist in JSON"),
     ("Expecting ',' delimiter", "a comma is missing, or a bracket"),

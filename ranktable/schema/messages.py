@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 MAX_VALUE_LENGTH = 60
 """Characters of a value that a message shows; the excerpt shows the rest."""
@@ -65,22 +65,40 @@ def counted(count: int, singular: str, plural: str | None = None) -> str:
     return f"{count} {singular if count == 1 else plural or singular + 's'}"
 
 
+def fold_numbers(numbers: Iterable[int]) -> str:
+    """Return numbers in their order, runs of three or more as ranges.
+
+    >>> fold_numbers([0, 1, 2, 3]), fold_numbers([0, 2, 6, 7]), fold_numbers([3, 2, 1])
+    ('0-3', '0,2,6,7', '3-1')
+    """
+    return ",".join(_runs(list(numbers)))
+
+
 def folded(numbers: Iterable[int], limit: int = 8) -> str:
-    """Return increasing numbers as ranges, the first few of them.
+    """Return numbers as a sentence has them: runs as ranges, the first few of them.
 
     >>> folded([0, 1, 2, 3, 5, 8, 9])
     '0-3, 5, 8, 9'
     """
-    spans: list[list[int]] = []
-    for number in numbers:
-        if spans and number == spans[-1][1] + 1:
-            spans[-1][1] = number
+    runs = list(_runs(list(numbers)))
+    return ", ".join(runs[:limit]) + (", ..." if len(runs) > limit else "")
+
+
+def _runs(numbers: list[int]) -> Iterator[str]:
+    """Yield runs that count up or down by one, and the numbers between them."""
+    at = 0
+    while at < len(numbers):
+        ends = [_run_end(numbers, at, step) for step in (1, -1)]
+        end = max(ends)
+        if end - at > 1:
+            yield f"{numbers[at]}-{numbers[end]}"
         else:
-            spans.append([number, number])
-    parts = []
-    for first, last in spans[:limit]:
-        gap = last - first
-        parts.append(
-            f"{first}-{last}" if gap > 1 else f"{first}, {last}" if gap else f"{first}"
-        )
-    return ", ".join(parts) + (", ..." if len(spans) > limit else "")
+            end = at
+            yield str(numbers[at])
+        at = end + 1
+
+
+def _run_end(numbers: list[int], at: int, step: int) -> int:
+    while at + 1 < len(numbers) and numbers[at + 1] == numbers[at] + step:
+        at += 1
+    return at

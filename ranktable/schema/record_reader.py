@@ -12,7 +12,7 @@ from ranktable.schema.format import Kind, Role
 from ranktable.schema.json_parser import MAX_DEPTH, is_too_deep, too_deep
 from ranktable.schema.messages import counted, quoted
 from ranktable.schema.model import Device, Node, Parts
-from ranktable.schema.numbers import BadNumber, odd_number, plain_number
+from ranktable.schema.numbers import BadNumber, leading_digits, odd_number, plain_number
 from ranktable.schema.record import Member, Record, RecordFormat, are_addresses_of
 from ranktable.schema.rules import records as rules
 from ranktable.schema.rules import shape
@@ -234,7 +234,12 @@ class RecordReader:
         is_text = member.kind is Kind.NUMERAL or (
             member.kind is Kind.NUMBER and isinstance(value, str)
         )
-        if number is None:
+        digits = leading_digits(value) if isinstance(value, str) else None
+        if number is None and digits is not None and self.format.reads_leading_digits:
+            message = f"{path[-1]} is {quoted(value)}, which HCCL reads as {digits}"
+            edit = _spelling(digits, is_text=is_text)
+            self.report(shape.LEADING_DIGITS, path, message, edit=edit)
+        elif number is None:
             odd = odd_number(value)
             rule = shape.ODD_NUMBER if odd.is_number else shape.WRONG_TYPE
             edit = _spelling(odd.reading, is_text=is_text)
@@ -265,6 +270,13 @@ class RecordReader:
             columns.groups.append(group)
         columns.starts.append(len(columns.ranks))
 
+    def number(self, value: object) -> int | None:
+        """Return the number that the vendor takes from a value, None if none."""
+        number = plain_number(value)
+        if number is None and self.format.reads_leading_digits:
+            number = leading_digits(value) if isinstance(value, str) else None
+        return number
+
     def add_device(
         self, path: Path, *, rank: object, device_id: object, address: object = None
     ) -> None:
@@ -272,8 +284,8 @@ class RecordReader:
         columns = self.columns
         assert isinstance(columns.device_paths, list)  # noqa: S101 - add_node made it
         columns.device_paths.append(path)
-        columns.ranks.append(plain_number(rank))
-        columns.device_ids.append(plain_number(device_id))
+        columns.ranks.append(self.number(rank))
+        columns.device_ids.append(self.number(device_id))
         columns.local_ranks.append(None)
         columns.addresses.append(text_of(address))
         columns.starts[-1] = len(columns.ranks)

@@ -1,76 +1,293 @@
-"""The torchrun of one simulated node.
+"""The process that starts the ranks of a run: it imports torch once and forks each.
 
-It is torch's own. What differs: the arguments of the script are kept from torchrun's
-parser, which takes ``--nproc`` for an ambiguous option of its own wherever it stands;
-and when a rank fails there is a note for the launcher, which says it in a sentence,
-where torchrun prints a page.
+A forked rank shares the memory that torch's code takes, and starts without the second
+of its import. The variables of a rank are torchrun's, and so is what becomes of a run:
+the first rank that fails ends the others.
 """
 
 from __future__ import annotations
 
+import atexit
+import builtins
 import ctypes
-import logging
+import gc
+import os
+import runpy
 import signal
 import sys
+import time
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
 _PR_SET_PDEATHSIG = 1  # Linux: prctl(2)
 _SIGNALLED = 128  # plus the signal, as shells report it
+_OTHERS_S = 1.0
+"""For the other ranks, once one has failed, to say what they have seen of it."""
+_GRACE_S = 2.0
+"""For what a signal has asked to end."""
+_POLL_S = 0.01
+_JOB, _FAILURE = "job.json", "failed.json"
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What to start.
+
+    Attributes:
+        node_sizes: Ranks of each node.
+        script: A script, or the name of a module.
+        arguments: The script's own arguments.
+        is_module: Whether it is a module.
+        keeps_output: Whether what ranks print goes to files.
+        port: Where the ranks find their store.
+    """
+
+    node_sizes: tuple[int, ...]
+    script: str
+    arguments: tuple[str, ...]
+    is_module: bool
+    keeps_output: bool
+    port: int
 
 
 class RankFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """How the first rank of a node that failed has ended.
+    """How the first rank that failed has ended.
 
     Attributes:
         rank: Its global rank.
         status: Its exit status; a negative one is the signal that ended it.
-        time_s: When, in seconds since 1970.
     """
 
     rank: int
     status: int
-    time_s: int
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rank has taken when it ends.
+
+    Attributes:
+        memory_bytes: Memory of its own, which it shares with nobody.
+        time_s: Time of a core.
+    """
+
+    memory_bytes: int
+    time_s: float
+
+
+class _ToldError(BaseException):
+    """A signal has come."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(signum)
+        self.signum = signum
+
+
+def write_job(folder: Path, job: Job) -> list[str]:
+    """Write a job into the folder of its run, and return the command that runs it."""
+    (folder / _JOB).write_bytes(msgspec.json.encode(job))
+    return [sys.executable, "-u", "-m", __name__, str(folder)]
+
+
+def read_failure(folder: Path) -> RankFailure | None:
+    """Return how the first rank that failed has ended, None if none has."""
+    path = folder / _FAILURE
+    if not path.exists():
+        return None
+    return msgspec.json.decode(path.read_bytes(), type=RankFailure)
+
+
+def read_costs(folder: Path) -> list[Cost]:
+    """Return what the ranks have taken that have ended by themselves."""
+    return [
+        msgspec.json.decode(path.read_bytes(), type=Cost)
+        for path in folder.glob("cost-*.json")
+    ]
+
+
+def output_of(folder: Path, rank: int) -> Path:
+    """Return the file for what a rank prints to standard output."""
+    return folder / f"output-{rank}"
 
 
 def main() -> None:
-    """Run torchrun with so many arguments; those that follow are the script's."""
+    """Start the ranks of a job; each becomes this function's end in its own process."""
     # Should the launcher be killed, this process ends its ranks and goes.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    note, count, *rest = sys.argv[1:]
+    _die_with_parent(signal.SIGTERM)
+    folder = Path(sys.argv[1])
+    job = msgspec.json.decode((folder / _JOB).read_bytes(), type=Job)
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, _tell)
+    ranks: dict[int, int] = {}
     try:
-        status = _run(Path(note), rest[: int(count)], rest[int(count) :])
-    except KeyboardInterrupt:  # while torch was being imported
-        status = _SIGNALLED + signal.SIGINT
-    sys.exit(status)
+        _import_torch()
+        for variables in _variables(job):
+            rank = int(variables["RANK"])
+            pid = os.fork()
+            if pid == 0:
+                break
+            ranks[pid] = rank
+        else:
+            sys.exit(_wait(ranks, job, folder))
+    except _ToldError as told:
+        _end(ranks, told.signum)
+        sys.exit(_SIGNALLED + told.signum)
+    _become_rank(variables, job, folder)
+    _run_script(job)
 
 
-def _run(note: Path, of_torchrun: list[str], of_script: list[str]) -> int:
-    from torch.distributed import run  # noqa: PLC0415 - it takes a second
-    from torch.distributed.elastic.multiprocessing import (  # noqa: PLC0415
-        SignalException,
+def _tell(signum: int, _frame: FrameType | None) -> NoReturn:
+    raise _ToldError(signum)
+
+
+def _die_with_parent(signum: int) -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signum)
+
+
+def _import_torch() -> None:
+    import torch.distributed  # noqa: F401, PLC0415 - it takes a second
+
+    import ranktable.simulate.backend.group  # noqa: PLC0415 - ranks need it
+    import ranktable.simulate.device  # noqa: F401, PLC0415
+
+    # What is there now is never collected, and so stays shared.
+    gc.collect()
+    gc.freeze()
+
+
+def _variables(job: Job) -> Iterator[dict[str, str]]:
+    """Yield the variables of each rank."""
+    rank, world_size = 0, sum(job.node_sizes)
+    for node, size in enumerate(job.node_sizes):
+        for local_rank in range(size):
+            numbers = {
+                "RANK": rank,
+                "WORLD_SIZE": world_size,
+                "LOCAL_RANK": local_rank,
+                "LOCAL_WORLD_SIZE": size,
+                "GROUP_RANK": node,
+                "GROUP_WORLD_SIZE": len(job.node_sizes),
+                "ROLE_RANK": rank,
+                "ROLE_WORLD_SIZE": world_size,
+                "TORCHELASTIC_RESTART_COUNT": 0,
+                "TORCHELASTIC_MAX_RESTARTS": 0,
+                "MASTER_PORT": job.port,
+            }
+            yield {
+                **{name: str(number) for name, number in numbers.items()},
+                "MASTER_ADDR": "127.0.0.1",
+                "ROLE_NAME": "default",
+                "TORCHELASTIC_RUN_ID": "none",
+                "TORCHELASTIC_USE_AGENT_STORE": "True",
+            }
+            rank += 1
+
+
+def _wait(ranks: dict[int, int], job: Job, folder: Path) -> int:
+    """Wait until all ranks have ended, and return the exit status."""
+    from datetime import timedelta  # noqa: PLC0415 - not in a rank
+
+    from torch.distributed import TCPStore  # noqa: PLC0415
+
+    # After the forks: it has a thread. Ranks try until it is there.
+    store = TCPStore(
+        "127.0.0.1",
+        job.port,
+        is_master=True,
+        wait_for_workers=False,
+        timeout=timedelta(minutes=1),
     )
-    from torch.distributed.elastic.multiprocessing.errors import (  # noqa: PLC0415
-        ChildFailedError,
-    )
-
-    # torchrun logs every process that it ends, and every failure twice.
-    logging.disable(logging.ERROR)
-    arguments = run.parse_args(of_torchrun)  # type: ignore[no-untyped-call]
-    arguments.training_script_args = of_script
-    try:
-        run.run(arguments)  # type: ignore[no-untyped-call]
-    except ChildFailedError as error:
-        rank, failure = error.get_first_failure()
-        found = RankFailure(
-            rank=rank, status=failure.exitcode, time_s=failure.timestamp
-        )
-        note.write_bytes(msgspec.json.encode(found))
-        return 1
-    except SignalException as error:
-        return _SIGNALLED + error.sigval
+    while ranks:
+        pid, ended = os.waitpid(-1, 0)
+        status = os.waitstatus_to_exitcode(ended)
+        rank = ranks.pop(pid, None)
+        if rank is not None and status:
+            failure = RankFailure(rank=rank, status=status)
+            (folder / _FAILURE).write_bytes(msgspec.json.encode(failure))
+            _reap(ranks, _OTHERS_S)
+            _end(ranks, signal.SIGTERM)
+            return 1
+    del store
     return 0
+
+
+def _end(ranks: dict[int, int], signum: int) -> None:
+    """End ranks: ask, and then do not ask."""
+    _signal(ranks, signum)
+    _reap(ranks, _GRACE_S)
+    _signal(ranks, signal.SIGKILL)
+
+
+def _signal(ranks: dict[int, int], signum: int) -> None:
+    for pid in ranks:  # not reaped, so the number is still its own
+        os.kill(pid, signum)
+
+
+def _reap(ranks: dict[int, int], time_s: float) -> None:
+    """Wait for ranks for a time."""
+    end = time.monotonic() + time_s
+    while ranks and time.monotonic() < end:
+        pid, _ = os.waitpid(-1, os.WNOHANG)
+        ranks.pop(pid, None)
+        if not pid:
+            time.sleep(_POLL_S)
+
+
+def _become_rank(variables: dict[str, str], job: Job, folder: Path) -> None:
+    """Make this process what torchrun would have started."""
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _die_with_parent(signal.SIGKILL)
+    os.setsid()
+    os.environ.update(variables)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()  # it would be that of all ranks
+    rank = int(variables["RANK"])
+    if job.keeps_output:
+        file = os.open(output_of(folder, rank), os.O_WRONLY | os.O_CREAT, 0o600)
+        os.dup2(file, sys.stdout.fileno())
+        os.close(file)
+    atexit.register(_leave_cost, folder / f"cost-{rank}.json")
+
+
+def _leave_cost(path: Path) -> None:
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]
+    sizes = {line.split(":")[0]: int(line.split()[1]) for line in lines}
+    own_bytes = 1024 * (sizes["Private_Clean"] + sizes["Private_Dirty"])
+    cost = Cost(memory_bytes=own_bytes, time_s=time.process_time())
+    path.write_bytes(msgspec.json.encode(cost))
+
+
+def _run_script(job: Job) -> None:
+    """Run the script as ``python SCRIPT`` does, or ``python -m MODULE``."""
+    main_module = ModuleType("__main__")
+    sys.modules["__main__"] = main_module
+    sys.argv = [job.script, *job.arguments]
+    sys.path[0] = str(Path(job.script).resolve().parent)
+    try:
+        if job.is_module:
+            sys.path[0] = str(Path.cwd())
+            runpy._run_module_as_main(job.script)  # type: ignore[attr-defined]  # noqa: SLF001 - what -m does
+        else:
+            main_module.__dict__.update(__file__=job.script, __builtins__=builtins)
+            code = compile(Path(job.script).read_bytes(), job.script, "exec")
+            exec(code, main_module.__dict__)  # noqa: S102 - the user's script
+    except Exception as error:  # noqa: BLE001 - whatever the script raises
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename in _OWN_FILES:
+            trace = trace.tb_next  # a reader looks for the script's own lines
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, trace
+        sys.excepthook(type(error), error, trace)
+        sys.exit(1)
+
+
+_OWN_FILES = (__file__, "<frozen runpy>", runpy.__file__)
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ class SimulatedChips:
             _refuse_failure(outcome, tasks)
             if callable(target):
                 return spawned.returned(tasks, table.world_size)
-            return printed(folder)
+            return printed(folder, table.world_size)
 
 
 def _table(

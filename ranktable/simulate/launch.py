@@ -5,27 +5,23 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from ranktable.runtime.agents import agents_of
-from ranktable.simulate import processes
-from ranktable.simulate.agent import RankFailure
+from ranktable.simulate import agent, processes
 from ranktable.simulate.free_port import free_port
 from ranktable.simulate.rank_environment import rank_environment
+from ranktable.simulate.recording import trace_of
 from ranktable.simulate.run import Finding, findings, start_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from ranktable.simulate.plan import Plan
     from ranktable.simulate.signals import Signals
 
 _TABLE = "rank_table.json"
-_LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +31,12 @@ class Outcome:
     Attributes:
         findings: What there is to say, in the order in which it was found.
         signum: The signal that ended it, None if none did.
+        cost: What a rank has taken on average, None if that is not known.
     """
 
     findings: tuple[Finding, ...]
     signum: int | None = None
+    cost: agent.Cost | None = None
 
     @property
     def errors(self) -> list[Finding]:
@@ -61,28 +59,26 @@ def launch(plan: Plan, folder: Path, signals: Signals) -> Outcome:
         of_run=start_run(folder, plan.run),
     )
     sys.stdout.flush()
-    agents = processes.start(_commands(plan, folder), env)
+    process = processes.start(_command(plan, folder), env)
     try:
-        processes.wait(agents, folder, signals)
+        processes.wait(process, folder, signals)
     finally:
-        processes.end(agents, folder)
+        processes.end(process, folder)
+    if plan.record_file is not None:
+        Path(plan.record_file).write_bytes(trace_of(folder, plan.table))
     if signals.received:
         return Outcome(findings=tuple(findings(folder)), signum=signals.received[0])
-    outcome = Outcome(findings=tuple(findings(folder)))
+    outcome = Outcome(findings=tuple(findings(folder)), cost=_cost(folder))
     if outcome.errors:
         return outcome  # a rank has said why; how it ended adds nothing
-    ended = _ended([agent.returncode for agent in agents], folder)
-    return Outcome(findings=(*outcome.findings, *ended))
+    ended = _ended(process.returncode, folder)
+    return replace(outcome, findings=(*outcome.findings, *ended))
 
 
-def printed(folder: Path) -> list[str]:
-    """Return what each rank has printed to standard output, by rank.
-
-    Each torchrun has made ``NODE/ID/attempt_0/LOCAL_RANK/stdout.log``.
-    """
-    logs = _logs(folder).glob("*/*/attempt_0/*/stdout.log")
-    by_place = {(int(log.parts[-5]), int(log.parts[-2])): log for log in logs}
-    return [by_place[place].read_text(errors="replace") for place in sorted(by_place)]
+def printed(folder: Path, world_size: int) -> list[str]:
+    """Return what each rank has printed to standard output, by rank."""
+    files = (agent.output_of(folder, rank) for rank in range(world_size))
+    return [file.read_text(errors="replace") for file in files]
 
 
 def _table_file(plan: Plan, folder: Path) -> str:
@@ -96,50 +92,39 @@ def _table_file(plan: Plan, folder: Path) -> str:
     return str(path)
 
 
-def _commands(plan: Plan, folder: Path) -> list[list[str]]:
-    script = ["-m", plan.script] if plan.is_module else [plan.script]
+def _command(plan: Plan, folder: Path) -> list[str]:
     if plan.is_started_once:
-        return [[sys.executable, "-u", *script, *plan.arguments]]
-    port = free_port()
-    redirect = ["--redirects", "1"] if plan.keeps_output else []
-    commands = []
-    for agent in agents_of(plan.table):
-        logs = _logs(folder) / str(agent.node_rank)
-        options = ["--log-dir", str(logs), *redirect, *script]
-        of_torchrun = agent.arguments(options, _LOOPBACK, port)
-        commands.append(
-            [
-                *(sys.executable, "-m", "ranktable.simulate.agent"),
-                *(str(_note(folder, agent.node_rank)), str(len(of_torchrun))),
-                *(*of_torchrun, *plan.arguments),
-            ]
-        )
-    return commands
+        script = ["-m", plan.script] if plan.is_module else [plan.script]
+        return [sys.executable, "-u", *script, *plan.arguments]
+    job = agent.Job(
+        node_sizes=tuple(map(len, plan.run.chips)),
+        script=plan.script,
+        arguments=tuple(plan.arguments),
+        is_module=plan.is_module,
+        keeps_output=plan.keeps_output,
+        port=free_port(),
+    )
+    return agent.write_job(folder, job)
 
 
-def _logs(folder: Path) -> Path:
-    return folder / "logs"
+def _cost(folder: Path) -> agent.Cost | None:
+    costs = agent.read_costs(folder)
+    if not costs:
+        return None
+    return agent.Cost(
+        memory_bytes=sum(cost.memory_bytes for cost in costs) // len(costs),
+        time_s=sum(cost.time_s for cost in costs) / len(costs),
+    )
 
 
-def _note(folder: Path, node_rank: int) -> Path:
-    return folder / f"failed-{node_rank}.json"
-
-
-def _ended(statuses: Sequence[int], folder: Path) -> Iterator[Finding]:
+def _ended(status: int, folder: Path) -> Iterator[Finding]:
     """Yield how the run failed as seen from outside of its ranks."""
-    notes = [_note(folder, node_rank) for node_rank in range(len(statuses))]
-    failures = [
-        msgspec.json.decode(note.read_bytes(), type=RankFailure)
-        for note in notes
-        if note.exists()
-    ]
-    if failures:
-        first = min(failures, key=lambda failure: (failure.time_s, failure.rank))
+    first = agent.read_failure(folder)
+    if first is not None:
         message = f"rank {first.rank} {_how(first.status)}"
         yield Finding(severity="error", rank=first.rank, message=message)
-    elif any(statuses):
-        message = f"the script {_how(next(filter(None, statuses)))}"
-        yield Finding(severity="error", message=message)
+    elif status:
+        yield Finding(severity="error", message=f"the script {_how(status)}")
 
 
 def _how(status: int) -> str:

@@ -34,6 +34,7 @@ class Plan:
         is_module: Whether it is a module.
         is_started_once: Whether the script starts its ranks itself.
         keeps_output: Whether what ranks print goes to files, for ``printed``.
+        record_file: File for a trace of what they send, None for no trace.
     """
 
     run: Run
@@ -44,6 +45,7 @@ class Plan:
     is_module: bool = False
     is_started_once: bool = False
     keeps_output: bool = False
+    record_file: str | None = None
 
 
 def make_run(  # noqa: PLR0913 - what a run consists of
@@ -54,6 +56,7 @@ def make_run(  # noqa: PLR0913 - what a run consists of
     is_strict: bool = False,
     timeout_s: float = 60.0,
     faults: Sequence[str] = (),
+    is_recorded: bool = False,
 ) -> Run:
     """Return the run of a table.
 
@@ -76,6 +79,7 @@ def make_run(  # noqa: PLR0913 - what a run consists of
         timeout_s=timeout_s,
         chips=tuple(tuple(d.device_id for d in node.devices) for node in nodes),
         faults=tuple(parse_fault(fault, table.world_size) for fault in faults),
+        is_recorded=is_recorded,
     )
 
 

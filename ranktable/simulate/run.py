@@ -54,6 +54,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         timeout_s: Time after which a rank that does not come is reported.
         chips: The chips that exist on each simulated node, by its node_rank.
         faults: What goes wrong on purpose.
+        is_recorded: Whether ranks note what they send.
     """
 
     vendor: Literal["sophgo", "ascend"] = "sophgo"
@@ -62,6 +63,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float = 60.0
     chips: tuple[tuple[int, ...], ...]
     faults: tuple[Fault, ...] = ()
+    is_recorded: bool = False
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,7 +34,7 @@ def run_folder() -> Iterator[Path]:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield folder
     finally:
-        processes.end((), folder)
+        processes.end(None, folder)
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
+import re
 import sys
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -10,15 +12,28 @@ from pathlib import Path
 from ranktable.cluster.argument import ArgumentError
 from ranktable.simulate.real_package import find_in
 
+_FIRST_TORCH = (2, 10)
+"""The first that lets Python provide a device."""
+
 
 def refuse_missing_torch() -> None:
-    """Raise unless torch is installed.
+    """Raise unless a torch is installed that can hold the chips.
 
     Raises:
-        ArgumentError: It is not.
+        ArgumentError: There is none, or an older one.
     """
     if importlib.util.find_spec("torch") is None:
         raise ArgumentError("torch is not installed; pip install torch")
+    version = importlib.metadata.version("torch")
+    found = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    if found < _FIRST_TORCH:
+        raise ArgumentError(
+            f"simulated chips need torch 2.10 or newer, and torch {version} is "
+            "installed here",
+            hint="python -m venv simulate && simulate/bin/pip install "
+            "ranktable 'torch>=2.10' makes an environment beside this one, "
+            "and simulate/bin/ranktable simulate runs there",
+        )
 
 
 def refuse_missing_script(script: str, vendor: str, *, is_module: bool) -> None:

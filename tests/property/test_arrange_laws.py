@@ -43,7 +43,7 @@ def jobs(draw: st.DrawFn) -> Job:
     held = roles(before)
     ranks = draw(st.permutations(range(max(before.world_size, count))))
     is_tidy = draw(st.booleans())
-    chips = []
+    chips: list[Chip] = []
     for node, size in enumerate(sizes):
         for device_id in range(size):
             rank: int | None = len(chips) if is_tidy else ranks[len(chips)]

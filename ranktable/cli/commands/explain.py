@@ -317,8 +317,8 @@ def _describe(rule: Rule, data: bytes, file: str) -> Report:
 def _merge(rule: Rule, files: dict[str, bytes]) -> list[Report]:
     names, data = list(files), list(files.values())
     hosts = rule.options.get("hosts")
-    wishes = MergeOptions(hosts=None if hosts is None else expand_hosts(hosts))
+    request = MergeOptions(hosts=None if hosts is None else expand_hosts(hosts))
     if names[-1].endswith(".jsonl"):
-        return list(merge_probes(names, data, names, wishes).reports)
+        return list(merge_probes(names, data, names, request).reports)
     reports = [check(text, file=name) for name, text in files.items()]
-    return list(merge_tables(reports, names, wishes).reports)
+    return list(merge_tables(reports, names, request).reports)

@@ -138,10 +138,10 @@ def merge(
     _refuse_combinations(files, order, hosts)
     gc.disable()  # this makes no cycles, and collecting is two fifths of the time
     try:
-        wishes = _wishes(order, hosts, ring, max_errors, renumber=renumber)
+        request = _request(order, hosts, ring, max_errors, renumber=renumber)
         with progress() as line:
             found = MergeInput(files, max_size * MIB, line)
-            merged = found.merged(wishes, are_probes=from_probes)
+            merged = found.merged(request, are_probes=from_probes)
     except ArgumentError as error:
         raise CommandError(str(error)) from None
     is_refused = merged.table is None or (strict and _has_warnings(merged.reports))
@@ -175,7 +175,7 @@ def _refuse_combinations(
         raise CommandError("--order and --hosts do not go together")
 
 
-def _wishes(
+def _request(
     order: Order | None,
     hosts: str | None,
     ring: str | None,
@@ -225,42 +225,42 @@ class MergeInput:
             self.unread.append(report_unreadable(error, file=_shown(name)))
             return b""
 
-    def merged(self, wishes: MergeOptions, *, are_probes: bool) -> Merged:
+    def merged(self, request: MergeOptions, *, are_probes: bool) -> Merged:
         """Return what comes of the files.
 
         Raises:
             CommandError: Some are rank tables and some lines of probes.
-            ArgumentError: The wishes cannot be met.
+            ArgumentError: The request cannot be fulfilled.
         """
         if self.unread:
             return Merged(reports=tuple(self.unread))
         kinds = [are_probes or is_probe_text(data) for data in self.data]
         if all(kinds):
-            return self._probes(wishes)
+            return self._probes(request)
         if any(kinds):
             table, probe = (self.names[kinds.index(kind)] for kind in (False, True))
             raise CommandError(
                 f"{_shown(probe)} holds lines of ranktable probe and {_shown(table)} "
                 "does not; merge the probes first, then the tables"
             )
-        return self._tables(wishes)
+        return self._tables(request)
 
-    def _probes(self, wishes: MergeOptions) -> Merged:
-        if wishes.order is Order.BY_RANK:
+    def _probes(self, request: MergeOptions) -> Merged:
+        if request.order is Order.BY_RANK:
             raise CommandError("--order by-rank: probes have no ranks; use by-host")
         return merge_probes(
             [_shown(name) for name in self.names],
             self.data,
             [_path(name) for name in self.names],
-            wishes,
+            request,
         )
 
-    def _tables(self, wishes: MergeOptions) -> Merged:
-        if wishes.topology is not None:
+    def _tables(self, request: MergeOptions) -> Merged:
+        if request.topology is not None:
             raise CommandError(
                 "--ring orders the chips of probes; those of a table have an order"
             )
-        options = Options(limit=wishes.limit, max_size_bytes=self.max_size_bytes)
+        options = Options(limit=request.limit, max_size_bytes=self.max_size_bytes)
         counting = replace(options, limit=0)
         reports = []
         for place, (name, data) in enumerate(zip(self.names, self.data, strict=True)):
@@ -270,7 +270,7 @@ class MergeInput:
             if not is_part(report):
                 report = check_bytes(data, options, file=_shown(name))
             reports.append(report)
-        return merge_tables(reports, [_path(name) for name in self.names], wishes)
+        return merge_tables(reports, [_path(name) for name in self.names], request)
 
 
 def _shown(name: str) -> str:

@@ -97,11 +97,11 @@ def _layouts(
     if known is None:
         if not options.are_given:
             return None
-        new = options.given_layout(after)
+        given = options.given_layout(after)
         try:
-            return options.given_layout(before), new
+            return options.given_layout(before), given
         except LayoutError:
-            return new, new
+            return given, given
     options.layout(table)
     new = known if known.world_size == after else resized(known, after)
     if new is None:

@@ -101,6 +101,12 @@ def simulate(
             "--once", help="Start SCRIPT once: it starts its ranks, as mp.spawn does."
         ),
     ] = False,
+    record: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Write what ranks send, as a trace for Perfetto."
+        ),
+    ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Even where the real package is installed.")
     ] = False,
@@ -136,6 +142,7 @@ def simulate(
         is_strict=strict_vendor,
         timeout_s=timeout,
         faults=fault or (),
+        is_recorded=record is not None,
     )
     _refuse_to_start(script, vendor, is_module=module, is_forced=force)
     for line in announcement(table, vendor, is_made=file is None):
@@ -148,8 +155,15 @@ def simulate(
         arguments=script[1:] if script else (),
         is_module=module or not script,
         is_started_once=once,
+        record_file=record,
     )
     outcome = _run_script(plan) if script else _add_up(plan, format, style(color))
+    if not script and outcome.cost is not None and not outcome.errors:
+        size_mib = outcome.cost.memory_bytes / 2**20
+        _say(
+            f"ranktable: a rank took {size_mib:.0f} MiB of memory of its own and "
+            f"{outcome.cost.time_s:.1f} s of a core"
+        )
     raise typer.Exit(_status(outcome))
 
 

@@ -22,8 +22,7 @@ from ranktable.cli.options import with_options
 from ranktable.cli.output import OutputFormat, write
 from ranktable.layout.change.names import named
 from ranktable.layout.change.spares import add_spares, spares_of, take_spare
-from ranktable.report.folding import fold_numbers
-from ranktable.schema.messages import counted, printable
+from ranktable.schema.messages import counted, fold_numbers, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -153,7 +153,7 @@ def check_line(document: object) -> Iterator[Finding]:
     if _is_sound(document):
         yield from _unknown_keys(document, schema, with_items=True)
         return
-    errors = list(errors_of(SCHEMA_FILE, document))
+    errors = list(errors_of(SCHEMA_FILE, document, _is_sound_chip))
     of_the_line = [error for error in errors if _is_of_the_line(error)]
     for error in of_the_line or errors:
         yield from _explained(error, document)
@@ -173,6 +173,17 @@ def _is_sound(line: dict[str, Any]) -> bool:
     # Of 1.0 msgspec makes 1.
     numbers = (line["probe"], *(chip["device_id"] for chip in line["chips"]))
     return all(type(number) is int for number in numbers)
+
+
+def _is_sound_chip(item: object, schema: dict[str, Any]) -> bool:
+    """Whether an item is a chip that the schema would find nothing in."""
+    if not isinstance(item, dict) or "device_id" not in schema["properties"]:
+        return False
+    try:
+        chip = msgspec.convert(item, ProbedChip)
+    except msgspec.ValidationError:
+        return False
+    return type(item["device_id"]) is int and 0 <= chip.device_id <= MAX_CHIP
 
 
 def _is_of_the_line(error: ValidationError) -> bool:

@@ -195,10 +195,10 @@ class Search:
         scene = self.job.scene
         has_racks = scene is not None and len(scene.boundaries) > 1
         starts = [plain]
-        sizes = {len(own) for own in self.members.values()}
+        kinds = {len(own) for own in self.members.values()}
         if (
-            len(sizes) > 1
-            or any(size % self.widths[0] for size in sizes)
+            len(kinds) > 1
+            or any(size % self.widths[0] for size in kinds)
             or (self.size < _FEW)
         ):
             starts += Orders(self).few()
@@ -280,7 +280,9 @@ class Search:
 
     def _settled(self, owners: Owners) -> Owners:
         """Return a placement with the nodes that suit it best, in any domain."""
-        kind = {node: (len(own),) for node, own in self.members.items()}
+        kind: dict[int, tuple[int, ...]] = {
+            node: (len(own),) for node, own in self.members.items()
+        }
         return self._owners(self._filled(owners, kind)[0])
 
     def _filled(

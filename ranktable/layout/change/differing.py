@@ -144,7 +144,7 @@ def difference(  # noqa: PLR0913 - each is a part of the question
         if before.world_size == layouts[0].world_size:
             found = both_groups((before, after), layouts, groups)
             kinds, distinct = touched_groups(found, chips)
-        if site is not None:
+        if site is not None and before.world_size == layouts[0].world_size:
             sent = crossed((before, layouts[0]), (after, layouts[1]), site)
     return Difference(
         before=before,

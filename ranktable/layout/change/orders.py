@@ -58,12 +58,12 @@ def _sent(flow: Flow, members: Members, start: int, end: int) -> float:
         )
         wrap = flow.size_bytes if flow.pattern is Pattern.RING else flow.wrap_bytes
         return edges * flow.size_bytes + wraps * wrap
-    index = [members.index[rank] for rank in block if members.first[rank] < start]
+    index = [members.group[rank] for rank in block if members.first[rank] < start]
     if flow.pattern is Pattern.ALL_TO_ALL:
         held = Counter(index)
         earlier = {}
         for rank in reversed(block):
-            earlier[members.index[rank]] = members.place[rank]
+            earlier[members.group[rank]] = members.place[rank]
         pairs = sum(count * earlier[group] for group, count in held.items())
         return 2 * flow.size_bytes / members.size * pairs
     return flow.per_domain * len(set(index))
@@ -76,7 +76,7 @@ class _Way(NamedTuple):
     stay: int
     before: _Way | None
     size: int
-    count: int
+    used: int
 
 
 class Orders:
@@ -141,7 +141,7 @@ class Orders:
         steps = []
         last: _Way | None = way
         while last is not None and last.before is not None:
-            steps.append((last.size, last.count))
+            steps.append((last.size, last.used))
             last = last.before
         members, first = self.search.members, self.search.firsts
         at_start = {(len(members[n]), first[n]): n for n in self.search.by_rank}
@@ -155,8 +155,8 @@ class Orders:
             if node not in chosen:
                 pools[len(members[node])].append(node)
         owners: Owners = []
-        for (size, count), node in zip(reversed(steps), chosen, strict=True):
-            owners += [pools[size].pop() if node is None else node] * count
+        for (size, count), known in zip(reversed(steps), chosen, strict=True):
+            owners += [pools[size].pop() if known is None else known] * count
         return owners
 
     def every(self) -> Iterator[Owners]:

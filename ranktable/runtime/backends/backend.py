@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from ranktable.runtime.errors import BootstrapError
+from ranktable.runtime.torch_versions import why_too_old
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -206,7 +207,7 @@ class Backend:
 def why_no_torch() -> str | None:
     """Return why torch cannot be imported, None if it can."""
     try:
-        importlib.import_module("torch")
+        torch = importlib.import_module("torch")
         importlib.import_module("torch.distributed")
     except ModuleNotFoundError as error:
         if error.name == "torch":
@@ -214,4 +215,4 @@ def why_no_torch() -> str | None:
         return f"torch cannot be imported: {error}"
     except (ImportError, OSError, RuntimeError) as error:
         return f"torch cannot be imported: {error}"  # a library that it needs
-    return None
+    return why_too_old(str(torch.__version__))

@@ -65,6 +65,12 @@ OTHERS = (
     Other("hccl-topology", "hccl_topology", "FORMAT", recognition.is_topology),
     Other("hccl-changed", "hccl_2_0", "CHANGED", recognition.is_changed),
     Other("hccl-2.0", "hccl_2_0", "FORMAT", recognition.is_hccl_2_0),
+    Other("hccl-1.1", "hccl_1_1", "FORMAT", recognition.is_hccl_1_1),
+    Other("local-comm-res", "local_comm_res", "FORMAT", recognition.is_local_comm_res),
+    Other("cce", "server_lists", "CCE", recognition.is_cce),
+    Other("mindie", "server_lists", "MINDIE", recognition.is_of_no_file),
+    Other("hccl-lab", "hccl_groups", "LAB_FORMAT", recognition.is_lab),
+    Other("hccl-cloud", "hccl_groups", "CLOUD_FORMAT", recognition.is_cloud),
     Other("hccl-logical", "hccl_offline", "FORMAT", recognition.is_logical),
     Other("hccl-roles", "hccl_offline", "ROLES", recognition.is_roles),
     Other("gaudi-hcl", "gaudi_hcl", "FORMAT", recognition.is_gaudi),
@@ -82,10 +88,7 @@ HEAD_BYTES = 64 * 1024
 DEFAULT = sccl.FORMAT
 """The format that is written unless another is named."""
 
-_FOREIGN_KEYS = (
-    ("group_list", "Ascend's HCCL, the old layout with group_list"),
-    ("pod_count", "Huawei Cloud's Volcano, its list of links"),
-)
+_FOREIGN_KEYS = (("pod_count", "Huawei Cloud's Volcano, its list of links"),)
 
 
 def by_name(name: str) -> Format:
@@ -161,8 +164,4 @@ def _foreign_key(document: dict[str, object]) -> tuple[str, str] | None:
     for key, owner in _FOREIGN_KEYS:
         if key in document:
             return key, owner
-    nodes = document.get("node_list")
-    first = nodes[0] if isinstance(nodes, list) and nodes else None
-    if isinstance(first, dict) and "ranks" in first:
-        return "node_list", "Ascend's HCCL"
     return None

@@ -45,6 +45,14 @@ TABLE_FIELDS = (
         description="Number of entries of server_list.",
         examples=("1", "2"),
     ),
+    Field(
+        key="cluster_list",
+        kind=Kind.LIST,
+        title="Clusters",
+        description="The clusters of a job across several, of MindSpore; HCCL does "
+        "not read it.",
+        examples=([{"cluster_id": "0"}],),
+    ),
     LAYOUT,
     TOPOLOGY,
 )

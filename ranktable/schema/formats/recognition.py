@@ -73,6 +73,59 @@ def is_paddle_topology(document: dict[str, Any]) -> bool:
     return "machines" in document
 
 
+def _first(value: object) -> dict[str, Any]:
+    """Return the first object of a list, an empty one if there is none."""
+    first = value[0] if isinstance(value, list) and value else None
+    return first if isinstance(first, dict) else {}
+
+
+def is_hccl_1_1(document: dict[str, Any]) -> bool:
+    """Whether a document lists nodes with ranks on chips and on hosts."""
+    has_ranks = "ranks" in _first(document.get("node_list"))
+    return has_ranks or ("node_list" in document and "collective_id" in document)
+
+
+def is_local_comm_res(document: dict[str, Any]) -> bool:
+    """Whether a document is about one device, and says nothing of ranks."""
+    if "endpoint_list" in document:
+        return True
+    if "server_list" not in document:
+        return document.get("version") == "1.3" and not (
+            document.keys() - {"version", "status", "net_instance_id"}
+        )
+    servers = document["server_list"]
+    devices = _first(servers).get("device")
+    return (
+        document.get("version") in ("1.0", "1.2")
+        and "server_count" not in document
+        and isinstance(servers, list)
+        and isinstance(devices, list)
+        and len(servers) == len(devices) == 1
+        and bool(_first(devices))
+        and "rank_id" not in _first(devices)
+    )
+
+
+def is_cce(document: dict[str, Any]) -> bool:
+    """Whether a document lists servers, with a version of Huawei Cloud's Volcano."""
+    return "server_list" in document and document.get("version") in ("1.3", "1.4")
+
+
+def is_of_no_file(_: dict[str, Any]) -> bool:
+    """Return False, for a format that is written and never detected."""
+    return False
+
+
+def is_lab(document: dict[str, Any]) -> bool:
+    """Whether a document lists groups, of a laboratory."""
+    return "group_list" in document and "deploy_mode" in document
+
+
+def is_cloud(document: dict[str, Any]) -> bool:
+    """Whether a document lists groups, of a cloud."""
+    return "group_list" in document and "deploy_mode" not in document
+
+
 def is_placeholder(document: dict[str, Any]) -> bool:
     """Whether a document has a status and nothing else that matters."""
     return "status" in document and document.keys() <= {"status", "version"}

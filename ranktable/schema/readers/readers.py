@@ -10,6 +10,7 @@ from ranktable.schema.readers.reader import Reader, Reading, raised
 from ranktable.schema.readers.sccl import Sccl
 from ranktable.schema.readers.torch_tpu import TorchTpu, TorchTpu2024
 from ranktable.schema.readers.verdicts import verdicts
+from ranktable.schema.rules.records import NO_GLOBAL_RANKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,6 +29,8 @@ class Ranktable:
         report = check(data, limit=1)
         if report.table is None:
             return [_first_error(report)] * len(ranks)
+        if not report.table.has_global_ranks:
+            return [NO_GLOBAL_RANKS.code] * len(ranks)
         chip_map = report.table.chip_map
         return [_chip(chip_map, rank) for rank in ranks]
 

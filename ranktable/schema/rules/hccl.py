@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 COMPLETED = "completed"
 PODS = "super_pod_list"
+OF_SUPER_PODS = ("hccl-1.2", "cce")
+"""Formats that say which servers are in a super pod."""
 
 _MAX_PORT = 65535
 _MANUAL_LENGTH, _MAX_LENGTH = 64, 127
@@ -107,14 +109,14 @@ def _missing_addresses_of_pods(columns: Columns, options: Options) -> Iterator[F
 
 
 def _is_of_a3(columns: Columns, options: Options) -> bool:
-    return columns.format.name == "hccl-1.2" or options.npu == "A3"
+    return columns.format.name in OF_SUPER_PODS or options.npu == "A3"
 
 
 def _unreachable(columns: Columns, options: Options, rule: Rule) -> Iterator[Finding]:
     """Yield a finding for each server whose devices others cannot reach."""
     if None not in columns.addresses or columns.num_nodes == 1:
         return
-    pods = num_pods(columns) if columns.format.name == "hccl-1.2" else 0
+    pods = num_pods(columns) if columns.format.name in OF_SUPER_PODS else 0
     if pods == 1:
         return  # inside a super pod the chips have other links
     hosts = columns.optional.get("host_ip", [])

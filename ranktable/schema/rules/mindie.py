@@ -15,14 +15,21 @@ if TYPE_CHECKING:
     from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Finding, Options
 
+FORMAT = "mindie"
 CONTAINER = "container_ip"
 MIN_SERVERS, MAX_SERVERS = 2, 60
 MAX_DEVICES, MAX_DEVICE_ID, MAX_RANK = 32, 63, 511
 
 
 def _is_for_mindie(columns: Columns, options: Options) -> bool:
-    is_named = options.reader is not None and options.reader.name == "mindie"
+    is_named = options.reader is not None and options.reader.name == FORMAT
+    is_named = is_named or columns.format.name == FORMAT
     return is_named or any(columns.optional.get(CONTAINER, ()))
+
+
+def _weight(columns: Columns) -> Severity | None:
+    """Return error for a table that is meant for MindIE alone."""
+    return Severity.ERROR if columns.format.name == FORMAT else None
 
 
 def _without_container(columns: Columns, options: Options) -> Iterator[Finding]:
@@ -36,6 +43,7 @@ def _without_container(columns: Columns, options: Options) -> Iterator[Finding]:
             SourceSpan(columns.node_path(node)),
             f"node {node} has no {CONTAINER}, by which MindIE finds its own server",
             hint="write the address of the pod that runs on the server",
+            weight=_weight(columns),
         )
 
 
@@ -51,6 +59,7 @@ def _unequal(columns: Columns, options: Options) -> Iterator[Finding]:
             f"node {node} has {counted(size, 'device')} and node 0 has {sizes[0]}; "
             "MindIE wants the same number on every server",
             related=(columns.devices_span(0),),
+            weight=_weight(columns),
         )
 
 
@@ -64,12 +73,14 @@ def _out_of_range(columns: Columns, options: Options) -> Iterator[Finding]:
             f"there {'is' if count == 1 else 'are'} {counted(count, 'server')}; MindIE "
             f"reads tables of {MIN_SERVERS} to {MAX_SERVERS}",
             hint="start MindIE without a table on one server" if count == 1 else None,
+            weight=_weight(columns),
         )
     for node, start, end in columns.nodes():
         if end - start > MAX_DEVICES and not columns.quota.is_spent(MINDIE_RANGE):
             yield MINDIE_RANGE.finding(
                 columns.devices_span(node),
                 f"node {node} has {end - start} devices; MindIE takes {MAX_DEVICES}",
+                weight=_weight(columns),
             )
     for values, limit, span in (
         (columns.device_ids, MAX_DEVICE_ID, columns.device_id_span),
@@ -80,7 +91,9 @@ def _out_of_range(columns: Columns, options: Options) -> Iterator[Finding]:
                 continue
             if not columns.quota.is_spent(MINDIE_RANGE):
                 yield MINDIE_RANGE.finding(
-                    span(index), f"MindIE takes numbers up to {limit} here, not {value}"
+                    span(index),
+                    f"MindIE takes numbers up to {limit} here, not {value}",
+                    weight=_weight(columns),
                 )
 
 

@@ -63,7 +63,12 @@ def _create(
         len(membership.ranks),
         timedelta(seconds=membership.timeout_s),
     )
-    exchange = Exchange(gloo, meeting, faults, world.profile.title)
+    recorder = None
+    if world.run.is_recorded:
+        from ranktable.simulate.recording import Recorder  # noqa: PLC0415 - if asked
+
+        recorder = Recorder(world.folder, rank, meeting.name, membership.ranks)
+    exchange = Exchange(gloo, meeting, faults, world.profile.title, recorder)
     limits = Limits(world, _own_chip(world, membership, chips))
     return SimulatedGroup(exchange, limits, membership.member)
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ranktable.simulate.backend.gloo import Gloo
     from ranktable.simulate.faults import Faults
     from ranktable.simulate.meeting import Meeting
+    from ranktable.simulate.recording import Recorder
 
 _REAPING_S = 1.0
 """A connection closes some time before its process has ended."""
@@ -42,7 +43,12 @@ class Exchange:
     """
 
     def __init__(
-        self, gloo: Gloo, meeting: Meeting, faults: Faults, title: str
+        self,
+        gloo: Gloo,
+        meeting: Meeting,
+        faults: Faults,
+        title: str,
+        recorder: Recorder | None = None,
     ) -> None:
         """Take the parts.
 
@@ -51,11 +57,13 @@ class Exchange:
             meeting: Where the ranks meet.
             faults: What goes wrong on purpose.
             title: What the backend calls itself; gloo's errors are said to be its.
+            recorder: Notes what is sent, if that is wanted.
         """
         self.gloo = gloo
         self.meeting = meeting
         self._faults = faults
         self._title = title
+        self._recorder = recorder
         self._member = meeting.member
         self._is_alone = len(meeting.ranks) == 1
         self._pairs = Pairs(meeting.folder, meeting.member)
@@ -68,6 +76,7 @@ class Exchange:
         agreed: torch.Tensor | None,
         detail: str,
         start: Callable[[], Work],
+        part_bytes: int,
     ) -> None:
         """Do something that every rank of the group does.
 
@@ -76,6 +85,7 @@ class Exchange:
             agreed: A tensor whose size is the same on every rank, if there is one.
             detail: What else is the same: the reduction, the root.
             start: Tells gloo.
+            part_bytes: What every rank gives, or gets.
 
         Raises:
             SimulationError: A rank is missing, or does something else.
@@ -88,7 +98,10 @@ class Exchange:
             action = f"{name} of {count} {dtype_name(agreed)}{detail}"
         if not self._is_alone:
             self.meeting.meet(action)
+        begin_ns = time.monotonic_ns()
         self._finish(self._told(start), lambda: self.meeting.moment(action))
+        if self._recorder is not None:
+            self._recorder.collective(name, detail, part_bytes, begin_ns)
 
     def send(
         self, tensor: torch.Tensor, memory: torch.Tensor, peer: int, tag: int
@@ -107,12 +120,16 @@ class Exchange:
         sent = described(tensor)
         received = self._pairs.sends(peer, tag, sent)()
         self._compare(sent, received, self._member, peer)
+        begin_ns = time.monotonic_ns()
         kept = memory.clone()
         work = self._told(lambda: self.gloo.send([kept], peer, tag))
 
         def finish() -> None:
             what = f"the send of {sent} by {self._me} to {self._name(peer)}"
             self._finish(work, lambda: what)
+            if self._recorder is not None:
+                target = self.meeting.ranks[peer]
+                self._recorder.transfer(target, kept.nbytes, begin_ns)
 
         # Nobody need wait for what was sent; but gloo forgets what nobody holds.
         return Pending(finish, lambda: self._keep(finish), tensor)

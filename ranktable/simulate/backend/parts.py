@@ -84,7 +84,9 @@ class Parts:
             agreed: A tensor whose size is the same on every rank.
             detail: What else is the same: the reduction, the root.
         """
-        self._exchange.collective(name, agreed, detail, start)
+        given = [agreed] if agreed is not None else outputs
+        part_bytes = sum(tensor.nbytes for tensor in given)
+        self._exchange.collective(name, agreed, detail, start, part_bytes)
         return Done(outputs)
 
     def _serves_cpu(self) -> bool:

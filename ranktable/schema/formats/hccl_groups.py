@@ -1,0 +1,409 @@
+"""Ascend's rank tables before 1.0: ``group_list``, of a laboratory or of a cloud.
+
+A cloud table names no ranks: HCCL sorts the servers by ``server_id`` as text and the
+chips of each by number, and counts. Source: HCCL's reader of tables without a version.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from ranktable.schema.format import Kind, Role
+from ranktable.schema.formats.recognition import is_cloud, is_lab
+from ranktable.schema.messages import counted, quoted
+from ranktable.schema.numbers import plain_number
+from ranktable.schema.record import Record, RecordFormat, list_of, text
+from ranktable.schema.record_reader import RecordReader, objects, text_of
+from ranktable.schema.rules import chips, hccl, hccl_chips, ranks
+from ranktable.schema.rules import hccl_groups as rules
+
+if TYPE_CHECKING:
+    from ranktable.schema.document import Path
+
+GROUPS, INSTANCES, DEVICES = "group_list", "instance_list", "devices"
+LEGAL_SIZES = (1, 2, 4, 8, 16)
+MAX_NAME = 127
+
+_COUNT = {"kind": Kind.NUMERAL, "is_required": True}
+_DEVICE = Record(
+    name="device",
+    title="Device",
+    description="One chip.",
+    example={"device_id": "0", "device_ip": "10.20.0.5"},
+    members=(
+        text(
+            "device_id",
+            "Chip",
+            "Physical index of the chip, 0 to 7.",
+            "0",
+            role=Role.DEVICE_ID,
+            **_COUNT,
+        ),
+        text(
+            "device_ip",
+            "Address of the device",
+            "IP address of its network card; one instance alone needs none.",
+            "10.20.0.5",
+            kind=Kind.ADDRESS,
+            role=Role.ADDRESS,
+            joins=True,
+            has_blanks=True,
+        ),
+    ),
+)
+_SERVER = text(
+    "server_id",
+    "Server",
+    "Name or address of the server.",
+    "node-a",
+    kind=Kind.HOST,
+    role=Role.HOST,
+    is_required=True,
+)
+_POD = Record(
+    name="instance",
+    title="Instance",
+    description="One pod and its chips.",
+    example={
+        "pod_name": "job-0",
+        "server_id": "node-a",
+        "devices": [_DEVICE.example],
+    },
+    members=(
+        text(
+            "pod_name",
+            "Pod",
+            "Its name, by which a process finds its own entry.",
+            "job-0",
+            is_required=True,
+            minimum=1,
+            maximum=MAX_NAME,
+        ),
+        _SERVER,
+        list_of(DEVICES, _DEVICE, "Devices", "Its chips.", is_required=True, minimum=1),
+    ),
+)
+_RANK = Record(
+    name="instance",
+    title="Instance",
+    description="One rank and its chip.",
+    example={"rank_id": "0", "server_id": "node-a", "devices": [_DEVICE.example]},
+    members=(
+        text("rank_id", "Global rank", "From 0.", "0", role=Role.RANK, **_COUNT),
+        _SERVER,
+        list_of(
+            DEVICES,
+            _DEVICE,
+            "Device",
+            "Its chip.",
+            is_required=True,
+            minimum=1,
+            maximum=1,
+        ),
+    ),
+)
+_NAME = text("group_name", "Group", "Its name.", "hccl_world_group", is_required=True)
+_STATUS = text(
+    "status",
+    "Status",
+    "HCCL waits for 'completed', half an hour by default.",
+    "completed",
+    is_required=True,
+)
+_GROUP_COUNT = text(
+    "group_count", "Number of groups", "Entries.", "1", minimum=0, **_COUNT
+)
+
+
+def _group(each: Record, *counts: str) -> Record:
+    return Record(
+        name="group",
+        title="Group",
+        description="A group of instances; there is one, as a rule.",
+        example={
+            "group_name": "hccl_world_group",
+            **dict.fromkeys(counts, "1"),
+            INSTANCES: [each.example],
+        },
+        members=(
+            _NAME,
+            *(
+                text(
+                    key,
+                    key.replace("_", " ").capitalize(),
+                    "A count.",
+                    "1",
+                    minimum=0,
+                    **_COUNT,
+                )
+                for key in counts
+            ),
+            list_of(
+                INSTANCES,
+                each,
+                "Instances",
+                "Its instances.",
+                is_required=True,
+                minimum=1,
+            ),
+        ),
+    )
+
+
+CLOUD_GROUP = _group(_POD, "device_count", "instance_count")
+LAB_GROUP = _group(_RANK, "device_num", "server_num", "instance_count")
+CLOUD = Record(
+    name="table",
+    title="Cloud table",
+    description="The pods of a job.",
+    example={
+        "status": "completed",
+        "group_count": "1",
+        GROUPS: [CLOUD_GROUP.example],
+    },
+    members=(
+        _STATUS,
+        _GROUP_COUNT,
+        list_of(
+            GROUPS, CLOUD_GROUP, "Groups", "The groups.", is_required=True, minimum=1
+        ),
+    ),
+)
+_LAB_KEYS = {
+    "board_id": "0x0020",
+    "chip_info": "910",
+    "deploy_mode": "lab",
+    "para_plane_nic_location": "device",
+    "para_plane_nic_num": "1",
+}
+LAB = Record(
+    name="table",
+    title="Lab table",
+    description="The ranks of a job.",
+    example={**CLOUD.example, **_LAB_KEYS, GROUPS: [LAB_GROUP.example]},  # type: ignore[dict-item]
+    members=(
+        _STATUS,
+        *(
+            text(
+                key,
+                key.replace("_", " ").capitalize(),
+                "Of the network of the 910.",
+                example,
+                values=("device",) if example == "device" else (),
+            )
+            for key, example in _LAB_KEYS.items()
+        ),
+        list_of(
+            "para_plane_nic_name",
+            text("name", "Card", "Name of a network card.", "eth0"),
+            "Network cards",
+            "Their names.",
+        ),
+        _GROUP_COUNT,
+        list_of(
+            GROUPS, LAB_GROUP, "Groups", "The groups.", is_required=True, minimum=1
+        ),
+    ),
+)
+
+Instance = tuple["Path", dict[str, Any]]
+
+
+def _instances(data: dict[str, Any]) -> list[Instance]:
+    """Return every instance with its path."""
+    return [
+        ((GROUPS, group, INSTANCES, place), instance)
+        for group, members in objects(data.get(GROUPS))
+        for place, instance in objects(members.get(INSTANCES))
+    ]
+
+
+def fill_cloud(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
+    """Put the pods into columns, and number the chips as HCCL does."""
+    reader.begin()
+    servers: dict[str, list[Instance]] = {}
+    for path, instance in _instances(data):
+        servers.setdefault(text_of(instance.get("server_id")) or "", []).append(
+            (path, instance)
+        )
+    rank = 0
+    for server in sorted(servers):
+        reader.add_node(servers[server][0][0], server or None)
+        found = [
+            ((*path, DEVICES, place), device)
+            for path, instance in servers[server]
+            for place, device in objects(instance.get(DEVICES))
+        ]
+        found.sort(key=lambda one: reader.number(one[1].get("device_id")) or 0)
+        for path, device in found:
+            reader.add_device(
+                path,
+                rank=rank,
+                device_id=device.get("device_id"),
+                address=device.get("device_ip"),
+            )
+            rank += 1
+    _note_text_order(reader, servers)
+    _judge_counts(reader, data)
+    _judge_pods(reader, _instances(data))
+
+
+def _note_text_order(reader: RecordReader, servers: dict[str, list[Instance]]) -> None:
+    """Note where the order of the file is not the one that HCCL counts in."""
+    in_file, in_text = list(servers), sorted(servers)
+    if in_file == in_text:
+        return
+    at = next(i for i, server in enumerate(in_text) if server != in_file[i])
+    path = (*servers[in_text[at]][0][0], "server_id")
+    message = (
+        f"HCCL counts the ranks of {quoted(in_text[at])} before those of "
+        f"{quoted(in_file[at])}: it sorts server_id as text"
+    )
+    reader.report(rules.TEXT_ORDER, path, message)
+
+
+def fill_lab(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
+    """Put the ranks into columns, server by server."""
+    reader.begin()
+    columns = reader.columns
+    servers: dict[str, list[Instance]] = {}
+    for path, instance in _instances(data):
+        servers.setdefault(text_of(instance.get("server_id")) or "", []).append(
+            (path, instance)
+        )
+    columns.rank_paths = []
+    for server, instances in servers.items():
+        reader.add_node(instances[0][0], server or None)
+        for path, instance in instances:
+            for place, device in objects(instance.get(DEVICES))[:1]:
+                columns.rank_paths.append(path)
+                reader.add_device(
+                    (*path, DEVICES, place),
+                    rank=instance.get("rank_id"),
+                    device_id=device.get("device_id"),
+                    address=device.get("device_ip"),
+                )
+    _judge_counts(reader, data)
+
+
+def _judge_counts(reader: RecordReader, data: dict[str, Any]) -> None:
+    """Report counts that are not the number of what they count."""
+    groups = objects(data.get(GROUPS))
+    count = len(groups)
+    _judge_count(reader, ("group_count",), data.get("group_count"), count, "groups")
+    names: dict[str, Path] = {}
+    for index, group in groups:
+        path: Path = (GROUPS, index)
+        name, name_path = group.get("group_name"), (*path, "group_name")
+        first = names.setdefault(str(name), name_path)
+        if isinstance(name, str) and first != name_path:
+            message = f"the group_name {quoted(name)} is listed twice"
+            reader.report(rules.DUPLICATE_GROUP, name_path, message, related=(first,))
+        instances = [one for _, one in objects(group.get(INSTANCES))]
+        if not instances:
+            continue
+        devices = sum(len(objects(one.get(DEVICES))) for one in instances)
+        per_server = Counter(str(one.get("server_id")) for one in instances)
+        for key, number, what in (
+            ("instance_count", len(instances), "instances"),
+            ("device_count", devices, "devices"),
+            ("device_num", devices, "devices"),
+            ("server_num", len(per_server), "servers"),
+        ):
+            _judge_count(reader, (*path, key), group.get(key), number, what)
+        if "device_num" in group:
+            _judge_sizes(reader, path, group, list(per_server.values()))
+
+
+def _judge_count(
+    reader: RecordReader, path: Path, value: object, number: int, what: str
+) -> None:
+    written = plain_number(value)
+    if written is not None and written != number:
+        message = f"{path[-1]} is {written}, but there are {number} {what}"
+        reader.report(rules.GROUP_COUNTS, path, message, hint=f"write {number}")
+
+
+def _judge_sizes(
+    reader: RecordReader, path: Path, group: dict[str, Any], sizes: list[int]
+) -> None:
+    """Report sizes of a lab that HCCL refuses: 3 devices, or unequal servers."""
+    for key in ("device_num", "server_num"):
+        number = plain_number(group.get(key))
+        if number is not None and number not in LEGAL_SIZES:
+            message = f"{key} is {number}; HCCL takes 1, 2, 4, 8 and 16"
+            reader.report(rules.LAB_SIZES, (*path, key), message)
+            return
+    if len(set(sizes)) > 1:
+        message = f"servers have {counted(min(sizes), 'device')} and {max(sizes)}"
+        reader.report(rules.LAB_SIZES, (*path, INSTANCES), message)
+
+
+def _judge_pods(reader: RecordReader, instances: list[Instance]) -> None:
+    """Report pods with one name."""
+    first_use: dict[str, Path] = {}
+    for path, instance in instances:
+        name, at = instance.get("pod_name"), (*path, "pod_name")
+        if not isinstance(name, str) or not name:
+            continue
+        first = first_use.setdefault(name, at)
+        if first != at:
+            message = f"the pod_name {quoted(name)} is listed twice"
+            reader.report(rules.DUPLICATE_POD_NAME, at, message, related=(first,))
+
+
+_RULES = (
+    chips.DUPLICATE_CHIP,
+    chips.NO_SUCH_CHIP,
+    hccl.NOT_COMPLETED,
+    hccl.DUPLICATE_ADDRESS,
+    hccl.MISSING_ADDRESS,
+    hccl.UNEQUAL_ADDRESSES,
+    hccl.MIXED_FAMILIES,
+    hccl.LONG_NAME,
+    hccl.LOOPBACK,
+    *hccl_chips.RULES,
+)
+LAB_FORMAT = RecordFormat(
+    name="hccl-lab",
+    title="HCCL lab table (group_list, deploy_mode)",
+    description="Which chip each rank of a job on the first 910 runs on.",
+    record=LAB,
+    fill=fill_lab,
+    nodes=LAB.members[-1],
+    devices=_RANK.members[2],
+    table_fields=LAB.members,
+    node_fields=_RANK.members,
+    device_fields=(_RANK.members[0], *_DEVICE.members),
+    matches=is_lab,
+    rules=(
+        ranks.RANK_GAP,
+        ranks.DUPLICATE_RANK,
+        ranks.NEGATIVE_RANK,
+        ranks.NOT_FROM_ZERO,
+        hccl.INTERLEAVED,
+        *_RULES,
+    ),
+    keeps_last_key=True,
+    reads_leading_digits=True,
+    example=LAB.example,  # type: ignore[arg-type]
+)
+CLOUD_FORMAT = RecordFormat(
+    name="hccl-cloud",
+    title="HCCL cloud table (group_list)",
+    description="Which chips each pod of a job on the first 910 has; HCCL numbers "
+    "them.",
+    record=CLOUD,
+    fill=fill_cloud,
+    nodes=CLOUD.members[-1],
+    devices=_POD.members[2],
+    table_fields=CLOUD.members,
+    node_fields=(_SERVER,),
+    device_fields=_DEVICE.members,
+    matches=is_cloud,
+    rules=_RULES,
+    keeps_last_key=True,
+    reads_leading_digits=True,
+    example=CLOUD.example,  # type: ignore[arg-type]
+)

@@ -1,0 +1,236 @@
+"""``--record``: what every rank sent, when and to whom, as a trace for Perfetto.
+
+A rank notes each operation in a file of its own; the launcher makes a trace of all. Who
+sends what to whom is that of a ring over the members in their order, as SCCL has it; so
+are the bytes that cross from node to node, which are those of ``ranktable plan``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ranktable.layout.flow import NOTHING, Crossing, Flow, Pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from ranktable.schema.model import RankTable
+
+_NS_PER_US = 1000
+_PATTERNS = {
+    "all_reduce": Pattern.ALL_REDUCE,
+    "all_gather": Pattern.SHARD,
+    "all_gather_into_tensor": Pattern.SHARD,
+    "reduce_scatter": Pattern.SHARD,
+    "reduce_scatter_tensor": Pattern.SHARD,
+    "all_to_all": Pattern.ALL_TO_ALL,
+    "all_to_all_single": Pattern.ALL_TO_ALL,
+    "broadcast": Pattern.CHAIN,
+    "reduce": Pattern.CHAIN,
+}
+_OF_PARTS = ("all_gather", "reduce_scatter", "gather", "scatter")
+_ROOT = re.compile(r"rank (\d+)$")
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One operation of a rank.
+
+    Attributes:
+        name: What ``torch.distributed`` calls it.
+        rank: The rank.
+        group: Tells its group from others of the same ranks.
+        ranks: The members of the group; of a transfer, sender and receiver.
+        root: The rank that has or gets everything, None if none does.
+        size_bytes: Of the whole tensor; of an all-to-all, what one rank sends.
+        begin_ns: When it began, by the clock of the machine.
+        end_ns: When it ended.
+    """
+
+    name: str
+    rank: int
+    group: str
+    ranks: tuple[int, ...]
+    root: int | None = None
+    size_bytes: int
+    begin_ns: int
+    end_ns: int
+
+
+class Recorder:
+    """Notes what a rank does in one group."""
+
+    def __init__(
+        self, folder: Path, rank: int, group: str, ranks: Sequence[int]
+    ) -> None:
+        """Open the file of the rank."""
+        self._file = (folder / f"record-{rank}.jsonl").open("ab", buffering=0)
+        self._rank, self._group, self._ranks = rank, group, tuple(ranks)
+
+    def collective(
+        self, name: str, detail: str, part_bytes: int, begin_ns: int
+    ) -> None:
+        """Note a collective that has ended.
+
+        Args:
+            name: What ``torch.distributed`` calls it.
+            detail: Ends with the root, if it has one.
+            part_bytes: What every rank gives, or gets.
+            begin_ns: When it began.
+        """
+        root = _ROOT.search(detail)
+        parts = len(self._ranks) if name.startswith(_OF_PARTS) else 1
+        self._write(
+            name,
+            self._ranks,
+            part_bytes * parts,
+            begin_ns,
+            None if root is None else int(root[1]),
+        )
+
+    def transfer(self, target: int, size_bytes: int, begin_ns: int) -> None:
+        """Note a tensor that was sent to a rank."""
+        self._write("send", (self._rank, target), size_bytes, begin_ns, None)
+
+    def _write(
+        self,
+        name: str,
+        ranks: tuple[int, ...],
+        size_bytes: int,
+        begin_ns: int,
+        root: int | None,
+    ) -> None:
+        event = Event(
+            name=name,
+            rank=self._rank,
+            group=self._group,
+            ranks=ranks,
+            root=root,
+            size_bytes=size_bytes,
+            begin_ns=begin_ns,
+            end_ns=time.monotonic_ns(),
+        )
+        self._file.write(msgspec.json.encode(event) + b"\n")
+
+
+def trace_of(folder: Path, table: RankTable) -> bytes:
+    """Return the trace of a run, as Chrome and Perfetto read it."""
+    lines = [
+        line
+        for path in sorted(folder.glob("record-*.jsonl"))
+        for line in path.read_bytes().splitlines()
+    ]
+    events = [msgspec.json.decode(line, type=Event) for line in lines]
+    start_ns = min((event.begin_ns for event in events), default=0)
+    crossed = _crossed(events, table)
+    document = {
+        "traceEvents": [
+            *_names(table),
+            *(_shown(event, table, start_ns) for event in events),
+        ],
+        "otherData": {
+            "boundaries": [
+                {
+                    "boundary": "node",
+                    "bytes": round(crossed.least),
+                    "flat_ring_bytes": round(crossed.flat),
+                }
+            ]
+        },
+    }
+    return json.dumps(document, indent=1).encode() + b"\n"
+
+
+def _names(table: RankTable) -> Iterator[dict[str, object]]:
+    for node_rank in range(len(table.nodes)):
+        name = {"name": f"node {node_rank}"}
+        yield {"ph": "M", "name": "process_name", "pid": node_rank, "args": name}
+    for rank, chip in enumerate(table.chip_map):
+        yield {
+            "ph": "M",
+            "name": "thread_name",
+            "pid": table.node_rank_of(rank),
+            "tid": rank,
+            "args": {"name": f"rank {rank}, chip {chip}"},
+        }
+
+
+def _shown(event: Event, table: RankTable, start_ns: int) -> dict[str, object]:
+    return {
+        "ph": "X",
+        "name": event.name,
+        "cat": "send" if event.name == "send" else "collective",
+        "pid": table.node_rank_of(event.rank),
+        "tid": event.rank,
+        "ts": (event.begin_ns - start_ns) / _NS_PER_US,
+        "dur": (event.end_ns - event.begin_ns) / _NS_PER_US,
+        "args": {
+            "group": list(event.ranks),
+            "bytes": event.size_bytes,
+            "sends": {f"rank {to}": sent for to, sent in _sent(event).items()},
+        },
+    }
+
+
+def _sent(event: Event) -> dict[int, int]:
+    """Return what a rank sends to which others."""
+    ranks, size, count = event.ranks, event.size_bytes, len(event.ranks)
+    others = [rank for rank in ranks if rank != event.rank]
+    following = ranks[(ranks.index(event.rank) + 1) % count]
+    pattern = _PATTERNS.get(event.name)
+    if not others or not size:
+        return {}
+    if pattern is Pattern.ALL_TO_ALL:
+        return dict.fromkeys(others, size // count)
+    if pattern is Pattern.ALL_REDUCE:
+        return {following: 2 * size * (count - 1) // count}
+    if pattern is Pattern.SHARD:
+        return {following: size * (count - 1) // count}
+    return _sent_by_root(event, others, following)
+
+
+def _sent_by_root(event: Event, others: list[int], following: int) -> dict[int, int]:
+    """Return what a rank sends in an operation that has a root, or to one rank."""
+    size = event.size_bytes
+    part = size // len(event.ranks)
+    if event.name == "scatter":
+        return dict.fromkeys(others, part) if event.rank == event.root else {}
+    if event.name == "gather":
+        return {event.root or 0: part} if event.rank != event.root else {}
+    is_last = event.rank if event.name == "reduce" else following
+    return {} if is_last == event.root else {following: size}
+
+
+def _crossed(events: Sequence[Event], table: RankTable) -> Crossing:
+    """Return the bytes that went from node to node."""
+    least = flat = 0.0
+    for event in events:
+        # Every member notes a collective; its first one speaks for it.
+        if event.rank == event.ranks[0]:
+            found = _crossing(event, [table.node_rank_of(rank) for rank in event.ranks])
+            least, flat = least + found.least, flat + found.flat
+    return Crossing(least, flat)
+
+
+def _crossing(event: Event, domains: list[int]) -> Crossing:
+    pattern = _PATTERNS.get(event.name)
+    if len(set(domains)) == 1:
+        return NOTHING
+    if event.name == "send":
+        return Crossing(event.size_bytes, event.size_bytes)
+    if pattern is None:  # gather and scatter
+        home = domains[event.ranks.index(event.root)] if event.root is not None else 0
+        away = sum(domain != home for domain in domains)
+        sent = event.size_bytes / len(domains) * away
+        return Crossing(sent, sent)
+    found = Flow(axes="", pattern=pattern, size_bytes=event.size_bytes).crossing(
+        domains
+    )
+    if pattern is Pattern.CHAIN:
+        return Crossing((len(set(domains)) - 1) * event.size_bytes, found.flat)
+    return found

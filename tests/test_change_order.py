@@ -1,0 +1,203 @@
+"""What matters when a table changes, tried as an operator would try it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+import ranktable
+from ranktable.cluster.generate import make_table
+from ranktable.layout import ParallelLayout
+from ranktable.layout.change import difference, shrink, spares_of
+from ranktable.layout.change.site import Site, crossed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.commands import Outcome
+
+    Run = Callable[..., Outcome]
+
+RACKS = "host rack\nn0 a\nn1 a\nn2 b\nn3 b\ns1 b\ns0 a\n"
+
+
+@pytest.fixture
+def rings(run: Run, tmp_path: Path) -> str:
+    """Four boxes whose chips are in ring order, and their racks beside them."""
+    command = ("ranktable", "gen", "--device-id", str([list(range(8))] * 4))
+    run(*command, "--hosts", "n[0-3]", "--ring", "sophgo-8", "-o", "j.json")
+    (tmp_path / "racks").write_text(RACKS)
+    return "j.json"
+
+
+def test_shrink_keeps_groups_inside_uneven_nodes() -> None:
+    table = make_table(
+        [range(n) for n in (8, 8, 4, 4, 8)], hosts=["b0", "b1", "b2", "b3", "b4"]
+    )
+    layout = ParallelLayout(tp=8, dp=4)
+
+    found = shrink(table, layout, [1])
+
+    whole = [len(node.devices) for node in found.table.nodes]
+    assert whole == [8, 8, 4, 4]
+    assert found.is_optimal
+    (sent,) = crossed((table, layout), (found.table, found.layout), Site())
+    assert sent.after == pytest.approx(sent.bound)
+
+
+def test_shrink_is_minimal_in_roles_where_bytes_are_equal() -> None:
+    table = make_table([range(2)] * 3, hosts=["a", "b", "c"])
+    layout = ParallelLayout(tp=3, dp=2)
+
+    found = shrink(table, layout, [0])
+
+    # Chips 2 and 0 of the groups are left on b, and 1 and 2 on c: all three roles.
+    moves = difference(table, found.table, (layout, found.layout)).role_moves
+    assert found.table.world_size == 3
+    assert moves == ()
+
+
+def test_groups_of_a_free_table_stay_inside_their_nodes() -> None:
+    table = make_table([range(8)] * 16, hosts=[f"n{at}" for at in range(16)])
+    table = table.with_changes(extra={"placement": "free"})
+    layout = ParallelLayout(tp=8, pp=4, dp=4)
+
+    found = shrink(table, layout, [3])
+
+    (sent,) = crossed((table, layout), (found.table, found.layout), Site())
+    groups = found.layout.groups("tp")
+    nodes = [{found.table.node_rank_of(rank) for rank in one} for one in groups]
+    assert [len(one) for one in nodes] == [1] * 12
+    assert sent.after == pytest.approx(sent.bound)
+
+
+def test_rings_stay_legal(run: Run, rings: str) -> None:
+    done = run(
+        *("ranktable", "shrink", rings, "--drop", "n1", "--tp", "2", "--pp", "8"),
+        *("-o", "k.json"),
+    )
+
+    judged = run("ranktable", "validate", "k.json", "--topology", "sophgo-8")
+    assert (done.status, judged.status) == (0, 0), done.err
+    assert "RT501" not in judged.out
+
+
+def test_spare_of_the_same_rack_comes_first(run: Run, rings: str) -> None:
+    run("ranktable", "spares", rings, "--add", "s1,s0", "--new", "-i")
+    sizes = ("--tp", "8", "--pp", "2", "--topology", "racks")
+
+    stable = run(
+        "ranktable", "renumber", rings, "--policy", "stable", "--drop", "n0", *sizes
+    )
+    less = run("ranktable", "shrink", rings, "--drop", "n0", *sizes, "-o", "l.json")
+
+    for done in (stable, less):
+        assert "nodes in: +s0\n" in done.err
+        assert "typical bytes between racks, GiB a step: 4.00 -> 4.00" in done.err
+    # Two healthy nodes would be idle if the spare were not used.
+    assert "layout:" not in less.err
+
+
+def test_diff_shows_what_crosses_racks(run: Run, rings: str, tmp_path: Path) -> None:
+    table = ranktable.load(tmp_path / rings)
+    first, second, third, fourth = table.nodes
+    chips = [
+        [device.device_id for device in node.devices]
+        for node in (first, third, second, fourth)
+    ]
+    mixed = make_table(chips, hosts=["n0", "n2", "n1", "n3"])
+    ranktable.dump(mixed, tmp_path / "m.json")
+
+    shown = run(
+        *("ranktable", "diff", rings, "m.json", "--tp", "8", "--pp", "2"),
+        *("--topology", "racks", "--bytes", "dp=2GiB,pp=1GiB"),
+    )
+
+    # At first 16 lanes of the pipeline leave their rack, then 16 groups of dp.
+    assert "bytes between racks, GiB a step: 16.00 -> 32.00" in shown.out
+
+
+def test_slip_of_the_pen_is_not_a_node(run: Run, rings: str) -> None:
+    run("ranktable", "spares", rings, "--add", "gpu101", "--new", "-i")
+
+    slip = run("ranktable", "replace-node", rings, "n1", "gpu10")
+    unknown = run("ranktable", "grow", rings, "--add", "n9", "--tp", "8")
+
+    assert (slip.status, slip.out) == (2, "")
+    assert "did you mean gpu101? Or add --new" in slip.err
+    assert unknown.status == 2
+    assert "'n9' is not a spare of the table" in unknown.err
+
+
+def test_forgotten_sizes_are_asked_for(run: Run, rings: str) -> None:
+    shown = run("ranktable", "shrink", rings, "--drop", "n1")
+
+    assert (shown.status, shown.out) == (2, "")
+    assert "nothing says how the ranks are laid out" in shown.err
+
+
+def test_table_remembers_its_layout(run: Run, rings: str, tmp_path: Path) -> None:
+    first = run(
+        "ranktable", "shrink", rings, "--drop", "n1", "--tp", "4", "-o", "k.json"
+    )
+
+    again = run("ranktable", "shrink", "k.json", "--drop", "n2", "-o", "l.json")
+    wrong = run("ranktable", "mesh", "k.json", "--tp", "8")
+
+    assert (first.status, again.status) == (0, 0), again.err
+    found = ranktable.load(tmp_path / "l.json")
+    assert found.extra["layout"] == "tp=4 dp=4 order=tp-cp-ep-dp-pp ep_style=megatron"
+    assert wrong.status == 2
+    assert "--tp 8 contradicts the table, which remembers tp=4 dp=6" in wrong.err
+    assert "RT117" not in run("ranktable", "validate", "l.json").out
+
+
+@pytest.mark.parametrize("text", ["tp=0", "tp=4 tp=4", "x=1", "", "tp=x", "tp"])
+def test_layout_that_is_not_one_is_said(
+    run: Run, rings: str, tmp_path: Path, text: str
+) -> None:
+    document = json.loads((tmp_path / rings).read_text())
+    (tmp_path / rings).write_text(json.dumps({**document, "layout": text or "-"}))
+
+    shown = run("ranktable", "mesh", rings)
+
+    assert shown.status == 2
+    assert '"layout" of the table' in shown.err
+
+
+def test_single_chips_are_dropped(run: Run, rings: str, tmp_path: Path) -> None:
+    done = run(
+        *("ranktable", "shrink", rings, "--drop-ranks", "3", "--tp", "2"),
+        *("-o", "w.json"),
+    )
+
+    judged = run("ranktable", "validate", "w.json", "--topology", "sophgo-8")
+    table = ranktable.load(tmp_path / "w.json")
+    assert done.status == 0, done.err
+    assert table.world_size == 30
+    assert "RT501" not in judged.out
+    assert [len(node.devices) for node in spares_of(table)] == [1]
+
+
+def test_table_with_gaps_is_shrunk(run: Run, rings: str, tmp_path: Path) -> None:
+    document = json.loads((tmp_path / rings).read_text())
+    del document["node_list"][1]
+    (tmp_path / "g.json").write_text(json.dumps(document))
+
+    done = run("ranktable", "shrink", "g.json", "--tp", "8", "-o", "h.json")
+
+    assert done.status == 0, done.err
+    assert "layout: dp 4 -> 3" in done.err
+    assert ranktable.load(tmp_path / "h.json").world_size == 24
+
+
+def test_shrink_names_what_would_keep_dp(run: Run, rings: str) -> None:
+    done = run("ranktable", "shrink", rings, "--drop", "n1", "--tp", "8")
+
+    assert (
+        "note: 8 chips on other nodes would keep dp 4: ranktable replace-node j.json "
+        "n1 NEW\n"
+    ) in done.err

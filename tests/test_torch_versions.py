@@ -1,0 +1,45 @@
+"""Versions of torch: what is too old is refused at once, with what to install."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from ranktable.dist.tensors import mark_written  # noqa: E402 - after the look
+from ranktable.runtime import BootstrapError  # noqa: E402
+from ranktable.runtime.backends import choose_backend  # noqa: E402
+from ranktable.runtime.torch_versions import why_too_old  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.mark.parametrize(
+    "version", ["2.1.0", "2.8.0.post1", "2.14.1+cpu", "3.0", "own"]
+)
+def test_what_vendors_pin_and_what_is_newer_is_taken(version: str) -> None:
+    assert why_too_old(version) is None
+
+
+@pytest.mark.parametrize("version", ["1.13.1+cu117", "2.0.1"])
+def test_an_older_one_is_refused_with_what_to_install(
+    version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "__version__", version)
+
+    with pytest.raises(BootstrapError) as raised:
+        choose_backend("gloo")
+    assert str(raised.value) == (
+        f"RT401 gloo cannot be used: torch {version} is too old: install torch 2.1 or "
+        "newer (pip install 'torch>=2.1')"
+    )
+
+
+def test_writes_are_counted_as_this_torch_takes_them() -> None:
+    data = torch.ones(3, requires_grad=True).exp()
+    total = (data * data).sum()
+
+    mark_written(data)
+
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        total.backward()
