@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.commands import Outcome
+    from tests.conftest import Outcome
 
     Run = Callable[..., Outcome]
 

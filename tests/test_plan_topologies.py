@@ -397,3 +397,20 @@ def test_super_pods_of_a_table() -> None:
 def test_super_pods_with_a_mistake(extra: dict[str, object], message: str) -> None:
     with pytest.raises(LayoutError, match=message):
         super_pods(RankTable(nodes=TABLE.nodes, extra=extra))
+
+
+def test_what_scontrol_shows_is_a_topology() -> None:
+    shown = (
+        b"SwitchName=s0 Level=0 LinkSpeed=1 Nodes=n[0-1]\n"
+        b"SwitchName=s1 Level=0 LinkSpeed=1 Nodes=n[2-3]\n"
+        b"SwitchName=s2 Level=1 LinkSpeed=1 Nodes=n[0-3] Switches=s[0-1]\n"
+    )
+
+    report, found = read_topology(shown, file="topology")
+
+    assert report.ok
+    assert found is not None
+    assert [dict(level.groups) for level in found.levels] == [
+        {"n0": "s0", "n1": "s0", "n2": "s1", "n3": "s1"},
+        dict.fromkeys(("n0", "n1", "n2", "n3"), "s2"),
+    ]

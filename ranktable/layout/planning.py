@@ -6,10 +6,16 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
-from itertools import chain, islice
+from itertools import chain, islice, permutations
+from math import factorial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ranktable.layout.arrangements import blocks_of, free_orders, node_orders
+from ranktable.layout.arrangements import (
+    blocks_of,
+    free_orders,
+    from_order,
+    node_orders,
+)
 from ranktable.layout.boundaries import node_boundary, smallest_first
 from ranktable.layout.crossings import Scene
 from ranktable.layout.errors import LayoutError
@@ -38,6 +44,9 @@ MAX_RESTARTED = 256
 MAX_STARTS = 24
 MIN_TRIED = 4
 MAX_TRIED = 200
+
+MAX_PERMUTED = 6
+"""Nodes up to which every order of them is tried."""
 
 _SAME = 1e-9
 """Relative difference of two sums that are the same but for rounding."""
@@ -195,6 +204,12 @@ class _Choice:
         work = len(before) * len(scene.flows) * len(scene.boundaries)
         number = min(max(MAX_TRYING // work, MIN_TRIED), MAX_TRIED)
         found = node_orders(scene, before)
+        nodes = list(dict.fromkeys(before))
+        if self.mode is Mode.NODE_ORDER and len(nodes) <= MAX_PERMUTED:
+            sizes = Counter(before)
+            orders = permutations(nodes)
+            found = chain(found, (from_order(order, sizes) for order in orders))
+            number = max(number, factorial(MAX_PERMUTED) + MAX_TRIED)
         if self.mode is Mode.FREE:
             found = chain(found, free_orders(scene, before))
         yield from islice(found, number)

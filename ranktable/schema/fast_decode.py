@@ -27,7 +27,7 @@ from ranktable.schema.formats import FORMATS, decode_large
 from ranktable.schema.numbers import plain_number, plain_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
     from ranktable.schema.format import Field, Format
@@ -58,9 +58,6 @@ def decode_columns(data: bytes, format_: Format) -> Columns | None:
         data: Bytes of a file.
         format_: The format it is thought to have.
     """
-    # Escapes could hide a repeated key from the count of colons.
-    if b"\\" in data or not data.isascii():
-        return None
     if data.find(format_.nodes_key.encode(), 0, PIECE_BYTES) < 0:
         return None
     first = re.search(
@@ -77,7 +74,7 @@ def decode_columns(data: bytes, format_: Format) -> Columns | None:
                 return _Reading(data, format_, keys).columns()
             except msgspec.ValidationError:
                 return _Reading(data, format_, every_key, are_optional=True).columns()
-    except (msgspec.DecodeError, _NotPlainError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, _NotPlainError, RecursionError):
         pass
     return None
 
@@ -109,23 +106,30 @@ def is_surely_sound(columns: Columns) -> bool:
         and _are_chips_distinct(columns)
         and len(set(hosts)) == len(hosts)
         and not columns.more_addresses
-        and are_addresses({*columns.addresses} - {None})  # type: ignore[arg-type]
+        and _are_addresses(columns.addresses)
         and count in (None, has_counted)
         and all(
-            are_addresses({*columns.optional.get(field.key, ())} - {None})
+            _are_addresses(columns.optional.get(field.key, []))
             for field, _ in columns.format.other_addresses
         )
         and not any(map(columns.breaks, columns.format.fast_rules))
     )
 
 
+def _are_addresses(column: list[Any]) -> bool:
+    if None in column:
+        column = [text for text in column if text is not None]
+    return are_addresses(column)
+
+
 def _are_local_ranks_right(columns: Columns) -> bool:
     found = columns.local_ranks
     if found.count(None) == len(found):
         return True
-    sizes = map(operator.sub, columns.starts[1:], columns.starts)
-    places = chain.from_iterable(map(range, sizes))
-    return found == list(places)
+    sizes = list(map(operator.sub, columns.starts[1:], columns.starts))
+    if len(set(sizes)) == 1:
+        return found == [*range(sizes[0])] * len(sizes)
+    return found == list(chain.from_iterable(map(range, sizes)))
 
 
 def _are_chips_distinct(columns: Columns) -> bool:
@@ -158,6 +162,19 @@ class _NotPlainError(Exception):
 def _refuse_unless(condition: bool) -> None:  # noqa: FBT001 - reads like assert
     if not condition:
         raise _NotPlainError
+
+
+def _getter(keys: Iterable[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """Return what takes the values of keys out of an object, always as a tuple."""
+    keys = tuple(keys)
+    getter = operator.attrgetter(*keys)
+    return getter if len(keys) > 1 else lambda item: (getter(item),)
+
+
+def _plain(values: list[Any], first: int | None = None) -> list[int]:
+    numbers = plain_numbers(values, first)
+    _refuse_unless(numbers is not None)
+    return numbers or []
 
 
 @lru_cache(maxsize=16)
@@ -208,8 +225,13 @@ class _Reading:
         self.are_optional = are_optional
         self.document, self.nodes = _types(format_, keys, are_optional=are_optional)
         self.device_fields = [f for f in format_.device_fields if f.key in keys]
+        self.members = _getter(f.key for f in self.device_fields)
+        node_keys = (field.key for field in format_.node_fields)
+        self.node_members = _getter([format_.devices_key, *node_keys])
         self.read = Columns(format=format_, source=data)
         self.colons = 0
+        self.known: dict[tuple[Any, ...], list[int]] = {}
+        self.ranks: tuple[list[Any], list[int]] = ([], [])
 
     def columns(self) -> Columns:
         """Return the columns.
@@ -228,7 +250,9 @@ class _Reading:
         head = self.data[: opening.end()] + self.data[closing:]
         try:
             self.add_top(self.document.decode(head))
+            self.refuse_escapes()
         except msgspec.DecodeError:  # something stands behind the nodes
+            self.refuse_escapes()
             top = self.document.decode(self.data)
             self.add_top(top)
             self.add_nodes(getattr(top, self.format.nodes_key))
@@ -242,6 +266,10 @@ class _Reading:
         # key is repeated.
         _refuse_unless(self.data.count(_COLON) == self.colons)
         return self.read
+
+    def refuse_escapes(self) -> None:
+        """Refuse what could hide a repeated key from the count of colons."""
+        _refuse_unless(b"\\" not in self.data and self.data.isascii())
 
     def pieces(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield offsets that cut the text of the nodes between two of them."""
@@ -281,19 +309,18 @@ class _Reading:
     def add_nodes(self, nodes: list[Any]) -> None:
         """Add the nodes of a piece to the columns."""
         read, count = self.read, self.read.num_nodes
-        lists = [getattr(node, self.format.devices_key) for node in nodes]
+        lists, *columns = map(list, zip(*map(self.node_members, nodes), strict=True))
         sizes = list(map(len, lists))
         _refuse_unless(bool(sizes) and 0 not in sizes)
         self.colons += len(nodes)
-        for field in self.format.node_fields:
-            found = [getattr(node, field.key) for node in nodes]
+        for field, found in zip(self.format.node_fields, columns, strict=True):
             values = self.values(field, found, count)
             if field.role is Role.HOST:
                 read.hosts += values or [None] * len(nodes)
             elif values is not None or field.key in read.optional:
                 self.keep(field, values or [None] * len(nodes), count)
         read.starts += list(accumulate(sizes, initial=read.starts[-1]))[1:]
-        self.add_devices([device for devices in lists for device in devices])
+        self.add_devices(list(chain.from_iterable(lists)))
 
     def add_devices(self, devices: list[Any]) -> None:
         """Add the devices of a piece to the columns."""
@@ -301,8 +328,8 @@ class _Reading:
         nothing: list[Any] = [None] * len(devices)
         found: dict[Role, list[Any]] = {}
         lacking = list(self.format.reader_keys)
-        for field in self.device_fields:
-            column = list(map(operator.attrgetter(field.key), devices))
+        columns = map(list, zip(*map(self.members, devices), strict=True))
+        for field, column in zip(self.device_fields, columns, strict=True):
             values = self.values(field, column, first)
             if values is None:
                 if field.key in read.optional:
@@ -358,11 +385,11 @@ class _Reading:
             not self.are_optional and field in self.device_fields
         )
         there = column
-        if not is_everywhere:
+        if not is_everywhere and msgspec.UNSET in column:
+            if column.count(msgspec.UNSET) == len(column):
+                return None
             there = [value for value in column if value is not msgspec.UNSET]
         self.colons += len(there)
-        if not there:
-            return None
         plain = self.plain(field, there, first if there is column else None)
         if len(there) == len(column):
             return plain
@@ -378,15 +405,20 @@ class _Reading:
         Raises:
             _NotPlainError: One of them is not what its field allows.
         """
-        if field.kind in _NUMBERS:
-            numbers = plain_numbers(values, first if field.role is Role.RANK else None)
-            _refuse_unless(numbers is not None)
-            return numbers or []
+        if field.role is Role.RANK:
+            if values != self.ranks[0]:  # two keys may give the same ranks
+                self.ranks = (values, _plain(values, first))
+            return self.ranks[1]
+        if field.kind in _NUMBERS:  # many pieces have the same chips
+            known = tuple(values)
+            if known not in self.known:
+                self.known[known] = _plain(values)
+            return self.known[known]
         self.colons += "".join(values).count(":")
         if field.values:
             _refuse_unless(set(values) <= set(field.values))
         if field.kind is Kind.HOST:
             _refuse_unless(all(map(str.strip, values)))
         if field.role is Role.ADDRESS and self.format.has_blank_addresses:
-            return [value or None for value in values]
+            return [value or None for value in values] if "" in values else values
         return values

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, permutations
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +21,7 @@ from ranktable.layout.lower_bound import is_reached, lower_bound
 from ranktable.layout.placing import place_ranks
 from ranktable.layout.planning import Mode, make_plan
 from ranktable.layout.topologies.reading import read_topology
+from ranktable.layout.traffic import given_flows
 from tests.property.test_layout_laws import layouts
 
 if TYPE_CHECKING:
@@ -334,3 +335,31 @@ def test_any_text_is_a_topology_or_has_a_diagnostic(parts: list[str]) -> None:
     assert (hierarchy is None) == (not report.ok)
     for level in hierarchy.levels if hierarchy else ():
         assert level.groups
+
+
+@given(
+    st.sampled_from([(2, 1, 4), (1, 2, 4), (2, 2, 2), (4, 1, 2), (1, 4, 2)]),
+    st.permutations(range(4)),
+    st.lists(st.integers(1, 9), min_size=3, max_size=3),
+)
+@settings(max_examples=40, deadline=None)
+def test_no_order_of_a_few_nodes_is_better(
+    sizes: tuple[int, int, int], racks: list[int], weights: list[int]
+) -> None:
+    tp, pp, dp = sizes
+    layout = ParallelLayout(tp=tp, pp=pp, dp=dp)
+    table = make_table([range(2)] * 4)
+    given_ = zip(("tp", "pp", "dp"), (tp, pp, dp), weights, strict=True)
+    flows = given_flows({axes: w for axes, n, w in given_ if n > 1}, layout)
+    rack = make_boundary("rack", [str(one // 2) for one in racks])
+
+    plan = make_plan(table, layout, flows=flows, boundaries=[rack], mode="node-order")
+
+    before = plan.scene.totals(plan.before)
+    best = min(
+        sum(totals)
+        for order in permutations(range(4))
+        for totals in [plan.scene.totals([n for n in order for _ in range(2)])]
+        if all(a <= b + 1e-6 for a, b in zip(totals, before, strict=True))
+    )
+    assert sum(plan.scene.totals(plan.after)) == pytest.approx(best)

@@ -1,7 +1,10 @@
 """Slurm's topology.conf: ``SwitchName=s1 Nodes=n[1-8]``, ``BlockName=b1 Nodes=``.
 
-Source: SchedMD/slurm, topology.conf(5). Names of parameters may be in any case, and a
-line goes on after a backslash.
+What ``scontrol show topology`` prints is read too: it adds Level=, and for a switch of
+switches the nodes below them.
+
+Source: SchedMD/slurm, topology.conf(5) and scontrol(1). Names of parameters may be
+in any case, and a line goes on after a backslash.
 """
 
 from __future__ import annotations
@@ -25,8 +28,8 @@ if TYPE_CHECKING:
 
 _EXAMPLE = "write, for example, SwitchName=s1 Nodes=n[1-8]"
 _KEYS = {
-    "switchname": ("switches", "nodes", "linkspeed"),
-    "blockname": ("nodes",),
+    "switchname": ("switches", "nodes", "linkspeed", "level"),
+    "blockname": ("nodes", "blockindex", "blocksize"),
     "blocksizes": (),
 }
 """Parameters that begin a line, and those that may follow each."""
@@ -66,6 +69,8 @@ class _Reader:
             return
         tree.add_group(name.text, name)
         below = [key for key in ("switches", "nodes") if key in found]
+        if "level" in found and "switches" in found:
+            below = ["switches"]  # scontrol lists the nodes below these switches too
         if is_switch:
             refuse_both(self.source, name, "switch", given=len(below))
         elif not below:

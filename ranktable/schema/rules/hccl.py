@@ -48,8 +48,8 @@ def _not_completed(columns: Columns, _: Options) -> Iterator[Finding]:
 def _duplicate_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
     written = columns.addresses
     nothing = written.count(None)
-    is_joined = "," in _all_addresses(columns)
-    if not is_joined and len({*written} - {None}) + nothing == len(written):
+    repeated = len(written) - len(set(written)) - max(nothing - 1, 0)
+    if not repeated and "," not in _all_addresses(columns):
         return
     first_use: dict[str, int] = {}
     for index, text in enumerate(columns.addresses):
@@ -205,6 +205,9 @@ def _bad_ports(columns: Columns, _: Options) -> Iterator[Finding]:
 
 
 def _long_names(columns: Columns, _: Options) -> Iterator[Finding]:
+    longest = max(map(len, filter(None, columns.hosts)), default=0)
+    if 4 * longest <= _MANUAL_LENGTH:  # no character has more bytes in UTF-8
+        return
     for node, host in enumerate(columns.hosts):
         length = len(host.encode()) if host is not None else 0
         if length > _MANUAL_LENGTH and not columns.quota.is_spent(LONG_NAME):
@@ -222,6 +225,8 @@ def _long_names(columns: Columns, _: Options) -> Iterator[Finding]:
 
 
 def _loopback(columns: Columns, _: Options) -> Iterator[Finding]:
+    if " 127." not in " ".join(["", *filter(None, columns.hosts)]):
+        return
     for node, host in enumerate(columns.hosts):
         if host is None or not host.startswith("127.") or host == "127.0.0.1":
             continue
