@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.torch
 
+MOST_REQUESTS = 15 if hasattr(HashStore, "check") else 24
+"""More with torch 2.1, whose store cannot tell whether a key is there."""
+
 SPEC = Spec(text="tea", advice="agree", noun="drink")
 
 
@@ -80,8 +83,8 @@ def test_ranks_that_say_the_same_agree_and_leave_nothing(count: int) -> None:
 
     assert {each.kind for each in heard.values() if each} == {"agreed"}
     assert store.num_keys() == 0
-    assert sum(requests.values()) / count <= 18
-    assert sorted(requests.values())[len(requests) // 2] <= 15
+    assert sum(requests.values()) / count <= MOST_REQUESTS + 3
+    assert sorted(requests.values())[len(requests) // 2] <= MOST_REQUESTS
 
 
 def test_all_hear_who_differs() -> None:
@@ -151,7 +154,7 @@ def test_two_processes_of_one_rank_are_named() -> None:
 def test_who_waits_makes_two_requests_a_second_at_most() -> None:
     _, requests = take_part(2, lambda _: "tea", who=[0], time_s=3)
 
-    assert requests[0] <= 15 + 2 * 3
+    assert requests[0] <= MOST_REQUESTS + 2 * 3
 
 
 def test_who_need_not_come_waits_for_nobody_and_is_told_later() -> None:
