@@ -21,7 +21,7 @@ _PLACES = 1024
 """More than are on their way at a time: nobody sends so many without waiting."""
 
 
-class Pairs:
+class Transfers:
     """What a member of a group sends to others, and receives from them."""
 
     def __init__(self, folder: Path, member: int) -> None:
