@@ -28,7 +28,7 @@ class Scale:
         fill_mib: Size of a file that is nothing but one character.
         few: Ranks of a small simulated job.
         box: Ranks of a simulated job on a whole box.
-        jobs: Pairs of jobs of ``box`` ranks, to see what starting one costs.
+        jobs: Transfers of jobs of ``box`` ranks, to see what starting one costs.
         rounds: Times that each all_reduce is timed.
         steps: Training steps over which memory must not grow.
         shaped_steps: Collectives of a hundred shapes, over which likewise.

@@ -21,14 +21,13 @@ from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import make_table
 from ranktable.schema.topology import SOPHGO_8
 from ranktable.schema.writing import dump
-from ranktable.simulate.boxes import make_boxes, ring_warning
-from ranktable.simulate.fault_spec import parse_fault
-from ranktable.simulate.plan import make_run
-from ranktable.simulate.rank_environment import rank_environment
-from ranktable.simulate.real_package import (
+from ranktable.simulate.faults import parse_fault
+from ranktable.simulate.plan import make_boxes, make_run, ring_warning
+from ranktable.simulate.requirements import (
     RealPackage,
     find_real_package,
     private_path,
+    rank_environment,
 )
 from ranktable.simulate.run import VARIABLE, Fault
 from ranktable.simulate.run_folder import run_folder

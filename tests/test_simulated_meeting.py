@@ -16,7 +16,6 @@ import pytest
 from ranktable.simulate.claims import Claim, judge
 from ranktable.simulate.errors import rank_list
 from ranktable.simulate.faults import Faults
-from ranktable.simulate.liveness import start_time
 from ranktable.simulate.meeting import Meeting
 from ranktable.simulate.run import (
     Fault,
@@ -26,6 +25,7 @@ from ranktable.simulate.run import (
     current_run,
     findings,
 )
+from ranktable.simulate.shared_state import start_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

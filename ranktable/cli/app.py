@@ -40,6 +40,9 @@ COMMANDS: Final = {
     "split": (
         "Split a rank table into one file a node, named after its host or its number."
     ),
+    "subset": (
+        "Write the table of some ranks, numbered anew from 0, for a communicator."
+    ),
     "wait": "Wait until a rank table is there, sound, and the same in two readings.",
     "diff": (
         "Show what differs between two tables: nodes, ranks, roles, groups and bytes."

@@ -129,7 +129,7 @@ def _part(table: RankTable, group: str, nodes: list[Node]) -> RankTable:
     for one in document["server_group_list"]:
         if str(one.get("group_id")) == group and PODS in one:
             hosts = {node.host for node in nodes}
-            extra[PODS] = _pods_with(one[PODS], hosts)
+            extra[PODS] = pods_with(one[PODS], hosts)
     ordered = sorted(nodes, key=lambda node: node.devices[0].rank)
     return RankTable(
         nodes=[structs.replace(node, group=None) for node in ordered],
@@ -139,11 +139,11 @@ def _part(table: RankTable, group: str, nodes: list[Node]) -> RankTable:
     )
 
 
-def _pods_with(pods: object, hosts: set[str | None]) -> list[object]:
+def pods_with(pods: object, hosts: set[str | None]) -> list[object]:
     """Return the super pods with those of their servers that have these hosts."""
     found: list[object] = []
-    for pod in _objects(pods):
-        servers = _objects(pod.get("server_list"))
+    for pod in objects(pods):
+        servers = objects(pod.get("server_list"))
         own = [server for server in servers if server.get("server_id") in hosts]
         if own:
             found.append({**pod, "server_list": own})
@@ -284,8 +284,8 @@ def _pods(table: RankTable, options: TableOptions) -> list[str | None]:
 def pods_of(table: RankTable) -> list[str | None]:
     """Return the super pod of every node: from the table's list, it, or its chips."""
     listed: dict[str, str] = {}
-    for pod in _objects(table.extra.get(PODS)):
-        for server in _objects(pod.get("server_list")):
+    for pod in objects(table.extra.get(PODS)):
+        for server in objects(pod.get("server_list")):
             listed[str(server.get("server_id"))] = str(pod.get(SUPER_POD_KEY))
     found: list[str | None] = []
     for node in table.nodes:
@@ -295,7 +295,7 @@ def pods_of(table: RankTable) -> list[str | None]:
     return found
 
 
-def _objects(value: object) -> list[dict[str, Any]]:
+def objects(value: object) -> list[dict[str, Any]]:
     """Return the objects in a list; a table 1.0 may have anything under this key."""
     listed = value if isinstance(value, list) else []
     return [one for one in listed if isinstance(one, dict)]

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from ranktable.cluster.subsetting import with_nodes
 from ranktable.schema.formats import by_name
-from ranktable.schema.model import RankTable
-from ranktable.schema.writing import encode, to_document
+from ranktable.schema.writing import encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.schema.model import Node
+    from ranktable.schema.model import Node, RankTable
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,200}")
 """Hosts that are safe as a name of a file: no slash, no leading dot or dash."""
@@ -43,14 +43,8 @@ def split_by_node(table: RankTable, *, renumber: bool) -> Iterator[tuple[str, by
     """
     format_ = by_name(table.format)
     for name, node in zip(file_names(table), table.nodes, strict=True):
-        part = RankTable(
-            nodes=(_renumbered(node) if renumber else node,),
-            version=table.version,
-            format=table.format,
-            extra=table.extra,
-            layout=table.layout,
-        )
-        yield name, encode(to_document(part, format_))
+        part = with_nodes(table, [_renumbered(node) if renumber else node])
+        yield name, encode(format_.write(part))
 
 
 def begins_at_zero(node: Node) -> bool:

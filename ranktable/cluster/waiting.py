@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 COMPLETED = "completed"
 """The status of a table that its controller has filled in."""
 
+INITIALIZING = "initializing"
+"""The status of one that it will fill in."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
@@ -48,10 +51,12 @@ class Reason:
     Attributes:
         kind: What makes it another reason: the code of the finding.
         text: The reason in words.
+        is_final: Whether waiting cannot help.
     """
 
     kind: str
     text: str
+    is_final: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +66,12 @@ class WaitResult:
     Attributes:
         report: What was found in the last reading.
         reason: Why it was given up, None when the table is there.
+        waited_s: How long it took.
     """
 
     report: Report
     reason: Reason | None
+    waited_s: float = 0.0
 
 
 def wait_for_table(  # noqa: PLR0913 - what it does and whom it tells, by name
@@ -77,6 +84,9 @@ def wait_for_table(  # noqa: PLR0913 - what it does and whom it tells, by name
     on_reason: Callable[[Reason, float], None],
 ) -> WaitResult:
     """Return when a file has held the same sound table twice, or time is up.
+
+    A status that is neither ``initializing`` nor ``completed`` in two readings is not
+    waited for: no operator comes back to mend a misspelt word.
 
     Args:
         read: Returns the bytes of the file or raises UnreadableError.
@@ -93,8 +103,8 @@ def wait_for_table(  # noqa: PLR0913 - what it does and whom it tells, by name
         if reason is None:
             return WaitResult(report=watcher.report, reason=None)
         waited_s = clock.now() - start
-        if waited_s >= timeout_s:
-            return WaitResult(report=watcher.report, reason=reason)
+        if waited_s >= timeout_s or (reason.is_final and watcher.is_same):
+            return WaitResult(report=watcher.report, reason=reason, waited_s=waited_s)
         on_reason(reason, waited_s)
         clock.sleep(min(interval_s, timeout_s - waited_s))
 
@@ -106,7 +116,7 @@ class _Watcher:
         self.read = read
         self.file = file
         self.data: bytes | None = None
-        self.is_sound = False
+        self.is_sound = self.is_same = False
         self.report = check_bytes(b"", Options(), file=file)
 
     def look(self) -> Reason | None:
@@ -114,11 +124,11 @@ class _Watcher:
         try:
             data = self.read()
         except UnreadableError as error:
-            self.data, self.is_sound = None, False
+            self.data, self.is_sound, self.is_same = None, False, False
             self.report = report_unreadable(error, file=self.file)
             return Reason(error.code, error.message)
         was_sound = self.is_sound
-        is_same = data == self.data
+        is_same = self.is_same = data == self.data
         if not is_same:
             self.data = data
             self.report = check_bytes(data, Options(limit=_SHOWN), file=self.file)
@@ -137,11 +147,15 @@ CHANGED = Reason("changed", "it changed since the last reading")
 
 
 def _defect(report: Report) -> Reason | None:
+    """Return why a table is not ready; of a half-written one there is no status."""
+    status = report.columns.top.get("status") if report.columns else None
+    if isinstance(status, str) and status not in (COMPLETED, INITIALIZING):
+        text = f"its status is {quoted(status)}, which never becomes {COMPLETED!r}"
+        return Reason("status", f"{text}; correct the word", is_final=True)
     for diagnostic in report.diagnostics:
         if diagnostic.severity is Severity.ERROR:
             code, message = diagnostic.code, diagnostic.message
             return Reason(code, f"{message} ({code})")
-    status = report.columns.top.get("status") if report.columns else None
     if isinstance(status, str) and status != COMPLETED:
         return Reason("status", f"its status is {quoted(status)}, not {COMPLETED}")
     return None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ranktable.report.terminal import Style
     from ranktable.schema.model import RankTable
-    from ranktable.simulate.contribution import Contribution
+    from ranktable.simulate.add_up import Contribution
     from ranktable.simulate.run import Finding
 
 _HEADS = ("rank", "node", "chip", "result", "time")

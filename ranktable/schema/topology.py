@@ -37,7 +37,7 @@ class Topology:
     Attributes:
         name: What to call it in messages.
         num_chips: Number of chips; they are 0 .. num_chips - 1.
-        links: Pairs of linked chips, the smaller first.
+        links: Transfers of linked chips, the smaller first.
     """
 
     name: str

@@ -1,22 +1,62 @@
-"""The run of the built-in script, and whether its sums are right."""
+"""The run of the built-in script: what its ranks leave, and whether that is right."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ranktable.simulate.contribution import TENSOR_LENGTH, contributions
+import msgspec
+
 from ranktable.simulate.launch import launch
 from ranktable.simulate.run import Finding
 from ranktable.simulate.run_folder import run_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
-    from ranktable.simulate.contribution import Contribution
     from ranktable.simulate.launch import Outcome
     from ranktable.simulate.plan import Plan
-    from ranktable.simulate.signals import Signals
+    from ranktable.simulate.processes import Signals
+
+
+TENSOR_LENGTH = 4
+"""Elements that every rank adds, each a one; as in the script of SOPHGO's manual."""
+
+
+class Contribution(msgspec.Struct, frozen=True, kw_only=True):
+    """What one rank has got.
+
+    Attributes:
+        rank: Its global rank.
+        node_rank: Its simulated node.
+        device_id: Its chip, as the tensor tells it.
+        result: The sum.
+        time_s: Time of the all_reduce.
+    """
+
+    rank: int
+    node_rank: int
+    device_id: int
+    result: list[float]
+    time_s: float
+
+
+def leave(folder: Path, contribution: Contribution) -> None:
+    """Write what a rank has got."""
+    draft = folder / f"{contribution.rank}.draft"
+    draft.write_bytes(msgspec.json.encode(contribution))
+    # Whole or not at all: the job may be ended at any moment.
+    draft.rename(draft.with_suffix(".json"))
+
+
+def contributions(folder: Path) -> dict[int, Contribution]:
+    """Return what the ranks have left, by rank."""
+    left = (
+        msgspec.json.decode(path.read_bytes(), type=Contribution)
+        for path in folder.glob("*.json")
+    )
+    return {found.rank: found for found in left}
 
 
 BUILT_IN = "ranktable.simulate.built_in"

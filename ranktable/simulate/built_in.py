@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 
 from ranktable import read_rank_table
-from ranktable.simulate.contribution import TENSOR_LENGTH, Contribution, leave
+from ranktable.simulate.add_up import TENSOR_LENGTH, Contribution, leave
 from ranktable.simulate.errors import SimulationError
 from ranktable.simulate.run import current_run
 

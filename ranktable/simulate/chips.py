@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 from ranktable.schema.check import load
 from ranktable.schema.model import RankTable
 from ranktable.simulate import spawned
-from ranktable.simulate.boxes import make_boxes
 from ranktable.simulate.errors import SimulationError
 from ranktable.simulate.launch import launch, printed
-from ranktable.simulate.plan import Plan, make_run
+from ranktable.simulate.plan import Plan, make_boxes, make_run
+from ranktable.simulate.processes import noted_signals
+from ranktable.simulate.requirements import refuse_missing_script, refuse_missing_torch
 from ranktable.simulate.run_folder import run_folder
-from ranktable.simulate.script import refuse_missing_script, refuse_missing_torch
-from ranktable.simulate.signals import noted_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -1,17 +1,112 @@
-"""What goes wrong on purpose, in the process that it happens to."""
+"""What goes wrong on purpose: ``--fault``, as ``hang:2@3`` spells it."""
 
 from __future__ import annotations
 
 import os
+import re
 import time
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
+from ranktable.cluster.argument import ArgumentError
 from ranktable.simulate.errors import SimulationError
+from ranktable.simulate.run import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from ranktable.simulate.run import Fault, Run
+    from ranktable.simulate.run import Run
+
+
+Kind = Literal["nojoin", "late", "hang", "die", "map", "shape"]
+
+FORMS: Mapping[Kind, str] = {
+    "nojoin": "nojoin:RANK",
+    "late": "late:RANK=SECONDS",
+    "hang": "hang:RANK[@N]",
+    "die": "die:RANK[@N]",
+    "map": "map:RANK",
+    "shape": "shape:RANK[@N]",
+}
+"""Every kind of fault and its form."""
+
+MAX_DELAY_S = 86_400
+"""A day; whatever is longer is a slip of the finger."""
+
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
+_SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,6})?")
+
+
+def parse_fault(text: str, world_size: int) -> Fault:
+    """Return the fault that an argument names.
+
+    Args:
+        text: One of ``FORMS``; ``N`` counts the collectives of the rank from 1.
+        world_size: Number of ranks of the job.
+
+    Raises:
+        ArgumentError: It has another form, or names a rank that the job lacks; the
+            error shows the place.
+    """
+    name = text.partition(":")[0]
+    kind = next((kind for kind in FORMS if kind == name), None)
+    if kind is None:
+        reason = f"there is no fault {name!r}" if name else "this names no fault"
+        raise _error(text, 0, reason, f"write {', '.join(FORMS.values())}")
+    form = FORMS[kind]
+    usage = f"write {form}"
+    start = len(kind) + 1
+    rank = _rank(text, start, usage, world_size)
+    at = start + len(str(rank))
+    if form.endswith("]"):
+        return Fault(kind=kind, rank=rank, collective=_collective(text, at, usage))
+    if form.endswith("=SECONDS"):
+        return Fault(kind=kind, rank=rank, delay_s=_seconds(text, at, usage))
+    if at < len(text):
+        raise _error(text, at, f"{kind} takes a rank and nothing else", usage)
+    return Fault(kind=kind, rank=rank)
+
+
+def _rank(text: str, at: int, usage: str, world_size: int) -> int:
+    match = _NUMBER.match(text, at)
+    if at >= len(text):
+        raise _error(text, len(text), "it names no rank", usage)
+    if match is None or text[match.end() : match.end() + 1].isdigit():
+        raise _error(text, at, "this is not a rank", usage)
+    rank = int(match[0])
+    if rank >= world_size:
+        reason = f"rank {rank} is not among the {world_size} ranks of the job"
+        raise _error(text, at, reason, f"ranks are 0 to {world_size - 1}")
+    return rank
+
+
+def _collective(text: str, at: int, usage: str) -> int:
+    """Return the number after ``@``, 1 where there is none."""
+    if at == len(text):
+        return 1
+    match = _NUMBER.fullmatch(text, at + 1)
+    if text[at] != "@":
+        raise _error(text, at, "only @ and the number of a collective follow", usage)
+    if match is None or match[0] == "0":
+        raise _error(text, at + 1, "collectives count 1, 2, 3 and so on", usage)
+    return int(match[0])
+
+
+def _seconds(text: str, at: int, usage: str) -> float:
+    if text[at : at + 1] != "=":
+        raise _error(text, at, "it does not say how late", usage)
+    match = _SECONDS.fullmatch(text, at + 1)
+    if match is None:
+        raise _error(text, at + 1, "this is not a number of seconds", usage)
+    delay_s = float(match[0])
+    if not 0 < delay_s <= MAX_DELAY_S:
+        reason = f"seconds are above 0 and at most {MAX_DELAY_S}"
+        raise _error(text, at + 1, reason, usage)
+    return delay_s
+
+
+def _error(text: str, position: int, reason: str, hint: str) -> ArgumentError:
+    return ArgumentError(reason, text=text, position=position, hint=hint)
+
 
 _STATUS = 1
 _PATIENCE = 2

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.generate import make_table
 from ranktable.schema.writing import dump
-from ranktable.simulate.boxes import CHIPS_OF_BOX
-from ranktable.simulate.free_port import free_port
-from ranktable.simulate.rank_environment import rank_environment
-from ranktable.simulate.real_package import PACKAGES, private_path
+from ranktable.simulate.plan import CHIPS_OF_BOX
+from ranktable.simulate.processes import free_port
+from ranktable.simulate.requirements import PACKAGES, private_path, rank_environment
 from ranktable.simulate.run import Run, start_run
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def _remember_package() -> None:
     """Bring back what the last use has put aside, if there was one."""
     if _modules:
         sys.modules.update(_modules)
-        _modules[_PACKAGE].device_class.put_in_place()
+        _modules[_PACKAGE].local_ranks.put_in_place()
 
 
 def _forget_package() -> None:
@@ -95,7 +94,7 @@ def _forget_package() -> None:
         return
     os.environ.pop("CHIP_MAP", None)  # by which it would find another chip
     package.tpu.set_device(0)
-    sys.modules["torch"].device = package.device_class.REAL  # type: ignore[attr-defined]
+    sys.modules["torch"].device = package.local_ranks.REAL  # type: ignore[attr-defined]
     for name in list(sys.modules):
         if name == _PACKAGE or name.startswith(f"{_PACKAGE}."):
             _modules[name] = sys.modules.pop(name)

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ranktable.simulate import agent, processes
-from ranktable.simulate.free_port import free_port
-from ranktable.simulate.rank_environment import rank_environment
+from ranktable.simulate.processes import free_port
 from ranktable.simulate.recording import trace_of
+from ranktable.simulate.requirements import rank_environment
 from ranktable.simulate.run import Finding, findings, start_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.simulate.plan import Plan
-    from ranktable.simulate.signals import Signals
+    from ranktable.simulate.processes import Signals
 
 _TABLE = "rank_table.json"
 

@@ -9,19 +9,50 @@ named.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from ranktable.simulate.board import TEXT_BYTES, Board
+import msgspec
+
 from ranktable.simulate.errors import SimulationError, rank_list, reported
-from ranktable.simulate.liveness import start_time
-from ranktable.simulate.verdict import Verdict, give_verdict
+from ranktable.simulate.shared_state import TEXT_BYTES, SharedState, start_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """Why a group cannot go on.
+
+    Attributes:
+        message: One sentence, readable alone.
+        ranks: The global ranks that are to blame.
+    """
+
+    message: str
+    ranks: tuple[int, ...]
+
+
+def settle(folder: Path, verdict: Outcome) -> Outcome:
+    """Return the verdict on a group: this one, unless another was given before.
+
+    Args:
+        folder: The folder of the group.
+        verdict: What this process has seen.
+    """
+    path = folder / "outcome.json"
+    draft = folder / f"outcome-{os.getpid()}.json"
+    draft.write_bytes(msgspec.json.encode(verdict))
+    # A link is made whole or not at all, and not where there is a file.
+    with contextlib.suppress(FileExistsError):
+        os.link(draft, path)
+    draft.unlink()  # what was written to it later would change the verdict
+    return msgspec.json.decode(path.read_bytes(), type=Outcome)
+
 
 _LOOKS = 50
 """Looks before the first nap, some 20 microseconds, where each rank has a core: they
@@ -54,7 +85,7 @@ class Meeting:
         group: str,
         timeout_s: float,
     ) -> None:
-        """Open the board of the group.
+        """Open the shared state of the group.
 
         Args:
             folder: The folder of this group, in that of the run.
@@ -69,7 +100,7 @@ class Meeting:
         self.folder = folder
         self.member = member
         self._number = 0
-        self._board = Board(folder / "board", len(ranks), member)
+        self._state = SharedState(folder / "state", len(ranks), member)
         has_cores = len(ranks) <= len(os.sched_getaffinity(0))
         self._looks = _LOOKS if has_cores else 1
 
@@ -90,7 +121,7 @@ class Meeting:
         """
         self._number += 1
         text = action.encode()[:TEXT_BYTES]
-        board, size = self._board, len(self.ranks)
+        board, size = self._state, len(self.ranks)
         # One word says how far a rank is and what it does, so that nobody can see the
         # one without the other.
         mark = self._number << _NUMBER_SHIFT | crc32(text)
@@ -105,11 +136,11 @@ class Meeting:
 
     def leave(self) -> None:
         """Say that this rank will not come again."""
-        self._board.leave()
+        self._state.leave()
 
     def is_without(self, members: Sequence[int]) -> bool:
         """Whether members are not there any more, or the group cannot go on."""
-        closed = self._board.is_closed
+        closed = self._state.is_closed
         return closed or bool(self._ended(members) or self._left(members))
 
     def refuse_gone(self, members: Sequence[int], what: str) -> None:
@@ -122,7 +153,7 @@ class Meeting:
         Raises:
             SimulationError: A member ended or left, or the group cannot go on.
         """
-        if self._board.is_closed:
+        if self._state.is_closed:
             raise self.close("", ())
         if ended := self._ended(members):
             raise self._blame(ended, f"ended during {what}")
@@ -134,9 +165,9 @@ class Meeting:
 
         If another rank has given one before, it is that one's.
         """
-        verdict = give_verdict(self.folder, Verdict(message, tuple(ranks)))
-        self._board.close()
-        return self.error(verdict.message, verdict.ranks)
+        outcome = settle(self.folder, Outcome(message, tuple(ranks)))
+        self._state.close()
+        return self.error(outcome.message, outcome.ranks)
 
     def error(self, message: str, ranks: Sequence[int] = ()) -> SimulationError:
         """Return an error that the run knows of."""
@@ -147,7 +178,7 @@ class Meeting:
         return f"{action}, collective {self._number - _JOINING} of {self.group}"
 
     def _missing(self) -> list[int]:
-        marks = self._board.arrivals(self._number).tolist()
+        marks = self._state.arrivals(self._number).tolist()
         return [
             member
             for member, mark in enumerate(marks)
@@ -158,16 +189,16 @@ class Meeting:
         """Wait until all have come, whatever they are about to do."""
         end = time.monotonic() + self.timeout_s
         is_first = True
-        change = self._board.change
-        while (missing := self._missing()) or self._board.is_closed:
-            if self._board.is_closed:
+        change = self._state.change
+        while (missing := self._missing()) or self._state.is_closed:
+            if self._state.is_closed:
                 raise self.close("", ())
             if not is_first:
                 self._look_for(missing, action, is_late=time.monotonic() > end)
             is_first = False
-            self._board.sleep(change, _NAP_S)
-            change = self._board.change
-        self._board.wake()
+            self._state.sleep(change, _NAP_S)
+            change = self._state.change
+        self._state.wake()
 
     def _look_for(self, missing: Sequence[int], action: str, *, is_late: bool) -> None:
         """Raise if members that have not come cannot, or should have by now."""
@@ -193,18 +224,18 @@ class Meeting:
         return [
             member
             for member in members
-            if (process := self._board.process_of(member)) is not None
+            if (process := self._state.process_of(member)) is not None
             and start_time(process.pid) != process.start_time
         ]
 
     def _left(self, members: Sequence[int]) -> list[int]:
-        return [member for member in members if self._board.has_left(member)]
+        return [member for member in members if self._state.has_left(member)]
 
     def _disagreement(self) -> SimulationError:
         """Return the error for members that are about to do different things."""
         doing: dict[str, list[int]] = {}
         for member, rank in enumerate(self.ranks):
-            doing.setdefault(self._board.text_of(self._number, member), []).append(rank)
+            doing.setdefault(self._state.text_of(self._number, member), []).append(rank)
         # What the fewest do comes first: it is they who are odd.
         groups = sorted(doing.items(), key=lambda item: len(item[1]))
         said = ", ".join(

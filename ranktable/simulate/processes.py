@@ -8,18 +8,61 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
+import socket
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ranktable.runtime.launchers.slurm import PORT_BASE, PORT_COUNT
 from ranktable.simulate.run import VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import FrameType
 
-    from ranktable.simulate.signals import Signals
+
+_NOTED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Signals:
+    """What the launcher was told.
+
+    Attributes:
+        received: The signals that came, in their order.
+    """
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.received: list[int] = []
+
+    def note(self, signum: int, _frame: FrameType | None) -> None:
+        """Keep a signal."""
+        self.received.append(signum)
+
+
+@contextlib.contextmanager
+def noted_signals() -> Iterator[Signals]:
+    """Note SIGINT, SIGTERM and SIGHUP; in another thread than the main one, none."""
+    signals = Signals()
+    if threading.current_thread() is not threading.main_thread():
+        yield signals
+        return
+    # What is ignored, as SIGHUP is under nohup, stays ignored.
+    before = {
+        signum: signal.signal(signum, signals.note)
+        for signum in _NOTED
+        if signal.getsignal(signum) is not signal.SIG_IGN
+    }
+    try:
+        yield signals
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+
 
 Process = subprocess.Popen[bytes]
 
@@ -46,12 +89,12 @@ def wait(process: Process, folder: Path, signals: Signals) -> None:
     while process.poll() is None:
         if signals.received:
             process.send_signal(signals.received[0])
-            _wait(lambda: not processes_of(folder), signals, _GRACE_S)
+            _wait_for(lambda: not processes_of(folder), signals, _GRACE_S)
             return
         time.sleep(_POLL_S)
 
 
-def _wait(is_over: Callable[[], bool], signals: Signals, time_s: float) -> None:
+def _wait_for(is_over: Callable[[], bool], signals: Signals, time_s: float) -> None:
     """Wait for something, but not beyond another signal."""
     end = time.monotonic() + time_s
     seen = len(signals.received)
@@ -91,3 +134,26 @@ def processes_of(folder: Path) -> set[int]:
             if mark in (place / "environ").read_bytes():
                 found.add(int(place.name))
     return found
+
+
+_TRIES = 100
+
+
+def free_port() -> int:
+    """Return a port of the loopback interface that nobody has.
+
+    It is out of the range that the kernel gives to connections, so it stays free until
+    torchrun has started, a second or more later.
+
+    Raises:
+        OSError: None is free.
+    """
+    for _ in range(_TRIES):
+        port = PORT_BASE + random.randrange(PORT_COUNT)  # noqa: S311 - no secret
+        with socket.socket() as listener:
+            try:
+                listener.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
+    raise OSError("no free port was found on the loopback interface")

@@ -34,7 +34,7 @@ def simulated_chips(_simulated_run: Path) -> Iterator[SimulatedChips]:
     """
     from ranktable.simulate.chips import SimulatedChips  # noqa: PLC0415 - only if used
     from ranktable.simulate.in_process import simulated_rank  # noqa: PLC0415
-    from ranktable.simulate.real_package import refuse_real_package  # noqa: PLC0415
+    from ranktable.simulate.requirements import refuse_real_package  # noqa: PLC0415
 
     refuse_real_package("sophgo", is_forced=False)
     with simulated_rank(_simulated_run):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ranktable.simulate.real_package import SIMULATED
+from ranktable.simulate.requirements import SIMULATED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

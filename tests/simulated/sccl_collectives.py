@@ -101,7 +101,7 @@ expect(received, pairs())
 dist.barrier()
 dist.barrier(device_ids=[chip_map[rank]])
 
-# Pairs: with and without waiting, in either order, in a batch.
+# Transfers: with and without waiting, in either order, in a batch.
 if rank == 0:
     dist.send(torch.tensor([5.0, 6.0], device=device), 1)
     dist.recv(tensor, 1)

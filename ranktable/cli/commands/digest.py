@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import json
+from enum import Enum
 from typing import Annotated
 
 import typer
 
-from ranktable.cli.files import FILE_HELP, sound_table
+from ranktable.cli import CommandError
+from ranktable.cli.files import FILE_HELP, TableFile, sound_table
 from ranktable.cli.output import OutputFormat, write
 from ranktable.schema.messages import printable
+from ranktable.schema.vendor_digest import hccl_digest
+
+
+class Sense(str, Enum):
+    """Who compares."""
+
+    HCCL = "hccl"
 
 
 def digest(
     files: Annotated[
         list[str] | None, typer.Argument(metavar="FILE", help=FILE_HELP)
+    ] = None,
+    as_: Annotated[
+        Sense | None,
+        typer.Option(
+            "--as",
+            help="hccl: of what HCCL compares, the parsed text of 1.x with sorted "
+            "keys, the bytes of 2.0.",
+            show_default="what the table says",
+        ),
     ] = None,
     format: Annotated[  # noqa: A002 - the name of the option
         OutputFormat, typer.Option(help="Form of the output.")
@@ -29,9 +47,25 @@ def digest(
     """
     found = []
     for file in files or (None,):
-        name, table, _ = sound_table(file, needs_ranks=False)
-        found.append({"file": name, "digest": table.digest()})
+        read = sound_table(file, needs_ranks=False)
+        text = read.table.digest() if as_ is None else _as_hccl(read)
+        found.append({"file": read.name, "digest": text})
     if format is OutputFormat.JSON:
         write([json.dumps(found, indent=2) + "\n"])
     else:
         write(f"{item['digest']}  {printable(item['file'])}\n" for item in found)
+
+
+def _as_hccl(read: TableFile) -> str:
+    """Return the digest of what HCCL compares.
+
+    Raises:
+        CommandError: HCCL reads no such file.
+    """
+    found = None
+    if read.table.wrapper is None:
+        found = hccl_digest(read.table.format, read.data)
+    if found is None:
+        kind = "a ConfigMap" if read.table.wrapper else f"format {read.table.format}"
+        raise CommandError(f"{read.name}: HCCL does not read {kind}")
+    return found

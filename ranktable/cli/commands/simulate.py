@@ -19,10 +19,13 @@ from ranktable.schema.messages import printable
 from ranktable.simulate.add_up import BUILT_IN, add_up
 from ranktable.simulate.launch import launch
 from ranktable.simulate.plan import Plan, make_run
-from ranktable.simulate.real_package import refuse_real_package
+from ranktable.simulate.processes import noted_signals
+from ranktable.simulate.requirements import (
+    refuse_missing_script,
+    refuse_missing_torch,
+    refuse_real_package,
+)
 from ranktable.simulate.run_folder import run_folder
-from ranktable.simulate.script import refuse_missing_script, refuse_missing_torch
-from ranktable.simulate.signals import noted_signals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

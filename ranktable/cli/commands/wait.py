@@ -59,7 +59,8 @@ def wait(
     """Wait until a rank table is there, sound, and the same in two readings.
 
     It may not exist yet, be half written, or be a link that is exchanged, as in a
-    ConfigMap. Standard error says what is waited for. Exit status: 0 it is there, 2
+    ConfigMap. Standard error says what is waited for. A
+    misspelt status is not waited for. Exit status: 0 it is there, 2
     time is up (what is wrong with the table is printed then) or wrong usage.
 
     Example: ranktable wait sccl_rank_table.json --timeout 60
@@ -83,8 +84,9 @@ def wait(
         return
     if not outcome.report.is_unreadable:
         show_findings([outcome.report], format, color)
+    gone = round(outcome.waited_s, 1) if outcome.reason.is_final else timeout
     raise CommandError(
-        f"gave up on {name} after {timeout:g} s: {outcome.reason.text}",
+        f"gave up on {name} after {gone:g} s: {outcome.reason.text}",
         COULD_NOT_JUDGE,
     )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.conversion import PODS, objects
 from ranktable.cluster.file_findings import FileFinding, FileFindings, InputFile
 from ranktable.cluster.generate import ring_order
 from ranktable.cluster.merging.merge_checks import (
@@ -25,14 +26,17 @@ from ranktable.cluster.merging.merge_nodes import (
 )
 from ranktable.cluster.probes.read_probes import read_probes
 from ranktable.schema.diagnostic import Finding, Severity
+from ranktable.schema.format import SUPER_POD_KEY
 from ranktable.schema.formats import DEFAULT, by_name
 from ranktable.schema.json_parser import decode
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.rules.ranks import NOT_FROM_ZERO, RANK_GAP
 from ranktable.schema.rules.syntax import EMPTY_FILE
 
+SERVERS = "server_list"
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ranktable.cluster.merging.merge_nodes import MergeOptions
     from ranktable.cluster.probes.read_probes import ProbedNode
@@ -82,7 +86,8 @@ def merge_tables(
     check_duplicate_files(findings)
     format_ = check_formats([item.format for item in columns], findings)
     tops = [{"version": table.version, **table.extra} for table in tables]
-    extra = check_tops(tops, findings)
+    pods = _joined_pods(top.pop(PODS, None) for top in tops)
+    extra = {**check_tops(tops, findings), **pods}
     extra.pop("version", None)
     nodes = [
         FileNode(
@@ -100,6 +105,22 @@ def merge_tables(
     # The table is spelt as the first file is.
     top = tables[0].with_changes(nodes=(), extra=extra)
     return merge_nodes(nodes, top, format_, options, findings)
+
+
+def _joined_pods(lists: Iterable[object]) -> dict[str, object]:
+    """Return the super pods of all files as one key; their servers are put together."""
+    pods: dict[str, dict[str, Any]] = {}
+    servers: dict[str, dict[str, object]] = {}
+    for pod in (pod for listed in lists for pod in objects(listed)):
+        name = str(pod.get(SUPER_POD_KEY))
+        pods.setdefault(name, pod)
+        own = servers.setdefault(name, {})
+        for server in objects(pod.get(SERVERS)):
+            own.setdefault(str(server.get("server_id")), server)
+    joined = [
+        {**pod, SERVERS: list(servers[name].values())} for name, pod in pods.items()
+    ]
+    return {PODS: joined} if joined else {}
 
 
 def _columns(report: Report) -> Columns:

@@ -18,7 +18,7 @@ from ranktable.cluster.merging.merge_checks import NOT_AS_LISTED, check_ranks
 from ranktable.schema.diagnostic import Options, Quota
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import counted, quoted
-from ranktable.schema.writing import encode, judge_document, to_document
+from ranktable.schema.writing import encode, judge_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -172,7 +172,7 @@ def merge_nodes(
     if findings.has_errors:
         return Merged(reports=findings.reports())
     table = top.with_changes(nodes=(node.node for node in nodes))
-    document = to_document(table, format_)
+    document = format_.write(table)
     is_sound = _judge(document, nodes, format_, options, findings)
     reports = findings.reports()
     if not is_sound:

@@ -6,26 +6,219 @@ when two ranks send tensors of different sizes; so both are found out before.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import sys
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from threading import Thread
+from typing import TYPE_CHECKING, Protocol
 
-from ranktable.simulate.backend.leaving import is_failing
-from ranktable.simulate.backend.work import Pending
+import torch
+from torch import distributed as dist
+from torch._C._distributed_c10d import Work
+
 from ranktable.simulate.errors import SimulationError, rank_list
-from ranktable.simulate.pairs import Pairs
+from ranktable.simulate.transfers import Transfers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from datetime import timedelta
 
-    import torch
-    from torch._C._distributed_c10d import Work
+    from torch._C import _distributed_c10d as c10d
 
-    from ranktable.simulate.backend.gloo import Gloo
+    Tensors = list[torch.Tensor]
+    from collections.abc import Callable, Sequence
+
     from ranktable.simulate.faults import Faults
     from ranktable.simulate.meeting import Meeting
     from ranktable.simulate.recording import Recorder
+
+
+class Gloo(Protocol):
+    """``ProcessGroupGloo``, as far as it is used here."""
+
+    def allreduce(self, tensors: Tensors, opts: c10d.AllreduceOptions) -> c10d.Work:
+        """Reduce a tensor, to all ranks."""
+
+    def reduce(self, tensors: Tensors, opts: c10d.ReduceOptions) -> c10d.Work:
+        """Reduce a tensor, to one rank."""
+
+    def broadcast(self, tensors: Tensors, opts: c10d.BroadcastOptions) -> c10d.Work:
+        """Send a tensor of one rank to all."""
+
+    def allgather(
+        self, outputs: list[Tensors], inputs: Tensors, opts: c10d.AllgatherOptions
+    ) -> c10d.Work:
+        """Collect the tensors of all ranks, on all ranks."""
+
+    def _allgather_base(self, output: torch.Tensor, tensor: torch.Tensor) -> c10d.Work:
+        """Collect the tensors of all ranks in one, on all ranks."""
+
+    def gather(
+        self, outputs: list[Tensors], inputs: Tensors, opts: c10d.GatherOptions
+    ) -> c10d.Work:
+        """Collect the tensors of all ranks, on one rank."""
+
+    def scatter(
+        self, outputs: Tensors, inputs: list[Tensors], opts: c10d.ScatterOptions
+    ) -> c10d.Work:
+        """Send each rank one of the tensors of one rank."""
+
+    def _reduce_scatter_base(
+        self,
+        output: torch.Tensor,
+        tensor: torch.Tensor,
+        opts: c10d.ReduceScatterOptions,
+    ) -> c10d.Work:
+        """Reduce a tensor that has a part for each rank, to these ranks."""
+
+    def alltoall_base(
+        self,
+        output: torch.Tensor,
+        tensor: torch.Tensor,
+        output_sizes: list[int],
+        input_sizes: list[int],
+        opts: c10d.AllToAllOptions,
+    ) -> c10d.Work:
+        """Send each rank a part of the tensor of every rank."""
+
+    def barrier(self) -> c10d.Work:
+        """Wait until all ranks have come."""
+
+    def send(self, tensors: Tensors, peer: int, tag: int) -> c10d.Work:
+        """Send a tensor to a member."""
+
+    def recv(self, tensors: Tensors, peer: int, tag: int) -> c10d.Work:
+        """Receive a tensor from a member."""
+
+    def recv_anysource(self, tensors: Tensors, tag: int) -> c10d.Work:
+        """Receive a tensor from any member."""
+
+
+def connect(store: c10d.Store, rank: int, size: int, timeout: timedelta) -> Gloo:
+    """Return the gloo of a group, connected to all its ranks.
+
+    Args:
+        store: Where the ranks find each other.
+        rank: Rank of this process in the group.
+        size: Number of its ranks.
+        timeout: Time-out of its operations.
+    """
+    from torch._C._distributed_c10d import ProcessGroupGloo  # noqa: PLC0415
+
+    return ProcessGroupGloo(store, rank, size, timeout)  # type: ignore[return-value]
+
+
+class Done(Work):
+    """Work that was done before it was returned, as all of SCCL's is."""
+
+    def __init__(self, outputs: Sequence[torch.Tensor]) -> None:
+        """Keep the outputs, for a future."""
+        super().__init__()
+        self._outputs = list(outputs)
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Return True: it is done."""
+        del timeout
+        return True
+
+    def is_completed(self) -> bool:
+        """Return True: it is done."""
+        return True
+
+    def is_success(self) -> bool:
+        """Return True: what fails raises at once."""
+        return True
+
+    def result(self) -> list[torch.Tensor]:
+        """Return the outputs."""
+        return self._outputs
+
+    def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
+        """Return a future that has the outputs."""
+        future: torch.futures.Future[list[torch.Tensor]] = torch.futures.Future()
+        future.set_result(self._outputs)
+        return future
+
+
+class Pending(Work):
+    """Work of two ranks, one of which may not have come yet.
+
+    SCCL's own work is never waited for: the chip does one thing after the other, so a
+    tensor that was received is there when it is read. A script that drops this object
+    relies on that, so it is then waited for.
+    """
+
+    def __init__(
+        self, finish: Callable[[], None], drop: Callable[[], None], tensor: torch.Tensor
+    ) -> None:
+        """Describe it.
+
+        Args:
+            finish: Waits for it; raises what went wrong.
+            drop: What to do when nobody is going to wait for it.
+            tensor: What is sent or received.
+        """
+        super().__init__()
+        self._finish = finish
+        self._drop = drop
+        self._tensor = tensor
+        self._is_done = False
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Wait for the other rank."""
+        del timeout
+        if not self._is_done:
+            self._is_done = True
+            self._finish()
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether it was waited for."""
+        return self._is_done
+
+    def result(self) -> list[torch.Tensor]:
+        """Return the tensor."""
+        return [self._tensor]
+
+    def get_future(self) -> torch.futures.Future[list[torch.Tensor]]:
+        """Return a future that has the tensor, after waiting for it."""
+        self.wait()
+        return Done([self._tensor]).get_future()
+
+    def __del__(self) -> None:
+        """Do what the script relies on, if it has not waited."""
+        if not self._is_done:
+            self._is_done = True
+            self._drop()
+
+
+_TIME_S = 60.0
+_TIME_AFTER_FAILURE_S = 2.0
+
+
+def leave_at_exit() -> None:
+    """Destroy the process group when the interpreter ends, if the script did not.
+
+    Without this gloo aborts the interpreter at its end (pytorch/pytorch#190489), after
+    the script has printed the right results.
+    """
+    atexit.register(_leave)
+
+
+def is_failing() -> bool:
+    """Whether the script has ended with an exception."""
+    return getattr(sys, "last_value", None) is not None
+
+
+def _leave() -> None:
+    if dist.is_initialized():
+        # A daemon: when the time is up, the process ends without it. After an exception
+        # peers may be gone, and nobody should wait for them.
+        thread = Thread(target=dist.destroy_process_group, daemon=True)
+        thread.start()
+        thread.join(_TIME_AFTER_FAILURE_S if is_failing() else _TIME_S)
+
 
 _REAPING_S = 1.0
 """A connection closes some time before its process has ended."""
@@ -66,7 +259,7 @@ class Exchange:
         self._recorder = recorder
         self._member = meeting.member
         self._is_alone = len(meeting.ranks) == 1
-        self._pairs = Pairs(meeting.folder, meeting.member)
+        self._transfers = Transfers(meeting.folder, meeting.member)
         self._unsent: list[Callable[[], None]] = []
         self._failure: RuntimeError | None = None
 
@@ -118,7 +311,7 @@ class Exchange:
             SimulationError: The member is about to receive something else.
         """
         sent = described(tensor)
-        received = self._pairs.sends(peer, tag, sent)()
+        received = self._transfers.sends(peer, tag, sent)()
         self._compare(sent, received, self._member, peer)
         begin_ns = time.monotonic_ns()
         kept = memory.clone()
@@ -156,7 +349,7 @@ class Exchange:
             await_sender = None
         else:
             what += self._name(peer)
-            sent = self._pairs.receives(peer, tag, wanted)
+            sent = self._transfers.receives(peer, tag, wanted)
             self._compare(sent(), wanted, peer, self._member)
             work = self._told(lambda: self.gloo.recv([memory], peer, tag))
             await_sender = partial(self._await_sender, peer, sent, wanted, what)
@@ -176,7 +369,7 @@ class Exchange:
         with contextlib.suppress(SimulationError):  # it is reported
             while self._unsent and not is_failing():
                 self._unsent.pop(0)()
-        self._pairs.close()
+        self._transfers.close()
         self.meeting.leave()
 
     @property

@@ -12,14 +12,360 @@ import torch
 from torch._C import _distributed_c10d as c10d
 from torch.distributed.distributed_c10d import _world
 
-from ranktable.simulate.backend.moving import Moving
-from ranktable.simulate.backend.reducing import Reducing
-from ranktable.simulate.backend.work import Done
-from ranktable.simulate.device import chips
+from ranktable.simulate.backend.exchange import Done
+from ranktable.simulate.backend.limits import name_of, of_memory
+from ranktable.simulate.device import chips, on_cpu
+from ranktable.simulate.errors import rank_list
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from ranktable.simulate.backend.exchange import Exchange
     from ranktable.simulate.backend.limits import Limits
+
+    Tensors = list[torch.Tensor]
+
+
+def alias(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor's memory as a CPU tensor of a type that gloo has."""
+    seen = tensor.detach() if tensor.is_cpu else on_cpu(tensor)
+    return seen.view(torch.uint8) if seen.dtype is torch.bool else seen
+
+
+def aliases(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the memory of several tensors."""
+    return [alias(tensor) for tensor in tensors]
+
+
+class Parts:
+    """A group that has no operations yet."""
+
+    def __init__(self, exchange: Exchange, limits: Limits, rank: int) -> None:
+        """Make a group of what it consists of.
+
+        Args:
+            exchange: How its ranks communicate.
+            limits: What it refuses.
+            rank: Rank of this process in it.
+        """
+        self._exchange = exchange
+        self._gloo = exchange.gloo
+        self._limits = limits
+        self._member = rank
+        self._ranks = exchange.meeting.ranks
+
+    def _memory(
+        self,
+        name: str,
+        tensor: torch.Tensor,
+        reduction: c10d.ReduceOp | None = None,
+        *,
+        num_elements: int | None = None,
+        may_have_gaps: bool = False,
+    ) -> torch.Tensor:
+        """Return the memory of a tensor that an operation takes.
+
+        Args:
+            name: What ``torch.distributed`` calls the operation.
+            tensor: The tensor.
+            reduction: How the operation reduces, if it does.
+            num_elements: Elements that it is to have.
+            may_have_gaps: Whether its elements need not lie one after the other.
+
+        Raises:
+            RuntimeError: The backend does not take it.
+        """
+        if tensor.is_cpu and self._serves_cpu():
+            self._limits.repair_cpu()
+            return alias(tensor)
+        self._limits.check(name, tensor, reduction)
+        if not may_have_gaps:
+            self._limits.check_contiguous(name, tensor)
+        if num_elements is not None:
+            self._limits.check_size(name, tensor, num_elements)
+        return alias(tensor)
+
+    def _do(
+        self,
+        name: str,
+        outputs: Sequence[torch.Tensor],
+        start: Callable[[], c10d.Work],
+        *,
+        agreed: torch.Tensor | None = None,
+        detail: str = "",
+    ) -> c10d.Work:
+        """Do something that every rank of the group does, and return what it gives.
+
+        Args:
+            name: What ``torch.distributed`` calls it.
+            outputs: What it writes to.
+            start: Tells gloo.
+            agreed: A tensor whose size is the same on every rank.
+            detail: What else is the same: the reduction, the root.
+        """
+        given = [agreed] if agreed is not None else outputs
+        part_bytes = sum(tensor.nbytes for tensor in given)
+        self._exchange.collective(name, agreed, detail, start, part_bytes)
+        return Done(outputs)
+
+    def _serves_cpu(self) -> bool:
+        """Whether the group is for tensors on the CPU too."""
+        return False
+
+    def _rank_name(self, member: int) -> str:
+        return rank_list([self._ranks[member]])
+
+
+class Reducing(Parts):
+    """A group that can reduce."""
+
+    def allreduce(
+        self, tensors: list[torch.Tensor], opts: c10d.AllreduceOptions
+    ) -> c10d.Work:
+        """Reduce a tensor, to all ranks."""
+        tensor, options = tensors[0], c10d.AllreduceOptions()
+        memory = self._memory("all_reduce", tensor, opts.reduceOp)
+        options.reduceOp = of_memory(opts.reduceOp, tensor)
+        return self._do(
+            "all_reduce",
+            tensors,
+            lambda: self._gloo.allreduce([memory], options),
+            agreed=tensor,
+            detail=f" ({name_of(opts.reduceOp)})",
+        )
+
+    def reduce(
+        self, tensors: list[torch.Tensor], opts: c10d.ReduceOptions
+    ) -> c10d.Work:
+        """Reduce a tensor, to one rank."""
+        tensor, root, options = tensors[0], opts.rootRank, c10d.ReduceOptions()
+        memory = self._memory("reduce", tensor, opts.reduceOp)
+        options.reduceOp = of_memory(opts.reduceOp, tensor)
+        options.rootRank = root
+        if self._member != root:
+            memory = memory.clone()  # gloo may write to it; the vendors do not
+        return self._do(
+            "reduce",
+            tensors,
+            lambda: self._gloo.reduce([memory], options),
+            agreed=tensor,
+            detail=f" ({name_of(opts.reduceOp)}) to {self._rank_name(root)}",
+        )
+
+    def reduce_scatter(
+        self,
+        outputs: list[torch.Tensor],
+        input_lists: list[list[torch.Tensor]],
+        opts: c10d.ReduceScatterOptions,
+    ) -> c10d.Work:
+        """Reduce a tensor for each rank, to that rank."""
+        name, reduction = "reduce_scatter", opts.reduceOp
+        memories = [self._memory(name, each, reduction) for each in input_lists[0]]
+        together = torch.cat([memory.view(-1) for memory in memories])
+        return self._reduce_scatter(name, outputs[0], together, reduction)
+
+    def _reduce_scatter_base(
+        self,
+        output: torch.Tensor,
+        tensor: torch.Tensor,
+        opts: c10d.ReduceScatterOptions,
+    ) -> c10d.Work:
+        """Reduce a tensor that has a part for each rank, to these ranks."""
+        name = "reduce_scatter_tensor"
+        # Gloo writes to what it is given; the vendors do not.
+        memory = self._memory(name, tensor, opts.reduceOp).view(-1).clone()
+        return self._reduce_scatter(name, output, memory, opts.reduceOp)
+
+    reduce_scatter_single = _reduce_scatter_base
+
+    def _reduce_scatter(
+        self,
+        name: str,
+        output: torch.Tensor,
+        memory: torch.Tensor,
+        reduction: c10d.ReduceOp,
+    ) -> c10d.Work:
+        part = memory.numel() // len(self._ranks)
+        result = self._memory(name, output, reduction, num_elements=part).view(-1)
+        options = c10d.ReduceScatterOptions()
+        options.reduceOp = of_memory(reduction, output)
+        return self._do(
+            name,
+            [output],
+            lambda: self._gloo._reduce_scatter_base(result, memory, options),  # noqa: SLF001 - torch has no other name for it
+            agreed=output,
+            detail=f" ({name_of(reduction)})",
+        )
+
+    def allreduce_coalesced(
+        self, tensors: list[torch.Tensor], opts: c10d.AllreduceCoalescedOptions
+    ) -> c10d.Work:
+        """Reduce several tensors, to all ranks."""
+        self._limits.refuse_coalesced("all_reduce", len(tensors))
+        for tensor in tensors:
+            self.allreduce([tensor], opts)
+        return Done(tensors)
+
+    def reduce_scatter_tensor_coalesced(
+        self,
+        outputs: list[torch.Tensor],
+        tensors: list[torch.Tensor],
+        opts: c10d.ReduceScatterOptions,
+    ) -> c10d.Work:
+        """Reduce several tensors that have a part for each rank, to these ranks."""
+        self._limits.refuse_coalesced("reduce_scatter_tensor", len(tensors))
+        for output, tensor in zip(outputs, tensors, strict=True):
+            self._reduce_scatter_base(output, tensor, opts)
+        return Done(outputs)
+
+    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
+
+
+class Moving(Parts):
+    """A group that can move tensors."""
+
+    def broadcast(self, tensors: Tensors, opts: c10d.BroadcastOptions) -> c10d.Work:
+        """Send a tensor of one rank to all."""
+        memory = self._memory("broadcast", tensors[0])
+        return self._do(
+            "broadcast",
+            tensors,
+            lambda: self._gloo.broadcast([memory], opts),
+            agreed=tensors[0],
+            detail=f" from {self._rank_name(opts.rootRank)}",
+        )
+
+    def allgather(
+        self, output_lists: list[Tensors], inputs: Tensors, opts: c10d.AllgatherOptions
+    ) -> c10d.Work:
+        """Collect the tensors of all ranks, on all ranks."""
+        memory = self._memory("all_gather", inputs[0])
+        results = self._outputs("all_gather", output_lists)
+        return self._do(
+            "all_gather",
+            output_lists[0],
+            lambda: self._gloo.allgather(results, [memory], opts),
+            agreed=inputs[0],
+        )
+
+    def _allgather_base(
+        self, output: torch.Tensor, tensor: torch.Tensor, _opts: object = None
+    ) -> c10d.Work:
+        """Collect the tensors of all ranks in one of any shape, on all ranks."""
+        name = "all_gather_into_tensor"
+        memory = self._memory(name, tensor).view(-1)
+        size = memory.numel() * len(self._ranks)
+        result = self._memory(name, output, num_elements=size).view(-1)
+        return self._do(
+            name,
+            [output],
+            lambda: self._gloo._allgather_base(result, memory),  # noqa: SLF001 - torch has no other name for it
+            agreed=tensor,
+        )
+
+    all_gather_single = _allgather_base
+
+    def gather(
+        self, output_lists: list[Tensors], inputs: Tensors, opts: c10d.GatherOptions
+    ) -> c10d.Work:
+        """Collect the tensors of all ranks, on one rank."""
+        memory = self._memory("gather", inputs[0])
+        results = self._outputs("gather", output_lists)
+        return self._do(
+            "gather",
+            output_lists[0] if output_lists else [],
+            lambda: self._gloo.gather(results, [memory], opts),
+            agreed=inputs[0],
+            detail=f" to {self._rank_name(opts.rootRank)}",
+        )
+
+    def scatter(
+        self, outputs: Tensors, input_lists: list[Tensors], opts: c10d.ScatterOptions
+    ) -> c10d.Work:
+        """Send each rank one of the tensors of one rank."""
+        result = self._memory("scatter", outputs[0])
+        memories = self._outputs("scatter", input_lists)
+        return self._do(
+            "scatter",
+            outputs,
+            lambda: self._gloo.scatter([result], memories, opts),
+            agreed=outputs[0],
+            detail=f" from {self._rank_name(opts.rootRank)}",
+        )
+
+    def alltoall(
+        self, outputs: Tensors, inputs: Tensors, opts: c10d.AllToAllOptions
+    ) -> c10d.Work:
+        """Send each rank one of the tensors of every rank."""
+        sent = [self._memory("all_to_all", each).view(-1) for each in inputs]
+        results = [self._memory("all_to_all", each).view(-1) for each in outputs]
+        sent_sizes = [memory.numel() for memory in sent]
+        sizes = [memory.numel() for memory in results]
+        received = sent[0].new_empty(sum(sizes))
+        everything = torch.cat(sent)
+        work = self._do(
+            "all_to_all",
+            outputs,
+            lambda: self._gloo.alltoall_base(
+                received, everything, sizes, sent_sizes, opts
+            ),
+        )
+        for result, part in zip(results, torch.split(received, sizes), strict=True):
+            result.copy_(part)
+        return work
+
+    def alltoall_base(
+        self,
+        output: torch.Tensor,
+        tensor: torch.Tensor,
+        output_sizes: list[int],
+        input_sizes: list[int],
+        opts: c10d.AllToAllOptions,
+    ) -> c10d.Work:
+        """Send each rank a part of the tensor of every rank."""
+        name = "all_to_all_single"
+        memory, result = self._memory(name, tensor), self._memory(name, output)
+        self._limits.check_splits(name, output_sizes)
+        self._limits.check_splits(name, input_sizes)
+        has_parts = bool(output_sizes or input_sizes)
+        return self._do(
+            name,
+            [output],
+            lambda: self._gloo.alltoall_base(
+                result, memory, output_sizes, input_sizes, opts
+            ),
+            agreed=None if has_parts else tensor,
+        )
+
+    all_to_all_single = alltoall_base
+
+    def allgather_into_tensor_coalesced(
+        self, outputs: Tensors, tensors: Tensors, opts: object = None
+    ) -> c10d.Work:
+        """Collect several tensors of all ranks, each in one, on all ranks."""
+        self._limits.refuse_coalesced("all_gather_into_tensor", len(tensors))
+        for output, tensor in zip(outputs, tensors, strict=True):
+            self._allgather_base(output, tensor, opts)
+        return Done(outputs)
+
+    all_gather_single_coalesced = allgather_into_tensor_coalesced
+
+    def allgather_coalesced(
+        self, output_lists: list[Tensors], tensors: Tensors, opts: c10d.AllgatherOptions
+    ) -> c10d.Work:
+        """Collect several tensors of all ranks, on all ranks."""
+        self._limits.refuse_coalesced("all_gather", len(tensors))
+        for outputs, tensor in zip(output_lists, tensors, strict=True):
+            self.allgather([outputs], [tensor], opts)
+        return Done([tensor for outputs in output_lists for tensor in outputs])
+
+    def _outputs(self, name: str, lists: list[Tensors]) -> list[Tensors]:
+        # These are copied one by one, so they may lie anywhere.
+        return [
+            [self._memory(name, each, may_have_gaps=True) for each in tensors]
+            for tensors in lists
+        ]
+
 
 _CUSTOM = c10d.ProcessGroup.BackendType.CUSTOM
 _GLOO = c10d.ProcessGroup.BackendType.GLOO

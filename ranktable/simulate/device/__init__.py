@@ -4,15 +4,14 @@ Its name is a parameter: ``tpu``, ``npu``. Tensors on it are real tensors of tor
 PrivateUse1 device with an index; all operators run on the CPU, on the same bytes.
 """
 
-from ranktable.simulate.device.errors import UnsupportedTorchError
-from ranktable.simulate.device.installation import install
+from ranktable.simulate.device.aliases import on_cpu, on_device
+from ranktable.simulate.device.installation import UnsupportedTorchError, install
 from ranktable.simulate.device.inventory import (
     chips,
     current_device,
     device_count,
     set_device,
 )
-from ranktable.simulate.device.retag import on_cpu, on_device
 
 __all__ = [
     "UnsupportedTorchError",

@@ -2,6 +2,8 @@
 
 Operators are cast as ``torch.autocast("cuda")`` casts them, without its cache of cast
 weights. All others run in the types they are given.
+
+Source of the lists: ATen/autocast_mode.h of torch 2.13.
 """
 
 from __future__ import annotations
@@ -11,11 +13,121 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._C import DispatchKeySet, _dispatch_key_parse, _ExcludeDispatchKeyGuard
 
-from ranktable.simulate.device import autocast_tables, inventory
-from ranktable.simulate.device.forwarding import operator_named
+from ranktable.simulate.device import inventory
+from ranktable.simulate.device.operators import operator_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+LOW_PRECISION = (
+    "_convolution.deprecated",
+    "_convolution",
+    "addbmm",
+    "addmm",
+    "addmv",
+    "addr",
+    "baddbmm",
+    "bmm",
+    "chain_matmul",
+    "conv1d",
+    "conv1d.padding",
+    "conv2d",
+    "conv2d.padding",
+    "conv3d",
+    "conv3d.padding",
+    "conv_tbc",
+    "conv_transpose1d",
+    "conv_transpose2d.input",
+    "conv_transpose3d.input",
+    "convolution",
+    "einsum",
+    "gru_cell",
+    "linalg_multi_dot",
+    "linalg_vecdot",
+    "linear",
+    "lstm_cell",
+    "matmul",
+    "mm",
+    "mv",
+    "prelu",
+    "rnn_relu_cell",
+    "rnn_tanh_cell",
+    "scaled_dot_product_attention",
+)
+FLOAT32 = (
+    "acos",
+    "asin",
+    "binary_cross_entropy_with_logits",
+    "cdist",
+    "cosh",
+    "cosine_embedding_loss",
+    "cosine_similarity",
+    "erfinv",
+    "exp",
+    "expm1",
+    "frobenius_norm.dim",
+    "group_norm",
+    "hinge_embedding_loss",
+    "huber_loss",
+    "kl_div",
+    "l1_loss",
+    "layer_norm",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logsumexp",
+    "margin_ranking_loss",
+    "mse_loss",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "native_layer_norm",
+    "nll_loss",
+    "nll_loss2d",
+    "nuclear_norm",
+    "nuclear_norm.dim",
+    "pdist",
+    "poisson_nll_loss",
+    "pow.Scalar",
+    "pow.Tensor_Scalar",
+    "pow.Tensor_Tensor",
+    "reciprocal",
+    "renorm",
+    "rsqrt",
+    "sinh",
+    "smooth_l1_loss",
+    "soft_margin_loss",
+    "softplus",
+    "tan",
+    "triplet_margin_loss",
+)
+FLOAT32_RESULT = (
+    "cumprod",
+    "cumsum",
+    "linalg_matrix_norm",
+    "linalg_vector_norm",
+    "log_softmax.int",
+    "prod",
+    "prod.dim_int",
+    "softmax.int",
+    "sum",
+    "sum.dim_IntList",
+)
+WIDEST = (
+    "addcdiv",
+    "addcmul",
+    "atan2",
+    "bilinear",
+    "cross",
+    "dot",
+    "grid_sampler",
+    "index_put",
+    "scatter_add",
+    "tensordot",
+    "vdot",
+)
+
 
 KEY = "AutocastPrivateUse1"
 _KEYS = DispatchKeySet(_dispatch_key_parse(KEY))
@@ -91,8 +203,8 @@ def _is_cast(value: object) -> bool:
 
 
 TABLES = {
-    low_precision: autocast_tables.LOW_PRECISION,
-    float32: autocast_tables.FLOAT32,
-    float32_result: autocast_tables.FLOAT32_RESULT,
-    widest: autocast_tables.WIDEST,
+    low_precision: LOW_PRECISION,
+    float32: FLOAT32,
+    float32_result: FLOAT32_RESULT,
+    widest: WIDEST,
 }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import torch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,3 +97,25 @@ def checked(index: int) -> int:
         there = ", ".join(map(str, _CHIPS.existing))
         raise RuntimeError(f"{name}:{index} does not exist; there are {name}:{there}")
     return index
+
+
+_device = torch.device  # a vendor's module may put another class in its place
+
+
+def index_of(device: Any = None) -> int:  # noqa: ANN401 - None, int, str, torch.device
+    """Return the index of a chip; of the current one if none is named.
+
+    Raises:
+        ValueError: It names another kind of device.
+        RuntimeError: The chip does not exist.
+    """
+    if device is None:
+        return current_device()
+    if isinstance(device, int):
+        return checked(device)
+    found: Any = _device(device)
+    if found.type != device_name():
+        raise ValueError(f"expected a {device_name()} device, not {found}")
+    if found.index is None:
+        return current_device()
+    return checked(found.index)

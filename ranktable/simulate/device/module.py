@@ -1,52 +1,267 @@
-"""The functions of ``torch.tpu``, for vendors' modules to build on."""
+"""The functions of ``torch.tpu``, for vendors' modules to build on.
+
+Random numbers are those of the CPU's generator, and memory is the host's, which is not
+counted. Streams and events are of a device that is done before it is asked.
+"""
 
 from __future__ import annotations
 
+import os
+import time
+from dataclasses import dataclass, field
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from ranktable.simulate.device import inventory
-from ranktable.simulate.device.device_index import index_of
-from ranktable.simulate.device.inventory import current_device, device_count
-from ranktable.simulate.device.memory_statistics import (
-    empty_cache,
-    max_memory_allocated,
-    max_memory_cached,
-    max_memory_reserved,
-    mem_get_info,
-    memory_allocated,
-    memory_cached,
-    memory_reserved,
-    memory_snapshot,
-    memory_stats,
-    memory_summary,
-    reset_accumulated_memory_stats,
-    reset_max_memory_allocated,
-    reset_max_memory_cached,
-    reset_peak_memory_stats,
-)
-from ranktable.simulate.device.randomness import (
-    get_rng_state,
-    get_rng_state_all,
-    initial_seed,
-    manual_seed,
-    manual_seed_all,
-    seed,
-    seed_all,
-    set_rng_state,
-    set_rng_state_all,
-)
-from ranktable.simulate.device.streams import (
-    Event,
-    Stream,
-    StreamContext,
-    current_stream,
-    default_stream,
-    set_stream,
-    stream,
-)
+from ranktable.simulate.device.inventory import current_device, device_count, index_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from typing_extensions import Self
+
+
+def memory_stats(device: object = None) -> dict[str, Any]:  # noqa: ARG001 - torch's signature
+    """Return no statistics."""
+    return {}
+
+
+def no_bytes(device: object = None) -> int:  # noqa: ARG001 - as above
+    """Return 0."""
+    return 0
+
+
+def nothing(device: object = None) -> None:
+    """Do nothing: there is no cache and no counter."""
+
+
+def memory_snapshot() -> list[dict[str, Any]]:
+    """Return no segments."""
+    return []
+
+
+def memory_summary(device: object = None, abbreviated: bool = False) -> str:  # noqa: ARG001, FBT001, FBT002 - as above
+    """Return a sentence where a real device has a table."""
+    return "memory of a simulated device is the host's and is not counted"
+
+
+def mem_get_info(device: object = None) -> tuple[int, int]:  # noqa: ARG001 - as above
+    """Return the host's free and total memory in bytes."""
+    page_bytes = os.sysconf("SC_PAGE_SIZE")
+    free, total = os.sysconf("SC_AVPHYS_PAGES"), os.sysconf("SC_PHYS_PAGES")
+    return free * page_bytes, total * page_bytes
+
+
+memory_allocated = max_memory_allocated = no_bytes
+memory_cached = max_memory_cached = no_bytes
+memory_reserved = max_memory_reserved = no_bytes
+empty_cache = nothing
+reset_accumulated_memory_stats = reset_peak_memory_stats = nothing
+reset_max_memory_allocated = reset_max_memory_cached = nothing
+
+
+_STATE_BYTES = 16
+_STEP = 4
+"""Offsets are multiples of it."""
+_SEEDS = 2**64
+_MIX = 0x9E3779B97F4A7C15
+"""An odd number with bits all over, so that seeds that follow are far apart."""
+
+
+@dataclass
+class _Known:
+    """The state that was set last."""
+
+    seed: int = -1
+    offset: int = 0
+    full: torch.Tensor = field(default_factory=lambda: torch.empty(0))
+
+
+_known = _Known()
+
+
+def _packed(seed: int, offset: int) -> torch.Tensor:
+    signed = seed - _SEEDS if seed >= _SEEDS // 2 else seed
+    words = torch.tensor([signed, offset], dtype=torch.int64, device="cpu")
+    return words.view(torch.uint8)
+
+
+def _full_state(seed: int, offset: int) -> torch.Tensor:
+    """Return the state of the CPU's generator for a seed and an offset."""
+    mixed = (seed + offset * _MIX) % _SEEDS
+    state = torch.Generator().manual_seed(mixed).get_state()
+    state[:8] = _packed(seed, 0)[:8]  # it begins with the seed that was given
+    return state
+
+
+def _set(seed: int, offset: int) -> None:
+    _known.seed, _known.offset = seed, offset
+    _known.full = _full_state(seed, offset)
+    torch.default_generator.set_state(_known.full)
+
+
+def manual_seed(seed: int) -> None:
+    """Seed the generator."""
+    torch.default_generator.manual_seed(seed)
+
+
+def seed() -> int:
+    """Seed the generator with a random number and return it."""
+    return torch.default_generator.seed()
+
+
+def initial_seed() -> int:
+    """Return the seed that was given last."""
+    return torch.default_generator.initial_seed()
+
+
+def get_rng_state(device: object = None) -> torch.Tensor:  # noqa: ARG001 - torch's signature
+    """Return the generator's state as a seed and an offset, 16 bytes on the CPU.
+
+    The state of the CPU's generator is larger. So the generator goes on from the one
+    that belongs to the seed and the offset, which is the same on every rank.
+    """
+    full, seed = torch.default_generator.get_state(), initial_seed()
+    if seed != _known.seed or not torch.equal(full, _known.full):
+        begins = torch.equal(full, _full_state(seed, 0))
+        offset = 0 if begins else _known.offset * (seed == _known.seed) + _STEP
+        _set(seed, offset)
+    return _packed(_known.seed, _known.offset)
+
+
+def set_rng_state(new_state: torch.Tensor, device: object = None) -> None:  # noqa: ARG001 - as above
+    """Restore the generator's state.
+
+    Raises:
+        RuntimeError: It is not 16 bytes long.
+    """
+    if new_state.numel() * new_state.element_size() != _STATE_BYTES:
+        raise RuntimeError(f"RNG state is wrong size: it has {_STATE_BYTES} bytes")
+    seed, offset = new_state.cpu().view(torch.int64).tolist()
+    _set(seed % _SEEDS, offset)
+
+
+def get_rng_state_all() -> list[torch.Tensor]:
+    """Return the generator's state, once: all chips share it."""
+    return [get_rng_state()]
+
+
+def set_rng_state_all(new_states: Sequence[torch.Tensor]) -> None:
+    """Restore the generator's state."""
+    for state in new_states:
+        set_rng_state(state)
+
+
+manual_seed_all, seed_all = manual_seed, seed
+
+
+_PRIVATEUSE1 = 20  # c10::DeviceType
+_MS_PER_S = 1e3
+
+
+class Stream(torch.Stream):
+    """A queue of work that is always empty."""
+
+    def __new__(cls, device: Any = None, priority: int = 0, **_: Any) -> Self:  # noqa: ANN401, ARG004 - vendors' signatures differ
+        """Make a stream of a chip; all streams of a chip are the same."""
+        return super().__new__(
+            cls, stream_id=0, device_index=index_of(device), device_type=_PRIVATEUSE1
+        )
+
+    def synchronize(self) -> None:
+        """Return at once."""
+
+    def query(self) -> bool:
+        """Return True: all work is done."""
+        return True
+
+    def wait_event(self, event: object) -> None:
+        """Return at once."""
+
+    def wait_stream(self, other: object) -> None:
+        """Return at once."""
+
+    def record_event(self, event: Any = None) -> Any:  # noqa: ANN401 - torch's types
+        """Return an event that has happened."""
+        happened = Event() if event is None else event
+        happened.record(self)
+        return happened
+
+
+class Event:
+    """A moment on the host's clock."""
+
+    def __init__(self, *_: object, enable_timing: bool = False, **__: object) -> None:
+        """Take, and ignore, what vendors' events take."""
+        self.is_timed = enable_timing
+        self._recorded_s: float | None = None
+
+    def record(self, stream: object = None) -> None:  # noqa: ARG002 - torch's signature
+        """Note the time."""
+        self._recorded_s = time.perf_counter()
+
+    def elapsed_time(self, end: Event) -> float:
+        """Return the milliseconds from this event to a later one.
+
+        Raises:
+            RuntimeError: One of them was not recorded.
+        """
+        if self._recorded_s is None or end._recorded_s is None:
+            raise RuntimeError("both events must be recorded before the time is asked")
+        return (end._recorded_s - self._recorded_s) * _MS_PER_S
+
+    def wait(self, stream: object = None) -> None:
+        """Return at once."""
+
+    def query(self) -> bool:
+        """Return True: it has happened."""
+        return True
+
+    def synchronize(self) -> None:
+        """Return at once."""
+
+
+class StreamContext:
+    """Make a stream current for a block; only its chip matters."""
+
+    def __init__(self, stream: torch.Stream | None) -> None:
+        """Take a stream, or None for no change."""
+        self.stream = stream
+        self._previous = 0
+
+    def __enter__(self) -> torch.Stream | None:
+        """Make its chip current."""
+        self._previous = inventory.current_device()
+        if self.stream is not None:
+            set_stream(self.stream)
+        return self.stream
+
+    def __exit__(self, *_: object) -> None:
+        """Make the previous chip current."""
+        inventory.set_device(self._previous)
+
+
+def stream(stream: torch.Stream | None) -> StreamContext:
+    """Return a context in which a stream is current."""
+    return StreamContext(stream)
+
+
+def current_stream(device: Any = None) -> Stream:  # noqa: ANN401 - None, int, str, torch.device
+    """Return the stream of a chip."""
+    return Stream(device)
+
+
+def default_stream(device: Any = None) -> Stream:  # noqa: ANN401 - as above
+    """Return the stream of a chip."""
+    return Stream(device)
+
+
+def set_stream(stream: torch.Stream) -> None:
+    """Make a stream current: its chip."""
+    inventory.set_device(stream.device_index)
+
 
 __all__ = [
     "Event",

@@ -9,7 +9,7 @@ from __future__ import annotations
 # First of all: it refuses to be imported anywhere else.
 from torch_npu import _run  # isort: skip
 
-from ranktable.simulate.backend.start import start
+from ranktable.simulate.backend.joining import start
 from ranktable.simulate.needs_chip import NeedsChip
 from torch_npu import npu
 

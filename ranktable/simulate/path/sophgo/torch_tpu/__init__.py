@@ -10,9 +10,9 @@ from __future__ import annotations
 # First of all: it refuses to be imported anywhere else.
 from torch_tpu import _run  # isort: skip
 
-from ranktable.simulate.backend.start import start
+from ranktable.simulate.backend.joining import start
 from ranktable.simulate.needs_chip import NeedsChip
-from torch_tpu import device_class, jit, refused, selection, tpu, utils
+from torch_tpu import jit, local_ranks, refused, tpu, utils
 from torch_tpu.options import ProcessGroupSCCLOptions, chip_map_of
 from torch_tpu.variables import arch, lib_pwd, print_all_torch_tpu_envs
 
@@ -35,8 +35,8 @@ start(
     _run.FOLDER,
     _run.RUN,
     module=tpu,
-    selected_chip=selection.selected_chip,
+    selected_chip=local_ranks.selected_chip,
     chip_map=chip_map_of,
 )
-device_class.put_in_place()
+local_ranks.put_in_place()
 refused.refuse()

@@ -14,8 +14,7 @@ from torch_tpu._run import FOLDER, RUN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ranktable.simulate.backend.membership import Membership
-    from ranktable.simulate.backend.world import World
+    from ranktable.simulate.backend.joining import Membership, World
 
 
 class ProcessGroupSCCLOptions:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ranktable.simulate import device as simulated
-from ranktable.simulate.device.device_index import index_of
+from ranktable.simulate.device.inventory import index_of
 
 # What every device of torch has: streams, memory, seeds. What is below wins over it.
 from ranktable.simulate.device.module import *  # noqa: F403

@@ -10,13 +10,14 @@ import torch
 
 # What every device of torch has: streams, memory, seeds. What follows wins over it.
 from ranktable.simulate.device.module import *  # noqa: F403
-from torch_tpu import device_class, selection
-from torch_tpu.chip_map import (
+from torch_tpu import local_ranks
+from torch_tpu.local_ranks import (
     get_topology,
+    is_rank_table_valid,
     map_local_rank_to_device_idx,
+    read_rank_table,
     set_chip_map,
 )
-from torch_tpu.rank_table import is_rank_table_valid, read_rank_table
 from torch_tpu.tpu import amp
 from torch_tpu.tpu.absent import *  # noqa: F403
 from torch_tpu.tpu.properties import (
@@ -41,8 +42,8 @@ BACKEND = "SG2260"
 default_generators: tuple[torch.Generator, ...] = ()
 
 # Not those of every device.
-current_device = device_class.current_device
-set_device = selection.set_device
+current_device = local_ranks.current_device
+set_device = local_ranks.set_device
 
 
 def is_autocast_enabled() -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ranktable.schema.topology import SOPHGO_8
 from ranktable.simulate import device as simulated
-from ranktable.simulate.device.device_index import index_of
+from ranktable.simulate.device.inventory import index_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,0 +1,77 @@
+"""``ranktable subset``: the table of some ranks."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+from ranktable.cli import CommandError
+from ranktable.cli.files import FILE_HELP, put_table, sound_table
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.subsetting import subset as part_of
+from ranktable.schema.diagnostic import RankTableError
+from ranktable.schema.format import NotExpressibleError
+from ranktable.schema.writing import dumps
+
+_RANKS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+
+
+def subset(
+    ranks: Annotated[
+        str,
+        typer.Option(
+            "--ranks",
+            metavar="LIST",
+            help="Ranks in the order of their new numbers: 0-7,16.",
+        ),
+    ],
+    file: Annotated[str | None, typer.Argument(metavar="FILE", help=FILE_HELP)] = None,
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="By default standard output."
+        ),
+    ] = "-",
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a file that holds something else.")
+    ] = False,
+) -> None:
+    """Write the table of some ranks, numbered anew from 0, for a communicator.
+
+    Super pods that lose all their servers are left out.
+
+    Example: ranktable subset sccl_rank_table.json --ranks 0-3
+    """
+    read = sound_table(file)
+    try:
+        table = part_of(read.table, _ranks(ranks, read.table.world_size))
+        data = dumps(table)
+    except ArgumentError as error:
+        raise CommandError(f"--ranks: {error}") from None
+    except (NotExpressibleError, RankTableError) as error:
+        raise CommandError(
+            f"these ranks alone are not a sound table: {error}"
+        ) from None
+    put_table(output, table, data, force=force, read={read.name: read.data})
+
+
+def _ranks(text: str, size: int) -> list[int]:
+    """Return the ranks in ``0-7,16``.
+
+    Raises:
+        CommandError: It is not such a list, or leaves the table.
+    """
+    found: list[int] = []
+    for item in text.split(","):
+        match = _RANKS.fullmatch(item.strip())
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if first > last:
+            raise CommandError(f"--ranks: {item!r} is not a rank; write 0-7,16")
+        if last >= size:
+            raise CommandError(
+                f"--ranks: the table has no rank {last}, only {size} ranks"
+            )
+        found += range(first, last + 1)
+    return found

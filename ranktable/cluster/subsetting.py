@@ -1,0 +1,55 @@
+"""The table of some ranks, for a communicator of theirs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.conversion import PODS, pods_with
+from ranktable.schema.messages import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ranktable.schema.model import Node, RankTable
+
+
+def subset(table: RankTable, ranks: Sequence[int]) -> RankTable:
+    """Return the table of some ranks; the place of a rank in the list is its new one.
+
+    Raises:
+        ArgumentError: A rank is not in the table, or is given twice.
+    """
+    places = {rank: place for place, rank in enumerate(ranks)}
+    if len(places) != len(ranks):
+        twice = next(rank for at, rank in enumerate(ranks) if places[rank] != at)
+        raise ArgumentError(f"rank {twice} is given twice")
+    beyond = [rank for rank in ranks if not 0 <= rank < table.world_size]
+    if beyond:
+        size = counted(table.world_size, "rank")
+        raise ArgumentError(f"rank {beyond[0]} is not among the {size} of the table")
+    parts = (_part(node, places) for node in table.nodes)
+    kept = sorted(
+        (node for node in parts if node.devices), key=lambda node: node.devices[0].rank
+    )
+    return with_nodes(table, kept)
+
+
+def _part(node: Node, places: dict[int, int]) -> Node:
+    devices = [
+        structs.replace(device, rank=places[device.rank])
+        for device in node.devices
+        if device.rank in places
+    ]
+    ordered = sorted(devices, key=lambda device: device.rank)
+    return structs.replace(node, devices=tuple(ordered))
+
+
+def with_nodes(table: RankTable, nodes: Sequence[Node]) -> RankTable:
+    """Return a table with some of its nodes, and the super pods of those only."""
+    extra = dict(table.extra)
+    if PODS in extra:
+        extra[PODS] = pods_with(extra[PODS], {node.host for node in nodes})
+    return table.with_changes(nodes=nodes, extra=extra)

@@ -1,0 +1,262 @@
+"""What patches C++ objects of torch through ctypes; nothing else does.
+
+Why: torch lets Python provide a device (from 2.10), but answers for it that there is
+one chip, that it is current, that memory cannot be pinned, and asks Python while an
+error is on its way. Objects are changed as the Itanium ABI lays them out, which GCC
+and Clang use on Linux: an object begins with the address of a table of its class's
+functions, and gets a changed copy of it. Functions that C++ may call with an error
+on its way are a few instructions that read or write ``inventory.WORDS``.
+
+Run with torch 2.13 on x86-64. What is not as it is known is refused at the start.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import platform
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+from torch._C import _acc
+from torch._C._autograd import DeviceType
+
+from ranktable.simulate.device import inventory
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+_POINTER_BYTES = ctypes.sizeof(ctypes.c_void_p)
+_BEFORE = 2  # before the functions stand the offset to the top, and type information
+_COPIED = 48  # more than any table here has; what follows is copied and never called
+_PYBIND_VALUE = 2 * _POINTER_BYTES  # pybind11's instance: after Python's header
+_kept: list[object] = []  # what C++ holds addresses of
+
+
+def address_in(wrapper: object) -> int:
+    """Return the address of the C++ object in a wrapper made by pybind11."""
+    return ctypes.c_void_p.from_address(id(wrapper) + _PYBIND_VALUE).value or 0
+
+
+def functions_of(instance: int, count: int) -> list[int]:
+    """Return the addresses of an object's first virtual functions."""
+    table = ctypes.c_void_p.from_address(instance).value or 0
+    return functions_at(table, count)
+
+
+def functions_at(table: int, count: int) -> list[int]:
+    """Return the first addresses in a table of virtual functions."""
+    pointers = (ctypes.c_void_p * count).from_address(table)
+    return [pointer or 0 for pointer in pointers]
+
+
+def exported_table(library: ctypes.CDLL, symbol: str) -> int:
+    """Return the address of the functions in a table that a library exports."""
+    table = ctypes.c_void_p.in_dll(library, symbol)
+    return ctypes.addressof(table) + _BEFORE * _POINTER_BYTES
+
+
+def replace(instance: int, functions: Mapping[int, object]) -> None:
+    """Replace virtual functions of one object, by their position, for good."""
+    table = ctypes.c_void_p.from_address(instance)
+    start = (table.value or 0) - _BEFORE * _POINTER_BYTES
+    size_bytes = (_BEFORE + _COPIED) * _POINTER_BYTES
+    copy = (ctypes.c_void_p * (_BEFORE + _COPIED)).from_buffer_copy(
+        ctypes.string_at(start, size_bytes)
+    )
+    for position, function in functions.items():
+        copy[_BEFORE + position] = ctypes.cast(function, ctypes.c_void_p)  # type: ignore[arg-type]
+    _kept.extend((copy, *functions.values()))
+    table.value = ctypes.addressof(copy) + _BEFORE * _POINTER_BYTES
+
+
+def library(name: str) -> ctypes.CDLL:
+    """Return one of them: ``c10``, ``torch_python``.
+
+    Raises:
+        OSError: There is none of that name.
+    """
+    return ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / f"lib{name}.so"))
+
+
+_ALLOCATOR = "_ZN3c1028GetDefaultMobileCPUAllocatorEv"
+# c10/core/StorageImpl.h: at least these words, the allocator among them.
+_STORAGE_WORDS = 11
+
+
+@cache
+def allocator() -> int:
+    """Return the address of the allocator that stands for one of pinned memory."""
+    find = library("c10")[_ALLOCATOR]
+    find.restype = ctypes.c_void_p
+    return cast("int", find())
+
+
+def is_pinned(tensor: torch.Tensor, device: object = None) -> bool:  # noqa: ARG001 - torch's signature
+    """Tell whether a tensor's memory is from that allocator."""
+    if not tensor.is_cpu:
+        return False
+    address = tensor.untyped_storage()._cdata  # noqa: SLF001 - no public name
+    return allocator() in (ctypes.c_size_t * _STORAGE_WORDS).from_address(address)
+
+
+# c10/core/impl/DeviceGuardImplInterface.h, the order unchanged since torch 1.0.
+# setDevice, at 3, stays what it is: the engine's threads call it with 0 at their start.
+_TYPE, _EXCHANGE_DEVICE, _GET_DEVICE, _UNCHECKED_SET_DEVICE = 0, 1, 2, 4
+_GET_STREAM, _GET_NEW_STREAM, _EXCHANGE_STREAM, _DEVICE_COUNT = 5, 8, 9, 15
+_GUARDS = "_ZN3c104impl26device_guard_impl_registryE"
+
+# The first argument is the guard, the second a c10::Device of two bytes, or a
+# c10::Stream that begins with one. An address follows the code of those that have one.
+_CODE = {
+    "x86_64": {
+        "get": "48b8 {address} 0fb700 c3",  # movzx eax, word [address]; ret
+        "set": "48b8 {address} 668930 c3",  # mov [address], si; ret
+        "exchange": "48b8 {address} 668730 0fb7c6 c3",  # xchg [address], si
+        "stream": "0fb7c6 31d2 c3",  # movzx eax, si; xor edx, edx; ret
+    },
+    "aarch64": {
+        "get": "89000058 20014079 c0035fd6 1f2003d5 {address}",  # ldrh w0, [x9]
+        "set": "89000058 21010079 c0035fd6 1f2003d5 {address}",  # strh w1, [x9]
+        "exchange": "89000058 20014079 21010079 c0035fd6 {address}",
+        "stream": "203c0012 010080d2 c0035fd6",  # and w0, w1, 0xffff; mov x1, 0
+    },
+}
+_get_function = ctypes.CFUNCTYPE(ctypes.c_uint16, ctypes.c_void_p)
+
+
+class _Guard(_acc.DeviceGuard):
+    def type_(self) -> Any:  # noqa: ANN401 - the stub says torch.device
+        return DeviceType.PrivateUse1
+
+
+def register_guard() -> None:
+    """Register the guard, once in a process.
+
+    Raises:
+        RuntimeError: It is not where it is looked for, or not as it is known.
+    """
+    guard = _Guard()
+    _kept.append(guard)
+    _acc.register_python_privateuseone_device_guard(guard)
+    address = address_in(guard)
+    if not address or address != _registered():
+        raise RuntimeError("it is not where registered guards are")
+    if not _is_known(address):
+        raise RuntimeError("its functions are not in the order that is known")
+    replace(address, _functions())
+
+
+def _registered() -> int:
+    guards = (ctypes.c_void_p * (inventory.PRIVATEUSE1 + 1)).in_dll(
+        library("c10"), _GUARDS
+    )
+    return guards[inventory.PRIVATEUSE1] or 0
+
+
+def _is_known(guard: int) -> bool:
+    """Tell whether the functions that can be told by their answers are in place."""
+    functions = functions_of(guard, _DEVICE_COUNT + 1)
+    answers = {
+        position: _get_function(functions[position])(guard)
+        for position in (_TYPE, _GET_DEVICE, _DEVICE_COUNT)
+    }
+    type_only = inventory.PRIVATEUSE1
+    return {position: answer & 0xFF for position, answer in answers.items()} == {
+        _TYPE: type_only,
+        _GET_DEVICE: type_only,
+        _DEVICE_COUNT: 1,
+    }
+
+
+def _functions() -> dict[int, object]:
+    """Return the functions by their position.
+
+    Raises:
+        RuntimeError: There is no code for this processor.
+    """
+    code = _CODE.get(platform.machine())
+    if code is None:
+        raise RuntimeError(f"there is no code for {platform.machine()}")
+    current = ctypes.addressof(inventory.WORDS)
+    count = current + inventory.Words.count.offset
+    stream = _executable(code["stream"], current)
+    return {
+        _EXCHANGE_DEVICE: _executable(code["exchange"], current),
+        _GET_DEVICE: _executable(code["get"], current),
+        _UNCHECKED_SET_DEVICE: _executable(code["set"], current),
+        _GET_STREAM: stream,
+        _GET_NEW_STREAM: stream,
+        _EXCHANGE_STREAM: stream,
+        # The engine keeps a stream for each index below it.
+        _DEVICE_COUNT: _executable(code["get"], count),
+    }
+
+
+def _executable(code: str, address: int) -> ctypes.c_void_p:
+    """Return the address of a copy of some code that can be run."""
+    text = code.format(address=address.to_bytes(8, "little").hex())
+    data = bytes.fromhex(text)
+    protection = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
+    memory = mmap.mmap(-1, len(data), prot=protection)
+    memory.write(data)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    _kept.append(memory)
+    if platform.machine() == "aarch64":  # its caches do not see what was written
+        clear = ctypes.CDLL("libgcc_s.so.1")["__clear_cache"]
+        clear(ctypes.c_void_p(start), ctypes.c_void_p(start + len(data)))
+    return ctypes.c_void_p(start)
+
+
+_TABLE = "_ZTVN2at25PrivateUse1HooksInterfaceE"
+_COUNT = 24
+# ATen/detail/AcceleratorHooksInterface.h. Python's class overrides (o) five functions
+# from isPinnedPtr on, of which the second returns the allocator, and none of those from
+# init to maybeExchangeDevice, which are before it, nor the one after.
+_OVERRIDDEN = re.compile(r"-{5,}(o{5})-")
+_ALLOCATOR_AMONG = 1  # among the five
+_allocator_function = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+
+
+class _Hooks(_acc.PrivateUse1Hooks):
+    def is_available(self) -> bool:
+        return True
+
+    def has_primary_context(self, device_index: int) -> bool:
+        return device_index in inventory.chips()
+
+    def is_built(self) -> bool:
+        return True
+
+
+def register_hooks() -> None:
+    """Register the hooks, once in a process.
+
+    Where the functions are not in the order that is known, torch refuses to pin memory.
+    """
+    hooks = _Hooks()
+    _kept.append(hooks)
+    _acc.register_python_privateuseone_hook(hooks)
+    address = address_in(hooks)
+    position = _position_of_allocator(address)
+    if position is not None:
+        replace(address, {position: _allocator_function(_get_allocator)})
+
+
+def _get_allocator(_: int) -> int:
+    return allocator()
+
+
+def _position_of_allocator(hooks: int) -> int | None:
+    base = exported_table(library("torch_python"), _TABLE)
+    pairs = zip(
+        functions_of(hooks, _COUNT),
+        functions_at(base, _COUNT),
+        strict=True,
+    )
+    found = _OVERRIDDEN.search("".join("-" if a == b else "o" for a, b in pairs))
+    return None if found is None else found.start(1) + _ALLOCATOR_AMONG

@@ -1,0 +1,326 @@
+"""Every operator of the device, run on the CPU.
+
+Torch calls ``run`` for an operator that has no kernel of its own. Device tensors
+among the arguments are replaced by their aliases on the CPU, and the operator goes
+straight to its CPU kernel, so that results are the CPU's bit for bit.
+
+For some operators torch has a recipe made of others, and prefers it to the fallback.
+Where the CPU has a kernel of its own, the recipe may round differently (layer_norm);
+and a recipe costs several ways through Python where one would do. These are
+forwarded.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._C import _dispatch_get_registrations_for_dispatch_key
+
+from ranktable.simulate.device import inventory
+from ranktable.simulate.device.aliases import (
+    adopt,
+    aliases_of_shared,
+    on_cpu,
+    on_device,
+    set_storage,
+)
+from ranktable.simulate.device.schemas import CPU_KEYS, plan_of, run_on_cpu
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from torch._ops import OpOverload
+
+    from ranktable.simulate.device.schemas import Plan
+
+
+_CPU = torch.device("cpu")
+_Device = type(_CPU)  # a vendor's module may put another class in torch.device
+_Tensor = torch.Tensor
+
+
+class Arguments:
+    """The arguments of one call.
+
+    Attributes:
+        originals: The device tensor of each alias, by the alias's id.
+    """
+
+    __slots__ = (
+        "_aliases",
+        "_chip",
+        "_has_host_tensor",
+        "_host_arguments",
+        "_is_lifted",
+        "_may_be_host",
+        "_target",
+        "originals",
+    )
+
+    def __init__(self, plan: Plan) -> None:
+        """Start without a chip; the first device tensor gives it."""
+        self.originals: dict[int, torch.Tensor] = {}
+        self._aliases: dict[int, torch.Tensor] = {}
+        self._chip: int | None = None
+        self._target: int | None = None
+        self._is_lifted = True
+        self._has_host_tensor = False
+        self._host_arguments = plan.host_arguments
+        self._may_be_host = False
+
+    def lower_all(self, values: Sequence[Any]) -> list[Any]:
+        """Return positional arguments with CPU aliases in place of device tensors."""
+        if not self._host_arguments:
+            return [self.lower(value) for value in values]
+        lowered = []
+        for position, value in enumerate(values):
+            self._may_be_host = position in self._host_arguments
+            lowered.append(self.lower(value))
+        self._may_be_host = False
+        return lowered
+
+    def lower(self, value: Any) -> Any:  # noqa: ANN401 - whatever operators take
+        """Return a value with CPU aliases in place of device tensors.
+
+        Raises:
+            RuntimeError: The tensors are on more than one device.
+        """
+        kind = type(value)
+        if kind is _Tensor or isinstance(value, _Tensor):
+            return self._lower_tensor(value)
+        if kind is list or kind is tuple:
+            return [self.lower(item) for item in value]
+        if kind is _Device:
+            return self._lower_device(value)
+        return value
+
+    def prepare_writing(self, written: Sequence[Any], values: Sequence[Any]) -> None:
+        """Look at the arguments of an operator that writes.
+
+        A CPU tensor that it changes is refused beside device tensors, even if it is a
+        scalar. Tensors that share memory get aliases that do.
+        """
+        for value in written:
+            if isinstance(value, _Tensor) and value.is_cpu:
+                self._has_host_tensor = True
+        for tensor, alias in aliases_of_shared(values):
+            self._aliases[id(tensor)] = alias
+            self.originals[id(alias)] = tensor
+
+    def lower_named(self, named: dict[str, Any]) -> dict[str, Any]:
+        """Return keyword arguments with CPU aliases in place of device tensors."""
+        # Memory of the device is never pinned; the flag would pin the CPU's.
+        return {
+            name: self.lower(value)
+            for name, value in named.items()
+            if name != "pin_memory"
+        }
+
+    def lift(self, value: Any) -> Any:  # noqa: ANN401 - whatever operators return
+        """Return a result with device tensors in place of CPU tensors.
+
+        Raises:
+            RuntimeError: They would be on a chip that does not exist.
+        """
+        if isinstance(value, _Tensor):
+            return self._lift_tensor(value)
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(self.lift, value))
+        return value
+
+    @property
+    def chip(self) -> int:
+        """The chip of the tensors, or the current one if there was none."""
+        return inventory.current_device() if self._chip is None else self._chip
+
+    def _lower_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+        chip = tensor.get_device()
+        if chip < 0:
+            if tensor.dim() and not self._may_be_host:
+                self._has_host_tensor = True
+                self._refuse_two_devices(tensor.device.type)
+            return tensor
+        if chip != self._chip:
+            self._refuse_two_devices(f"{inventory.device_name()}:{chip}")
+            self._chip = chip
+            if self._has_host_tensor:
+                self._refuse_two_devices("cpu")
+        # One alias for a tensor given twice: torch sees by identity that it writes
+        # to what it reads.
+        alias = self._aliases.get(id(tensor))
+        if alias is None:
+            alias = self._aliases[id(tensor)] = on_cpu(tensor)
+            self.originals[id(alias)] = tensor
+        return alias
+
+    def _refuse_two_devices(self, other: str) -> None:
+        if self._chip is not None:
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, but found at least "
+                f"two devices, {inventory.device_name()}:{self._chip} and {other}!"
+            )
+
+    def _lower_device(self, device: torch.device) -> torch.device:
+        if device.type != inventory.device_name():
+            self._is_lifted = False
+            return device
+        index: int | None = device.index
+        self._target = inventory.current_device() if index is None else index
+        return _CPU
+
+    def _lift_tensor(self, tensor: torch.Tensor) -> torch.Tensor:
+        original = self.originals.get(id(tensor))
+        if original is not None:
+            return original
+        if not self._is_lifted:
+            return tensor
+        return on_device(tensor, self.chip if self._target is None else self._target)
+
+
+_NOT_RESIZABLE = "not resizable"  # at::native::resize_bytes_cpu
+
+
+def run_with_outputs(
+    op: OpOverload,
+    plan: Plan,
+    arguments: Arguments,
+    positional: list[Any],
+    named: dict[str, Any],
+) -> Any:  # noqa: ANN401 - whatever the operator returns
+    """Run an operator on the aliases of its outputs, or on fresh ones if these grow."""
+    try:
+        result = run_on_cpu(op, plan, positional, named)
+    except RuntimeError as error:
+        # An alias cannot grow. Sizes are settled before anything is computed, so
+        # that the operator can run again.
+        if _NOT_RESIZABLE not in str(error):
+            raise
+        _replace(arguments, named, plan.outputs)
+        result = run_on_cpu(op, plan, positional, named)
+    for name in plan.outputs:
+        _adopt(arguments, named.get(name))
+    return result
+
+
+def _replace(
+    arguments: Arguments, named: dict[str, Any], outputs: tuple[str, ...]
+) -> None:
+    for name in outputs:
+        alias = named[name]
+        fresh = torch.ops.aten.empty.memory_format([0], dtype=alias.dtype, device="cpu")
+        arguments.originals[id(fresh)] = arguments.originals[id(alias)]
+        named[name] = fresh
+
+
+def _adopt(arguments: Arguments, filled: object) -> None:
+    """Give the caller's tensor the bytes and sizes of what was filled for it."""
+    if not isinstance(filled, torch.Tensor):
+        return  # a list: the operators that fill lists do not resize them
+    original = arguments.originals[id(filled)]
+    if original.data_ptr() != filled.data_ptr():
+        _take_over(original, filled)
+    elif original.size() != filled.size():  # it became smaller, in its own memory
+        set_storage(
+            original,
+            original.untyped_storage(),
+            int(original.storage_offset()),
+            filled.size(),
+            filled.stride(),
+        )
+
+
+def _take_over(original: torch.Tensor, filled: torch.Tensor) -> None:
+    if original.size() == filled.size():
+        on_cpu(original).copy_(filled)
+    else:
+        adopt(original, filled)
+
+
+def run(op: OpOverload, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - any operator
+    """Run an operator on the CPU and return its results on the device.
+
+    Raises:
+        RuntimeError: Its tensors are on more than one device, or on a missing chip.
+    """
+    plan = plan_of(op)
+    if plan.is_view:
+        # The CPU's view kernels touch only sizes and strides. Given the device's own
+        # tensor they keep its storage, which is what in-place operators on views,
+        # DDP's buckets and torch.save rely on.
+        return op.redispatch(CPU_KEYS, *args, **kwargs)
+    arguments = Arguments(plan)
+    if plan.changes_first:
+        arguments.prepare_writing(args[:1], args)
+    elif plan.outputs:
+        written = [kwargs[name] for name in plan.outputs]
+        arguments.prepare_writing(written, (*args, *written))
+    lowered = arguments.lower_all(args)
+    named = arguments.lower_named(kwargs) if kwargs else kwargs
+    if plan.outputs:
+        result = run_with_outputs(op, plan, arguments, lowered, named)
+    else:
+        result = run_on_cpu(op, plan, lowered, named)
+    return arguments.lift(result)
+
+
+_RECIPES = ("CompositeExplicitAutograd", "CompositeImplicitAutograd")
+_STRUCTURED_RECIPE = "CompositeExplicitAutogradNonFunctional"
+_NAMESPACE = "aten::"
+# Recipes on the CPU too: frequent ones, and one (lstsq) that looks at the device.
+_WHOLE = frozenset(
+    {
+        "clone",
+        "convolution",
+        "convolution_backward",
+        "empty_like",
+        "full",
+        "linalg_lstsq",
+        "new_empty",
+        "new_full",
+        "new_ones",
+        "new_zeros",
+        "ones",
+        "ones_like",
+        "zeros",
+        "zeros_like",
+    }
+)
+
+
+def forwarded_names() -> set[str]:
+    """Return the operators, as ``name.overload``."""
+    on_cpu = _registered("CPU")
+    recipes = set().union(*map(_registered, _RECIPES))
+    return set(_WHOLE) | _registered(_STRUCTURED_RECIPE) | (on_cpu & recipes)
+
+
+def _registered(key: str) -> set[str]:
+    names = _dispatch_get_registrations_for_dispatch_key(key)
+    return {
+        name.removeprefix(_NAMESPACE) for name in names if name.startswith(_NAMESPACE)
+    }
+
+
+def forward(name: str) -> Callable[..., Any]:
+    """Return a kernel that runs one operator on the CPU.
+
+    The operator is looked up when it is first used: looking up 600 would take longer
+    than all else that is done at start.
+    """
+    op: OpOverload | None = None
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - any operator
+        nonlocal op
+        if op is None:
+            op = operator_named(name)
+        return run(op, *args, **kwargs)
+
+    return kernel
+
+
+def operator_named(name: str) -> OpOverload:
+    """Return the operator called ``name.overload`` in ``aten``."""
+    packet, _, overload = name.partition(".")
+    found: OpOverload = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    return found

@@ -1,0 +1,201 @@
+"""What of torch's own Python code is replaced, so that it knows the device.
+
+Backward passes stay on the thread that asks for them: torch's engine makes a thread for
+each index of a device, but with multi-threading off it needs none. The switch is per
+thread, so it is set around each entry to the engine, from whichever thread it comes.
+
+Storages: torch has no allocator for the device; asked for one in C++, the interpreter
+ends with a segmentation fault. So a storage is made as that of a device tensor. Files:
+torch's loader refuses an index that is not below the number of devices; chips need not
+be numbered from 0. Generators: those of the CPU serve the device too. Optimisers: where
+the user does not choose, they do by default what they do on the CPU.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import _C, UntypedStorage
+from torch._C import _ImperativeEngine
+from torch.autograd import Variable
+from torch.optim import optimizer, swa_utils
+
+from ranktable.simulate.device import inventory
+from ranktable.simulate.device.module import (
+    current_stream,
+    mem_get_info,
+    set_stream,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class _OneThreadEngine(_ImperativeEngine):
+    def run_backward(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - passed on
+        with torch.autograd.set_multithreading_enabled(False):
+            return super().run_backward(*args, **kwargs)
+
+
+def register_autograd() -> None:
+    """Let every backward pass go through the engine above."""
+    Variable._execution_engine = _OneThreadEngine()  # noqa: SLF001 - no public way
+
+
+_device = torch.device  # a vendor's module may put another class in its place
+_original_new: Any = UntypedStorage.__new__
+_original_resize: Any = UntypedStorage.resize_
+
+
+def register_storage() -> None:
+    """Let ``torch.UntypedStorage(n, device="tpu")`` make one."""
+    for name, method in (("__new__", _new), ("resize_", _resize)):
+        setattr(UntypedStorage, name, method)
+
+
+def _resize(self: UntypedStorage, size: int) -> Any:  # noqa: ANN401 - as above
+    if self.device.type == inventory.device_name():
+        raise RuntimeError(
+            f"the storage of a simulated {self.device.type} cannot be resized, "
+            "as FSDP does; tensor.resize_ gives the tensor another one"
+        )
+    return _original_resize(self, size)
+
+
+def _new(
+    cls: type[UntypedStorage],
+    *args: Any,  # noqa: ANN401 - a size, or a sequence of bytes, or nothing
+    device: Any = None,  # noqa: ANN401 - whatever torch.device takes
+    **kwargs: Any,  # noqa: ANN401 - passed on
+) -> Any:  # noqa: ANN401 - a storage; torch's own method has no type
+    if device is None:
+        return _original_new(cls, *args, **kwargs)
+    where = _device(device)
+    if where.type != inventory.device_name():
+        return _original_new(cls, *args, device=where, **kwargs)
+    return _bytes(*args).to(where).untyped_storage()
+
+
+def _bytes(content: Any = 0) -> torch.Tensor:  # noqa: ANN401 - as above
+    if isinstance(content, int):
+        return torch.empty(content, dtype=torch.uint8, device="cpu")
+    return torch.tensor(list(content), dtype=torch.uint8, device="cpu")
+
+
+_device = torch.device  # a vendor's module may put another class in its place
+_PRIORITY = 15  # after the CPU's 10, before all devices' from 20 on
+
+
+def register_serialization() -> None:
+    """Register how storages of the device are named in a file, and put back."""
+    torch.serialization.register_package(_PRIORITY, _tag, _restore)
+
+
+def _tag(storage: Any) -> str | None:  # noqa: ANN401 - typed or untyped
+    where = storage.device
+    return str(where) if where.type == inventory.device_name() else None
+
+
+def _restore(storage: Any, location: str) -> Any:  # noqa: ANN401 - typed or untyped
+    name = inventory.device_name()
+    if location != name and not location.startswith(f"{name}:"):
+        return None
+    index: int | None = _device(location).index
+    chip = inventory.current_device() if index is None else inventory.checked(index)
+    return storage.to(device=_device(name, chip))
+
+
+_device = torch.device  # a vendor's module may put another class in its place
+
+
+_Kind: Any = type(_C.Generator)
+
+
+class _AnyGenerator(_Kind):  # type: ignore[misc]  # a class made in C
+    def __instancecheck__(cls, instance: object) -> bool:  # noqa: N805 - of a class of classes
+        return isinstance(instance, _C.Generator)
+
+
+class Generator(_C.Generator, metaclass=_AnyGenerator):
+    """What ``torch.Generator`` is once the device is installed."""
+
+    def __new__(cls, device: Any = "cpu") -> Any:  # noqa: ANN401 - not of its own class
+        """Return a generator of torch's; refuse one on the simulated device.
+
+        Raises:
+            RuntimeError: The device is the simulated one.
+        """
+        name = inventory.device_name()
+        if _device(device).type == name:
+            raise RuntimeError(
+                f"a simulated {name} has no generator of its own; use "
+                'torch.Generator(device="cpu"), which its operators take too'
+            )
+        return _C.Generator(device=device)
+
+
+def register_generator() -> None:
+    """Replace ``torch.Generator``."""
+    setattr(torch, "Generator", Generator)  # noqa: B010 - mypy sees a class
+
+
+_NO_CHANGE = -1  # as an index, in torch's own functions
+_DTYPES = {
+    getattr(torch, name)
+    for name in (
+        *("bool", "uint8", "int8", "int16", "int32", "int64"),
+        *("float16", "bfloat16", "float32", "float64", "complex64", "complex128"),
+    )
+}
+
+
+def register_accelerator() -> None:
+    """Replace the functions that ``torch.accelerator`` calls."""
+    for name, function in _REPLACED.items():
+        setattr(_C, f"_accelerator_{name}", function)
+
+
+def exchange_device(index: int) -> int:
+    """Make a chip current and return the one that was; -1 changes nothing."""
+    previous = inventory.current_device()
+    if index != _NO_CHANGE:
+        inventory.set_device(index)
+    return previous
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+_REPLACED: dict[str, Callable[..., object]] = {
+    "emptyCache": _nothing,
+    "emptyHostCache": _nothing,
+    "exchangeDevice": exchange_device,
+    "getDeviceCapability": lambda _: {"supported_dtypes": set(_DTYPES)},
+    "getDeviceIndex": inventory.current_device,
+    "getMemoryInfo": mem_get_info,
+    "getStream": current_stream,
+    # Without an allocator torch.accelerator has no statistics: all are 0.
+    "isAllocatorInitialized": lambda: False,
+    "maybeExchangeDevice": exchange_device,
+    "setDeviceIndex": inventory.set_device,
+    "setStream": set_stream,
+    "synchronizeDevice": _nothing,
+}
+
+
+_DEVICES = "_get_foreach_kernels_supported_devices"
+
+
+def register_optimisers() -> None:
+    """Take the device from the devices on which ``foreach`` is the default."""
+    for module in (optimizer, swa_utils):
+        setattr(module, _DEVICES, _without_device(getattr(module, _DEVICES)))
+
+
+def _without_device(devices: Callable[[], list[str]]) -> Callable[[], list[str]]:
+    def others() -> list[str]:
+        return [name for name in devices() if name != inventory.device_name()]
+
+    return others

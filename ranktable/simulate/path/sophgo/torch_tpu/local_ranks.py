@@ -1,0 +1,434 @@
+"""Which chip a local rank has: ``CHIP_MAP``, ``set_device`` and ``torch.device``.
+
+The vendor puts a class in the place of torch's. It maps the index of ``tpu:N``, of a
+bare number, and of the form with two arguments, whether the user's code or torch's own
+says it: ``DistributedDataParallel(device_ids=[LOCAL_RANK])`` and DTensor give a local
+rank. But it maps ``cpu`` too, and what was mapped before, such as the index of a tensor
+in ``tensor.tpu(device)``. Here an index is mapped once, and only that of a chip; unless
+the run is strict.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import _utils
+from torch.nn.parallel import data_parallel, distributed
+from torch.utils import backend_registration
+
+from ranktable.runtime import table
+from ranktable.schema.readers.torch_tpu import load
+from ranktable.schema.topology import SOPHGO_8
+from ranktable.simulate import device
+from ranktable.simulate import device as simulated
+from ranktable.simulate.errors import repaired
+from ranktable.simulate.run import Finding, report
+from torch_tpu._run import FOLDER, RUN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch_tpu.options import ProcessGroupSCCLOptions
+
+
+def is_rank_table_valid() -> bool:
+    """Whether there is a rank table that can be used.
+
+    Raises:
+        AssertionError: In a strict run, in place of an answer.
+    """
+    name = os.environ.get(table.VARIABLE)
+    try:
+        _assert_is_there(name)
+    except AssertionError as error:
+        if RUN.is_strict:
+            raise
+        what = f"is_rank_table_valid with {table.VARIABLE}={name}"
+        repaired(FOLDER, what, _described(error))
+    return RUN.is_strict or table.is_rank_table_valid()
+
+
+def _assert_is_there(name: str | None) -> None:
+    if name is None:
+        raise AssertionError("RANK_TABLE_FILE not set\n")
+    if not Path(name).exists() or not name:
+        raise AssertionError("File not exist\n")
+
+
+def _described(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip()}"
+
+
+def read_rank_table() -> list[int]:
+    """Return the chip of every rank; in a strict run, what the vendor's code returns.
+
+    Raises:
+        RankTableError: There is no sound table.
+        Exception: In a strict run, what Python raises when it takes the file for what
+            the vendor expects.
+    """
+    if RUN.is_strict:
+        chips = _vendors_chips()
+        print(f"[chip_map] {chips}")  # noqa: T201 - so does the vendor's code
+        return chips
+    chips = table.read_rank_table()
+    try:
+        vendors = _vendors_chips()
+    except Exception as error:  # noqa: BLE001 - whatever the vendor's code raises
+        repaired(FOLDER, "read_rank_table with this table", _described(error))
+        return chips
+    if vendors != chips:
+        what = (
+            "chip_map[rank], as the manual has it, after a read_rank_table that knows "
+        )
+        repaired(
+            FOLDER,
+            what + "the chips of one node",
+            "IndexError: list index out of range",
+        )
+    return chips
+
+
+def _vendors_chips() -> list[int]:
+    rank = int(os.environ.get("RANK"))  # type: ignore[arg-type]  # as the vendor's
+    with open(os.environ.get(table.VARIABLE), "rb") as file:  # type: ignore[arg-type] # noqa: PTH123
+        return _chips_of_node(load(file.read()), rank)
+
+
+def _chips_of_node(document: Any, rank: int) -> list[int]:  # noqa: ANN401 - any JSON
+    """Return the chips of the last node that has a rank, in file order.
+
+    ``ranktable.schema.readers.torch_tpu`` says what comes of it for many ranks.
+    """
+    chips: list[int] = []
+    for node in document["node_list"]:
+        for each in node["device_list"]:
+            if int(each["world_rank"]) == rank:
+                chips = [int(each["device_id"]) for each in node["device_list"]]
+    return chips
+
+
+VARIABLE = "CHIP_MAP"
+SHORT = "chip map size must be same with the nranks"
+_PAIR = 2
+"""Chips that the vendor takes without asking its library, which are 0 and 1."""
+
+
+def mapped(index: object) -> object:
+    """Return the chip of a local rank: by ``CHIP_MAP``, or else itself.
+
+    What is no number is returned as it is.
+
+    Raises:
+        ValueError: It is negative.
+        IndexError: ``CHIP_MAP`` has too few chips.
+    """
+    text = os.environ.get(VARIABLE)
+    if not text:
+        return index
+    chips = [int(part) for part in text.split(",")]
+    try:
+        local_rank = int(index)  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        return index
+    if local_rank < 0:
+        raise ValueError(f"Invalid local_rank_idx: {local_rank}")
+    return chips[local_rank]
+
+
+def map_local_rank_to_device_idx(local_rank: int) -> object:
+    """Return the chip of a local rank."""
+    return mapped(local_rank)
+
+
+def set_chip_map(
+    options: ProcessGroupSCCLOptions,
+    use_rank_table: bool = False,  # noqa: FBT001, FBT002 - the vendor's interface
+    chip_map: Sequence[int] | None = None,
+) -> None:
+    """Give options a chip map, and export it.
+
+    Args:
+        options: What to put it into.
+        use_rank_table: Whether to take it from the rank table.
+        chip_map: What to take if ``CHIP_MAP`` is not set.
+
+    Raises:
+        ValueError: The map has too few chips for this node.
+        RuntimeError: There is no ring of this size.
+        TypeError: In a strict run, from a table that can be read.
+    """
+    if use_rank_table or _needs_table(chip_map):
+        chips = read_rank_table()
+        defect = TypeError("str expected, not list")  # which no variable can hold
+        if RUN.is_strict:
+            raise defect
+        if use_rank_table:
+            what = "set_chip_map with use_rank_table=True"
+            repaired(FOLDER, what, f"TypeError: {defect}")
+        else:
+            what = "set_chip_map, which knows the chips of one node, for several"
+            repaired(FOLDER, what, f"RuntimeError: {SHORT}")
+        options.chip_map = chips
+        _export(chips[_first_rank() : _first_rank() + _local_world_size()])
+        return
+    chips = _ring(_given(chip_map))
+    options.chip_map = chips
+    _export(chips)
+
+
+def _needs_table(chip_map: Sequence[int] | None) -> bool:
+    """Whether only the table has a chip for every rank: the job has other nodes too.
+
+    The vendor looks at its own node only, so that its map is too short.
+    """
+    if RUN.is_strict or chip_map is not None or os.environ.get(VARIABLE):
+        return False
+    has_others = int(os.environ.get("WORLD_SIZE", "1")) > _local_world_size()
+    return has_others and is_rank_table_valid()
+
+
+def _given(chip_map: Sequence[int] | None) -> list[int] | None:
+    """Return the map that the user wants; the variable wins over the argument."""
+    text = os.environ.get(VARIABLE)
+    if not text:
+        return None if chip_map is None else list(chip_map)
+    chips = [int(part) for part in text.split(",")]
+    if chip_map is not None and list(chip_map) != chips:
+        _warn(
+            f"set_chip_map was given {list(chip_map)}, but takes {VARIABLE}={text}, "
+            "which is set too"
+        )
+    return chips
+
+
+def _ring(given: list[int] | None) -> list[int]:
+    """Return a map whose chips are in the order of a ring, as the vendor does."""
+    size = _local_world_size()
+    if given is None and size <= _PAIR and (RUN.is_strict or _has_first_pair()):
+        return [0, 1]
+    if given is not None and len(given) < size:
+        raise ValueError(f"Size mismatch: got {len(given)}, expected {size}")
+    if given is not None and (size == 1 or not SOPHGO_8.broken_links(given[:size])):
+        return given
+    recommended = _recommended(size)
+    if given is not None:
+        _warn(
+            f"set_chip_map was given {given}, which is in no order of a ring, and took "
+            f"{recommended} in its place; so does torch_tpu, with an INFO line at most"
+        )
+    return recommended
+
+
+def _has_first_pair() -> bool:
+    return {0, 1}.issubset(device.chips())
+
+
+def _recommended(size: int) -> list[int]:
+    """Return a ring of the chips that exist.
+
+    Raises:
+        RuntimeError: There is none, in the vendor's words.
+    """
+    rings = SOPHGO_8.rings_of_size(size, limit=SOPHGO_8.num_chips**2)
+    there = set(device.chips())
+    for ring in rings:
+        if there.issuperset(ring):
+            return list(ring)
+    message = f"no {size} of the chips form a ring, which SCCL needs"
+    report(FOLDER, Finding(severity="error", message=message))
+    raise RuntimeError(" TPUGetC2CRing failed! Error Code : #1")
+
+
+def get_topology(matrix: list[list[int]]) -> None:
+    """Fill a square matrix with the links of the published box.
+
+    Args:
+        matrix: Gets the port of a link, -1 where there is none.
+
+    Raises:
+        ValueError: It has another shape.
+    """
+    size = device.device_count()
+    if len(matrix) != size or any(len(row) != size for row in matrix):
+        raise ValueError(f"the topology of {size} chips needs {size} rows of {size}")
+    for a, row in zip(sorted(device.chips()), matrix, strict=True):
+        ports = SOPHGO_8.neighbours[a] if a < SOPHGO_8.num_chips else ()
+        for column, b in enumerate(sorted(device.chips())):
+            row[column] = ports.index(b) if b in ports else -1
+
+
+def _export(chips: Sequence[int]) -> None:
+    os.environ[VARIABLE] = ",".join(map(str, chips))
+
+
+def _local_world_size() -> int:
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+
+
+def _first_rank() -> int:
+    """Return the global rank of local rank 0 of this node."""
+    return int(os.environ.get("RANK", "0")) - int(os.environ.get("LOCAL_RANK", "0"))
+
+
+def _warn(message: str) -> None:
+    if os.environ.get("LOCAL_RANK", "0") == "0":
+        report(FOLDER, Finding(severity="warning", message=message))
+
+
+REAL = torch.device
+_NAME = "tpu"
+_NAMED = re.compile(rf"{_NAME}:(\d+)", re.IGNORECASE)
+# Modules that say which chip a tensor is on, or was on.
+_CALLERS_WITH_CHIPS = (
+    *("ranktable.simulate.", "copy.", "torch._", "torch.fx."),
+    *("torch.serialization.", "torch.utils."),
+)
+
+
+class Chip(int):
+    """The index of a chip, which is mapped already."""
+
+
+def current_device() -> int:
+    """Return the current chip."""
+    index = simulated.current_device()
+    return index if RUN.is_strict else Chip(index)
+
+
+class _DeviceClass(type):
+    """Makes instances of torch's class instances of this one."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, REAL)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return subclass is Device or issubclass(subclass, REAL)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is REAL or other is Device
+
+    def __hash__(cls) -> int:
+        return hash(REAL)
+
+    def __getattr__(cls, name: str) -> object:
+        return getattr(REAL, name)
+
+
+class Device(metaclass=_DeviceClass):
+    """torch.device."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as torch's
+        """Return a device of torch's own class."""
+        caller = sys._getframe(1).f_globals.get("__name__", "")  # noqa: SLF001
+        if not RUN.is_strict and f"{caller}.".startswith(_CALLERS_WITH_CHIPS):
+            return REAL(*args, **kwargs)
+        if args:
+            args = _mapped_arguments(*args)
+        elif "device" in kwargs:
+            kwargs["device"] = _mapped_argument(kwargs["device"])
+        return REAL(*args, **kwargs)
+
+
+def _mapped_arguments(first: object, *rest: object) -> tuple[object, ...]:
+    if not rest:
+        return (_mapped_argument(first),)
+    if first != _NAME and not RUN.is_strict:
+        return (first, *rest)
+    return (first, _chip(rest[0]), *rest[1:])
+
+
+def _mapped_argument(argument: object) -> object:
+    if isinstance(argument, int):
+        return f"{_NAME}:{_chip(argument)}"
+    if isinstance(argument, str) and (named := _NAMED.fullmatch(argument)):
+        return f"{_NAME}:{_chip(int(named[1]))}"
+    return argument
+
+
+def _chip(index: object) -> object:
+    if isinstance(index, Chip):
+        return int(index)
+    text = os.environ.get(VARIABLE)
+    if text and RUN.is_strict and isinstance(index, int):
+        # Beyond the end the vendor begins anew (e793a3f5, 2025-10-29).
+        index %= text.count(",") + 1
+    return mapped(index)
+
+
+def _index_for_method(name: str, device: Any = None) -> object:  # noqa: ANN401 - int, str, torch.device
+    """Return the chip for ``tensor.tpu(device)`` and ``module.tpu(device)``."""
+    if isinstance(device, str):
+        device = Device(device)
+    if not isinstance(device, REAL):
+        return simulated.current_device() if device is None else _chip(device)
+    if device.type != name:
+        raise RuntimeError(f"Invalid device, must be {name} device")
+    return simulated.current_device() if device.index is None else device.index
+
+
+_index_of_ids = _utils._get_device_index  # noqa: SLF001 - torch's
+
+
+def _index_for_ids(device: Any, *args: Any, **kwargs: Any) -> int:  # noqa: ANN401 - as torch's
+    """Return the index of a member of ``device_ids``; a device has its chip already."""
+    index = _index_of_ids(device, *args, **kwargs)
+    return index if isinstance(device, int) else Chip(index)
+
+
+def put_in_place() -> None:
+    """Make it what ``torch.device`` is."""
+    torch.device = Device  # type: ignore[misc]
+    if not RUN.is_strict:
+        backend_registration._normalization_device = _index_for_method  # type: ignore[assignment]  # noqa: SLF001
+        for module in (_utils, data_parallel, distributed):
+            module._get_device_index = _index_for_ids  # noqa: SLF001
+
+
+_selected = False
+
+
+def set_device(device: int | str | torch.device) -> None:
+    """Make a chip current: the one of a local rank if ``CHIP_MAP`` is set.
+
+    Args:
+        device: A local rank, or a chip without ``CHIP_MAP``; a device has its chip
+            already.
+
+    Raises:
+        RuntimeError: There is no such chip.
+        TypeError: It is no number, which a device is not either in a strict run.
+    """
+    global _selected  # noqa: PLW0603 - one chip a process is current
+    is_named = isinstance(device, str) and device.startswith("tpu:")
+    if RUN.is_strict or not (isinstance(device, REAL) or is_named):
+        index = mapped(device)
+    else:
+        kind = "str" if isinstance(device, str) else "torch.device"
+        repaired(
+            FOLDER,
+            f"set_device with a {kind}",
+            f"TypeError: '>=' not supported between instances of '{kind}' and 'int'",
+        )
+        index = _index(device)
+    if isinstance(index, str) and index.isdecimal():
+        index = int(index)
+    if index >= 0:  # type: ignore[operator]  # the TypeError is the vendor's answer
+        simulated.set_device(index)  # type: ignore[arg-type]
+        _selected = True
+
+
+def _index(device: Any) -> object:  # noqa: ANN401 - str, torch.device
+    if isinstance(device, REAL):
+        return device.index
+    return mapped(device.removeprefix("tpu:"))
+
+
+def selected_chip() -> int | None:
+    """Return the current chip, None if the script has selected none."""
+    return simulated.current_device() if _selected else None

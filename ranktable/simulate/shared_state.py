@@ -1,0 +1,219 @@
+"""The memory that the ranks of a group share: a small file that each of them maps.
+
+It says how far each member is, and which process it is; a member sleeps until another
+one changes it. Ranks that look again and again take the cores from those that they wait
+for: with eight ranks on two cores that made a collective several times as slow.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import platform
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+# proc(5): the fields of /proc/PID/stat after the name, which stands in parentheses and
+# may have any characters. State is the third field of all, start time the 22nd.
+_STATE, _START = 0, 19
+_ENDED = ("Z", "X", "x")  # a zombie has ended, but nobody has asked for its status
+
+
+def start_time(pid: int) -> int:
+    """Return when a process started, in ticks since the machine did; 0 if it has ended.
+
+    A number of a process is used again after its end; together with this it is not.
+    """
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:  # there is no such process, or it ends just now
+        return 0
+    fields = stat.rpartition(b")")[2].split()
+    return 0 if fields[_STATE].decode() in _ENDED else int(fields[_START])
+
+
+_WAIT, _WAKE = 0, 1
+_EVERYBODY = 2**31 - 1
+# Architectures of the last fifteen years share one table of system calls.
+_NUMBERS = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "loongarch64": 98}
+_NUMBER = _NUMBERS.get(platform.machine())
+_POLL_S = 0.001  # where the number is not known
+
+
+class _Duration(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+_syscall = ctypes.CDLL(None).syscall
+_syscall.restype = ctypes.c_long
+_syscall.argtypes = (
+    *(ctypes.c_long, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32),
+    *(ctypes.POINTER(_Duration), ctypes.c_void_p, ctypes.c_int),
+)
+
+
+class WakeUps:
+    """A word of shared memory that processes wait at."""
+
+    def __init__(self, memory: mmap.mmap, offset: int) -> None:
+        """Take the word at an offset, which is a multiple of 4."""
+        self._word = ctypes.c_uint32.from_buffer(memory, offset)
+        self._address = ctypes.addressof(self._word)
+
+    @property
+    def value(self) -> int:
+        """What the word holds."""
+        return self._word.value
+
+    def change(self, value: int) -> None:
+        """Store a value that nobody has stored before; it wakes nobody."""
+        self._word.value = value
+
+    def wake(self) -> None:
+        """Wake whoever waits."""
+        if _NUMBER is not None:
+            _syscall(_NUMBER, self._address, _WAKE, _EVERYBODY, None, None, 0)
+
+    def wait(self, value: int, time_s: float) -> None:
+        """Sleep until woken, if the word holds this value; at most for this time."""
+        if _NUMBER is None:
+            time.sleep(min(time_s, _POLL_S))
+            return
+        duration = _Duration(0, int(time_s * 1e9))
+        _syscall(_NUMBER, self._address, _WAIT, value, duration, None, 0)
+
+
+TEXT_BYTES = 255
+"""Longest text that a member can show; one byte more says how long it is."""
+
+_WORD_BYTES = 8
+_TURNS = 2
+_CLOSED = 2**32 - 1
+_LEFT = 1
+"""In place of the number of a process: no rank is process 1's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process, told from a later one of the same number.
+
+    Attributes:
+        pid: Its number.
+        start_time: When it started, as ``liveness`` has it.
+    """
+
+    pid: int
+    start_time: int
+
+
+class SharedState:
+    """What each member of a group shows to the others.
+
+    A member has two places that it uses in turn. Two are enough: nobody can be two
+    meetings ahead of another, who would have to have been at the first.
+    """
+
+    def __init__(self, path: Path, size: int, member: int) -> None:
+        """Map the file, which whoever is first makes.
+
+        Args:
+            path: The file.
+            size: Number of members.
+            member: Which of them this process is.
+        """
+        self._size = size
+        self._member = member
+        num_words = (_TURNS + 2) * size + 2
+        num_bytes = _WORD_BYTES * num_words + _TURNS * size * (TEXT_BYTES + 1)
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            os.ftruncate(file, num_bytes)  # all members give it the same size
+            mapped = mmap.mmap(file, num_bytes)
+        finally:
+            os.close(file)
+        memory = memoryview(mapped)
+        words = memory[: _WORD_BYTES * num_words].cast("Q")
+        self._turns = (words[:size], words[size : 2 * size])
+        self._start_times = words[2 * size : 3 * size]
+        self._pids = words[3 * size : 4 * size]
+        self._closed = words[4 * size : 4 * size + 1]
+        self._changes = WakeUps(mapped, _WORD_BYTES * (4 * size + 1))
+        self._texts = memory[_WORD_BYTES * num_words :]
+        self._start_times[member] = start_time(os.getpid())
+        self._pids[member] = os.getpid()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether a member has said that the group cannot go on."""
+        return self._closed[0] != 0
+
+    def close(self) -> None:
+        """Say that the group cannot go on."""
+        self._closed[0] = 1
+        self._changes.change(_CLOSED)
+        self._changes.wake()
+
+    def leave(self) -> None:
+        """Say that this member will not come again."""
+        self._pids[self._member] = _LEFT
+
+    def has_left(self, member: int) -> bool:
+        """Whether a member has said that it will not come again."""
+        return self._pids[member] == _LEFT
+
+    def process_of(self, member: int) -> Process | None:
+        """Return the process of a member, None if it has not come yet or has left."""
+        pid = self._pids[member]
+        if pid in (0, _LEFT):
+            return None
+        return Process(pid, self._start_times[member])
+
+    def arrivals(self, number: int) -> memoryview[int]:
+        """Return the marks of all members, at a meeting of this number."""
+        return self._turns[number % _TURNS]
+
+    def arrive(self, number: int, mark: int, text: bytes) -> memoryview[int]:
+        """Show a text, then a mark, and return the marks of all members.
+
+        Args:
+            number: Number of the meeting.
+            mark: What says that this member has come to it; not 0.
+            text: At most ``TEXT_BYTES`` bytes.
+        """
+        begin = self._text_begin(number, self._member)
+        self._texts[begin] = len(text)
+        self._texts[begin + 1 : begin + 1 + len(text)] = text
+        turn = self._turns[number % _TURNS]
+        turn[self._member] = mark
+        # Different for each arrival, so that whoever looked before it does not sleep.
+        self._changes.change((number * self._size + self._member) % _CLOSED)
+        return turn
+
+    @property
+    def change(self) -> int:
+        """A number that each arrival changes; read it before the marks."""
+        return self._changes.value
+
+    def sleep(self, change: int, time_s: float) -> None:
+        """Sleep until all have come, if there was no arrival since a change.
+
+        Args:
+            change: What ``change`` was before the marks were read.
+            time_s: How long to sleep at most; below a second.
+        """
+        self._changes.wait(change, time_s)
+
+    def wake(self) -> None:
+        """Wake those who sleep: all have come."""
+        self._changes.wake()
+
+    def text_of(self, number: int, member: int) -> str:
+        """Return the text that a member shows at a meeting."""
+        begin = self._text_begin(number, member)
+        text = self._texts[begin + 1 : begin + 1 + self._texts[begin]]
+        return bytes(text).decode(errors="replace")
+
+    def _text_begin(self, number: int, member: int) -> int:
+        return (number % _TURNS * self._size + member) * (TEXT_BYTES + 1)

@@ -1,0 +1,95 @@
+"""Commands on HCCL tables: split, merge, subset, digest as HCCL, wait."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import ranktable
+from tests.conftest import CORPUS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.conftest import Outcome
+
+    Run = Callable[..., Outcome]
+
+VALID = CORPUS / "hccl" / "valid"
+PODS = VALID / "hccl12_2pods_4s_32p.json"
+V2 = VALID / "hccl20_ipv4_2s4p.json"
+
+
+@pytest.mark.parametrize("source", [PODS, V2, VALID / "hccl10_a2_uneven_8_6.json"])
+def test_merge_of_split_is_the_table(run: Run, source: Path, tmp_path: Path) -> None:
+    parts = tmp_path / "parts"
+    split = run("ranktable", "split", str(source), "-o", str(parts))
+    files = map(str, sorted(parts.iterdir()))
+    merged = run("ranktable", "merge", *files, "-o", str(tmp_path / "t.json"))
+
+    assert (split.status, merged.status) == (0, 0), merged.out
+    again = json.loads((tmp_path / "t.json").read_text())
+    assert again == json.loads(source.read_text())
+
+
+def test_subset_has_its_own_super_pods_and_ranks(run: Run) -> None:
+    done = run("ranktable", "subset", str(PODS), "--ranks", "16-17,0")
+    table = ranktable.loads(done.out)
+
+    assert (done.status, done.err) == (0, "")
+    assert (table.chip_map, table.hosts) == ([0, 1, 0], ("sp1-node0", "sp0-node0"))
+    assert json.loads(done.out)["super_pod_list"] == [
+        {"super_pod_id": str(pod), "server_list": [{"server_id": f"sp{pod}-node0"}]}
+        for pod in (0, 1)
+    ]
+
+
+def test_subset_of_version_2_keeps_its_layers(run: Run) -> None:
+    done = run("ranktable", "subset", str(V2), "--ranks", "2-3")
+
+    before = json.loads(V2.read_text())["rank_list"][2:]
+    after = json.loads(done.out)
+    assert after["rank_count"] == 2
+    assert [one["rank_id"] for one in after["rank_list"]] == [0, 1]
+    assert [one["level_list"] for one in after["rank_list"]] == [
+        one["level_list"] for one in before
+    ]
+
+
+@pytest.mark.parametrize("ranks", ["32", "3-1", "x", "1,1", "", "0-999999999"])
+def test_ranks_that_are_not_there_are_refused(run: Run, ranks: str) -> None:
+    done = run("ranktable", "subset", str(PODS), "--ranks", ranks)
+
+    assert (done.status, done.out) == (2, "")
+    assert "--ranks" in done.err
+
+
+def test_digest_as_hccl_looks_past_the_form_of_1_0_and_not_of_2_0(
+    run: Run, tmp_path: Path
+) -> None:
+    found = {}
+    for source in (PODS, V2):
+        changed = tmp_path / source.name
+        document = json.loads(source.read_text())
+        changed.write_text(json.dumps(dict(reversed(document.items())), indent=1))
+        done = run("ranktable", "digest", str(source), str(changed), "--as", "hccl")
+        found[source] = {line.split()[0] for line in done.out.splitlines()}
+    other = run("ranktable", "digest", str(VALID / "vllm_pd_a3.json"), "--as", "hccl")
+
+    assert [len(digests) for digests in found.values()] == [1, 2]
+    assert (other.status, "HCCL does not read" in other.err) == (2, True)
+
+
+def test_misspelt_status_is_not_waited_for(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "t.json"
+    file.write_text(PODS.read_text().replace("completed", "complete"))
+    start = time.monotonic()
+    done = run("ranktable", "wait", str(file), "--timeout", "60")
+
+    assert time.monotonic() - start < 20
+    assert done.status == 2
+    assert 'its status is "complete"' in done.err
