@@ -10,7 +10,8 @@ DEMO := $(or $(TMPDIR),/tmp)/ranktable-demo-$(shell id -u)
 FAST := not torch and not slow
 PYTEST := $(BIN)/python -m pytest -q
 
-.PHONY: all demo test test-all test-pythons fast-test check lint types bench golden torch-matrix clean
+.PHONY: all demo test test-all test-pythons fast-test check lint types bench golden
+.PHONY: torch-matrix packages docs clean
 
 all: check
 
@@ -86,6 +87,19 @@ torch-matrix:
 golden: $(VENV)/base
 	$(BIN)/python -m pytest -q -m 'not torch' tests/test_golden.py tests/test_docs.py \
 		--update-golden
+
+## packages: the wheel and the source distribution, in dist
+packages: $(VENV)/base
+	$(BIN)/python -m build
+
+## docs: the documentation site and the man pages, in build
+docs: $(VENV)/docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/html
+	$(BIN)/python -m sphinx -W --keep-going -q -b man docs build/man
+
+$(VENV)/docs: $(VENV)/base
+	$(BIN)/python -m pip install --quiet 'sphinx>=8' 'myst-parser>=4' 'furo>=2024.8'
+	touch $@
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ranktable.schema.model import Device, Node, RankTable
     from ranktable.schema.writing import dump, dumps
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Device",

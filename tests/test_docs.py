@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parent.parent
 TEMPLATES = ROOT / "templates"
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+GUIDES = set((ROOT / "docs").glob("*.md")) - {ROOT / "docs" / "index.md"}
+DOCUMENTS = [ROOT / "README.md", *sorted(GUIDES)]
 PROSE = [*DOCUMENTS, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
 TIMEOUT_S = 120
 END_OF_OUTPUT = "\x1e"  # ASCII's record separator, which no command prints

@@ -152,7 +152,7 @@ def mark_written(data: torch.Tensor) -> None:
     """
     if not data.is_inference():
         written = [data] if _COUNTS_LISTS else data
-        torch._C._increment_version(written)  # type: ignore[arg-type] # noqa: SLF001 - the public one takes longer
+        torch._C._increment_version(written)  # noqa: SLF001 - the public one takes longer
 
 
 def as_bytes(data: torch.Tensor) -> torch.Tensor:

@@ -9,8 +9,7 @@ import torch
 from torch import _C
 
 from ranktable.simulate import device
-from ranktable.simulate.device import UnsupportedTorchError, retag
-from ranktable.simulate.device import guard as guard_module
+from ranktable.simulate.device import UnsupportedTorchError, aliases, cpp_objects
 
 
 def check_the_first_chip_is_current_until_another_is_set() -> None:
@@ -75,7 +74,7 @@ def check_a_missing_interface_is_named_with_the_version() -> None:
 
 
 def check_a_failed_step_is_named_with_the_version() -> None:
-    retag._EXTENSION = 99  # noqa: SLF001 - a device that DLPack does not know
+    aliases._EXTENSION = 99  # noqa: SLF001 - a device that DLPack does not know
 
     with pytest.raises(UnsupportedTorchError) as raised:
         device.install("tpu", chips=(0,))
@@ -86,7 +85,7 @@ def check_a_failed_step_is_named_with_the_version() -> None:
 
 
 def check_a_guard_that_is_not_found_is_not_written_to() -> None:
-    guard_module._GUARDS = "_ZTVN3c1010TensorImplE"  # noqa: SLF001 - something else
+    cpp_objects._GUARDS = "_ZTVN3c1010TensorImplE"  # noqa: SLF001 - something else
 
     with pytest.raises(UnsupportedTorchError, match="registering guard failed"):
         device.install("tpu", chips=(0,))

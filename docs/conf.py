@@ -1,0 +1,95 @@
+"""How the documentation site is built, and its pages of commands and codes written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from typer.testing import CliRunner
+
+import ranktable
+from ranktable.cli.app import COMMANDS, make_app
+from ranktable.report.catalogue import RULES
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+project = "ranktable"
+author = "The ranktable authors"
+release = version = ranktable.__version__
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+html_theme = "furo"
+html_title = f"ranktable {release}"
+exclude_patterns = ["conf.py"]
+root_doc = "index"
+myst_heading_anchors = 3
+# Links to files of a clone lead nowhere on a site that has no public address yet, and
+# headings of terminals stand in documents that are read in a clone first.
+suppress_warnings = ["myst.xref_missing", "misc.highlighting_failure", "myst.header"]
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+napoleon_use_ivar = True  # attributes are documented once, with their class
+man_pages = [
+    (f"generated/commands/{name}", f"ranktable-{name}", does.rstrip("."), author, 1)
+    for name, does in COMMANDS.items()
+]
+
+HERE = Path(__file__).parent
+GENERATED = HERE / "generated"
+PACKAGES = ("ranktable", "ranktable.cluster", "ranktable.layout")
+
+
+def _printed(*arguments: str) -> str:
+    """Return what a command prints, in a terminal that is as wide as a page."""
+    given = {"COLUMNS": "88", "TERMINAL_WIDTH": "88", "NO_COLOR": "1", "TERM": "dumb"}
+    done = CliRunner(env=given).invoke(make_app((arguments[0],)), list(arguments))
+    if done.exit_code:
+        raise RuntimeError(f"{' '.join(arguments)}: {done.output}")
+    return done.stdout.rstrip()
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a page if it differs, so that a second build has nothing to do."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if not path.is_file() or path.read_text("utf-8") != text:
+        path.write_text(text, "utf-8")
+
+
+def _page(title: str, text: str) -> str:
+    return f"# {title}\n\n````text\n{text}\n````\n"
+
+
+def _toc(title: str, names: list[str]) -> str:
+    listed = "\n".join(names)
+    return f"# {title}\n\n```{{toctree}}\n:maxdepth: 1\n\n{listed}\n```\n"
+
+
+def _generate(_app: Sphinx) -> None:
+    """Write one page a command, a code and a package, and their lists."""
+    for name in COMMANDS:
+        text = _page(f"ranktable {name}", _printed(name, "--help"))
+        _write(GENERATED / "commands" / f"{name}.md", text)
+    _write(GENERATED / "commands" / "index.md", _toc("Help", list(COMMANDS)))
+    for rule in RULES:
+        text = _page(f"{rule.code} {rule.name}", _printed("explain", rule.code))
+        _write(GENERATED / "codes" / f"{rule.code}.md", text)
+    codes = [rule.code for rule in RULES]
+    _write(GENERATED / "codes" / "index.md", _toc("Codes", codes))
+    for name in PACKAGES:
+        body = f".. automodule:: {name}\n   :members:"
+        of_package = f"# {name}\n\n```{{eval-rst}}\n{body}\n```\n"
+        _write(GENERATED / "api" / f"{name}.md", of_package)
+    _write(GENERATED / "api" / "index.md", _toc("Python", list(PACKAGES)))
+    guides = sorted(
+        path.stem for path in HERE.glob("*.md") if path.stem not in ("index", "tour")
+    )
+    pages = [f"{each}/index" for each in ("commands", "codes", "api")]
+    listed = ["tour", *guides, *(f"generated/{page}" for page in pages)]
+    first = (HERE.parent / "README.md").read_text("utf-8").split("\n\n")[1]
+    text = _toc("ranktable", listed).replace("\n\n", f"\n\n{first}\n\n", 1)
+    _write(HERE / "index.md", text)
+
+
+def setup(app: Sphinx) -> None:
+    """Let the pages be written before they are read."""
+    app.connect("builder-inited", _generate)

@@ -1,0 +1,85 @@
+"""The wheel and the source distribution: built, installed afresh, and used."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import ranktable
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+ROOT = Path(__file__).parent.parent
+NAME = f"ranktable-{ranktable.__version__}"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder)]
+    subprocess.run([*command, str(ROOT)], check=True, capture_output=True, timeout=300)
+    return {
+        "wheel": folder / f"{NAME}-py3-none-any.whl",
+        "sdist": folder / f"{NAME}.tar.gz",
+    }
+
+
+def test_packages_hold_what_users_need(built: dict[str, Path]) -> None:
+    with zipfile.ZipFile(built["wheel"]) as wheel:
+        in_wheel = set(wheel.namelist())
+    with tarfile.open(built["sdist"]) as sdist:
+        in_sdist = set(sdist.getnames())
+
+    assert "ranktable/templates/specs/one-box.yaml" in in_wheel
+    assert "ranktable/py.typed" in in_wheel
+    assert not {name for name in in_wheel if name.startswith("tests/")}
+    for name in ("CHANGELOG.md", "action.yml", ".pre-commit-hooks.yaml", "Makefile"):
+        assert f"{NAME}/{name}" in in_sdist
+
+
+@pytest.mark.parametrize("kind", ["wheel", "sdist"])
+def test_package_runs_the_demo_in_a_fresh_environment(
+    kind: str, built: dict[str, Path], tmp_path: Path
+) -> None:
+    home = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", home], check=True, timeout=120)
+    # What it depends on comes from this environment, so that no network is needed; the
+    # path file of an editable install is not read through another one.
+    site = next((home / "lib").glob("python*")) / "site-packages"
+    (site / "needs.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    offline = ("--no-index", "--no-deps", "--no-build-isolation")
+    install = [home / "bin" / "python", "-m", "pip", "install", "-q", *offline]
+    subprocess.run([*install, built[kind]], check=True, timeout=120)
+
+    def run(*arguments: str) -> str:
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+        done = subprocess.run(
+            [home / "bin" / "ranktable", *arguments],
+            cwd=tmp_path, env=clean, capture_output=True, text=True, check=True,
+            timeout=60,
+        )  # fmt: skip
+        return done.stdout
+
+    run("gen", "--device-id", "[[0..7]]", "--ring", "sophgo-8", "--output", "t.json")
+
+    assert run("--version") == f"{NAME.replace('-', ' ')}\n"
+    assert run("validate", "t.json") == "t.json: sound\n"
+    assert run("show", "t.json", "--rank", "3").startswith("rank 3: node 0")
+    assert "one-box" in run("init")
+    where = run_python(home, "import ranktable; print(ranktable.__file__)", tmp_path)
+    assert where.startswith(str(home))
+
+
+def run_python(home: Path, code: str, folder: Path) -> str:
+    done = subprocess.run(
+        [home / "bin" / "python", "-c", code],
+        cwd=folder, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    return done.stdout
