@@ -482,12 +482,11 @@ def _note_losses(
 ) -> None:
     """Say what the output cannot hold, or what was taken for granted."""
     hosts = hostfile.hosts
-    is_table = isinstance(target, Format)
-    names_hosts = not isinstance(target, Format) and target.names_hosts
-    if names_hosts and any(host.name for host in hosts):
+    if isinstance(target, Format):
+        if any(host.device_ids is None for host in hosts):
+            _note("every host has the chips from 0 on; --device-id names others")
+    elif target.names_hosts and any(host.name for host in hosts):
         _note("the pods have names of their own; convert the manifest to a table")
-    if is_table and any(host.device_ids is None for host in hosts):
-        _note("every host has the chips from 0 on; --device-id names others")
     lost = losses_beside_hosts(source.table) if source.table else []
     if lost:
         sys.stderr.write(
