@@ -36,6 +36,33 @@ def test_merge_of_split_is_the_table(run: Run, source: Path, tmp_path: Path) -> 
     assert again == json.loads(source.read_text())
 
 
+def test_format_that_is_only_kept_is_not_split(run: Run, tmp_path: Path) -> None:
+    lab = VALID / "legacy_group_lab_2s16p.json"
+    done = run("ranktable", "split", str(lab), "-o", str(tmp_path / "parts"))
+
+    assert done.status == 2
+    assert done.err == (
+        "ranktable: a file of the format hccl-lab is written as it was read only; "
+        "convert it to another format, and change that\n"
+    )
+
+
+def test_parts_of_a_table_without_written_ranks_need_renumber(
+    run: Run, tmp_path: Path
+) -> None:
+    source = VALID / "vllm_pd_a3.json"
+    parts, merged = tmp_path / "parts", str(tmp_path / "t.json")
+    run("ranktable", "split", str(source), "-o", str(parts))
+    files = [str(path) for path in sorted(parts.iterdir())]
+    refused = run("ranktable", "merge", *files, "-o", merged)
+    done = run("ranktable", "merge", "--renumber", *files, "-o", merged)
+
+    assert refused.status == 1
+    assert "RT231" in refused.out + refused.err
+    assert done.status == 0, done.err
+    assert ranktable.load(merged).chip_map == ranktable.load(source).chip_map
+
+
 def test_subset_has_its_own_super_pods_and_ranks(run: Run) -> None:
     done = run("ranktable", "subset", str(PODS), "--ranks", "16-17,0")
     table = ranktable.loads(done.out)

@@ -90,9 +90,10 @@ def _message(error: Exception) -> tuple[str, int]:
     from ranktable.layout.errors import LayoutError  # noqa: PLC0415
     from ranktable.schema.atomic_files import FileChangedError  # noqa: PLC0415
     from ranktable.schema.diagnostic import RankTableError  # noqa: PLC0415
+    from ranktable.schema.format import NotExpressibleError  # noqa: PLC0415
 
     refusals = (ArgumentError, ChangeError, LayoutError, RankTableError)
-    if isinstance(error, (*refusals, FileChangedError)):
+    if isinstance(error, (*refusals, FileChangedError, NotExpressibleError)):
         return str(error), COULD_NOT_JUDGE
     name = type(error).__name__
     report = f"please report it, with what {DEBUG_VARIABLE}=1 adds to the output"

@@ -149,7 +149,7 @@ class RankTable:
     @property
     def extra(self) -> Mapping[str, object]:
         """Keys that the format does not define, as they were read."""
-        if self._columns is not None:
+        if self._columns is not None and not self._columns.format.keeps_document:
             return self._columns.extra()
         return self._parts.extra
 

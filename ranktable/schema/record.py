@@ -282,8 +282,13 @@ class RecordFormat(Format):
         if table.format == self.name and table.document is not None:
             return table.document
         if self.make is None:
+            if table.format == self.name:
+                raise NotExpressibleError(
+                    f"a file of the format {self.name} is written as it was read only; "
+                    "convert it to another format, and change that"
+                )
             raise NotExpressibleError(
-                f"a table of the format {table.format} has not what {self.name} needs"
+                f"a table of the format {table.format} lacks what {self.name} needs"
             )
         return self.make(table)
 
