@@ -229,3 +229,47 @@ def test_host_that_is_not_an_address_is_refused_for_gaudi(run: Run) -> None:
 
     assert (done.status, done.out) == (2, "")
     assert "would not be sound as gaudi-hcl" in done.err
+
+
+def test_new_server_names_keep_the_super_pods(run: Run) -> None:
+    source = str(CORPUS / "hccl" / "valid" / "hccl12_2pods_4s_32p.json")
+    done = run(
+        "ranktable", "convert", source, "--to", "hccl-1.2", "--server-id", "a,b,c,d"
+    )
+
+    pods = json.loads(done.out)["super_pod_list"]
+    assert [[one["server_id"] for one in pod["server_list"]] for pod in pods] == [
+        ["a", "b"],
+        ["c", "d"],
+    ]
+    assert done.status == 0
+
+
+def test_an_option_for_a_config_map_is_one_for_the_table_inside(run: Run) -> None:
+    source = str(CORPUS / "hccl" / "valid" / "hccl10_1s1p.json")
+    done = run(
+        "ranktable", "convert", source, "--to", "kubernetes",
+        "--device-ip", "[['1.2.3.9']]",
+    )  # fmt: skip
+
+    assert done.status == 0
+    assert "server_list" in done.out
+    assert "no place for" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--to", "hccl-1.0", "--prefill", "0"], "--prefill says nothing to hccl-1.0"),
+        (["--to", "hccl-lab"], "hccl-lab cannot be written from a table of another"),
+        (["--to", "hccl-10"], "did you mean hccl-1.0?"),
+    ],
+)
+def test_what_cannot_be_converted_is_said(
+    run: Run, arguments: list[str], message: str
+) -> None:
+    source = str(CORPUS / "hccl" / "valid" / "hccl10_1s1p.json")
+    done = run("ranktable", "convert", source, *arguments)
+
+    assert done.status == 2
+    assert message in done.err

@@ -55,8 +55,9 @@ def test_package_runs_the_demo_in_a_fresh_environment(
     site = next((home / "lib").glob("python*")) / "site-packages"
     (site / "needs.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     offline = ("--no-index", "--no-deps", "--no-build-isolation")
-    install = [home / "bin" / "python", "-m", "pip", "install", "-q", *offline]
-    subprocess.run([*install, built[kind]], check=True, timeout=120)
+    python, package = str(home / "bin" / "python"), str(built[kind])
+    install = [python, "-m", "pip", "install", "-q", *offline, package]
+    subprocess.run(install, check=True, timeout=120)
 
     def run(*arguments: str) -> str:
         clean = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}

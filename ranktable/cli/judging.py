@@ -142,7 +142,9 @@ def named_files(names: Sequence[str], exclude: Sequence[str]) -> list[str]:
             found.append(name)
             continue
         held = [path for path in _files_below(name, exclude) if _is_ours(path)]
-        found += held or [name]
+        if not held:
+            raise CommandError(f"{name}: no table, spec or host file is in this folder")
+        found += held
     return found
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.schema.check import WRAPPED, check
+from ranktable.schema.check import WRAPPED, check, loads
 from ranktable.schema.format import SUPER_POD_KEY, Kind, NotExpressibleError
 from ranktable.schema.formats import by_name
 from ranktable.schema.messages import counted, folded, printable, quoted
@@ -169,6 +169,10 @@ def convert_table(
     target = by_name("hccl-1.0" if to == MINDIE else to)
     if to in (table.format, WRAPPED) and options == TableOptions():
         return Conversion(data=dumps(table, format=to))
+    if to == WRAPPED:
+        inner = convert_table(table, table.format, options)
+        wrapped = dumps(loads(inner.data), format=to)
+        return Conversion(data=wrapped, losses=inner.losses)
     if not table.has_global_ranks:
         raise ArgumentError(no_global_ranks(table.format).message)
     if target.name == "hccl-2.0":
@@ -182,7 +186,10 @@ def convert_table(
         raise ArgumentError(str(error)) from None
     written = check(data, format=target.name).table
     assert written is not None  # noqa: S101 - dumps has judged it
-    return Conversion(data=data, losses=tuple(losses(table, written)))
+    lost = tuple(losses(table, written))
+    if options.device_ips is not None and written.nodes[0].devices[0].address:
+        lost = tuple(one for one in lost if not one.startswith("device_ip "))
+    return Conversion(data=data, losses=lost)
 
 
 def with_servers(table: RankTable, names: Sequence[str]) -> RankTable:
@@ -195,18 +202,35 @@ def with_servers(table: RankTable, names: Sequence[str]) -> RankTable:
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise ArgumentError(f"the host {printable(twice[0])} is given twice")
-    nodes = []
-    for node, name, pod in zip(table.nodes, names, pods_of(table), strict=True):
-        own = {} if pod is None else {SUPER_POD_KEY: pod}
-        nodes.append(structs.replace(node, host=name, extra={**node.extra, **own}))
-    extra = {key: value for key, value in table.extra.items() if key != PODS}
+    nodes = [
+        structs.replace(node, host=name)
+        for node, name in zip(table.nodes, names, strict=True)
+    ]
+    new = {node.host: name for node, name in zip(table.nodes, names, strict=True)}
+    extra = dict(table.extra)
+    if PODS in extra:
+        extra[PODS] = _pods_renamed(extra[PODS], new)
     return table.with_changes(nodes=nodes, extra=extra)
+
+
+def _pods_renamed(pods: object, new: Mapping[Any, str]) -> list[dict[str, Any]]:
+    """Return super pods whose servers have other names."""
+    renamed = []
+    for pod in objects(pods):
+        servers = [
+            {**server, "server_id": new.get(server.get("server_id"))}
+            for server in objects(pod.get("server_list"))
+        ]
+        renamed.append({**pod, "server_list": servers})
+    return renamed
 
 
 def _refuse_others(options: TableOptions, to: str) -> None:
     """Raise ArgumentError for an option that says nothing to what is written."""
     for name, targets in _TAKEN.items():
-        if getattr(options, name) not in (None, False) and to not in targets:
+        value = getattr(options, name)
+        is_given = value is not None and value is not False
+        if is_given and to not in targets:
             raise ArgumentError(f"{_OPTIONS[name]} says nothing to {to}")
 
 

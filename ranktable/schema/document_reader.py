@@ -169,6 +169,8 @@ class DocumentReader:
             edit = Edit("replace", '"1.0"')
         wanted = _WANTED[field.kind]
         message = f"{path[-1]} is {quoted(value)}, not {wanted}"
+        if field.kind is Kind.NUMERAL and isinstance(value, str):
+            message = f"{path[-1]} is {odd_number(value).reason}"
         self._add(rules.WRONG_TYPE, path, message, edit=edit)
 
     def _list(self, path: Path, holder: dict[str, object], what: str) -> list[object]:

@@ -288,7 +288,7 @@ class RecordFormat(Format):
                     "convert it to another format, and change that"
                 )
             raise NotExpressibleError(
-                f"a table of the format {table.format} lacks what {self.name} needs"
+                f"{self.name} cannot be written from a table of another format"
             )
         return self.make(table)
 

@@ -208,7 +208,8 @@ class RecordReader:
     def bad_addresses(self, path: Path, value: str, member: Member) -> None:
         """Report a text that is not an address."""
         if not are_addresses_of(member, value):
-            message = f"{path[-1]} {quoted(value)} is not an IP address"
+            name = place_name(path) if isinstance(path[-1], int) else path[-1]
+            message = f"{name} {quoted(value)} is not an IP address"
             self.report(BAD_ADDRESS, path, message)
 
     def _unknown_word(self, path: Path, value: str, member: Member) -> None:

@@ -50,7 +50,9 @@ def subset(
         data = dumps(table)
     except ArgumentError as error:
         raise CommandError(f"--ranks: {error}") from None
-    except (NotExpressibleError, RankTableError) as error:
+    except NotExpressibleError as error:
+        raise CommandError(f"{read.name}: {error}") from None
+    except RankTableError as error:
         raise CommandError(
             f"these ranks alone are not a sound table: {error}"
         ) from None

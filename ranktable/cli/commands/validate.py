@@ -229,6 +229,10 @@ def _codes(option: str | None) -> tuple[str, ...]:
     for code in codes:
         if not (code.startswith("RT") and code[2:].isdigit() and len(code) <= _CODE):
             raise CommandError(f"{code!r} is not a code, such as RT202 or RT2")
+        from ranktable.report.catalogue import RULES  # noqa: PLC0415 - all families
+
+        if not any(rule.code.startswith(code) for rule in RULES):
+            raise CommandError(f"there is no code that begins with {code}")
     return codes
 
 

@@ -80,7 +80,13 @@ def any_format_of(name: str) -> LauncherFormat | Format:
         return DEFAULT
     if name in names():
         return by_name(name)
-    return format_of(name)
+    try:
+        return format_of(name)
+    except ArgumentError as error:
+        close = get_close_matches(name, names(), 1)
+        if not close:
+            raise
+        raise ArgumentError(str(error), hint=f"did you mean {close[0]}?") from None
 
 
 DETECTED_CHARACTERS = 1 << 20

@@ -110,8 +110,9 @@ def read(source: SourceText) -> Hostfile | None:
     hosts = [nodes.hosts.get(place, Host(name=None)) for place in range(nodes.count[0])]
     if hosts[0].name is None:
         hosts[0] = _named_by_others(hosts[0], nodes)
-    _refuse_twice(source, nodes)
-    return Hostfile(hosts=tuple(hosts)) if source.is_sound else None
+    if _is_host_twice(source, nodes):
+        return None
+    return Hostfile(hosts=tuple(hosts))
 
 
 def _named_by_others(host: Host, nodes: _Nodes) -> Host:
@@ -122,8 +123,8 @@ def _named_by_others(host: Host, nodes: _Nodes) -> Host:
     return Host(name=nodes.first.text, slots=host.slots)
 
 
-def _refuse_twice(source: SourceText, nodes: _Nodes) -> None:
-    """Say if two nodes are one host, whose chips both would take."""
+def _is_host_twice(source: SourceText, nodes: _Nodes) -> bool:
+    """Whether two nodes are one host, whose chips both would take; says so."""
     first: dict[str, int] = {}
     for index, word in sorted(nodes.names.items()):
         other = first.setdefault(word.text, index)
@@ -135,6 +136,7 @@ def _refuse_twice(source: SourceText, nodes: _Nodes) -> None:
                 hint="start one torchrun on a host, with all of its processes",
                 first_use=nodes.names[other],
             )
+    return len(first) < len(nodes.names)
 
 
 def _read_command(

@@ -321,7 +321,7 @@ def _judge_count(
 ) -> None:
     written = plain_number(value)
     if written is not None and written != number:
-        message = f"{path[-1]} is {written}, but there are {number} {what}"
+        message = f"{path[-1]} is {written}, and the number of {what} is {number}"
         reader.report(rules.GROUP_COUNTS, path, message, hint=f"write {number}")
 
 
