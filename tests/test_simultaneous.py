@@ -44,7 +44,10 @@ def test_two_repairs_of_one_table_are_both_done_or_one_is_refused(
         ranktable.dump(table, path)
         done = at_once(
             run,
-            [["replace-node", "t.json", f"n{at}", f"m{at}", "-i"] for at in range(3)],
+            [
+                ["replace-node", "t.json", f"n{at}", f"m{at}", "--new", "-i"]
+                for at in range(3)
+            ],
         )
         hosts = {node.host for node in ranktable.load(path).nodes}
 
@@ -63,12 +66,12 @@ def test_two_repairs_of_one_table_are_both_done_or_one_is_refused(
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["replace-node", "t.json", "n1", "m1", "-i"],
+        ["replace-node", "t.json", "n1", "m1", "--new", "-i"],
         ["shrink", "t.json", "--drop", "n1", "--tp", "4", "-i"],
-        ["grow", "t.json", "--add", "m1", "--tp", "4", "-i"],
-        ["spares", "t.json", "--add", "m1", "-i"],
+        ["grow", "t.json", "--add", "m1", "--new", "--tp", "4", "-i"],
+        ["spares", "t.json", "--add", "m1", "--new", "-i"],
         ["renumber", "t.json", "--policy", "fill", "--drop", "n1", "-i"],
-        ["replace-node", "t.json", "n1", "m1", "-o", "t.json", "--force"],
+        ["replace-node", "t.json", "n1", "m1", "--new", "-o", "t.json", "--force"],
         ["validate", "t.json", "--fix"],
     ],
     ids=lambda arguments: arguments[0],

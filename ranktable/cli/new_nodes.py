@@ -62,10 +62,10 @@ def node_like(table: RankTable, like: Node, host: str, *, is_new: bool) -> Node:
     if not is_new:
         spares = [str(node.host) for node in spares_of(table)]
         near = get_close_matches(host, spares, n=2) or spares[:4]
-        meant = f"; did you mean {' or '.join(near)}?" if near else ""
+        meant = f"did you mean {' or '.join(near)}? Or " if near else ""
         raise CommandError(
-            f"{host!r} is not a spare of the table, and no file describes it{meant} "
-            f"{'Or' if near else '; or'} add --new if it has the chips of {name}"
+            f"{host!r} is not a spare of the table, and no file describes it; {meant}"
+            f"add --new if it has the chips of {name}"
         )
     return twin_of(like, host, name=name)
 

@@ -208,7 +208,7 @@ class RankTable:
             f"world_size={self.world_size})"
         )
 
-    @property
+    @cached_property
     def world_size(self) -> int:
         """Number of processes; of devices, where a table numbers no ranks."""
         if self._columns is not None:
