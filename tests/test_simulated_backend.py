@@ -94,6 +94,17 @@ def test_what_stands_on_collectives_works_as_on_the_cpu(tmp_path: Path) -> None:
     assert any(missing in message for message in ended.warnings)
 
 
+def test_training_on_two_chips_gives_what_one_process_does(tmp_path: Path) -> None:
+    run = Run(chips=((1, 0),))
+    folder = str(tmp_path / "checkpoint")
+    ended = succeeded(simulate(tmp_path, SCRIPTS / "sccl_training.py", run, folder))
+
+    data_parallel = ["accumulation", "AMP", "checkpointing", "all three"]
+    passed = [*data_parallel, "tensor parallel", "pipeline", "DCP"]
+    assert ended.said == [[0, passed], [1, passed]]
+    assert ended.errors == []
+
+
 def test_script_may_start_its_ranks_itself(tmp_path: Path) -> None:
     run = Run(chips=((3, 1),))
     done = subprocess.run(  # noqa: S603 - this interpreter

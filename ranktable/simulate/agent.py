@@ -192,7 +192,7 @@ def _wait(ranks: dict[int, int], job: Job, folder: Path) -> int:
     """Wait until all ranks have ended, and return the exit status."""
     from datetime import timedelta  # noqa: PLC0415 - not in a rank
 
-    from torch.distributed import TCPStore  # noqa: PLC0415
+    from torch._C._distributed_c10d import TCPStore  # noqa: PLC0415
 
     # After the forks: it has a thread. Ranks try until it is there.
     store = TCPStore(

@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -10,7 +11,7 @@ import torch.distributed.tensor as dtensor
 import torch_tpu
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor.parallel import ColwiseParallel, parallelize_module
-from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parallel import DataParallel, DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
 rank = int(os.environ["LOCAL_RANK"])
@@ -18,8 +19,8 @@ options = torch_tpu.ProcessGroupSCCLOptions()
 torch_tpu.tpu.set_chip_map(options, use_rank_table=False, chip_map=[3, 1, 0, 2])
 torch_tpu.tpu.set_device(rank)
 device = torch.device(f"tpu:{rank}")
-tensor = torch.ones(2)
-linear = torch.nn.Linear(2, 2)
+tensor: Any = torch.ones(2)  # torch's types have no method tpu
+linear: Any = torch.nn.Linear(2, 2)
 forms = {
     "name": device,
     "pair": torch.device("tpu", rank),
@@ -28,6 +29,7 @@ forms = {
     "method, device": tensor.tpu(device).device,
     "method, nothing": tensor.tpu().device,
     "module": linear.tpu(rank).weight.device,
+    "data parallel": DataParallel(linear, device_ids=[device]).src_device_obj,
     "current": torch.device("tpu", torch_tpu.tpu.current_device()),
     "of a tensor": torch.device(tensor.to(device).device),
     "copy of it": tensor.to(device).clone().device,
@@ -55,7 +57,7 @@ class Current(torch.autograd.Function):
         return source * 2
 
     @staticmethod
-    def backward(ctx: object, grad: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+    def backward(ctx: object, grad: torch.Tensor) -> torch.Tensor:
         del ctx
         made = torch.empty(1, device="tpu").device
         Current.seen = (torch_tpu.tpu.current_device(), str(made))
@@ -79,7 +81,7 @@ def recomputed(source: torch.Tensor) -> torch.Tensor:
 
 leaf = torch.ones(2, device=device, requires_grad=True)
 doubled = leaf * 2
-doubled.register_hook(raises)
+doubled.register_hook(raises)  # type: ignore[no-untyped-call]
 errors = [caught(doubled), caught(checkpoint(recomputed, leaf, use_reentrant=False))]
 Current.apply(leaf).sum().backward()  # type: ignore[no-untyped-call]
 

@@ -5,12 +5,13 @@ import os
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch_tpu
 
-tpu = torch_tpu.tpu
+tpu: Any = torch_tpu.tpu  # what needs a chip has no type
 told: dict[str, str] = {}
 
 

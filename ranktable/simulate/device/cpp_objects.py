@@ -1,4 +1,6 @@
-"""What patches C++ objects of torch through ctypes; nothing else does.
+"""What patches C++ objects of torch through ctypes; nothing else changes these.
+
+``aliases`` changes with ctypes only what DLPack has exported, not an object of torch.
 
 Why: torch lets Python provide a device (from 2.10), but answers for it that there is
 one chip, that it is current, that memory cannot be pinned, and asks Python while an

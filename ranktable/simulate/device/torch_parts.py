@@ -83,7 +83,6 @@ def _bytes(content: Any = 0) -> torch.Tensor:  # noqa: ANN401 - as above
     return torch.tensor(list(content), dtype=torch.uint8, device="cpu")
 
 
-_device = torch.device  # a vendor's module may put another class in its place
 _PRIORITY = 15  # after the CPU's 10, before all devices' from 20 on
 
 
@@ -104,9 +103,6 @@ def _restore(storage: Any, location: str) -> Any:  # noqa: ANN401 - typed or unt
     index: int | None = _device(location).index
     chip = inventory.current_device() if index is None else inventory.checked(index)
     return storage.to(device=_device(name, chip))
-
-
-_device = torch.device  # a vendor's module may put another class in its place
 
 
 _Kind: Any = type(_C.Generator)

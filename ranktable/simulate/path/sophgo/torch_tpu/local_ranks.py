@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import _utils
-from torch.nn.parallel import data_parallel, distributed
+from torch.nn.parallel import distributed
 from torch.utils import backend_registration
 
 from ranktable.runtime import table
 from ranktable.schema.readers.torch_tpu import load
 from ranktable.schema.topology import SOPHGO_8
-from ranktable.simulate import device
 from ranktable.simulate import device as simulated
 from ranktable.simulate.errors import repaired
 from ranktable.simulate.run import Finding, report
@@ -226,7 +225,7 @@ def _ring(given: list[int] | None) -> list[int]:
 
 
 def _has_first_pair() -> bool:
-    return {0, 1}.issubset(device.chips())
+    return {0, 1}.issubset(simulated.chips())
 
 
 def _recommended(size: int) -> list[int]:
@@ -236,7 +235,7 @@ def _recommended(size: int) -> list[int]:
         RuntimeError: There is none, in the vendor's words.
     """
     rings = SOPHGO_8.rings_of_size(size, limit=SOPHGO_8.num_chips**2)
-    there = set(device.chips())
+    there = set(simulated.chips())
     for ring in rings:
         if there.issuperset(ring):
             return list(ring)
@@ -254,12 +253,12 @@ def get_topology(matrix: list[list[int]]) -> None:
     Raises:
         ValueError: It has another shape.
     """
-    size = device.device_count()
+    size = simulated.device_count()
     if len(matrix) != size or any(len(row) != size for row in matrix):
         raise ValueError(f"the topology of {size} chips needs {size} rows of {size}")
-    for a, row in zip(sorted(device.chips()), matrix, strict=True):
+    for a, row in zip(sorted(simulated.chips()), matrix, strict=True):
         ports = SOPHGO_8.neighbours[a] if a < SOPHGO_8.num_chips else ()
-        for column, b in enumerate(sorted(device.chips())):
+        for column, b in enumerate(sorted(simulated.chips())):
             row[column] = ports.index(b) if b in ports else -1
 
 
@@ -369,10 +368,13 @@ def _index_for_method(name: str, device: Any = None) -> object:  # noqa: ANN401 
         return simulated.current_device() if device is None else _chip(device)
     if device.type != name:
         raise RuntimeError(f"Invalid device, must be {name} device")
-    return simulated.current_device() if device.index is None else device.index
+    index: int | None = device.index  # torch's own type leaves None out
+    return simulated.current_device() if index is None else index
 
 
 _index_of_ids = _utils._get_device_index  # noqa: SLF001 - torch's
+# torch.nn.parallel has a function of this name too.
+_data_parallel = sys.modules["torch.nn.parallel.data_parallel"]
 
 
 def _index_for_ids(device: Any, *args: Any, **kwargs: Any) -> int:  # noqa: ANN401 - as torch's
@@ -386,7 +388,8 @@ def put_in_place() -> None:
     torch.device = Device  # type: ignore[misc]
     if not RUN.is_strict:
         backend_registration._normalization_device = _index_for_method  # type: ignore[assignment]  # noqa: SLF001
-        for module in (_utils, data_parallel, distributed):
+        modules: tuple[Any, ...] = (_utils, _data_parallel, distributed)
+        for module in modules:
             module._get_device_index = _index_for_ids  # noqa: SLF001
 
 

@@ -105,7 +105,7 @@ def _compile_or_refuse(model: Any = None, **options: Any) -> Any:  # noqa: ANN40
     return _compile(model, **options)
 
 
-def _compile_on_cpu(graph: Any, inputs: Sequence[object], **_: object) -> Any:  # noqa: ANN401 - as torch's
+def _compile_on_cpu(graph: Any, inputs: Sequence[Any], **_: object) -> Any:  # noqa: ANN401 - as torch's
     if _on_chip(inputs):
         raise reported(FOLDER, _COMPILE)
     from torch._inductor.compile_fx import compile_fx  # noqa: PLC0415 - takes seconds

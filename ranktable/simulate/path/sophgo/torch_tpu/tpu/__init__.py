@@ -76,8 +76,6 @@ def is_OpTimer_enabled() -> bool:  # noqa: N802 - the vendor's name
     return False
 
 
-__all__ = [name for name in globals() if not name.startswith("_")]
-
 # The vendor has these names in several files, from which scripts import them too.
 for _part in (
     "autocast_utils",
