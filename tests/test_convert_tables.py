@@ -231,6 +231,18 @@ def test_host_that_is_not_an_address_is_refused_for_gaudi(run: Run) -> None:
     assert "would not be sound as gaudi-hcl" in done.err
 
 
+def test_table_of_the_lab_keeps_its_ranks_and_names_what_is_lost(run: Run) -> None:
+    source = VALID / "legacy_group_lab_2s16p.json"
+    done = run("ranktable", "convert", str(source), "--to", "hccl-1.0")
+
+    servers = json.loads(done.out)["server_list"]
+    assert [set(server) for server in servers] == [{"server_id", "device"}] * 2
+    assert ranktable.loads(done.out).chip_map == ranktable.load(source).chip_map
+    assert "board_id of the table" in done.err
+    assert "para_plane_nic_num of the table" in done.err
+    assert "rank_id" not in done.err
+
+
 def test_new_server_names_keep_the_super_pods(run: Run) -> None:
     source = str(CORPUS / "hccl" / "valid" / "hccl12_2pods_4s_32p.json")
     done = run(

@@ -63,6 +63,32 @@ def test_parts_of_a_table_without_written_ranks_need_renumber(
     assert ranktable.load(merged).chip_map == ranktable.load(source).chip_map
 
 
+def test_groups_become_files(run: Run, tmp_path: Path) -> None:
+    source = str(VALID / "clusterd_global_a3.json")
+    folder = tmp_path / "groups"
+    done = run("ranktable", "split", source, "--by", "group", "-o", str(folder))
+
+    assert (done.status, done.err) == (0, f"wrote 2 files to {folder}\n")
+    sizes = {path.name: ranktable.load(path).world_size for path in folder.iterdir()}
+    assert sizes == {"group-2.json": 8, "group-3.json": 8}
+
+
+@pytest.mark.parametrize(
+    ("name", "also", "message"),
+    [
+        ("hccl10_1s1p.json", [], "has no group with devices; --by node splits it"),
+        ("clusterd_global_a3.json", ["--renumber"], "--renumber goes with --by node"),
+    ],
+)
+def test_what_is_not_of_groups_is_not_split_by_them(
+    run: Run, name: str, also: list[str], message: str
+) -> None:
+    done = run("ranktable", "split", str(VALID / name), "--by", "group", *also)
+
+    assert done.status == 2
+    assert message in done.err
+
+
 def test_subset_has_its_own_super_pods_and_ranks(run: Run) -> None:
     done = run("ranktable", "subset", str(PODS), "--ranks", "16-17,0")
     table = ranktable.loads(done.out)

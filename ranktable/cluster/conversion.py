@@ -42,7 +42,10 @@ _SERVER_LISTS = ("hccl-1.0", "hccl-1.2", "cce", MINDIE)
 _WITH_PODS = ("hccl-1.2", "vllm-pd", "cce")
 _RANK_LISTS = ("hccl-2.0", "hccl-rootinfo", "hccl-changed")
 _POD_KEYS = (PODS, SUPER_POD_KEY)
-_COUNTS = ("device_num", "server_num", "cluster_id", "local_rank", "local_id")
+_COUNTS = (
+    *("device_num", "server_num", "cluster_id"),
+    *("rank_id", "local_rank", "local_id"),
+)
 """Keys that repeat what the model holds, besides those that end in ``_count``."""
 
 _TAKEN = {
@@ -490,7 +493,9 @@ def _kept(node: Node, drop: set[str], types: Mapping[str, Kind]) -> Node:
         )
         for one in node.devices
     ]
-    extra = {k: v for k, v in node.extra.items() if k != SUPER_POD_KEY}
+    # A pod of the lab's tables, which is a node here, has the rank of its one chip.
+    repeated = (SUPER_POD_KEY, "rank_id")
+    extra = {k: v for k, v in node.extra.items() if k not in repeated}
     return structs.replace(node, devices=tuple(devices), extra=extra, group=None)
 
 

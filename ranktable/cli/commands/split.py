@@ -12,9 +12,11 @@ import typer
 from ranktable.cli import CommandError
 from ranktable.cli.files import FILE_HELP, STANDARD_INPUT_NAME, sound_table
 from ranktable.cli.progress import Progress, progress
+from ranktable.cluster.conversion import tables_of
 from ranktable.cluster.splitting import begins_at_zero, split_by_node
 from ranktable.schema.atomic_files import create_folder
 from ranktable.schema.messages import counted, printable
+from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +28,7 @@ class Unit(str, Enum):
     """What a file is about."""
 
     NODE = "node"
+    GROUP = "group"
 
 
 def split(
@@ -41,11 +44,14 @@ def split(
             "--output",
             "-o",
             metavar="DIR",
-            help="A new or empty folder; by default FILE's name with -nodes.",
+            help="A new or empty folder; by default FILE's name and what it holds.",
         ),
     ] = None,
 ) -> None:
     """Split a rank table into one file a node, named after its host or its number.
+
+    A table of groups (server-groups) becomes one table a group with --by group, with
+    the ranks of the group.
 
     The ranks stay as they are, so that merge makes the same table of the files; where
     they do not begin at 0, a file is not a sound table by itself, and a note says so.
@@ -53,9 +59,11 @@ def split(
 
     Example: ranktable split sccl_rank_table.json -o nodes
     """
-    assert by is Unit.NODE  # noqa: S101 - the only one there is
+    if by is Unit.GROUP:
+        _split_by_group(file, output, renumber=renumber)
+        return
     name, table, _ = sound_table(file)
-    folder = output or _default_folder(name)
+    folder = output or _default_folder(name, by)
     _refuse_folder(folder)
     with progress() as line:
         files = split_by_node(table, renumber=renumber)
@@ -67,6 +75,22 @@ def split(
         sys.stderr.write(_note(others, table))
 
 
+def _split_by_group(file: str | None, output: str | None, *, renumber: bool) -> None:
+    if renumber:
+        raise CommandError(
+            "--renumber goes with --by node; groups have their own ranks"
+        )
+    name, table, _ = sound_table(file, needs_ranks=False)
+    parts = tables_of(table)
+    parts.pop("", None)  # the table itself, which has no groups
+    if not parts:
+        raise CommandError(f"{name} has no group with devices; --by node splits it")
+    folder = output or _default_folder(name, Unit.GROUP)
+    _refuse_folder(folder)
+    create_folder(folder, ((f"{key}.json", dumps(one)) for key, one in parts.items()))
+    sys.stderr.write(f"wrote {counted(len(parts), 'file')} to {printable(folder)}\n")
+
+
 def _note(others: int, table: RankTable) -> str:
     verb = "is not a sound table" if others == 1 else "are not sound tables"
     return (
@@ -76,9 +100,9 @@ def _note(others: int, table: RankTable) -> str:
     )
 
 
-def _default_folder(name: str) -> str:
+def _default_folder(name: str, by: Unit) -> str:
     path = Path("table" if name == STANDARD_INPUT_NAME else name)
-    return str(path.with_name(f"{path.stem}-nodes"))
+    return str(path.with_name(f"{path.stem}-{by.value}s"))
 
 
 def _refuse_folder(folder: str) -> None:
