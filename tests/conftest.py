@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -134,3 +135,9 @@ quartet = _fixture_of_ranks("gloo-4")
 gloo = _fixture_of_ranks("gloo-3")
 manual = _fixture_of_ranks("sccl:doc-2")
 alone = _fixture_of_ranks("none-0")
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach what the tests start, also where they run in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

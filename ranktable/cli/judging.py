@@ -142,9 +142,7 @@ def named_files(names: Sequence[str], exclude: Sequence[str]) -> list[str]:
             found.append(name)
             continue
         held = [path for path in _files_below(name, exclude) if _is_ours(path)]
-        if not held:
-            raise CommandError(f"{name}: no table, spec or host file is in this folder")
-        found += held
+        found += held or [name]
     return found
 
 
