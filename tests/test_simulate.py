@@ -772,6 +772,7 @@ def test_trace_has_what_ranks_send_and_the_bytes_of_plan(
     assert boundary == {name: total[name] for name in boundary}
 
 
+@pytest.mark.torch
 @pytest.mark.parametrize("version", ["2.8.0", "2.9.1+cpu", "1.13"])
 def test_older_torch_is_refused_with_the_commands_for_a_newer_one(
     version: str, run: Callable[..., Outcome], tmp_path: Path
