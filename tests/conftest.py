@@ -138,6 +138,8 @@ alone = _fixture_of_ranks("none-0")
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C reach what the tests start, also where they run in the background."""
+    """Let signals reach what the tests start, also where they run in the background."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
