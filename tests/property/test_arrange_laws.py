@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ranktable.layout import ParallelLayout
 from ranktable.layout.boundaries import make_boundary
-from ranktable.layout.change.arrange import Job, arrange, is_contiguous
+from ranktable.layout.change.arrange import ArrangementRequest, arrange, is_contiguous
 from ranktable.layout.change.assign import Chip, Place
 from ranktable.layout.change.roles import roles
 from ranktable.layout.change.site import Site
@@ -25,7 +25,7 @@ Cost = tuple[int, float, int, int]
 
 
 @st.composite
-def jobs(draw: st.DrawFn) -> Job:
+def jobs(draw: st.DrawFn) -> ArrangementRequest:
     """Draw chips that had ranks of one layout, and the places of another."""
     sizes = draw(st.lists(st.integers(1, 4), min_size=2, max_size=4))
     while sum(sizes) > 7:
@@ -55,7 +55,7 @@ def jobs(draw: st.DrawFn) -> Job:
     boundaries = [make_boundary("node", list(map(str, range(len(sizes)))))]
     if draw(st.booleans()):
         boundaries.append(make_boundary("rack", labels[: len(sizes)]))
-    return Job(
+    return ArrangementRequest(
         chips=chips,
         places=[Place(role=role, copy=copy) for role, copy in roles(after)],
         scene=Scene(after, Site().flows(after), boundaries),
@@ -64,7 +64,7 @@ def jobs(draw: st.DrawFn) -> Job:
     )
 
 
-def cost(job: Job, carriers: Sequence[int]) -> Cost:
+def cost(job: ArrangementRequest, carriers: Sequence[int]) -> Cost:
     """Count it all as the documentation has it, without a short cut."""
     assert job.scene is not None
     chips = [job.chips[at] for at in carriers]
@@ -87,13 +87,13 @@ def cost(job: Job, carriers: Sequence[int]) -> Cost:
     return rings, round(sent), loads, moves
 
 
-def is_sound(job: Job, carriers: Sequence[int]) -> bool:
+def is_sound(job: ArrangementRequest, carriers: Sequence[int]) -> bool:
     return job.is_free or is_contiguous([job.chips[at].node for at in carriers])
 
 
 @given(jobs())
 @settings(max_examples=150, deadline=None)
-def test_nothing_that_could_be_done_instead_is_better(job: Job) -> None:
+def test_nothing_that_could_be_done_instead_is_better(job: ArrangementRequest) -> None:
     found = arrange(job)
 
     every = permutations(range(len(job.chips)), len(job.places))

@@ -152,7 +152,7 @@ def ranks_in(text: str) -> list[int]:
     """Return the ranks in ``1,4-5``.
 
     Raises:
-        CommandError: It is no such list, or names one twice.
+        CommandError: It is not such a list, or names one twice.
     """
     found: dict[int, None] = {}
     for item in text.split(","):

@@ -57,7 +57,7 @@ _SAME = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class ArrangementRequest:
     """What is to be arranged.
 
     Attributes:
@@ -102,7 +102,7 @@ class _Cost(NamedTuple):
     moves: int
 
 
-def arrange(job: Job) -> Arrangement:
+def arrange(job: ArrangementRequest) -> Arrangement:
     """Return the best arrangement that is found."""
     return Search(job).found()
 
@@ -121,7 +121,7 @@ class Search:
         widths: Ranks of whole groups of the fastest axes.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: ArrangementRequest) -> None:
         """Try nothing yet."""
         self.job = job
         self.size = len(job.places)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ranktable.layout.change.arrange import Job, arrange
+from ranktable.layout.change.arrange import ArrangementRequest, arrange
 from ranktable.layout.change.assign import Chip, Place
 from ranktable.layout.change.errors import ChangeError
 from ranktable.layout.change.fitting import fit_layout
@@ -208,7 +208,7 @@ def rearranged(  # noqa: PLR0913 - each is a part of the question
     if layout is not None:
         scene = Scene(layout, site.flows(layout), site.boundaries(table, every))
     found = arrange(
-        Job(
+        ArrangementRequest(
             chips=known,
             places=places,
             scene=scene,
