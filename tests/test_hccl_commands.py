@@ -137,6 +137,15 @@ def test_digest_as_hccl_looks_past_the_form_of_1_0_and_not_of_2_0(
     assert (other.status, "HCCL does not read" in other.err) == (2, True)
 
 
+def test_file_that_is_not_there_is_not_called_unsound(run: Run) -> None:
+    done = run("ranktable", "digest", "nowhere.json")
+
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith(
+        "ranktable: the table cannot be read\nnowhere.json: RT001"
+    )
+
+
 def test_misspelt_status_is_not_waited_for(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "t.json"
     file.write_text(PODS.read_text().replace("completed", "complete"))

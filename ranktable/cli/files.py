@@ -127,8 +127,9 @@ def table_in(report: Report) -> RankTable:
     try:
         return report.sound_table()
     except RankTableError as error:
-        status = 2 if report.is_unreadable else DEFECTS_FOUND
-        raise CommandError(f"the table is not sound\n{error}", status) from None
+        if report.is_unreadable:
+            raise CommandError(f"the table cannot be read\n{error}") from None
+        raise CommandError(f"the table is not sound\n{error}", DEFECTS_FOUND) from None
 
 
 STANDARD_OUTPUT = "-"
