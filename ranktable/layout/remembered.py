@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 def spelt(layout: ParallelLayout) -> str:
-    """Return a layout as a table remembers it; what is not said is 1."""
+    """Return a layout as a table remembers it; what is not said is 1.
+
+    But etp is said beside ep, for it is as large as tp otherwise.
+    """
     names = ["tp", "cp", "pp", "dp"]
     if layout.ep > 1:
         names += ["ep", "etp"]
@@ -31,7 +34,8 @@ def spelt(layout: ParallelLayout) -> str:
     names += TEXTS
     if layout.ep_style == "vllm":
         names = [name for name in names if name not in ("ep", "etp")]
-    kept = (name for name in names if name in TEXTS or getattr(layout, name) > 1)
+    said = ("etp", *TEXTS)
+    kept = (name for name in names if name in said or getattr(layout, name) > 1)
     return " ".join(f"{name}={getattr(layout, name)}" for name in kept)
 
 
