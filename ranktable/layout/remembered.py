@@ -31,6 +31,8 @@ def spelt(layout: ParallelLayout) -> str:
         names += ["ep", "etp"]
     if layout.dp_replicate > 1:
         names.append("dp_replicate")
+    if layout.dcp > 1:
+        names.append("dcp")
     names += TEXTS
     if layout.ep_style == "vllm":
         names = [name for name in names if name not in ("ep", "etp")]

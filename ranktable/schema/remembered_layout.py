@@ -11,7 +11,7 @@ from ranktable.schema.messages import quoted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SIZES = ("tp", "cp", "pp", "dp", "ep", "etp", "dp_replicate")
+SIZES = ("tp", "cp", "pp", "dp", "ep", "etp", "dp_replicate", "dcp")
 TEXTS = ("order", "ep_style")
 OWN_AXIS = "scaletorch"
 """The ``ep_style`` whose experts multiply the number of ranks."""
