@@ -21,13 +21,14 @@ from ranktable.cli.files import (
 from ranktable.cli.options import LayoutOptions, warn_of_refusal, with_options
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.cli.plan_input import flows_of, given_model, holders
+from ranktable.cli.site_options import links_of
 from ranktable.cluster.hostfiles.hostfile import WriterOptions, hostfile_from_table
 from ranktable.cluster.hostfiles.launcher_formats import format_of
 from ranktable.layout.hops import RingRows, ring_rows
 from ranktable.layout.placing import place_ranks
 from ranktable.layout.planning import Mode, make_plan
+from ranktable.layout.remembered import remembering
 from ranktable.report.plan import render_plan, render_plan_json
-from ranktable.schema.topology_file import find_topology
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
@@ -190,6 +191,7 @@ def plan(
     placed = table
     if made.is_better:
         placed = place_ranks(table, made.after)
+    placed = remembering(placed, layout, topology=links)
     rings = _rings(links, table, placed, made)
     texts = _texts(placed, wanted)
     is_aside = any(map(is_standard_output, wanted.values()))
@@ -205,10 +207,11 @@ def plan(
 def _rings(
     links: str | None, table: RankTable, placed: RankTable, made: Plan
 ) -> RingRows | None:
-    if links is None:
+    topology = links_of(links, table)
+    if topology is None:
         return None
 
-    scene, topology = made.scene, find_topology(links)
+    scene = made.scene
     before, after = (
         ring_rows(one, scene.layout, topology, scene.row_names)
         for one in (table, placed)
