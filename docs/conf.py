@@ -30,10 +30,6 @@ autodoc_typehints = "none"
 autodoc_mock_imports = ["torch"]  # which nothing else here needs
 autodoc_member_order = "bysource"
 napoleon_use_ivar = True  # attributes are documented once, with their class
-man_pages = [
-    (f"generated/commands/{name}", f"ranktable-{name}", does.rstrip("."), author, 1)
-    for name, does in COMMANDS.items()
-]
 
 HERE = Path(__file__).parent
 GENERATED = HERE / "generated"
