@@ -253,6 +253,7 @@ class RecordFormat(Format):
     node_fields: tuple[Field, ...] = ()
     device_fields: tuple[Field, ...] = ()
     table_fields: tuple[Field, ...] = ()
+    keeps_file_order: bool = False
     keeps_document: bool = True
 
     def read(self, document: Document, quota: Quota) -> tuple[Columns, list[Finding]]:
