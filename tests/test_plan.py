@@ -401,3 +401,16 @@ def test_a_broken_table_is_a_defect(run: Run, folder: Path) -> None:
 
     assert plan(run).status == 1
     assert run("ranktable", "plan", "nowhere.json").status == 2
+
+
+@pytest.mark.usefixtures("folder")
+def test_groups_that_are_named_have_a_line_too(run: Run) -> None:
+    shown = plan(run, "--groups", "embedding,tp-pp", *MODEL)
+    rows = {
+        line.split()[0]: line.split()[1:] for line in shown.out.splitlines() if line
+    }
+
+    assert rows["embedding"] == ["16", "2", "0/16", "2", "yes", "-", "-"]
+    assert rows["tp-pp"][:4] == ["4", "16", "0/4", "4"]
+    assert rows["total"] == ["48.00", "66.00"]
+    assert "no axis 'embeding'" in plan(run, "--groups", "embeding").err

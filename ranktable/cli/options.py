@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import wraps
@@ -12,6 +13,7 @@ import typer
 
 from ranktable.cli import CommandError
 from ranktable.layout.experts import OWN_AXIS
+from ranktable.layout.megatron import megatron_refusal
 from ranktable.layout.parallel import ParallelLayout
 from ranktable.layout.presets import find_preset
 from ranktable.layout.remembered import remembered, spelt
@@ -68,7 +70,7 @@ def _parameters(
 
 
 DEFAULT_PRESET: Final = "megatron"
-_SIZES = ("tp", "cp", "pp", "dp", "ep", "etp", "dp_replicate")
+_SIZES = ("tp", "cp", "pp", "dp", "ep", "etp", "dp_replicate", "dcp")
 
 
 class Peer(str, Enum):
@@ -92,6 +94,13 @@ class ExpertStyle(str, Enum):
     VLLM = "vllm"
 
 
+def warn_of_refusal(layout: ParallelLayout) -> None:
+    """Say on standard error if Megatron refuses the order of a layout."""
+    refusal = megatron_refusal(layout)
+    if refusal is not None:
+        sys.stderr.write(f"warning: {refusal}\n")
+
+
 def _size(text: str) -> object:
     return typer.Option(metavar="SIZE", help=text)
 
@@ -109,6 +118,7 @@ class LayoutOptions:
     ep: Annotated[int | None, _size("Expert parallel ranks.")] = None
     etp: Annotated[int | None, _size("Ranks that share one expert.")] = None
     dp_replicate: Annotated[int | None, _size("Copies within dp, each sharded.")] = None
+    dcp: Annotated[int | None, _size("vLLM's decode context parallel ranks.")] = None
     order: Annotated[
         str | None,
         typer.Option(metavar="ORDER", help="The axes, fastest first: tp-cp-ep-dp-pp."),

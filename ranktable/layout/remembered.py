@@ -12,7 +12,7 @@ from ranktable.schema.messages import printable
 if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
 
-_SIZES = ("tp", "cp", "pp", "dp", "ep", "etp", "dp_replicate")
+_SIZES = ("tp", "cp", "pp", "dp", "ep", "etp", "dp_replicate", "dcp")
 _TEXTS = ("order", "ep_style")
 
 
@@ -23,6 +23,8 @@ def spelt(layout: ParallelLayout) -> str:
         names += ["ep", "etp"]
     if layout.dp_replicate > 1:
         names.append("dp_replicate")
+    if layout.dcp > 1:
+        names.append("dcp")
     names += _TEXTS
     if layout.ep_style == "vllm":
         names = [name for name in names if name not in ("ep", "etp")]

@@ -51,7 +51,12 @@ _ADDS: Final = frozenset({"float32", "float16", "bfloat16", "int32"})
 _REDUCES: Final = frozenset({"sum", "product", "min", "max"})
 
 _moving = Operation(dtypes=_MOVES, source=_CODE)
-_reducing = Operation(dtypes=_ADDS, reductions=_REDUCES, source=f"{_CODE}; {_ADAPTOR}")
+_reducing = Operation(
+    dtypes=_ADDS,
+    reductions=_REDUCES,
+    unsafe_dtypes=_MOVES - _ADDS,
+    source=f"{_CODE}; {_ADAPTOR}",
+)
 
 
 def _why_not() -> str | None:
