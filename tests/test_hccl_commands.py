@@ -24,7 +24,12 @@ PODS = VALID / "hccl12_2pods_4s_32p.json"
 V2 = VALID / "hccl20_ipv4_2s4p.json"
 
 
-@pytest.mark.parametrize("source", [PODS, V2, VALID / "hccl10_a2_uneven_8_6.json"])
+HETEROGENEOUS = VALID / "hccl11_heterog.json"
+
+
+@pytest.mark.parametrize(
+    "source", [PODS, V2, HETEROGENEOUS, VALID / "hccl10_a2_uneven_8_6.json"]
+)
 def test_merge_of_split_is_the_table(run: Run, source: Path, tmp_path: Path) -> None:
     parts = tmp_path / "parts"
     split = run("ranktable", "split", str(source), "-o", str(parts))
@@ -43,7 +48,7 @@ def test_format_that_is_only_kept_is_not_split(run: Run, tmp_path: Path) -> None
     assert done.status == 2
     assert done.err == (
         "ranktable: a file of the format hccl-lab is written as it was read only; "
-        "convert it to another format, and change that\n"
+        "change it with convert --to hccl-1.0\n"
     )
 
 

@@ -284,9 +284,10 @@ class RecordFormat(Format):
             return table.document
         if self.make is None:
             if table.format == self.name:
+                way = "convert --to hccl-1.0" if self.has_global_ranks else "an editor"
                 raise NotExpressibleError(
                     f"a file of the format {self.name} is written as it was read only; "
-                    "convert it to another format, and change that"
+                    f"change it with {way}"
                 )
             raise NotExpressibleError(
                 f"{self.name} cannot be written from a table of another format"
@@ -298,6 +299,12 @@ class RecordFormat(Format):
         from ranktable.schema.json_schema import record_schema  # noqa: PLC0415
 
         return record_schema(self)
+
+    @property
+    def joins_addresses(self) -> bool:
+        """Whether one device may have several addresses in one text."""
+        members = (field for field in self.device_fields if isinstance(field, Member))
+        return any(member.joins for member in members)
 
     @property
     def host_key(self) -> str:
