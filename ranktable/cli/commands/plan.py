@@ -26,6 +26,7 @@ from ranktable.cli.plan_input import (
     holders,
     read_bandwidths,
 )
+from ranktable.cli.site_options import links_of
 from ranktable.cluster.hostfiles.hostfile import WriterOptions, hostfile_from_table
 from ranktable.cluster.hostfiles.launcher_formats import format_of
 from ranktable.layout.hops import RingRows, ring_rows
@@ -34,7 +35,6 @@ from ranktable.layout.planning import Mode, is_spread, make_plan
 from ranktable.layout.remembered import remembering
 from ranktable.layout.timing import PlanTimes, plan_times
 from ranktable.report.plan import render_plan, render_plan_json
-from ranktable.schema.topology_file import find_topology
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
@@ -219,9 +219,8 @@ def plan(
     placed = table
     if made.is_better:
         placed = place_ranks(table, made.after)
+    placed = remembering(placed, layout, topology=links)
     rings = _rings(links, table, placed, made)
-    if layout_options.are_given:
-        placed = remembering(placed, layout)
     texts = _texts(placed, wanted)
     is_aside = is_standard_output(output)
     pieces = _rendered(name, made, rings, times, format, color)
@@ -238,10 +237,11 @@ def plan(
 def _rings(
     links: str | None, table: RankTable, placed: RankTable, made: Plan
 ) -> RingRows | None:
-    if links is None:
+    topology = links_of(links, table)
+    if topology is None:
         return None
 
-    scene, topology = made.scene, find_topology(links)
+    scene = made.scene
     before, after = (
         ring_rows(one, scene.layout, topology, scene.row_names)
         for one in (table, placed)
