@@ -18,6 +18,7 @@ from ranktable.layout.parallel import ParallelLayout
 from ranktable.layout.presets import find_preset
 from ranktable.layout.remembered import remembered, spelt
 from ranktable.layout.sizes import INFERRED
+from ranktable.schema.remembered_layout import SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,7 +71,6 @@ def _parameters(
 
 
 DEFAULT_PRESET: Final = "megatron"
-_SIZES = ("tp", "cp", "pp", "dp", "ep", "etp", "dp_replicate", "dcp")
 
 
 class Peer(str, Enum):
@@ -181,7 +181,7 @@ class LayoutOptions:
         Raises:
             LayoutError: There is no such layout.
         """
-        sizes = {name: getattr(self, name) for name in _SIZES}
+        sizes = {name: getattr(self, name) for name in SIZES}
         if not with_dp:
             del sizes["dp"]
         sizes = {name: size for name, size in sizes.items() if size is not None}
@@ -198,7 +198,7 @@ class LayoutOptions:
         )
 
     def _refuse_contradiction(self, known: ParallelLayout, *, with_dp: bool) -> None:
-        given: dict[str, object] = {name: getattr(self, name) for name in _SIZES}
+        given: dict[str, object] = {name: getattr(self, name) for name in SIZES}
         given["order"] = self.order
         given["ep_style"] = None if self.ep_style is None else self.ep_style.value
         if self.preset is not None:
