@@ -94,14 +94,19 @@ def test_what_stands_on_collectives_works_as_on_the_cpu(tmp_path: Path) -> None:
     assert any(missing in message for message in ended.warnings)
 
 
-def test_training_on_two_chips_gives_what_one_process_does(tmp_path: Path) -> None:
-    run = Run(chips=((1, 0),))
+@pytest.mark.parametrize("chips", [(3, 1), RING])
+def test_training_on_several_chips_gives_what_one_process_does(
+    tmp_path: Path, chips: tuple[int, ...]
+) -> None:
+    run = Run(chips=(chips,))
     folder = str(tmp_path / "checkpoint")
     ended = succeeded(simulate(tmp_path, SCRIPTS / "sccl_training.py", run, folder))
 
     data_parallel = ["accumulation", "AMP", "checkpointing", "all three"]
-    passed = [*data_parallel, "tensor parallel", "pipeline", "DCP"]
-    assert ended.said == [[0, passed], [1, passed]]
+    tensor_parallel = ["tensor parallel", "tensor parallel by hand"]
+    pipelines = ["GPipe", "1F1B", "interleaved 1F1B"]
+    passed = [*data_parallel, *tensor_parallel, *pipelines, "DCP"]
+    assert ended.said == [[rank, passed] for rank in range(len(chips))]
     assert ended.errors == []
 
 
