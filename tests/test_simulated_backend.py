@@ -60,7 +60,7 @@ def test_collectives_and_refusals_are_those_of_the_vendors_code(
             "cpu": "RuntimeError: "
             "ProcessGroupSCCL::allreduce: unsupported device type cpu",
             "cpu broadcast": "RuntimeError: "
-            "ProcessGroupSCCL::broadcast: unsupported device typecpu",
+            "ProcessGroupSCCL::broadcast: unsupported device type cpu",
             "reduce_scatter": "RuntimeError: "
             "ProcessGroupSCCL does not support reduce_scatter",
             "reduce_scatter_tensor": "RuntimeError: "

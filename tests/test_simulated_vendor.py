@@ -192,8 +192,7 @@ def test_hccl_launch_finds_device_backend_and_collectives(tmp_path: Path) -> Non
     told = {
         "shared chip": "SimulationError: ranks 0 and 1 are to use the same chip, 0 of "
         "node 0",
-        "uint8": "RuntimeError: HCCL AllReduce: Unsupported data type "
-        "at::kByte/at::kBool",
+        "float64": "RuntimeError: Unsupported data type for HCCL process group",
         "operator": "NotImplementedError: torch_npu.npu_fusion_attention is an "
         "operator of its own, and this chip is simulated: there is none",
     }
