@@ -68,8 +68,6 @@ def test_collectives_and_refusals_are_those_of_the_vendors_code(
             "all_to_all": "RuntimeError: Backend SCCL does not support alltoall",
             "recv from any": "RuntimeError: "
             "Backend SCCL does not support recvAnysource",
-            "monitored_barrier": "ValueError: "
-            "monitored_barrier is only implemented for GLOO backend.",
             "list length": "RuntimeError: ProcessGroupSCCL::allgather: invalid output "
             "tensor list at index 0 (expected length 3, got 1)",
             "not contiguous": f"{ours} all_reduce a tensor that is not contiguous; "
