@@ -47,6 +47,9 @@ class Operation:
     Attributes:
         dtypes: The types that it takes, as torch names them.
         reductions: The reductions that are right for them, for one that reduces.
+        unsafe_dtypes: Types that it takes too, though what it does with them may be
+            wrong; a simulated chip takes them as the chip does.
+        unsafe_reductions: Likewise.
         has_uneven: Whether parts may be of different sizes.
         is_derived: Whether the backend makes it of slower ones, so that a composition
             is to be preferred.
@@ -55,9 +58,19 @@ class Operation:
 
     dtypes: frozenset[str]
     reductions: frozenset[str] = frozenset()
+    unsafe_dtypes: frozenset[str] = frozenset()
+    unsafe_reductions: frozenset[str] = frozenset()
     has_uneven: bool = False
     is_derived: bool = False
     source: str
+
+    def takes(self, dtype: str, reduction: str | None = None) -> bool:
+        """Whether it takes a type, and a reduction, right or wrong."""
+        if dtype not in self.dtypes | self.unsafe_dtypes:
+            return False
+        return reduction is None or reduction in (
+            self.reductions | self.unsafe_reductions
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,11 +34,13 @@ _MOVES: Final = _ADDS | _CASTS | {"float64"}
 """Two types of eight bits are in the table too, for chips that have them."""
 
 _REDUCES: Final = frozenset({"sum", "min", "max"})
+_PRODUCT: Final = frozenset({"product"})
 
 _moving = Operation(dtypes=_MOVES, source=f"{_CODE}; types: {_TYPES}")
 _reducing = Operation(
     dtypes=_ADDS | _CASTS,
     reductions=_REDUCES,
+    unsafe_reductions=_PRODUCT,
     source=f"{_CODE}; uint8 and bool by way of int32; {_MANUAL}",
 )
 
@@ -54,6 +56,7 @@ BACKEND: Final = Backend(
         "reduce_scatter": Operation(
             dtypes=_ADDS,
             reductions=_REDUCES,
+            unsafe_reductions=_PRODUCT,
             has_uneven=True,
             source=f"{_CODE}; uneven by reduces; {_MANUAL}",
         ),

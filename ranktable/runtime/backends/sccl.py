@@ -70,7 +70,12 @@ _GROUP: Final = GroupCode(
 """Messages are those of the code, word by word."""
 
 _moving = Operation(dtypes=_MOVES, source=_CODE)
-_reducing = Operation(dtypes=_ADDS, reductions=_REDUCES, source=f"{_CODE}; {_ADAPTOR}")
+_reducing = Operation(
+    dtypes=_ADDS,
+    reductions=_REDUCES,
+    unsafe_dtypes=_MOVES - _ADDS,
+    source=f"{_CODE}; {_ADAPTOR}",
+)
 
 
 def _why_not() -> str | None:
