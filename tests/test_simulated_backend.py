@@ -108,6 +108,25 @@ def test_training_on_several_chips_gives_what_one_process_does(
     assert ended.errors == []
 
 
+def test_rank_that_never_called_set_device_is_told_so(tmp_path: Path) -> None:
+    run = Run(chips=((3, 1),), timeout_s=SHORT_S)
+    ended = simulate(tmp_path, SCRIPTS / "sccl_unselected.py", run)
+
+    sentence = (
+        "rank 1 gives all_reduce a tensor on chip 3 because it has never called "
+        "set_device, but the chip map of the group gives it chip 1"
+    )
+    assert sentence in ended.errors
+
+
+def test_folder_of_a_run_does_not_grow_with_transfers(tmp_path: Path) -> None:
+    run = Run(chips=((3, 1),))
+    ended = succeeded(simulate(tmp_path, SCRIPTS / "sccl_transfers.py", run))
+
+    (_, before, after), _ = ended.said
+    assert 0 < before == after
+
+
 def test_script_may_start_its_ranks_itself(tmp_path: Path) -> None:
     run = Run(chips=((3, 1),))
     done = subprocess.run(  # noqa: S603 - this interpreter

@@ -75,15 +75,12 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCode:
-    """What the vendor's class of process groups takes, and its words for the rest.
-
-    What it takes need not be right: that is what operations of a backend say.
+    """What the vendor's class of process groups has, and its words for the rest.
 
     Attributes:
         title: The class is called ``ProcessGroup`` and this.
         own_name: What a group says it is.
         methods: The operations that it has, by the names of torch's C++ class.
-        dtypes: The types that it takes; by default those of the operation.
         bad_dtype: Message for another type.
         bad_reduction: Message for another reduction.
         refusals: Message for a method that it has not, where it is not torch's own.
@@ -92,7 +89,6 @@ class GroupCode:
     title: str
     own_name: str
     methods: frozenset[str]
-    dtypes: frozenset[str] | None = None
     bad_dtype: str
     bad_reduction: str
     refusals: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -122,7 +118,7 @@ class Backend:
             hands over all of them at once.
         operations: What it has, by name, see ``PRIMITIVES``.
         refusals: Why it has not, with the source, for those of which it is known.
-        group_code: What the vendor's class of groups takes, where that is known.
+        group_code: What the vendor's class of groups has, where that is known.
         why_unusable: Returns why it cannot be used here, None if it can; by default
             its package and its device are looked for.
         select: Makes the chip of a process current and returns it; by default the

@@ -59,7 +59,6 @@ _GROUP: Final = GroupCode(
             *("gather", "scatter", "alltoall_base", "send", "recv", "barrier"),
         }
     ),
-    dtypes=_MOVES,
     bad_dtype="Invalid scalar type",
     bad_reduction="Cannot use ReduceOp.{reduction} with SCCL",
     refusals={

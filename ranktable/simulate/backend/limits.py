@@ -138,13 +138,13 @@ class Limits:
         if tensor.layout is not torch.strided:
             raise RuntimeError(f"{group}: unsupported layout")
         declared = self.backend.operations[_DECLARED.get(operation, operation)]
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        if not declared.takes(dtype):
+            raise RuntimeError(code.bad_dtype)
         if reduction is not None:
             name = name_of(reduction)
-            if name.lower() not in declared.reductions:
+            if not declared.takes(dtype, name.lower()):
                 raise RuntimeError(code.bad_reduction.format(reduction=name))
-        known = declared.dtypes if code.dtypes is None else code.dtypes
-        if str(tensor.dtype).removeprefix("torch.") not in known:
-            raise RuntimeError(code.bad_dtype)
         if device.index != self._chip and self._chip is not None:
             selected = self._world.selected_chip()
             why = " because it has never called set_device" if selected is None else ""
