@@ -314,6 +314,7 @@ def begin_call(
         DistError: The group has failed before.
     """
     members.refuse_failed()
+    members.hear_dropped()
     mode = check_mode()
     members.seq += 1
     is_compared = mode != "off" and members.size > 1 and members.store is not None
