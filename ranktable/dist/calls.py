@@ -195,7 +195,7 @@ class CollectiveCall:
         """Compare what a rank waits in, if that takes long or another rank asks.
 
         Those that are at the same place in the order of this group and say something
-        else do not do the same: that is no guess.
+        else do not do the same: that is not a guess.
 
         Raises:
             MismatchError: They do not.

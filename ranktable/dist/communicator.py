@@ -251,6 +251,22 @@ class Communicator:
         found = self.backends.get(device.type)
         return self.metadata_backend if found is None else found
 
+    def is_uneven(
+        self, data: object, *, even: bool = False, uneven: bool | None = None
+    ) -> bool:
+        """Return whether ranks tell each other shapes before such data travels.
+
+        Args:
+            data: A tensor, or what a caller has given instead.
+            even: Whether the caller knows that the shapes are the same.
+            uneven: Whether they may differ, None for on CPUs only.
+        """
+        if uneven is not None:
+            return uneven
+        if even or self.is_single or not isinstance(data, torch.Tensor):
+            return not even
+        return self.backend_for(data.device).serves_cpu
+
     @property
     def metadata_backend(self) -> Backend:
         """The backend for what is said beside tensors."""
@@ -293,7 +309,7 @@ class Communicator:
             role: What it is called: ``src``, ``dst``.
 
         Raises:
-            TypeError: It is no number.
+            TypeError: It is not a number.
             ValueError: Both are given, or none.
             NotMemberError: It is not in the group.
         """
