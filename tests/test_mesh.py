@@ -351,3 +351,46 @@ def test_mesh_is_what_the_layout_says(
     for kind in ("ep", "tp", "pp", "dp"):
         ranks = [group["ranks"] for group in found["groups"] if group["kind"] == kind]
         assert ranks == layout.groups(kind)
+
+
+def test_groups_of_the_embedding_are_shown_by_name(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    name = saved(tmp_path, [range(8)])
+
+    shown = run("ranktable", "mesh", name, "--tp", "2", "--pp", "4",
+                "--groups", "embedding,position-embedding")  # fmt: skip
+
+    assert "embedding/0: ranks 0,6, chips 0,6\n" in shown.out
+    assert "position-embedding/1: ranks 1, chips 1\n" in shown.out
+
+
+def test_order_that_megatron_refuses_is_warned_of(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    name = saved(tmp_path, [range(8)])
+    options = ("--tp", "2", "--cp", "2", "--pp", "2", "--order", "tp-pp-cp-dp")
+
+    for command in ("mesh", "plan"):
+        shown = run("ranktable", command, name, *options)
+
+        assert shown.status == 0
+        assert shown.err == (
+            "warning: Megatron refuses the order tp-pp-cp-dp: pp is 2 and not the last "
+            "axis, and edp is 2 where dp is 1; the order tp-cp-dp-pp is taken\n"
+        )
+
+
+def test_dcp_is_a_part_of_tp_with_vllm_alone(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    name = saved(tmp_path, [range(8)])
+    options = ("mesh", name, "--tp", "4", "--dcp")
+
+    shown = run("ranktable", *options, "2", "--preset", "vllm", "--groups", "dcp")
+    uneven = run("ranktable", *options, "3", "--preset", "vllm")
+    other = run("ranktable", *options, "2")
+
+    assert "dcp/1: ranks 2,3, chips 2,3\n" in shown.out
+    assert "dcp 3 does not divide tp 4" in uneven.err
+    assert "dcp is 2, and only vLLM has it" in other.err

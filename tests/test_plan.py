@@ -141,7 +141,11 @@ def test_order_is_kept_where_nothing_is_gained(run: Run, folder: Path) -> None:
         "\n--mode node-order: nothing can cross less, so the order stays as it is\n"
     )
     assert shown.err == "wrote new.json: 8 nodes, 64 ranks, in the old order\n"
-    assert (folder / "new.json").read_bytes() == (folder / "t.json").read_bytes()
+    before, after = (ranktable.load(folder / one) for one in ("t.json", "new.json"))
+    assert after.nodes == before.nodes
+    assert after.extra == {
+        "layout": "tp=4 pp=4 dp=4 order=tp-cp-ep-dp-pp ep_style=megatron"
+    }
 
 
 def test_files_are_replaced_with_force_only(run: Run, folder: Path) -> None:
@@ -401,3 +405,16 @@ def test_a_broken_table_is_a_defect(run: Run, folder: Path) -> None:
 
     assert plan(run).status == 1
     assert run("ranktable", "plan", "nowhere.json").status == 2
+
+
+@pytest.mark.usefixtures("folder")
+def test_groups_that_are_named_have_a_line_too(run: Run) -> None:
+    shown = plan(run, "--groups", "embedding,tp-pp", *MODEL)
+    rows = {
+        line.split()[0]: line.split()[1:] for line in shown.out.splitlines() if line
+    }
+
+    assert rows["embedding"] == ["16", "2", "0/16", "2", "yes", "-", "-"]
+    assert rows["tp-pp"][:4] == ["4", "16", "0/4", "4"]
+    assert rows["total"] == ["48.00", "66.00"]
+    assert "no axis 'embeding'" in plan(run, "--groups", "embeding").err

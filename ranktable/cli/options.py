@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import wraps
@@ -12,10 +13,12 @@ import typer
 
 from ranktable.cli import CommandError
 from ranktable.layout.experts import OWN_AXIS
+from ranktable.layout.megatron import megatron_refusal
 from ranktable.layout.parallel import ParallelLayout
 from ranktable.layout.presets import find_preset
 from ranktable.layout.remembered import remembered, spelt
 from ranktable.layout.sizes import INFERRED
+from ranktable.schema.remembered_layout import SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,7 +71,6 @@ def _parameters(
 
 
 DEFAULT_PRESET: Final = "megatron"
-_SIZES = ("tp", "cp", "pp", "dp", "ep", "etp", "dp_replicate")
 
 
 class Peer(str, Enum):
@@ -92,6 +94,13 @@ class ExpertStyle(str, Enum):
     VLLM = "vllm"
 
 
+def warn_of_refusal(layout: ParallelLayout) -> None:
+    """Say on standard error if Megatron refuses the order of a layout."""
+    refusal = megatron_refusal(layout)
+    if refusal is not None:
+        sys.stderr.write(f"warning: {refusal}\n")
+
+
 def _size(text: str) -> object:
     return typer.Option(metavar="SIZE", help=text)
 
@@ -109,6 +118,7 @@ class LayoutOptions:
     ep: Annotated[int | None, _size("Expert parallel ranks.")] = None
     etp: Annotated[int | None, _size("Ranks that share one expert.")] = None
     dp_replicate: Annotated[int | None, _size("Copies within dp, each sharded.")] = None
+    dcp: Annotated[int | None, _size("vLLM's decode context parallel ranks.")] = None
     order: Annotated[
         str | None,
         typer.Option(metavar="ORDER", help="The axes, fastest first: tp-cp-ep-dp-pp."),
@@ -171,7 +181,7 @@ class LayoutOptions:
         Raises:
             LayoutError: There is no such layout.
         """
-        sizes = {name: getattr(self, name) for name in _SIZES}
+        sizes = {name: getattr(self, name) for name in SIZES}
         if not with_dp:
             del sizes["dp"]
         sizes = {name: size for name, size in sizes.items() if size is not None}
@@ -188,7 +198,7 @@ class LayoutOptions:
         )
 
     def _refuse_contradiction(self, known: ParallelLayout, *, with_dp: bool) -> None:
-        given: dict[str, object] = {name: getattr(self, name) for name in _SIZES}
+        given: dict[str, object] = {name: getattr(self, name) for name in SIZES}
         given["order"] = self.order
         given["ep_style"] = None if self.ep_style is None else self.ep_style.value
         if self.preset is not None:

@@ -38,6 +38,8 @@ def given_model(
     params: str | None,
     kv_hidden: int | None,
     topk: int | None,
+    experts: int | None,
+    expert_params: str | None,
     interleave: int,
     sizes: str | None,
 ) -> Model | None:
@@ -52,6 +54,8 @@ def given_model(
         "--params": params,
         "--kv-hidden": kv_hidden,
         "--topk": topk,
+        "--experts": experts,
+        "--expert-params": expert_params,
         "--micro-size": None if micro_size == 1 else micro_size,
         "--interleave": None if interleave == 1 else interleave,
     }
@@ -62,6 +66,10 @@ def given_model(
         return None
     if sizes is not None:
         raise CommandError("--model and --bytes say the same; give one of them")
+    if experts is not None and expert_params is not None:
+        raise CommandError(
+            "--experts and --expert-params say the same; give one of them"
+        )
     match = _MODEL.fullmatch(model)
     if match is None:
         raise CommandError(f"--model: {model!r} is not layers x hidden, as 32x4096")
@@ -78,16 +86,22 @@ def given_model(
         parameters=None if params is None else _parameters(params),
         kv_hidden=kv_hidden,
         topk=topk,
+        experts=experts,
+        expert_parameters=(
+            None
+            if expert_params is None
+            else _parameters(expert_params, "--expert-params")
+        ),
         interleave=interleave,
     )
 
 
-def _parameters(text: str) -> int:
+def _parameters(text: str, option: str = "--params") -> int:
     match = _PARAMETERS.fullmatch(text)
     number = 0 if match is None else round(float(match[1]) * _THOUSANDS[match[2]])
     if number < 1:
         raise CommandError(
-            f"--params: {text!r} is not a number such as 70B or 6442450944"
+            f"{option}: {text!r} is not a number such as 70B or 6442450944"
         )
     return number
 

@@ -16,7 +16,13 @@ from msgspec import structs
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.check import WRAPPED, check, loads
-from ranktable.schema.format import SUPER_POD_KEY, Kind, NotExpressibleError
+from ranktable.schema.format import (
+    LAYOUT_KEY,
+    SUPER_POD_KEY,
+    TOPOLOGY_KEY,
+    Kind,
+    NotExpressibleError,
+)
 from ranktable.schema.formats import by_name
 from ranktable.schema.messages import counted, folded, printable, quoted
 from ranktable.schema.model import Device, Node, RankTable
@@ -550,7 +556,10 @@ def _skeleton(table: RankTable, options: TableOptions) -> Conversion:
 
 
 def losses_beside_hosts(table: RankTable) -> list[str]:
-    """Return the losses of a table of which hosts, chips and ranks are kept."""
+    """Return the losses of a table of which hosts, chips and ranks are kept.
+
+    What a table remembers for our own commands is not one: no launcher asks for it.
+    """
     bare = RankTable(
         nodes=[
             Node(
@@ -562,7 +571,9 @@ def losses_beside_hosts(table: RankTable) -> list[str]:
             for node in table.nodes
         ]
     )
-    return list(losses(table, bare))
+    own = (LAYOUT_KEY, TOPOLOGY_KEY)
+    extra = {key: value for key, value in table.extra.items() if key not in own}
+    return list(losses(table.with_changes(extra=extra), bare))
 
 
 def losses(before: RankTable, after: RankTable) -> Iterator[str]:

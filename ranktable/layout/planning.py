@@ -93,13 +93,14 @@ class Plan:
         return len(blocks_of(self.after)) > len(set(self.after))
 
 
-def make_plan(
+def make_plan(  # noqa: PLR0913 - what a plan is made of
     table: RankTable,
     layout: ParallelLayout,
     *,
     flows: Sequence[Flow] = (),
     boundaries: Sequence[Boundary] = (),
     mode: Mode | Literal["node-order", "free"] | None = None,
+    shown: Sequence[str] = (),
 ) -> Plan:
     """Return what crosses, and a better placement if there is one.
 
@@ -111,6 +112,7 @@ def make_plan(
         flows: What is sent along every axis.
         boundaries: What holds several nodes, the smallest first.
         mode: How ranks may be placed, as ``Mode`` says; None to leave them.
+        shown: Groups to show besides, such as ``dp-cp`` and ``embedding``.
 
     Raises:
         LayoutError: The layout is one of another number of ranks.
@@ -121,7 +123,8 @@ def make_plan(
             f"the layout is {factors(sizes)}, and the table has {table.world_size} "
             "ranks"
         )
-    scene = Scene(layout, flows, (node_boundary(table), *smallest_first(boundaries)))
+    kept = (node_boundary(table), *smallest_first(boundaries))
+    scene = Scene(layout, flows, kept, shown)
     before = [table.node_rank_of(rank) for rank in range(table.world_size)]
     sizes_ = [len(node.devices) for node in table.nodes]
     bounds = tuple(

@@ -173,7 +173,6 @@ class Rule:
         check: Yields what breaks the rule in a table; None where a reader finds it.
         is_fast: Whether every process of a job runs the check; what other rules ask
             is compared at once there, see ``fast_decode.is_surely_sound``.
-        needs: The option without which there is nothing to check, None if none.
     """
 
     code: str
@@ -191,7 +190,6 @@ class Rule:
     beside: bytes | None = None
     check: Check | None = None
     is_fast: bool = False
-    needs: Literal["tp", "topology"] | None = None
 
     def finding(  # noqa: PLR0913 - the parts of a finding, by name
         self,

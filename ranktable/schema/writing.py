@@ -20,7 +20,7 @@ from ranktable.schema.diagnostic import (
     Severity,
 )
 from ranktable.schema.document import Document
-from ranktable.schema.format import Kind, Role
+from ranktable.schema.format import LAYOUT_KEY, TOPOLOGY_KEY, Kind, Role
 from ranktable.schema.formats import by_name
 from ranktable.schema.json_parser import parse
 
@@ -199,7 +199,14 @@ def to_document(table: RankTable, format_: Format) -> dict[str, object]:
         elif field.is_required and field.examples and field.key not in table.extra:
             values[field.key] = field.examples[0]
     values[format_.nodes_key] = nodes
-    return _spelt(values, table.extra, table.layout if is_own else None)
+    extra = {"version": version, **table.extra}
+    top = _spelt(values, extra, table.layout if is_own else None)
+    # What stands behind the nodes has to be looked for, in a large file for long.
+    known = {key for key, _ in table.layout or ()}
+    late = [key for key in (LAYOUT_KEY, TOPOLOGY_KEY) if key in top.keys() - known]
+    order = [key for key in top if key not in late]
+    at = order.index(format_.nodes_key)
+    return {key: top[key] for key in (*order[:at], *late, *order[at:])}
 
 
 def _without_own_keys(table: RankTable, target: Format) -> RankTable:

@@ -9,7 +9,7 @@ import typer
 
 from ranktable.cli import CommandError
 from ranktable.cli.files import FILE_HELP, sound_table
-from ranktable.cli.options import LayoutOptions, with_options
+from ranktable.cli.options import LayoutOptions, warn_of_refusal, with_options
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.layout.communicator import communicators
 from ranktable.report.mesh import render_mesh, render_mesh_json, render_rank
@@ -22,7 +22,9 @@ def mesh(
     layout_options: LayoutOptions,
     groups: Annotated[
         str | None,
-        typer.Option(metavar="LIST", help="Groups to show: tp,dp-cp; default each."),
+        typer.Option(
+            metavar="LIST", help="Groups to show: tp,dp-cp,embedding; default each."
+        ),
     ] = None,
     rank: Annotated[
         int | None, typer.Option(metavar="R", help="Show only this rank.")
@@ -45,6 +47,7 @@ def mesh(
     if rank is not None and not 0 <= rank < table.world_size:
         raise CommandError(f"rank {rank} is not among the {table.world_size} ranks")
     layout = layout_options.layout(table)
+    warn_of_refusal(layout)
     found = communicators(table, layout, None if groups is None else groups.split(","))
     if format is OutputFormat.JSON:
         write(render_mesh_json(name, found, rank))

@@ -18,16 +18,17 @@ from ranktable.cli.files import (
     table_size,
     tell_written,
 )
-from ranktable.cli.options import LayoutOptions, with_options
+from ranktable.cli.options import LayoutOptions, warn_of_refusal, with_options
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.cli.plan_input import flows_of, given_model, holders
+from ranktable.cli.site_options import links_of
 from ranktable.cluster.hostfiles.hostfile import WriterOptions, hostfile_from_table
 from ranktable.cluster.hostfiles.launcher_formats import format_of
 from ranktable.layout.hops import RingRows, ring_rows
 from ranktable.layout.placing import place_ranks
 from ranktable.layout.planning import Mode, make_plan
+from ranktable.layout.remembered import remembering
 from ranktable.report.plan import render_plan, render_plan_json
-from ranktable.schema.topology_file import find_topology
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
@@ -83,6 +84,17 @@ def plan(
         int | None, _number("Size of a token's keys, for cp; by default H.")
     ] = None,
     topk: Annotated[int | None, _number("Experts that a token goes to.")] = None,
+    experts: Annotated[
+        int | None, _number("Experts of every layer; by default as many as ep.")
+    ] = None,
+    expert_params: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="Parameters of all experts: 640B; of --params by default all but "
+            "4 L H H.",
+        ),
+    ] = None,
     interleave: Annotated[int, _number("Virtual stages of each rank.")] = 1,
     bytes_: Annotated[
         str | None,
@@ -91,6 +103,10 @@ def plan(
             metavar="LIST",
             help="What is sent in a step, instead of --model: tp=16GiB,dp=2.25GiB.",
         ),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="Groups to show besides: dp-cp,embedding."),
     ] = None,
     mode: Annotated[
         Mode | None,
@@ -147,6 +163,8 @@ def plan(
         params=params,
         kv_hidden=kv_hidden,
         topk=topk,
+        experts=experts,
+        expert_params=expert_params,
         interleave=interleave,
         sizes=bytes_,
     )
@@ -158,16 +176,19 @@ def plan(
     read = sound_table(file)
     name, table, _ = read
     layout = layout_options.layout(table)
+    warn_of_refusal(layout)
     made = make_plan(
         table,
         layout,
         flows=flows_of(shape, bytes_, layout),
         boundaries=holders(topology, table, format, color),
         mode=mode,
+        shown=() if groups is None else groups.split(","),
     )
     placed = table
     if made.is_better:
         placed = place_ranks(table, made.after)
+    placed = remembering(placed, layout, topology=links)
     rings = _rings(links, table, placed, made)
     texts = _texts(placed, wanted)
     is_aside = is_standard_output(output)
@@ -183,10 +204,11 @@ def plan(
 def _rings(
     links: str | None, table: RankTable, placed: RankTable, made: Plan
 ) -> RingRows | None:
-    if links is None:
+    topology = links_of(links, table)
+    if topology is None:
         return None
 
-    scene, topology = made.scene, find_topology(links)
+    scene = made.scene
     before, after = (
         ring_rows(one, scene.layout, topology, scene.row_names)
         for one in (table, placed)

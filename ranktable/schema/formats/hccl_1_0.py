@@ -17,6 +17,7 @@ from ranktable.schema.rules import (
     mindie,
     nodes,
     ranks,
+    remembered,
 )
 
 VERSION = Field(
@@ -166,6 +167,7 @@ RULES = (
     *hccl.RULES,
     *hccl_chips.RULES,
     *mindie.RULES,
+    *remembered.RULES,
 )
 
 

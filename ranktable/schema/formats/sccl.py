@@ -18,7 +18,14 @@ from ranktable.schema.format import (
     Kind,
     Role,
 )
-from ranktable.schema.rules import chips, groups, nodes, placement, ranks
+from ranktable.schema.rules import (
+    chips,
+    groups,
+    nodes,
+    placement,
+    ranks,
+    remembered,
+)
 
 VERSION = Field(
     key="version",
@@ -127,6 +134,7 @@ RULES = (
     nodes.DUPLICATE_HOST,
     *placement.RULES,
     *groups.RULES,
+    *remembered.RULES,
 )
 
 FORMAT = Format(
