@@ -114,7 +114,7 @@ def sound_table(file: str | None, *, needs_ranks: bool = True) -> TableFile:
     table = table_in(report)
     if needs_ranks and not table.has_global_ranks:
         finding = no_global_ranks(table.format)
-        raise CommandError(f"{report.file}: {finding.message}")
+        raise CommandError(f"{report.file}: {finding.message}\nhelp: {finding.hint}")
     return TableFile(report.file, table, report.data or b"")
 
 

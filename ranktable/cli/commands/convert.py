@@ -69,8 +69,14 @@ _JSON = ("{", "[")
 _GLOBAL_KEY = "global_ranktable.json"
 """The key of MindIE's ConfigMaps."""
 
+TABLES = (
+    "sccl-1.0, sccl-2024, hccl-1.0, hccl-1.2, hccl-2.0, mindie, cce, vllm-pd, "
+    "hccl-logical, gaudi-hcl, paddle-mapping, kubernetes"
+)
+"""Formats of tables that are written from another one."""
+
 NAMES = (
-    "sccl-1.0, openmpi-hostfile, openmpi-rankfile, mpich-machinefile, "
+    "openmpi-hostfile, openmpi-rankfile, mpich-machinefile, "
     "deepspeed-hostfile, slurm-nodelist, srun-hostfile, torchrun, accelerate, paddle, "
     "paddle-endpoints, kubernetes-job, jobset, pytorchjob, trainjob"
 )
@@ -84,7 +90,7 @@ def convert(
         typer.Option(
             "--to",
             metavar="NAME",
-            help=f"What to write: {NAMES}.",
+            help=f"A rank table: {TABLES}; or what launchers read: {NAMES}.",
             autocompletion=completion.formats,
         ),
     ],
@@ -190,9 +196,8 @@ def convert(
 ) -> None:
     """Convert between rank tables and what launchers and schedulers read.
 
-    --to takes the name of every format of rank tables as well, and mindie. What the new
-    file has no place for is listed on standard error. Exit status: 0 written, 1 defects
-    found in FILE, 2 it cannot be expressed, or needs an option.
+    What the new file has no place for is listed on standard error. Exit status: 0
+    written, 1 defects found in FILE, 2 it cannot be expressed, or needs an option.
 
     Example: ranktable convert sccl_rank_table.json --hosts n1 --to openmpi-rankfile
     """

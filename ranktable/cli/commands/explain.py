@@ -28,6 +28,7 @@ from ranktable.cluster.specs.read_spec import read_spec
 from ranktable.report.catalogue import RULES
 from ranktable.report.terminal import Style, render_full, table_lines
 from ranktable.schema.check import check
+from ranktable.schema.rules.records import no_global_ranks
 from ranktable.schema.site_schema import SiteSchema
 from ranktable.schema.vendor_codes import MEANINGS, causes, code_in, has_variable
 
@@ -289,6 +290,8 @@ def judge_example(rule: Rule, data: bytes, stem: str) -> list[Report]:
         return _merge(rule, files)
     if _SPEC in rule.options:
         return [read_spec(data, file=name, limit=None).report for name in files]
+    if rule.command == "mesh":
+        return [_judge_ranks(check(text, file=name)) for name, text in files.items()]
     if rule.command == "convert":
         return [_describe(rule, text, name) for name, text in files.items()]
 
@@ -306,6 +309,14 @@ def judge_example(rule: Rule, data: bytes, stem: str) -> list[Report]:
         )
         for name, text in files.items()
     ]
+
+
+def _judge_ranks(report: Report) -> Report:
+    """Return the report for a command that needs the ranks of a job."""
+    table = report.sound_table()
+    if table.has_global_ranks:
+        return report
+    return report.with_finding(no_global_ranks(table.format))
 
 
 def _judge_by_schema(rule: Rule, data: bytes, file: str) -> Report:

@@ -374,7 +374,7 @@ def _show_readers(
     reports: list[Report], form: FindingsFormat | None, color: Color
 ) -> None:
     if form is FindingsFormat.JSON:
-        data = [readers_data(report) for report in reports if report.data is not None]
+        data = [readers_data(report) for report in reports]
         write([json.dumps(data, indent=2) + "\n"])
         return
     for report in reports:
@@ -451,8 +451,8 @@ def show_readers(report: Report, look: Style) -> Iterator[str]:
     Ranks with the same outcome share a line.
     """
     if report.data is None:
-        sys.stderr.write(f"{printable(report.file)}: there is nothing to read\n")
-        return
+        message = printable(report.diagnostics[0].message)
+        sys.stderr.write(f"{printable(report.file)}: {message}\n")
     size = report.columns.num_devices if report.columns else 1
     ranks = range(max(1, min(size, MAX_RANKS)))
     yield f"{look.mark(printable(report.file), 'bold')}\n"
@@ -468,7 +468,7 @@ def readers_data(report: Report) -> dict[str, object]:
     """Return what each reader would give each rank of a file, as plain data."""
     size = report.columns.num_devices if report.columns else 1
     ranks = range(max(1, min(size, MAX_RANKS)))
-    found = readings(report.data or b"", ranks, report)
+    found = readings(report.data, ranks, report)
     return {
         "file": report.file,
         "world_size": size,
