@@ -56,7 +56,9 @@ def make_boxes(nproc: int, num_nodes: int, *, vendor: str) -> RankTable:
     """
     for count, what in ((nproc, "chips"), (num_nodes, "nodes")):
         if count < 1:
-            raise ArgumentError(f"{count} is no number of {what}; at least 1 is needed")
+            raise ArgumentError(
+                f"{count} is not a number of {what}; at least 1 is needed"
+            )
     refuse_crowd(nproc * num_nodes)
     chips: Sequence[int] = range(nproc)
     if vendor == "sophgo":
@@ -123,13 +125,13 @@ def make_run(  # noqa: PLR0913 - what a run consists of
 
     Raises:
         ArgumentError: There is no such vendor or profile; a fault is malformed or names
-            no rank of the job; there are too many ranks; the time-out is no time.
+            no rank of the job; there are too many ranks; the time-out is not a time.
     """
     _refuse_other("vendor", vendor, get_args(Vendor))
     _refuse_other("profile", profile, get_args(Profile))
     refuse_crowd(table.world_size)
     if not 0 < timeout_s < math.inf:
-        raise ArgumentError(f"{timeout_s:g} is no time to wait for a rank")
+        raise ArgumentError(f"{timeout_s:g} is not a time to wait for a rank")
     refuse_interleaved(hostfile_from_table(table), "torchrun, which starts the ranks,")
     # torchrun numbers its nodes by their ranks, whatever the order of the file.
     nodes = sorted(table.nodes, key=lambda node: node.devices[0].rank)

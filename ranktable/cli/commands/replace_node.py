@@ -47,12 +47,12 @@ def replace_node(
     site: SiteOptions,
     result: ChangeOutput,
 ) -> None:
-    """Put another node in the place of one; no other rank moves.
+    """Replace one node by another; no other rank moves.
 
-    A host that is a spare of the table has the chips of the spare; with --new any other
-    has the chips of the old node, in their order. A node with fewer chips is refused,
-    and so is one that is in the table already. Done again, it changes nothing, and
-    says so.
+    A host that is a spare of the table gets the chips of the spare; with --new any
+    other host gets the chips of the old node, in their order. A node with fewer chips
+    is refused, and so is one that is in the table already. A second run changes
+    nothing, and says so.
 
     Example: ranktable replace-node sccl_rank_table.json 0 n7 --new -o replaced.json
     """

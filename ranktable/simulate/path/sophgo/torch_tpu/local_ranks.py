@@ -121,7 +121,7 @@ _PAIR = 2
 def mapped(index: object) -> object:
     """Return the chip of a local rank: by ``CHIP_MAP``, or else itself.
 
-    What is no number is returned as it is.
+    What is not a number is returned as it is.
 
     Raises:
         ValueError: It is negative.
@@ -405,7 +405,7 @@ def set_device(device: int | str | torch.device) -> None:
 
     Raises:
         RuntimeError: There is no such chip.
-        TypeError: It is no number, which a device is not either in a strict run.
+        TypeError: It is not a number, which a device is not either in a strict run.
     """
     global _selected  # noqa: PLW0603 - one chip a process is current
     is_named = isinstance(device, str) and device.startswith("tpu:")
