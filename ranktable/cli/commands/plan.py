@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import DEFECTS_FOUND, CommandError
+from ranktable.cli import DEFECTS_FOUND, CommandError, completion
 from ranktable.cli.files import (
     FILE_HELP,
     OutputFile,
@@ -71,6 +71,7 @@ def plan(
         typer.Option(
             metavar="LINKS",
             help="Links of every host: sophgo-8, or a file with a matrix or pairs.",
+            autocompletion=completion.links,
         ),
     ] = None,
     model: Annotated[
@@ -171,7 +172,9 @@ def plan(
         "openmpi-rankfile": rankfile,
         "srun-hostfile": slurm_hostfile,
     }
-    wanted = {kind: path for kind, path in outputs.items() if path is not None}
+    wanted = {
+        kind: output_file(path) for kind, path in outputs.items() if path is not None
+    }
     if (wanted or spread is not None) and mode is None:
         mode = Mode.NODE_ORDER
     shape = given_model(
@@ -219,7 +222,7 @@ def plan(
     placed = remembering(placed, layout, topology=links)
     rings = _rings(links, table, placed, made)
     texts = _texts(placed, wanted)
-    is_aside = is_standard_output(output)
+    is_aside = any(map(is_standard_output, wanted.values()))
     pieces = _rendered(name, made, rings, times, format, color)
     if is_aside:
         sys.stderr.writelines(pieces)
