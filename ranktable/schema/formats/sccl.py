@@ -12,6 +12,7 @@ from ranktable.schema.format import (
     FREE,
     LAYOUT_KEY,
     PLACEMENT_KEY,
+    SPARES_KEY,
     TOPOLOGY_KEY,
     Field,
     Format,
@@ -60,6 +61,20 @@ TOPOLOGY = Field(
     "own addition; readers of the vendor ignore it.",
     examples=("sophgo-8",),
 )
+
+
+def spares_field(host_key: str, devices_key: str) -> Field:
+    """Return the field of nodes without ranks, spelt as the nodes of a format are."""
+    return Field(
+        key=SPARES_KEY,
+        kind=Kind.LIST,
+        title="Spares",
+        description="Nodes that carry no rank, spelt as nodes are but without ranks. "
+        "Our own addition; readers of the vendor ignore it.",
+        examples=([{host_key: "node-z", devices_key: [{"device_id": "0"}]}],),
+    )
+
+
 OWN_FIELDS = (PLACEMENT, LAYOUT, TOPOLOGY)
 DEVICE_ID = Field(
     key="device_id",
@@ -158,7 +173,7 @@ FORMAT = Format(
         "local ranks. SCCL sends around a ring, so neighbours in this order need a "
         "direct link.",
     ),
-    table_fields=(VERSION, *OWN_FIELDS),
+    table_fields=(VERSION, *OWN_FIELDS, spares_field("host", "device_list")),
     node_fields=(
         Field(
             key="host",

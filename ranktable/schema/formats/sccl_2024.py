@@ -55,6 +55,7 @@ FORMAT = Format(
             examples=(1,),
         ),
         *sccl.OWN_FIELDS,
+        sccl.spares_field("server_ip", "device"),
     ),
     node_fields=(
         Field(
