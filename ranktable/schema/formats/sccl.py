@@ -13,6 +13,7 @@ from ranktable.schema.format import (
     LAYOUT_KEY,
     PLACEMENT_KEY,
     SPARES_KEY,
+    STANDS_IN_KEY,
     TOPOLOGY_KEY,
     Field,
     Format,
@@ -75,6 +76,14 @@ def spares_field(host_key: str, devices_key: str) -> Field:
     )
 
 
+STANDS_IN = Field(
+    key=STANDS_IN_KEY,
+    kind=Kind.TEXT,
+    title="Spare for",
+    description="The host that this node, a spare, stands in for. Our own addition; "
+    "readers of the vendor ignore it.",
+    examples=("node-b",),
+)
 OWN_FIELDS = (PLACEMENT, LAYOUT, TOPOLOGY)
 DEVICE_ID = Field(
     key="device_id",
@@ -184,6 +193,7 @@ FORMAT = Format(
             "the vendor's libraries ignore.",
             examples=("node-a", "10.20.0.5"),
         ),
+        STANDS_IN,
     ),
     device_fields=(
         DEVICE_ID,

@@ -76,6 +76,7 @@ FORMAT = Format(
             "it, and any value is accepted.",
             examples=("reserve",),
         ),
+        sccl.STANDS_IN,
     ),
     device_fields=(
         sccl.DEVICE_ID,
