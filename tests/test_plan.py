@@ -88,8 +88,10 @@ def test_node_order_is_written_with_host_file_and_rank_file(
     )
     before, after = shown.out.split("\nwith --mode node-order:\n")
     assert before.splitlines()[-2].split()[2:] == ["optimal", "+32.00", "9.00x"]
-    assert after.splitlines()[-2].split()[2:] == ["optimal", "optimal"]
-    assert after.splitlines()[-4].split() == ["total", "48.00", "66.00", "4.00", "4.00"]
+    *_, total, _, above, _, _, order = after.splitlines()
+    assert above.split()[2:] == ["optimal", "optimal"]
+    assert total.split() == ["total", "48.00", "66.00", "4.00", "4.00"]
+    assert order == "nodes in order: n1,n3,n5,n7,n2,n4,n6,n8"
     assert [node.host for node in table.nodes] == [
         *("n1", "n3", "n5", "n7", "n2", "n4", "n6", "n8")
     ]
@@ -111,7 +113,7 @@ def test_free_placement_says_so_and_reaches_the_bound(run: Run, folder: Path) ->
 
     assert shown.status == 0
     assert again.out.splitlines()[-4].split()[2:4] == ["+1524.00", "32.75x"]
-    assert shown.out.splitlines()[-4].split()[2:] == ["optimal", "optimal"]
+    assert shown.out.splitlines()[-6].split()[2:] == ["optimal", "optimal"]
     assert shown.out.endswith(
         "RANK has to come from the table: start the job with --rankfile or "
         "--slurm-hostfile\n"
@@ -214,7 +216,7 @@ def test_json_has_these_keys(run: Run) -> None:
     assert list(data) == [
         *("file", "world_size", "num_nodes", "layout", "boundaries", "flows"),
         *("before", "mode", "is_better", "rank_from_table", "after"),
-        "nodes_of_ranks",
+        *("nodes_of_ranks", "node_order", "is_every_order_tried"),
     ]
     assert data["boundaries"] == [
         {"name": "node", "domains": 8, "lower_bound_bytes": 48 << 30},
@@ -341,7 +343,7 @@ def test_defects_of_a_topology_are_placed(run: Run, folder: Path) -> None:
         (("--bytes", "tp"), "--bytes: 'tp' is not axes and bytes, as tp=16GiB"),
         (("--bytes", "=1GiB"), "--bytes: '=1GiB' is not axes and bytes"),
         (("--bytes", "tp=1GiB,tp=1GiB"), "--bytes: tp is given twice"),
-        (("--bytes", "tp=16"), "'16' is no number of bytes; write a number"),
+        (("--bytes", "tp=16"), "'16' is not a number of bytes; write a number"),
         (("--bytes", "zz=16B"), "there is no axis 'zz'"),
         (("--bytes", "cp=16B"), "cp is 1, so nothing is sent along it"),
         (("--mode", "free"), "nothing says what is sent, so nothing is better"),

@@ -12,6 +12,7 @@ from ranktable.cli import DEFECTS_FOUND, CommandError
 from ranktable.cli.files import read_input
 from ranktable.cli.output import Color, FindingsFormat, OutputFormat, show_findings
 from ranktable.cli.site_options import read_bytes
+from ranktable.layout.byte_sizes import parse_rate
 from ranktable.layout.topologies.hierarchy import boundaries_of
 from ranktable.layout.topologies.level_list import boundaries_of_levels, is_level_list
 from ranktable.layout.topologies.reading import MAX_SIZE_BYTES, read_topology
@@ -94,6 +95,26 @@ def given_model(
         ),
         interleave=interleave,
     )
+
+
+def read_bandwidths(text: str) -> dict[str, float]:
+    """Return bytes a second by boundary in ``intra=400GB/s,node=50GB/s``.
+
+    Raises:
+        CommandError: It is not such a list.
+    """
+    found: dict[str, float] = {}
+    for item in text.split(","):
+        name, equals, rate = item.rpartition("=")
+        if not equals or not name:
+            raise CommandError(
+                f"--bandwidth: {item!r} is not a boundary and bytes a second, as "
+                "node=50GB/s"
+            )
+        if name in found:
+            raise CommandError(f"--bandwidth: {name} is given twice")
+        found[name] = parse_rate(rate)
+    return found
 
 
 def _parameters(text: str, option: str = "--params") -> int:

@@ -17,7 +17,6 @@ from ranktable.simulate.run import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
-    from pathlib import Path
     from typing import TypeVar
 
     _Key = TypeVar("_Key", bound=Hashable)
@@ -38,23 +37,6 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     node: int
     chip: int | None
     chip_map: tuple[int, ...]
-
-
-def show(folder: Path, member: int, claim: Claim) -> None:
-    """Show the others what this member holds, before they meet for the first time."""
-    _place(folder, member).write_bytes(msgspec.json.encode(claim))
-
-
-def look(folder: Path, size: int) -> list[Claim]:
-    """Return what all members hold, after they have met."""
-    return [
-        msgspec.json.decode(_place(folder, member).read_bytes(), type=Claim)
-        for member in range(size)
-    ]
-
-
-def _place(folder: Path, member: int) -> Path:
-    return folder / f"claim-{member}.json"
 
 
 def judge(

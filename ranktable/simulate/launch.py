@@ -6,9 +6,9 @@ import os
 import signal
 import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ranktable.schema.atomic_files import replace_file
 from ranktable.simulate import agent, processes
 from ranktable.simulate.processes import free_port
 from ranktable.simulate.recording import trace_of
@@ -17,6 +17,7 @@ from ranktable.simulate.run import Finding, findings, start_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from ranktable.simulate.plan import Plan
     from ranktable.simulate.processes import Signals
@@ -65,7 +66,7 @@ def launch(plan: Plan, folder: Path, signals: Signals) -> Outcome:
     finally:
         processes.end(process, folder)
     if plan.record_file is not None:
-        Path(plan.record_file).write_bytes(trace_of(folder, plan.table))
+        replace_file(plan.record_file, trace_of(folder, plan.table))
     if signals.received:
         return Outcome(findings=tuple(findings(folder)), signum=signals.received[0])
     outcome = Outcome(findings=tuple(findings(folder)), cost=_cost(folder))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import CommandError
+from ranktable.cli import DEFECTS_FOUND, CommandError, completion
 from ranktable.cli.files import (
     FILE_HELP,
     OutputFile,
@@ -20,14 +20,20 @@ from ranktable.cli.files import (
 )
 from ranktable.cli.options import LayoutOptions, warn_of_refusal, with_options
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
-from ranktable.cli.plan_input import flows_of, given_model, holders
+from ranktable.cli.plan_input import (
+    flows_of,
+    given_model,
+    holders,
+    read_bandwidths,
+)
 from ranktable.cli.site_options import links_of
 from ranktable.cluster.hostfiles.hostfile import WriterOptions, hostfile_from_table
 from ranktable.cluster.hostfiles.launcher_formats import format_of
 from ranktable.layout.hops import RingRows, ring_rows
 from ranktable.layout.placing import place_ranks
-from ranktable.layout.planning import Mode, make_plan
+from ranktable.layout.planning import Mode, is_spread, make_plan
 from ranktable.layout.remembered import remembering
+from ranktable.layout.timing import PlanTimes, plan_times
 from ranktable.report.plan import render_plan, render_plan_json
 from ranktable.schema.writing import dumps
 
@@ -68,6 +74,7 @@ def plan(
         typer.Option(
             metavar="LINKS",
             help="Links of every host: sophgo-8, or a file with a matrix or pairs.",
+            autocompletion=completion.links,
         ),
     ] = None,
     model: Annotated[
@@ -107,6 +114,22 @@ def plan(
     groups: Annotated[
         str | None,
         typer.Option(metavar="LIST", help="Groups to show besides: dp-cp,embedding."),
+    ] = None,
+    bandwidth: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Bytes a second of a rank, a node and a rack, for a time: "
+            "intra=400GB/s,node=50GB/s,rack=400Gbit/s.",
+        ),
+    ] = None,
+    spread: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AXIS:BOUNDARY",
+            help="Keep replicas in different failure domains: dp:rack; --mode is "
+            "node-order then.",
+        ),
     ] = None,
     mode: Annotated[
         Mode | None,
@@ -152,8 +175,10 @@ def plan(
         "openmpi-rankfile": rankfile,
         "srun-hostfile": slurm_hostfile,
     }
-    wanted = {kind: path for kind, path in outputs.items() if path is not None}
-    if wanted and mode is None:
+    wanted = {
+        kind: output_file(path) for kind, path in outputs.items() if path is not None
+    }
+    if (wanted or spread is not None) and mode is None:
         mode = Mode.NODE_ORDER
     shape = given_model(
         model=model,
@@ -168,7 +193,12 @@ def plan(
         interleave=interleave,
         sizes=bytes_,
     )
-    if mode is not None and shape is None and bytes_ is None:
+    is_sent = shape is not None or bytes_ is not None
+    if bandwidth is not None and not is_sent:
+        raise CommandError(
+            "--bandwidth needs what is sent: --model with --seq and --micro, or --bytes"
+        )
+    if mode is not None and not is_sent and spread is None:
         raise CommandError(
             "nothing says what is sent, so nothing is better; give --model with --seq "
             "and --micro, or --bytes"
@@ -184,19 +214,25 @@ def plan(
         boundaries=holders(topology, table, format, color),
         mode=mode,
         shown=() if groups is None else groups.split(","),
+        spread=spread,
     )
+    times = None
+    if bandwidth is not None:
+        times = plan_times(made, read_bandwidths(bandwidth))
     placed = table
     if made.is_better:
         placed = place_ranks(table, made.after)
     placed = remembering(placed, layout, topology=links)
     rings = _rings(links, table, placed, made)
     texts = _texts(placed, wanted)
-    is_aside = is_standard_output(output)
-    pieces = _rendered(name, made, rings, format, color)
+    is_aside = any(map(is_standard_output, wanted.values()))
+    pieces = _rendered(name, made, rings, times, format, color)
     if is_aside:
         sys.stderr.writelines(pieces)
     else:
         write(pieces)
+    if not is_spread(made):
+        raise typer.Exit(DEFECTS_FOUND)
     if texts:
         put_plan(texts, read, is_better=made.is_better, force=force)
 
@@ -235,13 +271,14 @@ def _rendered(
     name: str,
     made: Plan,
     rings: RingRows | None,
+    times: PlanTimes | None,
     form: OutputFormat,
     color: Color,
 ) -> Iterator[str]:
     if form is OutputFormat.JSON:
-        return render_plan_json(name, made, rings=rings)
+        return render_plan_json(name, made, rings=rings, times=times)
 
-    return render_plan(name, made, style(color), rings=rings)
+    return render_plan(name, made, style(color), rings=rings, times=times)
 
 
 def put_plan(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ranktable.runtime.backends.backend import Backend, Operation
+from ranktable.runtime.backends.backend import Backend, GroupCode, Operation
 
 _CODE: Final = (
     "Ascend/pytorch torch_npu/csrc/distributed/ProcessGroupHCCL.cpp 0017cdfc8d"
@@ -77,4 +77,20 @@ BACKEND: Final = Backend(
         "recv": _moving,
         "barrier": replace(_moving, source=f"{_CODE}; by all_reduce"),
     },
+    group_code=GroupCode(
+        title="HCCL",
+        own_name="hccl",
+        methods=frozenset(
+            {
+                *("allreduce", "allreduce_coalesced", "broadcast", "reduce"),
+                *("allgather", "allgather_coalesced", "_allgather_base"),
+                *("allgather_into_tensor_coalesced", "gather", "scatter"),
+                *("reduce_scatter", "_reduce_scatter_base", "alltoall"),
+                *("reduce_scatter_tensor_coalesced", "alltoall_base", "send"),
+                *("recv", "barrier", "startCoalescing"),
+            }
+        ),
+        bad_dtype="Unsupported data type for HCCL process group",
+        bad_reduction="HCCL has no ReduceOp.{reduction}",
+    ),
 )

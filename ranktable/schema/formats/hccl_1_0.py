@@ -174,17 +174,17 @@ RULES = (
 
 
 def is_hccl(document: dict[str, object]) -> bool:
-    """Whether a document with a ``server_list`` is Ascend's: it names ``server_id``.
+    """Whether a document lists Ascend's servers: the first one names ``server_id``.
 
-    Where no server does, it counts in strings and does not name ``server_ip`` either.
+    Where none does, it counts in strings and does not name ``server_ip`` either, or has
+    super pods; its ``server_list`` may be missing.
     """
     servers = document.get("server_list")
     first = servers[0] if isinstance(servers, list) and servers else None
     keys = first if isinstance(first, dict) else {}
-    counts_in_text = isinstance(document.get("server_count"), str)
-    return "server_list" in document and (
-        "server_id" in keys or ("server_ip" not in keys and counts_in_text)
-    )
+    is_counted = isinstance(document.get("server_count"), str)
+    is_ascends = is_counted or "super_pod_list" in document
+    return "server_id" in keys or ("server_ip" not in keys and is_ascends)
 
 
 FORMAT = Format(

@@ -384,7 +384,7 @@ class SimulatedGroup(Reducing, Moving, c10d.ProcessGroup):  # type: ignore[misc]
         c10d.ProcessGroup.__init__(self, rank, size)  # type: ignore[call-arg]
         super().__init__(exchange, limits, rank)
         self._has_cpu = False
-        self._register(limits.profile.device, _CUSTOM)
+        self._register(limits.backend.device_type, _CUSTOM)
 
     def _register(
         self, device: str, backend_type: c10d.ProcessGroup.BackendType
@@ -453,7 +453,7 @@ class SimulatedGroup(Reducing, Moving, c10d.ProcessGroup):  # type: ignore[misc]
 
     def getBackendName(self) -> str:  # noqa: N802 - torch's name
         """Return what the backend calls itself."""
-        return self._limits.profile.own_name
+        return self._limits.code.own_name
 
     def shutdown(self) -> None:
         """Leave the group."""
