@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from torch._ops import OpOverload
 
-    from ranktable.simulate.device.schemas import Plan
+    from ranktable.simulate.device.schemas import OperatorPlan
 
 
 _CPU = torch.device("cpu")
@@ -58,7 +58,7 @@ class Arguments:
         "originals",
     )
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: OperatorPlan) -> None:
         """Start without a chip; the first device tensor gives it."""
         self.originals: dict[int, torch.Tensor] = {}
         self._aliases: dict[int, torch.Tensor] = {}
@@ -183,7 +183,7 @@ _NOT_RESIZABLE = "not resizable"  # at::native::resize_bytes_cpu
 
 def run_with_outputs(
     op: OpOverload,
-    plan: Plan,
+    plan: OperatorPlan,
     arguments: Arguments,
     positional: list[Any],
     named: dict[str, Any],

@@ -39,7 +39,7 @@ _HOST_ARGUMENTS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class OperatorPlan:
     """How to run an operator.
 
     Attributes:
@@ -58,7 +58,7 @@ class Plan:
 
 
 @cache
-def plan_of(op: OpOverload) -> Plan:
+def plan_of(op: OpOverload) -> OperatorPlan:
     """Return how to run an operator."""
     schema = op._schema  # noqa: SLF001 - an operator has no public schema
     written = [
@@ -67,7 +67,7 @@ def plan_of(op: OpOverload) -> Plan:
         if argument.alias_info is not None and argument.alias_info.is_write
     ]
     first = schema.arguments[0] if schema.arguments else None
-    return Plan(
+    return OperatorPlan(
         is_view=_is_view(op),
         outputs=tuple(argument.name for argument in written if argument.kwarg_only),
         tensors=tuple(
@@ -94,7 +94,7 @@ def _is_view(op: OpOverload) -> bool:
 
 
 def run_on_cpu(
-    op: OpOverload, plan: Plan, positional: Sequence[Any], named: dict[str, Any]
+    op: OpOverload, plan: OperatorPlan, positional: Sequence[Any], named: dict[str, Any]
 ) -> Any:  # noqa: ANN401 - whatever the operator returns
     """Run the CPU kernel of an operator, past autograd and autocast."""
     for position in plan.tensors:
