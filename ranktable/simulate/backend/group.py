@@ -391,7 +391,7 @@ class SimulatedGroup(Reducing, Moving, c10d.ProcessGroup):  # type: ignore[misc]
     ) -> None:
         """Tell torch that the group is for a type of devices."""
         backend = self._gloo
-        self._register_backend(torch.device(device), backend_type, backend)  # type: ignore[arg-type]
+        self._register_backend(torch.device(device), backend_type, backend)
 
     def _serves_cpu(self) -> bool:
         """Whether the group was made with ``cpu:gloo`` too.

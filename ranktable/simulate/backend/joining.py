@@ -250,6 +250,8 @@ def _create(
             len(membership.ranks),
             timedelta(seconds=membership.timeout_s),
         )
+    # A rank that leaves at once would end the connections that others still make.
+    gloo.barrier().wait()
     recorder = None
     if world.run.is_recorded:
         from ranktable.simulate.recording import Recorder  # noqa: PLC0415 - if asked
