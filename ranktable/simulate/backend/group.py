@@ -32,11 +32,6 @@ def alias(tensor: torch.Tensor) -> torch.Tensor:
     return seen.view(torch.uint8) if seen.dtype is torch.bool else seen
 
 
-def aliases(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Return the memory of several tensors."""
-    return [alias(tensor) for tensor in tensors]
-
-
 class GroupParts:
     """A group that has no operations yet."""
 

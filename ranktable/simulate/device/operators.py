@@ -2,12 +2,11 @@
 
 Torch calls ``run`` for an operator that has no kernel of its own. Device tensors
 among the arguments are replaced by their aliases on the CPU, and the operator goes
-straight to its CPU kernel, so that results are the CPU's bit for bit.
+straight to its CPU kernel.
 
-For some operators torch has a recipe made of others, and prefers it to the fallback.
-Where the CPU has a kernel of its own, the recipe may round differently (layer_norm);
-and a recipe costs several ways through Python where one would do. These are
-forwarded.
+For some operators torch has a recipe made of others, and prefers it to the fallback. It
+costs several ways through Python where one would do. Where the CPU has a kernel of its
+own, these are forwarded to it.
 """
 
 from __future__ import annotations

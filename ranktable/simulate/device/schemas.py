@@ -27,14 +27,10 @@ _HOST_ARGUMENTS = {
     "_pack_padded_sequence_backward": {2},
     "_unsafe_index.Tensor": {1},
     "_unsafe_index_put": {1},
-    "gru.data": {1},
     "index.Tensor": {1},
     "index.Tensor_out": {1},
     "index_put": {1},
     "index_put_": {1},
-    "lstm.data": {1},
-    "rnn_relu.data": {1},
-    "rnn_tanh.data": {1},
 }
 
 
