@@ -163,8 +163,8 @@ def test_an_unknown_backend_is_refused() -> None:
 @pytest.mark.parametrize(
     ("op", "dtype", "message"),
     [
-        ("mean", "int64", "the mean of int64 values is no int64"),
-        ("mean", "bool", "the mean of bool values is no bool"),
+        ("mean", "int64", "the mean of int64 values is not int64"),
+        ("mean", "bool", "the mean of bool values is not bool"),
         ("band", "float32", "band is for integers and bool, not for float32"),
         ("max", "complex64", "complex64 values have no order, so no max"),
     ],

@@ -6,9 +6,9 @@ import os
 import signal
 import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ranktable.schema.atomic_files import replace_file
 from ranktable.simulate import agent, processes
 from ranktable.simulate.processes import free_port
 from ranktable.simulate.recording import trace_of
@@ -17,6 +17,7 @@ from ranktable.simulate.simulated_run import RunFinding, findings, start_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from ranktable.simulate.processes import Signals
     from ranktable.simulate.simulation import Simulation
@@ -65,7 +66,7 @@ def launch(plan: Simulation, folder: Path, signals: Signals) -> RunOutcome:
     finally:
         processes.end(process, folder)
     if plan.record_file is not None:
-        Path(plan.record_file).write_bytes(trace_of(folder, plan.table))
+        replace_file(plan.record_file, trace_of(folder, plan.table))
     if signals.received:
         return RunOutcome(findings=tuple(findings(folder)), signum=signals.received[0])
     outcome = RunOutcome(findings=tuple(findings(folder)), cost=_cost(folder))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import DEFECTS_FOUND, CommandError
+from ranktable.cli.files import is_standard_output, output_file
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.cli.simulated_cluster import Vendor, announcement, cluster_of
 from ranktable.report import all_reduce
@@ -135,6 +136,8 @@ def simulate(
     if vendor is Vendor.ASCEND:
         limits = {"--profile": profile, "--strict-vendor": strict_vendor}
         _refuse("is for --vendor sophgo", limits)
+    if record is not None and is_standard_output(output_file(record)):
+        raise CommandError("--record needs a file: standard output is the script's")
     file, table = cluster_of(rank_table, nproc, nodes, vendor)
     if once and len(table.nodes) > 1:
         raise CommandError("--once is for one node; torchrun starts those of several")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -71,6 +71,34 @@ class Operation:
         return reduction is None or reduction in (
             self.reductions | self.unsafe_reductions
         )
+
+
+def grouped_operations(
+    *, moving: Operation, pairwise: Operation, reducing: Operation, code: str
+) -> dict[str, Operation]:
+    """Return the operations of a library that has what NCCL has.
+
+    Args:
+        moving: What moves tensors.
+        pairwise: What is made of sends and receives.
+        reducing: What reduces them.
+        code: The source of all.
+    """
+    uneven = f"{reducing.source}; uneven by grouped reduces"
+    gathering = f"{moving.source}; uneven by grouped broadcasts"
+    return {
+        "all_reduce": reducing,
+        "reduce": reducing,
+        "reduce_scatter": replace(reducing, has_uneven=True, source=uneven),
+        "broadcast": moving,
+        "all_gather": replace(moving, has_uneven=True, source=gathering),
+        "gather": pairwise,
+        "scatter": pairwise,
+        "all_to_all": replace(pairwise, has_uneven=True),
+        "send": moving,
+        "recv": moving,
+        "barrier": replace(moving, source=f"{code}; by all_reduce"),
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ def _wrong_count(columns: Columns, _: Options) -> Iterator[Finding]:
     written = value if isinstance(value, int) else plain_number(value)
     counts_ranks = columns.format.counts_ranks
     count = columns.num_devices if counts_ranks else columns.num_nodes
-    if written is not None and written != count:
+    if written is not None and written != count and columns.num_nodes:
         yield wrong_count((str(key),), written, columns.format.nodes_key, count)
 
 
