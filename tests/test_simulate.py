@@ -22,15 +22,15 @@ from ranktable.cluster.generate import make_table
 from ranktable.schema.topology import SOPHGO_8
 from ranktable.schema.writing import dump
 from ranktable.simulate.faults import parse_fault
-from ranktable.simulate.plan import make_boxes, make_run, ring_warning
 from ranktable.simulate.requirements import (
     RealPackage,
     find_real_package,
     private_path,
     rank_environment,
 )
-from ranktable.simulate.run import VARIABLE, Fault
 from ranktable.simulate.run_folder import run_folder
+from ranktable.simulate.simulated_run import VARIABLE, Fault
+from ranktable.simulate.simulation import make_boxes, make_run, ring_warning
 from tests.test_imports import modules_after
 from tests.test_sccl_backend import google, make_package, sophgo
 
@@ -235,7 +235,7 @@ def test_environment_of_ranks_has_nothing_of_an_outer_job() -> None:
         (["--format", "json", "s.py"], 2, "--format is for the all_reduce"),
         (["missing.py"], 2, "there is no script 'missing.py'"),
         ([""], 2, "there is no script ''"),
-        (["."], 2, "'.' is a directory, and no script"),
+        (["."], 2, "'.' is a directory, not a script"),
         (["/dev/null"], 2, "'/dev/null' is not a file that every rank can read"),
         (["-m", "no_such_module.part"], 2, "there is no module 'no_such_module.part'"),
         (["own/s.py"], 2, "own/torch_tpu, which is beside it"),
@@ -294,7 +294,7 @@ def test_real_package_stops_it(
 def test_launcher_needs_no_torch() -> None:
     modules = modules_after(
         "import ranktable.cli.commands.simulate, ranktable.simulate.add_up, "
-        "ranktable.simulate.chips, ranktable.simulate.in_process, "
+        "ranktable.simulate.simulated_chips, ranktable.simulate.in_process, "
         "ranktable.report.all_reduce"
     )
 

@@ -12,7 +12,7 @@ from ranktable.cluster.hostfiles.hostfile import hostfile_from_table, refuse_int
 from ranktable.schema.messages import counted
 from ranktable.schema.topology import SOPHGO_8
 from ranktable.simulate.faults import parse_fault
-from ranktable.simulate.run import Run
+from ranktable.simulate.simulated_run import Run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,7 +85,7 @@ Profile = Literal["doc", "source"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Simulation:
     """What to start.
 
     Attributes:
@@ -125,7 +125,8 @@ def make_run(  # noqa: PLR0913 - what a run consists of
 
     Raises:
         ArgumentError: There is no such vendor or profile; a fault is malformed or names
-            no rank of the job; there are too many ranks; the time-out is not a time.
+            a rank that the job lacks; there are too many ranks; the time-out is not a
+            time.
     """
     _refuse_other("vendor", vendor, get_args(Vendor))
     _refuse_other("profile", profile, get_args(Profile))
