@@ -8,11 +8,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from ranktable import __version__
+from ranktable.cli.completion import VARIABLE, completed_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from click import Context, Parameter
 
 COMMANDS: Final = {
     "gen": "Generate a rank table.",
@@ -64,9 +68,6 @@ COMMANDS: Final = {
 }
 """What each does; it is a function of its name, in a module of its name."""
 
-COMPLETION: Final = "_RANKTABLE_COMPLETE"
-"""Set by a shell that asks what may follow."""
-
 SETTINGS: Final[dict[str, dict[str, Any]]] = {
     # What follows the script is the script's own.
     "run": {"allow_interspersed_args": False, "ignore_unknown_options": True},
@@ -83,12 +84,48 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
     Args:
         arguments: Those of the command line.
     """
-    if arguments and arguments[0] in COMMANDS:
-        return make_app((arguments[0],))
-    # A shell completes the options of commands; "--" may stand before a name.
-    if COMPLETION in os.environ or not COMMANDS.keys().isdisjoint(arguments):
+    name = arguments[0] if arguments else None
+    if VARIABLE in os.environ:
+        name = completed_command(os.environ)
+    if name in COMMANDS:
+        return make_app((str(name),))
+    # "--" may stand before a name.
+    if not COMMANDS.keys().isdisjoint(arguments):
         return make_app(tuple(COMMANDS))
     return make_app(())
+
+
+def _tidy(parameters: list[Parameter]) -> list[Parameter]:
+    """Show flags as flags, arguments without a type, and a default where there is one.
+
+    What --help shows of these differs between versions of typer.
+    """
+    for each in parameters:
+        if getattr(each, "is_flag", False):
+            each.metavar = ""
+        if each.default is None and not isinstance(_shown_default(each), str):
+            each.show_default = False  # type: ignore[attr-defined]
+        if each.param_type_name == "argument":
+            each.display_type_rich = lambda ctx: None  # type: ignore[attr-defined] # noqa: ARG005
+    return parameters
+
+
+def _shown_default(parameter: Parameter) -> object:
+    return getattr(parameter, "show_default", None)
+
+
+class _Command(TyperCommand):
+    """A command whose help is the same with every version of typer."""
+
+    def get_params(self, ctx: Context) -> list[Parameter]:
+        return _tidy(super().get_params(ctx))
+
+
+class _Group(TyperGroup):
+    """The list of commands, likewise."""
+
+    def get_params(self, ctx: Context) -> list[Parameter]:
+        return _tidy(super().get_params(ctx))
 
 
 @cache
@@ -99,6 +136,7 @@ def make_app(names: tuple[str, ...]) -> typer.Typer:
         names: Those of ``COMMANDS`` that it has; none for all, by name only.
     """
     app = typer.Typer(
+        cls=_Group,
         help="Make, check and use rank tables: which process of a job runs on which "
         "chip.",
         no_args_is_help=True,
@@ -112,7 +150,8 @@ def make_app(names: tuple[str, ...]) -> typer.Typer:
     for name in names:
         place = name.replace("-", "_")
         function = getattr(import_module(f"ranktable.cli.commands.{place}"), place)
-        app.command(name, context_settings=SETTINGS.get(name))(function)
+        settings = SETTINGS.get(name)
+        app.command(name, cls=_Command, context_settings=settings)(function)
     if not names:
         for name, does in COMMANDS.items():
             app.command(name, help=does)(_only_a_name)

@@ -94,6 +94,9 @@ class ExpertStyle(str, Enum):
     VLLM = "vllm"
 
 
+_PLAIN = ("tp", "cp", "pp", "dp")
+
+
 def warn_of_refusal(layout: ParallelLayout) -> None:
     """Say on standard error if Megatron refuses the order of a layout."""
     refusal = megatron_refusal(layout)
@@ -141,6 +144,17 @@ class LayoutOptions:
             raise CommandError(
                 "--preset is an order and an --ep-style; give it or them"
             )
+
+    def split(self) -> tuple[dict[str, int], dict[str, int | str]]:
+        """Return the sizes of tp, cp, pp and dp that are given, and what else is."""
+        sizes = {name: getattr(self, name) for name in SIZES}
+        known = {
+            name: size for name, size in sizes.items() if size not in (None, INFERRED)
+        }
+        fixed = {name: known.pop(name) for name in _PLAIN if name in known}
+        preset = find_preset(self.preset.value if self.preset else DEFAULT_PRESET)
+        style = preset.ep_style if self.ep_style is None else self.ep_style.value
+        return fixed, {**known, "order": self.order or preset.order, "ep_style": style}
 
     def layout(
         self,

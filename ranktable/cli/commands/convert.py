@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from ranktable.cli import DEFECTS_FOUND, CommandError
+from ranktable.cli import DEFECTS_FOUND, CommandError, completion
 from ranktable.cli.files import (
     OutputFile,
     is_standard_output,
     named_file,
-    output_file,
     put_files,
+    put_text,
     read_input,
     table_in,
     table_size,
     tell_written,
 )
 from ranktable.cli.options import with_options
-from ranktable.cli.output import Color, FindingsFormat, show_findings, write
+from ranktable.cli.output import Color, FindingsFormat, show_findings
 from ranktable.cli.table_arguments import TableArguments
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.conversion import (
@@ -91,6 +91,7 @@ def convert(
             "--to",
             metavar="NAME",
             help=f"A rank table: {TABLES}; or what launchers read: {NAMES}.",
+            autocompletion=completion.formats,
         ),
     ],
     file: Annotated[
@@ -103,7 +104,10 @@ def convert(
     from_: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="NAME", help="What FILE is; by default it is detected."
+            "--from",
+            metavar="NAME",
+            help="What FILE is; by default it is detected.",
+            autocompletion=completion.formats,
         ),
     ] = None,
     output: Annotated[
@@ -149,13 +153,17 @@ def convert(
     script: Annotated[
         str | None,
         typer.Option(
-            metavar="TEXT", help="What is started on every node; by default train.py."
+            metavar="SCRIPT",
+            help="What is started on every node; by default train.py.",
         ),
     ] = None,
     port: Annotated[
         int | None,
         typer.Option(
-            min=1, max=65535, help="Where nodes meet, or the first of endpoints."
+            min=1,
+            max=65535,
+            metavar="PORT",
+            help="Port of the rendezvous, or the first port of endpoints.",
         ),
     ] = None,
     node: Annotated[
@@ -167,14 +175,18 @@ def convert(
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="Name of a job and its pods; by default train.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Name of a job and its pods; by default train."
+        ),
     ] = None,
     image: Annotated[
-        str | None, typer.Option(help="Image of the containers of a job.")
+        str | None,
+        typer.Option(metavar="IMAGE", help="Image of the containers of a job."),
     ] = None,
     resource: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="What counts chips: vendor.com/chip."),
+        typer.Option(metavar="NAME", help="Resource that a chip is: vendor.com/chip."),
     ] = None,
     format: Annotated[  # noqa: A002 - the name of the option
         FindingsFormat,
@@ -213,12 +225,13 @@ def convert(
     text = cluster_convert(hostfile, target, settings)
     _note_losses(source, hostfile, target)
     _note_left_out(source)
-    if output is None or is_standard_output(output):
-        write([text])
-        return
-    one = OutputFile(path=output_file(output), data=text.encode())
-    (done,) = put_files([one], force=force, read={source.name: source.data})
-    tell_written(done, one.path, _summary(hostfile))
+    put_text(
+        output,
+        text.encode(),
+        _summary(hostfile),
+        force=force,
+        read={source.name: source.data},
+    )
 
 
 def _table_name(to: str, target: Format) -> str:
@@ -278,12 +291,13 @@ def _put_tables(
     if len(made) == 1:
         ((_, one),) = made.items()
         _tell_losses(source, made, to)
-        if output is None or is_standard_output(output):
-            write([one.done.data.decode()])
-            return
-        file = OutputFile(path=output_file(output), data=one.done.data)
-        (done,) = put_files([file], force=force, read={source.name: source.data})
-        tell_written(done, file.path, table_size(one.table))
+        put_text(
+            output,
+            one.done.data,
+            table_size(one.table),
+            force=force,
+            read={source.name: source.data},
+        )
         return
     if output is None or is_standard_output(output):
         names = ", ".join(made)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import CommandError
+from ranktable.cli import CommandError, completion
 from ranktable.cli.collectives import explain_collective
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.cli.site_schema import judge_by_schema
@@ -47,6 +47,7 @@ def explain(
         typer.Argument(
             metavar="CODE",
             help="A code such as RT202, its name, or a message of a vendor's library.",
+            autocompletion=completion.codes,
         ),
     ] = None,
     collective: Annotated[
@@ -54,17 +55,32 @@ def explain(
         typer.Option(
             metavar="NAME",
             help="Explain how ranktable.dist does a collective, such as all_reduce.",
+            autocompletion=completion.collectives,
         ),
     ] = None,
     backend: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="On this backend; by default on each."),
+        typer.Option(
+            metavar="NAME",
+            help="On this backend; by default on each.",
+            autocompletion=completion.backends,
+        ),
     ] = None,
     dtype: Annotated[
-        str, typer.Option(metavar="TYPE", help="With tensors of this type.")
+        str,
+        typer.Option(
+            metavar="TYPE",
+            help="With tensors of this type.",
+            autocompletion=completion.dtypes,
+        ),
     ] = "float32",
     op: Annotated[
-        str, typer.Option(metavar="NAME", help="How it reduces: sum, mean, band ...")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="How it reduces: sum, mean, band ...",
+            autocompletion=completion.reductions,
+        ),
     ] = "sum",
     uneven: Annotated[
         bool, typer.Option("--uneven", help="With parts of different sizes.")

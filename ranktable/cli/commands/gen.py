@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import DEFECTS_FOUND, CommandError
+from ranktable.cli import DEFECTS_FOUND, CommandError, completion
 from ranktable.cli.commands.probe import ROOT, ROOT_HELP, RUN_PROGRAMS_HELP, probe_node
 from ranktable.cli.files import DEFAULT_FILE, put_table, read_input
 from ranktable.cli.options import LayoutOptions, with_options
@@ -85,6 +85,7 @@ def gen(
             metavar="TOPOLOGY",
             help="Put each node's chips in ring order: sophgo-8, or a file of links; "
             "with --tp one whose groups are rings too.",
+            autocompletion=completion.links,
         ),
     ] = None,
     layout_options: LayoutOptions,

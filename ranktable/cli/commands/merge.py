@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
+from ranktable.cli import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError, completion
 from ranktable.cli.files import (
     DEFAULT_FILE,
     DEFAULT_MAX_ERRORS,
@@ -89,6 +89,7 @@ def merge(
         typer.Option(
             metavar="TOPOLOGY",
             help="Put the chips of each probe in ring order: sophgo-8, or a file.",
+            autocompletion=completion.links,
         ),
     ] = None,
     output: Annotated[
@@ -118,7 +119,10 @@ def merge(
         ),
     ] = None,
     max_errors: Annotated[
-        int, typer.Option(min=0, help="Findings of each code to show; 0 for all.")
+        int,
+        typer.Option(
+            min=0, metavar="N", help="Findings of each code to show; 0 for all."
+        ),
     ] = DEFAULT_MAX_ERRORS,
     max_size: Annotated[
         int, typer.Option(min=1, metavar="MIB", help="Largest file to read.")

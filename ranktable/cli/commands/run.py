@@ -65,12 +65,18 @@ def run(
     ] = None,
     master_addr: Annotated[
         str | None,
-        typer.Option(help="Where nodes meet; by default the first host of the table."),
+        typer.Option(
+            metavar="ADDRESS",
+            help="Host of the rendezvous; by default the first host of the table.",
+        ),
     ] = None,
     master_port: Annotated[
         int | None,
         typer.Option(
-            min=1, max=65535, help="Port there; by default the launcher's, else 29500."
+            min=1,
+            max=65535,
+            metavar="PORT",
+            help="Port there; by default the launcher's, else 29500.",
         ),
     ] = None,
     dry_run: Annotated[

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import CommandError
-from ranktable.cli.files import FILE_HELP, STANDARD_INPUT_NAME, sound_table
+from ranktable.cli.files import (
+    FILE_HELP,
+    STANDARD_INPUT_NAME,
+    is_standard_output,
+    sound_table,
+)
 from ranktable.cli.progress import Progress, progress
 from ranktable.cluster.conversion import tables_of
 from ranktable.cluster.splitting import begins_at_zero, split_by_node
@@ -108,6 +113,8 @@ def _default_folder(name: str, by: Unit) -> str:
 def _refuse_folder(folder: str) -> None:
     """Raise CommandError unless a folder is new or empty."""
     path = Path(folder)
+    if is_standard_output(folder):
+        raise CommandError("several files do not go to standard output; name a folder")
     parent = path.absolute().parent
     if not parent.is_dir():
         raise CommandError(f"the folder {parent} does not exist; create it first")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
+from ranktable.cli import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError, completion
 from ranktable.cli.files import (
     DEFAULT_MAX_ERRORS,
     MIB,
@@ -70,13 +70,16 @@ def validate(
             "--from",
             metavar="NAME",
             help="What the files are, as convert calls it; by default it is detected.",
+            autocompletion=completion.judged_formats,
         ),
     ] = None,
     chip: Annotated[
         str | None,
         typer.Option(
+            metavar="CHIP",
             help="Chips of every host: a number, or the chip: bm1690; 910, A2, A3, "
-            "310P, A5 of Ascend."
+            "310P, A5 of Ascend.",
+            autocompletion=completion.chips,
         ),
     ] = None,
     topology: Annotated[
@@ -84,6 +87,7 @@ def validate(
         typer.Option(
             metavar="TOPOLOGY",
             help="Links of every host: sophgo-8, or a file with a matrix or pairs.",
+            autocompletion=completion.links,
         ),
     ] = None,
     tp: Annotated[
@@ -100,6 +104,7 @@ def validate(
             "--for",
             metavar="READER",
             help="What this program refuses is an error: hccl, mindie, torch_npu ...",
+            autocompletion=completion.readers,
         ),
     ] = None,
     schema: Annotated[
@@ -125,10 +130,19 @@ def validate(
     ] = False,
     select: Annotated[
         str | None,
-        typer.Option(metavar="CODES", help="Report these only: RT2,RT503."),
+        typer.Option(
+            metavar="CODES",
+            help="Report these only: RT2,RT503.",
+            autocompletion=completion.listed_codes,
+        ),
     ] = None,
     ignore: Annotated[
-        str | None, typer.Option(metavar="CODES", help="Leave these out: RT117,RT5.")
+        str | None,
+        typer.Option(
+            metavar="CODES",
+            help="Leave these out: RT117,RT5.",
+            autocompletion=completion.listed_codes,
+        ),
     ] = None,
     statistics: Annotated[
         bool, typer.Option("--statistics", help="Show how often each code was found.")
@@ -140,7 +154,10 @@ def validate(
         bool, typer.Option("--watch", help="Check again whenever a file changes.")
     ] = False,
     max_errors: Annotated[
-        int, typer.Option(min=0, help="Defects of each code to show; 0 for all.")
+        int,
+        typer.Option(
+            min=0, metavar="N", help="Defects of each code to show; 0 for all."
+        ),
     ] = DEFAULT_MAX_ERRORS,
     max_size: Annotated[
         int, typer.Option(min=1, metavar="MIB", help="Largest file to read.")

@@ -8,7 +8,7 @@ Source: Ascend's HCCL, rank table configuration; the reader of 1.0.
 from __future__ import annotations
 
 from ranktable.schema.format import Field, Format, Kind, Role
-from ranktable.schema.formats.sccl import LAYOUT, TOPOLOGY
+from ranktable.schema.formats.sccl import LAYOUT, STANDS_IN, TOPOLOGY, spares_field
 from ranktable.schema.rules import (
     chips,
     hccl,
@@ -56,6 +56,7 @@ TABLE_FIELDS = (
     ),
     LAYOUT,
     TOPOLOGY,
+    spares_field("server_id", "device"),
 )
 NODES = Field(
     key="server_list",
@@ -104,6 +105,7 @@ NODE_FIELDS = (
             ("super_pod_id", "Super pod"),
         )
     ),
+    STANDS_IN,
 )
 DEVICE_FIELDS = (
     Field(
