@@ -10,7 +10,13 @@ import pytest
 import ranktable
 from ranktable.cluster.generate import make_table
 from ranktable.layout import ParallelLayout
-from ranktable.layout.change import difference, shrink, spares_of
+from ranktable.layout.change import (
+    add_spares,
+    difference,
+    replace_node,
+    shrink,
+    spares_of,
+)
 from ranktable.layout.change.site import Site, crossed
 from ranktable.layout.remembered import remembered, remembering
 from ranktable.schema.writing import dumps
@@ -248,3 +254,39 @@ def test_layout_is_remembered_as_it_is(layout: ParallelLayout) -> None:
         "RT502",
         "RT208",
     }
+
+
+def test_spare_is_one_again_when_its_node_comes_back(run: Run, rings: str) -> None:
+    run("ranktable", "spares", rings, "--add", "s1", "--new", "-i")
+
+    run("ranktable", "replace-node", rings, "n1", "s1", "-i")
+    used = run("ranktable", "spares", rings)
+    back = run("ranktable", "replace-node", rings, "s1", "n1", "-i")
+    listed = run("ranktable", "spares", rings)
+
+    assert back.status == 0, back.err
+    assert used.out == "j.json: 0 spares\n"
+    assert listed.out == "j.json: 1 spare\ns1: chips 0,2,6,7,3,1,5,4\n"
+    assert "RT117" not in run("ranktable", "validate", rings).out
+
+
+def test_sound_node_becomes_a_spare_when_asked(run: Run, rings: str) -> None:
+    run("ranktable", "replace-node", rings, "n1", "n9", "--new", "--to-spares", "-i")
+
+    listed = run("ranktable", "spares", rings)
+
+    assert listed.out == "j.json: 1 spare\nn1: chips 0,2,6,7,3,1,5,4\n"
+
+
+def test_chips_of_a_spare_that_are_not_needed_stay_spare(tmp_path: Path) -> None:
+    table = make_table([range(4)] * 2, hosts=["a", "b"])
+    large = add_spares(table, make_table([range(8)], hosts=["s"]).nodes)
+
+    found = replace_node(large, "a", "s")
+    back = replace_node(found, "s", "a")
+
+    assert [len(node.devices) for node in spares_of(found)] == [4]
+    assert [len(node.devices) for node in spares_of(back)] == [8]
+    assert back.nodes == table.nodes
+    ranktable.dump(found, tmp_path / "found.json")
+    assert ranktable.load(tmp_path / "found.json").digest() == found.digest()

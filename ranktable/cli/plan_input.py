@@ -15,7 +15,7 @@ from ranktable.cli.site_options import read_bytes
 from ranktable.layout.byte_sizes import parse_rate
 from ranktable.layout.topologies.hierarchy import boundaries_of
 from ranktable.layout.topologies.level_list import boundaries_of_levels, is_level_list
-from ranktable.layout.topologies.reading import MAX_SIZE_BYTES, read_topology
+from ranktable.layout.topologies.reading import MAX_JSON_BYTES, read_topology
 from ranktable.layout.topologies.super_pods import super_pods
 from ranktable.layout.traffic import Model, given_flows, model_flows
 
@@ -171,7 +171,7 @@ def racks_of(
 def _from_file(
     name: str, table: RankTable, form: OutputFormat, color: Color
 ) -> tuple[Boundary, ...]:
-    _, data = read_input(name, MAX_SIZE_BYTES)
+    _, data = read_input(name, MAX_JSON_BYTES)
     report, hierarchy = read_topology(data, file=name)
     if hierarchy is None:
         show_findings(

@@ -168,7 +168,8 @@ class Rule:
         bad: A smallest file with the defect, None when no content has it.
         good: Its nearest sound neighbour.
         options: Options of ``command`` that the two files need.
-        command: The command that finds it: ``validate``, ``convert`` or ``merge``.
+        command: The command that finds it: ``validate``, ``convert``, ``merge`` or
+            ``mesh``.
         beside: A file that goes before either, where the defect is between two files.
         check: Yields what breaks the rule in a table; None where a reader finds it.
         is_fast: Whether every process of a job runs the check; what other rules ask
