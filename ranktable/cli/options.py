@@ -120,14 +120,16 @@ class LayoutOptions:
     ] = None
     ep: Annotated[int | None, _size("Expert parallel ranks.")] = None
     etp: Annotated[int | None, _size("Ranks that share one expert.")] = None
-    dp_replicate: Annotated[int | None, _size("Copies within dp, each sharded.")] = None
+    dp_replicate: Annotated[
+        int | None, _size("Replicas within dp; each is sharded.")
+    ] = None
     dcp: Annotated[int | None, _size("vLLM's decode context parallel ranks.")] = None
     order: Annotated[
         str | None,
         typer.Option(metavar="ORDER", help="The axes, fastest first: tp-cp-ep-dp-pp."),
     ] = None
     ep_style: Annotated[
-        ExpertStyle | None, typer.Option(help="Whose meaning --ep has.")
+        ExpertStyle | None, typer.Option(help="Library whose meaning of --ep is used.")
     ] = None
     preset: Annotated[
         Peer | None, typer.Option(help="Order and expert style of a library.")

@@ -131,7 +131,7 @@ def plan(
     mode: Annotated[
         Mode | None,
         typer.Option(
-            help="Look for a better placement: whole nodes in another order, or any "
+            help="Search for a better placement: whole nodes in another order, or any "
             "rank anywhere.",
         ),
     ] = None,
@@ -156,7 +156,7 @@ def plan(
     ] = OutputFormat.TEXT,
     color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
 ) -> None:
-    """Show which groups cross nodes and racks, with how many bytes, against the least.
+    """Compare the traffic between nodes and racks with a lower bound.
 
     The bound holds for every placement. A better one may reach it: with --mode
     node-order every node keeps consecutive ranks; with --mode free any rank may be

@@ -73,10 +73,13 @@ def simulate(
     profile: Annotated[
         Profile | None,
         typer.Option(
-            help="Limits of the vendor's manual (doc) or of its code, the default."
+            help="Limits of the vendor's manual (doc) or of its code (source, the "
+            "default)."
         ),
     ] = None,
-    vendor: Annotated[Vendor, typer.Option(help="Whose chips.")] = Vendor.SOPHGO,
+    vendor: Annotated[
+        Vendor, typer.Option(help="Vendor of the chips.")
+    ] = Vendor.SOPHGO,
     fault: Annotated[
         list[str] | None,
         typer.Option(
@@ -93,7 +96,8 @@ def simulate(
     timeout: Annotated[
         float,
         typer.Option(
-            metavar="S", help="Seconds after which a rank that does not come is named."
+            metavar="S",
+            help="Seconds to wait for a rank before it is reported as missing.",
         ),
     ] = 60.0,
     module: Annotated[
@@ -108,11 +112,14 @@ def simulate(
     record: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="Write what ranks send, as a trace for Perfetto."
+            metavar="FILE", help="Write a trace of what the ranks send, for Perfetto."
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Even where the real package is installed.")
+        bool,
+        typer.Option(
+            "--force", help="Run even if the vendor's real package is installed."
+        ),
     ] = False,
     format: Annotated[  # noqa: A002 - the name of the option
         OutputFormat, typer.Option(help="Form of the output of the all_reduce.")
