@@ -26,7 +26,7 @@ def parse_order(order: str) -> tuple[str, ...]:
     for token in tokens:
         if token not in TOKENS:
             raise LayoutError(
-                f"the order {order!r} has {token!r}, which is none of {_ALL}"
+                f"the order {order!r} has {token!r}, which is not one of {_ALL}"
                 f"{did_you_mean(token, TOKENS)}"
             )
     for token in tokens:
@@ -42,7 +42,7 @@ def complete_order(order: str, sizes: Mapping[str, int]) -> tuple[str, ...]:
     """Return the tokens of an order with the axes of size 1 that it leaves out.
 
     Raises:
-        LayoutError: It is no order, or leaves out an axis that has a size.
+        LayoutError: It is not an order, or leaves out an axis that has a size.
     """
     tokens = parse_order(order)
     missing = [name for name in TOKENS if name not in tokens]
