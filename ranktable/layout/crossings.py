@@ -95,7 +95,7 @@ def look_up(groups: Sequence[Sequence[int]]) -> Members:
     )
 
 
-@lru_cache(maxsize=16)  # a change asks for the groups of one layout several times
+@lru_cache(maxsize=8)  # a change asks for the groups of one layout several times
 def _members(layout: ParallelLayout, axes: str) -> Members:
     return look_up(layout.groups(axes))
 
