@@ -209,6 +209,18 @@ def test_file_that_is_not_there_is_not_called_unsound(run: Run) -> None:
     )
 
 
+def test_misspelt_status_of_a_placeholder_is_not_waited_for(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "t.json").write_text('{"status": "complete"}', encoding="utf-8")
+    start = time.monotonic()
+    done = run("ranktable", "wait", "t.json", "--timeout", "30")
+
+    assert done.status == 2
+    assert time.monotonic() - start < 15
+    assert 'its status is "complete", which never becomes' in done.err
+
+
 def test_misspelt_status_is_not_waited_for(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "t.json"
     file.write_text(PODS.read_text().replace("completed", "complete"))

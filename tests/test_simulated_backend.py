@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ranktable.simulate.run import Fault, Finding, Run
+from ranktable.simulate.simulated_run import Fault, Run, RunFinding
 from tests.commands import with_torch
 from tests.simulated_ranks import (
     SCRIPTS,
@@ -123,7 +123,9 @@ def test_folder_of_a_run_does_not_grow_with_transfers(tmp_path: Path) -> None:
     run = Run(chips=((3, 1),))
     ended = succeeded(simulate(tmp_path, SCRIPTS / "sccl_transfers.py", run))
 
-    (_, before, after), _ = ended.said
+    of_ranks: list[list[int]] = ended.said  # type: ignore[assignment]
+    _, before, after = of_ranks[0]
+
     assert 0 < before == after
 
 
@@ -194,8 +196,8 @@ def test_mistakes_that_real_chips_do_not_tell_are_told_by_rank(
     several = {**ours, **of_pair, **of_members}
     assert set(ended.errors) == {*several.values(), of_rank_2}
     no_ring = (
-        "the chips 3, 1, 0 of node 0 are in no order of a ring, which SCCL needs: on "
-        "the published box there is no link between 0 and 3"
+        "the chips 3, 1, 0 of node 0 are not in the order of a ring, which SCCL needs: "
+        "on the published box there is no link between 0 and 3"
     )
     no_options = (
         "new_group without pg_options: torch_tpu raises TypeError: (): incompatible "
@@ -269,7 +271,7 @@ def test_fault_ends_the_run_with_one_sentence_that_names_the_rank(
     assert ended.statuses == [1]
     assert ended.out == ""
     errors = [found for found in ended.findings if found.severity == "error"]
-    assert errors == [Finding(severity="error", rank=fault.rank, message=sentence)]
+    assert errors == [RunFinding(severity="error", rank=fault.rank, message=sentence)]
     assert f"SimulationError: {sentence}" in ended.err
 
 

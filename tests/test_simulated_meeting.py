@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable.simulate.claims import Claim, judge
-from ranktable.simulate.errors import rank_list
 from ranktable.simulate.faults import Faults
 from ranktable.simulate.meeting import Meeting
-from ranktable.simulate.run import (
+from ranktable.simulate.shared_state import start_time
+from ranktable.simulate.simulated_run import (
     Fault,
-    Finding,
     NotSimulatedError,
     Run,
+    RunFinding,
     current_run,
     findings,
 )
-from ranktable.simulate.shared_state import start_time
+from ranktable.simulate.simulation_error import rank_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ TIMEOUT_S = 30
 MEMBER = """
 import json, sys, time
 from pathlib import Path
-from ranktable.simulate.errors import SimulationError
+from ranktable.simulate.simulation_error import SimulationError
 from ranktable.simulate.meeting import Meeting
 
 folder, ranks, member, timeout_s = json.loads(sys.argv[1])
@@ -137,7 +137,7 @@ def test_rank_that_does_something_else_is_named_to_all_who_can_go_on(
     )
     assert said == [sentence] * 3
     assert findings(members.run_folder) == [
-        Finding(severity="error", rank=2, message=sentence)
+        RunFinding(severity="error", rank=2, message=sentence)
     ]
     assert members.all("barrier") == [None] * 3
 
@@ -159,7 +159,7 @@ def test_rank_whose_process_has_ended_is_named_at_once(
     assert [said for said, _ in answers] == [sentence] * 2
     assert max(time_s for _, time_s in answers) < 2
     assert findings(members.run_folder) == [
-        Finding(severity="error", rank=1, message=sentence)
+        RunFinding(severity="error", rank=1, message=sentence)
     ]
 
 
@@ -321,8 +321,8 @@ def test_order_that_is_no_ring_is_a_warning_on_the_published_box_only() -> None:
     held = claims(*[[0, 1, 2, 3]] * 4)
 
     sentence = (
-        "the chips 0, 1, 2, 3 of node 0 are in no order of a ring, which SCCL needs: "
-        "on the published box there is no link between 1 and 2, 3 and 0"
+        "the chips 0, 1, 2, 3 of node 0 are not in the order of a ring, which SCCL "
+        "needs: on the published box there is no link between 1 and 2, 3 and 0"
     )
 
     assert judged(held) == [("warning", None, sentence)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable.schema.readers.torch_tpu import TorchTpu
-from ranktable.simulate.run import Run, findings
+from ranktable.simulate.simulated_run import Run, findings
 from tests.commands import with_torch
 from tests.conftest import CORPUS
 from tests.simulated_ranks import (

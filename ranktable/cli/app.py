@@ -25,43 +25,42 @@ COMMANDS: Final = {
     "mesh": (
         "Show the parallel groups of a job: their ranks, coordinates, nodes and chips."
     ),
-    "plan": (
-        "Show which groups cross nodes and racks, with how many bytes, against the "
-        "least."
-    ),
+    "plan": "Compare the traffic between nodes and racks with a lower bound.",
     "convert": "Convert between rank tables and what launchers and schedulers read.",
     "explain": (
-        "Explain a diagnostic: why it matters, what the vendor does, what to do."
+        "Explain a diagnostic: why it matters, what vendors' libraries do, how to "
+        "fix it."
     ),
     "schema": "Print the JSON Schema (draft 2020-12) of a format.",
-    "digest": "Print the SHA-256 of what a table says, whatever its formatting.",
-    "env": "Show rank, size, node and master, and which variable gave each.",
+    "digest": "Print the SHA-256 of the content of a table, whatever its formatting.",
+    "env": "Show rank, size, node and master address, and which variable gave each.",
     "init": (
         "List the templates, or copy one: cluster specs, jobs, checks, editor settings."
     ),
-    "probe": "Print the chips of this node, and what could not be seen of them.",
-    "merge": "Merge the rank tables of nodes, or what ranktable probe printed on them.",
+    "probe": "Print the chips of this node, and what could not be detected.",
+    "merge": (
+        "Merge the rank tables of several nodes, or the output of ranktable probe "
+        "on them."
+    ),
     "split": (
-        "Split a rank table into one file a node, named after its host or its number."
+        "Split a rank table into one file per node, named after its host or its number."
     ),
-    "subset": (
-        "Write the table of some ranks, numbered anew from 0, for a communicator."
+    "subset": "Write the table of some ranks, renumbered from 0, for a communicator.",
+    "wait": (
+        "Wait until a rank table exists, is sound, and is the same in two readings."
     ),
-    "wait": "Wait until a rank table is there, sound, and the same in two readings.",
     "diff": (
-        "Show what differs between two tables: nodes, ranks, roles, groups and bytes."
+        "Show the differences between two tables: nodes, ranks, roles, groups and "
+        "bytes."
     ),
-    "replace-node": "Put another node in the place of one; no other rank moves.",
-    "shrink": (
-        "Take nodes out of a table, and lay out what is left with the same model."
-    ),
-    "grow": "Add nodes to a table, and lay the model out over all of them.",
-    "spares": "Show the spares of a table, or add and remove some; they have no rank.",
+    "replace-node": "Replace one node by another; no other rank moves.",
+    "shrink": "Remove nodes from a table, and keep the layout of the model.",
+    "grow": "Add nodes to a table, and extend the layout of the model to them.",
+    "spares": "Show, add or remove the spare nodes of a table, which have no rank.",
     "renumber": (
-        "Give the ranks of a table numbers without gaps, after nodes or chips were "
-        "lost."
+        "Number the ranks of a table without gaps, after nodes or chips were lost."
     ),
-    "run": "Start this node's processes with torchrun, as the rank table has them.",
+    "run": "Start the processes of this node with torchrun, as the rank table says.",
     "simulate": (
         "Run a script on simulated chips: SOPHGO's TPUs, on the CPUs of this machine."
     ),

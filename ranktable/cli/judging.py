@@ -127,7 +127,10 @@ def _launcher_report(data: bytes, name: str, options: Options) -> Report | None:
         detect_formats,
         read_hostfile,
     )
-    from ranktable.layout.topologies.reading import KINDS, read_topology  # noqa: PLC0415
+    from ranktable.layout.topologies.reading import (  # noqa: PLC0415
+        TOPOLOGY_FORMATS,
+        read_topology,
+    )
 
     text = data[:LOOKED_AT_BYTES].decode("utf-8", "replace")
     if is_hccn_conf(text):
@@ -135,7 +138,7 @@ def _launcher_report(data: bytes, name: str, options: Options) -> Report | None:
     formats = detect_formats(data)
     if formats:
         return read_hostfile(data, formats[0], file=name, limit=options.limit).report
-    if any(kind.is_known_by(text) for kind in KINDS[:-1]):
+    if any(kind.is_known_by(text) for kind in TOPOLOGY_FORMATS[:-1]):
         return read_topology(data, file=name, limit=options.limit)[0]
     return None
 

@@ -94,6 +94,9 @@ class ExpertStyle(str, Enum):
     VLLM = "vllm"
 
 
+_PLAIN = ("tp", "cp", "pp", "dp")
+
+
 def warn_of_refusal(layout: ParallelLayout) -> None:
     """Say on standard error if Megatron refuses the order of a layout."""
     refusal = megatron_refusal(layout)
@@ -117,14 +120,16 @@ class LayoutOptions:
     ] = None
     ep: Annotated[int | None, _size("Expert parallel ranks.")] = None
     etp: Annotated[int | None, _size("Ranks that share one expert.")] = None
-    dp_replicate: Annotated[int | None, _size("Copies within dp, each sharded.")] = None
+    dp_replicate: Annotated[
+        int | None, _size("Replicas within dp; each is sharded.")
+    ] = None
     dcp: Annotated[int | None, _size("vLLM's decode context parallel ranks.")] = None
     order: Annotated[
         str | None,
         typer.Option(metavar="ORDER", help="The axes, fastest first: tp-cp-ep-dp-pp."),
     ] = None
     ep_style: Annotated[
-        ExpertStyle | None, typer.Option(help="Whose meaning --ep has.")
+        ExpertStyle | None, typer.Option(help="Library whose meaning of --ep is used.")
     ] = None
     preset: Annotated[
         Peer | None, typer.Option(help="Order and expert style of a library.")
@@ -141,6 +146,17 @@ class LayoutOptions:
             raise CommandError(
                 "--preset is an order and an --ep-style; give it or them"
             )
+
+    def split(self) -> tuple[dict[str, int], dict[str, int | str]]:
+        """Return the sizes of tp, cp, pp and dp that are given, and what else is."""
+        sizes = {name: getattr(self, name) for name in SIZES}
+        known = {
+            name: size for name, size in sizes.items() if size not in (None, INFERRED)
+        }
+        fixed = {name: known.pop(name) for name in _PLAIN if name in known}
+        preset = find_preset(self.preset.value if self.preset else DEFAULT_PRESET)
+        style = preset.ep_style if self.ep_style is None else self.ep_style.value
+        return fixed, {**known, "order": self.order or preset.order, "ep_style": style}
 
     def layout(
         self,

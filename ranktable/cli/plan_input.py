@@ -16,7 +16,7 @@ from ranktable.cli.site_options import read_bytes
 from ranktable.layout.byte_sizes import parse_rate
 from ranktable.layout.topologies.hierarchy import boundaries_of
 from ranktable.layout.topologies.level_list import boundaries_of_levels, is_level_list
-from ranktable.layout.topologies.reading import MAX_SIZE_BYTES, read_topology
+from ranktable.layout.topologies.reading import MAX_JSON_BYTES, read_topology
 from ranktable.layout.topologies.super_pods import super_pods
 from ranktable.layout.traffic import Model, given_flows, model_flows
 
@@ -173,7 +173,7 @@ def racks_of(
 @lru_cache(maxsize=1)  # a change looks at the racks of several tables
 def _hierarchy(name: str, form: OutputFormat, color: Color) -> Hierarchy:
     """Return what a file says holds nodes; show what is wrong with it."""
-    _, data = read_input(name, MAX_SIZE_BYTES)
+    _, data = read_input(name, MAX_JSON_BYTES)
     report, hierarchy = read_topology(data, file=name)
     if hierarchy is None:
         show_findings(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TOPOLOGY_HELP = (
     "What holds nodes: Slurm's topology.conf, topology.yaml or scontrol show topology, "
-    "a list of hosts and racks, or numbers of nodes, "
+    "kubectl get nodes -o json, a list of hosts and racks, or numbers of nodes, "
     "rack=4,pod=16."
 )
 LINKS_HELP = (

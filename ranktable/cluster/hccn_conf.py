@@ -61,7 +61,7 @@ def _findings(text: str) -> Iterator[Finding]:
         last = places[max(places)]
         yield MISSING_KEY.finding(
             last,
-            f"there is no address_{folded(lacking)}, and there are devices to "
+            f"there is no address_{folded(lacking)}; the file names devices up to "
             f"{devices[-1]}",
             hint="hccn_tool -i N -ip -s sets it; a host may lack a device on purpose",
             weight=None if seen.intersection(lacking) else Severity.WARNING,

@@ -31,12 +31,9 @@ _ONLY_MOVED: Final = frozenset(
 Recipe = Literal[
     "native",
     "pad and trim",
-    "gather and drop",
     "gather and cut",
     "gather and fold",
     "exchange and fold",
-    "broadcast and cut",
-    "store",
 ]
 
 
@@ -232,28 +229,21 @@ def _moving(request: _Request) -> Plan:
     native = request.native("send" if operation == "shift" else operation)
     if native is not None:
         return _by_itself(request, native)
-    other = {"gather": "all_gather", "shift": "all_gather", "scatter": "broadcast"}
-    made_of = {**other, "all_to_all": "all_gather"}.get(operation, "")
-    native = request.native(made_of)
-    if native is None:
+    keeping = {
+        "shift": "keep what is from the neighbour",
+        "all_to_all": "keep what is for this rank",
+    }
+    native = request.native("all_gather")
+    if native is None or operation not in keeping:
         raise request.refusal()
     as_bytes = request.dtype not in native.dtypes
-    volume = "N n" if made_of == "broadcast" else _VOLUMES[made_of]
-    recipes: dict[str, tuple[Recipe, str]] = {
-        "gather": ("gather and drop", "drop what is not for this rank"),
-        "shift": ("gather and cut", "keep what is from the neighbour"),
-        "all_to_all": ("gather and cut", "keep what is for this rank"),
-        "scatter": ("broadcast and cut", "keep the part for this rank"),
-    }
-    recipe, action = recipes[operation]
-    what = "all parts" if made_of == "broadcast" else "everything"
-    steps = [
-        PlanStep(action=f"{made_of} of {what}", volume=volume),
-        PlanStep(action=action),
-    ]
+    volume = _VOLUMES["all_gather"]
+    gathering = PlanStep(action="all_gather of everything", volume=volume)
+    steps = [gathering, PlanStep(action=keeping[operation])]
     if not request.is_even:
         steps = [_sizes(), PlanStep(action="pad to the largest size"), *steps]
-    return request.plan(recipe, native, *_bytes(as_bytes), *steps, as_bytes=as_bytes)
+    steps = [*_bytes(as_bytes), *steps]
+    return request.plan("gather and cut", native, *steps, as_bytes=as_bytes)
 
 
 def _by_itself(request: _Request, native: Operation) -> Plan:

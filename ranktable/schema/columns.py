@@ -165,6 +165,8 @@ class Columns:
     ) -> SourceSpan:
         """Return the place of the first of these keys that a device has."""
         path = self.device_path(index)
+        if isinstance(self.source, bytes) and keys[:1] in self.format.required_keys:
+            return SourceSpan((*path, keys[0]), label=label)  # without parsing it all
         for key in keys:
             if self.document.has(*path, key):
                 return SourceSpan((*path, key), label=label)

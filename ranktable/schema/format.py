@@ -241,6 +241,11 @@ class Format:
         return self.device_keys_of(Role.RANK)
 
     @cached_property
+    def required_keys(self) -> frozenset[tuple[str, ...]]:
+        """Keys that every sound device has, each by itself."""
+        return frozenset((f.key,) for f in self.device_fields if f.is_required)
+
+    @cached_property
     def address_keys(self) -> tuple[str, ...]:
         """Keys of a device that give its address; the last one wins."""
         return self.device_keys_of(Role.ADDRESS)

@@ -17,15 +17,15 @@ from zlib import crc32
 
 import msgspec
 
-from ranktable.simulate.errors import SimulationError, rank_list, reported
 from ranktable.simulate.shared_state import TEXT_BYTES, SharedState, start_time
+from ranktable.simulate.simulation_error import SimulationError, rank_list, reported
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class GroupOutcome(msgspec.Struct, frozen=True):
     """Why a group cannot go on.
 
     Attributes:
@@ -37,7 +37,7 @@ class Outcome(msgspec.Struct, frozen=True):
     ranks: tuple[int, ...]
 
 
-def settle(folder: Path, outcome: Outcome) -> Outcome:
+def settle(folder: Path, outcome: GroupOutcome) -> GroupOutcome:
     """Return the outcome of a group: this one, unless another was given before.
 
     Args:
@@ -51,7 +51,7 @@ def settle(folder: Path, outcome: Outcome) -> Outcome:
     with contextlib.suppress(FileExistsError):
         os.link(draft, path)
     draft.unlink()  # what was written to it later would change the outcome
-    return msgspec.json.decode(path.read_bytes(), type=Outcome)
+    return msgspec.json.decode(path.read_bytes(), type=GroupOutcome)
 
 
 _LOOKS = 50
@@ -159,7 +159,7 @@ class Meeting:
 
         If another rank has given one before, it is that one's.
         """
-        outcome = settle(self.folder, Outcome(message, tuple(ranks)))
+        outcome = settle(self.folder, GroupOutcome(message, tuple(ranks)))
         self._state.close()
         return self.error(outcome.message, outcome.ranks)
 

@@ -145,6 +145,10 @@ class _FromAll(torch.autograd.Function):
         return grad
 
 
+_to_all: Callable[[torch.Tensor], torch.Tensor] = _ToAll.apply
+_from_all: Callable[[torch.Tensor], torch.Tensor] = _FromAll.apply
+
+
 def check_tensor_parallel_by_hand() -> None:
     alone = new_network(cpu)
     rows = slice(rank * WIDTH // world_size, (rank + 1) * WIDTH // world_size)
@@ -158,8 +162,8 @@ def check_tensor_parallel_by_hand() -> None:
     )
     batch = inputs[0, 0, 0]
     source = batch.to(device).requires_grad_()
-    hidden = torch.relu(functional.linear(_ToAll.apply(source), first, bias))
-    output = _FromAll.apply(functional.linear(hidden, last))
+    hidden = torch.relu(functional.linear(_to_all(source), first, bias))
+    output = _from_all(functional.linear(hidden, last))
     output = output + alone.last.bias.detach().to(device)
     torch.autograd.backward(loss_of(output))
     expected = batch.clone().requires_grad_()

@@ -32,5 +32,5 @@ def size_after_transfers() -> int:
     return size
 
 
-sys.stdout.write(json.dumps([rank, size_after_transfers(), size_after_transfers()]))
-sys.stdout.write("\n")
+sizes = [size_after_transfers(), size_after_transfers()]
+sys.stdout.write(json.dumps([rank, *sizes]) + "\n")

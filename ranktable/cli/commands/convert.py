@@ -171,7 +171,7 @@ def convert(
         typer.Option(
             min=0,
             metavar="N",
-            help="Whose file to write, for accelerate: by default 0.",
+            help="Node whose file is written, for accelerate; by default 0.",
         ),
     ] = None,
     name: Annotated[
@@ -196,8 +196,8 @@ def convert(
 ) -> None:
     """Convert between rank tables and what launchers and schedulers read.
 
-    What the new file has no place for is listed on standard error. Exit status: 0
-    written, 1 defects found in FILE, 2 it cannot be expressed, or needs an option.
+    What the new file cannot hold is listed on standard error. Exit status: 0 written, 1
+    defects found in FILE, 2 it cannot be expressed, or needs an option.
 
     Example: ranktable convert sccl_rank_table.json --hosts n1 --to openmpi-rankfile
     """

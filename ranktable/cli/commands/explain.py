@@ -78,19 +78,19 @@ def explain(
         str,
         typer.Option(
             metavar="NAME",
-            help="How it reduces: sum, mean, band ...",
+            help="Reduction: sum, mean, band ...",
             autocompletion=completion.reductions,
         ),
     ] = "sum",
     uneven: Annotated[
-        bool, typer.Option("--uneven", help="With parts of different sizes.")
+        bool, typer.Option("--uneven", help="The ranks have parts of different sizes.")
     ] = False,
     format: Annotated[  # noqa: A002 - the name of the option
         OutputFormat, typer.Option(help="Form of the output.")
     ] = OutputFormat.TEXT,
     color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
 ) -> None:
-    """Explain a diagnostic: why it matters, what the vendor does, what to do.
+    """Explain a diagnostic: why it matters, what vendors' libraries do, how to fix it.
 
     Without CODE, list every code. A vendor's error code or message finds ours. With
     --collective, explain how that is done on a backend, and what it costs.

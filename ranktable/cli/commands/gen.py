@@ -59,7 +59,7 @@ def gen(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="A cluster spec in their place: nodes, chips, ring and addresses.",
+            help="Read nodes, chips, ring and addresses from a cluster spec instead.",
         ),
     ] = None,
     device_ip: Annotated[
@@ -109,9 +109,9 @@ def gen(
 ) -> None:
     """Generate a rank table.
 
-    Each rank stands twice, as rank and as world_rank, so that both readers of the
-    vendor find it. Nothing is written when something is wrong. Without --device-id the
-    table is that of this node, with its host and its chips. Sizes of the layout are
+    Each rank is written twice, as rank and as world_rank: the vendor's two readers look
+    for different keys. Nothing is written when something is wrong. Without --device-id
+    the table is that of this node, with its host and its chips. Sizes of the layout are
     kept in the table, for the commands that need them.
 
     Example: ranktable gen --device-id '[[0..7]]' --ring sophgo-8

@@ -61,7 +61,7 @@ def merge(
         bool,
         typer.Option(
             "--from-probes",
-            help="The files are lines of ranktable probe; else that is seen from them.",
+            help="The files are lines of ranktable probe; by default this is detected.",
         ),
     ] = False,
     order: Annotated[
@@ -75,13 +75,13 @@ def merge(
         str | None,
         typer.Option(
             metavar="LIST",
-            help="The hosts that there must be, in the order of the nodes: n[001-128].",
+            help="The expected hosts, in the order of the nodes: n[001-128].",
         ),
     ] = None,
     renumber: Annotated[
         bool,
         typer.Option(
-            "--renumber", help="Count the ranks anew, over the nodes in their order."
+            "--renumber", help="Number the ranks again, in the order of the nodes."
         ),
     ] = False,
     ring: Annotated[
@@ -129,7 +129,7 @@ def merge(
     ] = 256,
     color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
 ) -> None:
-    """Merge the rank tables of nodes, or what ranktable probe printed on them.
+    """Merge the rank tables of several nodes, or the output of ranktable probe on them.
 
     In a job of Slurm: srun ranktable probe | ranktable merge -
 

@@ -26,9 +26,7 @@ from ranktable.cli.plan_input import (
     holders,
     read_bandwidths,
 )
-from ranktable.cli.site_options import links_of
-from ranktable.cluster.hostfiles.hostfile import WriterOptions, hostfile_from_table
-from ranktable.cluster.hostfiles.launcher_formats import format_of
+from ranktable.cli.site_options import TOPOLOGY_HELP, links_of
 from ranktable.layout.hops import RingRows, ring_rows
 from ranktable.layout.placing import place_ranks
 from ranktable.layout.planning import Mode, is_spread, make_plan
@@ -65,8 +63,7 @@ def plan(
         str | None,
         typer.Option(
             metavar="TOPOLOGY",
-            help="What holds nodes: Slurm's topology.conf or topology.yaml, a list of "
-            "hosts and racks, or numbers of nodes, rack=4,pod=16.",
+            help=TOPOLOGY_HELP,
         ),
     ] = None,
     links: Annotated[
@@ -134,7 +131,7 @@ def plan(
     mode: Annotated[
         Mode | None,
         typer.Option(
-            help="Look for a better placement: whole nodes in another order, or any "
+            help="Search for a better placement: whole nodes in another order, or any "
             "rank anywhere.",
         ),
     ] = None,
@@ -159,7 +156,7 @@ def plan(
     ] = OutputFormat.TEXT,
     color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
 ) -> None:
-    """Show which groups cross nodes and racks, with how many bytes, against the least.
+    """Compare the traffic between nodes and racks with a lower bound.
 
     The bound holds for every placement. A better one may reach it: with --mode
     node-order every node keeps consecutive ranks; with --mode free any rank may be
@@ -254,17 +251,24 @@ def _rings(
 
 def _texts(placed: RankTable, wanted: dict[str, str]) -> Sequence[tuple[str, bytes]]:
     """Return the path and the bytes of every file, before one of them is written."""
-    if not wanted:
-        return ()
+    return [
+        (path, _hostfile(placed, kind) if kind else dumps(placed))
+        for kind, path in wanted.items()
+    ]
 
-    found = []
-    for kind, path in wanted.items():
-        if kind:
-            text = format_of(kind).write(hostfile_from_table(placed), WriterOptions())
-            found.append((path, text.encode()))
-        else:
-            found.append((path, dumps(placed)))
-    return found
+
+def _hostfile(placed: RankTable, kind: str) -> bytes:
+    """Return a file for a launcher; its formats are loaded where one is written."""
+    from ranktable.cluster.hostfiles.hostfile import (  # noqa: PLC0415 - rare
+        WriterOptions,
+        hostfile_from_table,
+    )
+    from ranktable.cluster.hostfiles.launcher_formats import (  # noqa: PLC0415 - rare
+        format_of,
+    )
+
+    written = format_of(kind).write(hostfile_from_table(placed), WriterOptions())
+    return written.encode()
 
 
 def _rendered(

@@ -52,13 +52,13 @@ def replace_node(
     site: SiteOptions,
     result: ChangeOutput,
 ) -> None:
-    """Put another node in the place of one; no other rank moves.
+    """Replace one node by another; no other rank moves.
 
-    A host that is a spare of the table has the chips of the spare; with --new any other
-    has the chips of the old node, in their order. When the node comes back that a spare
-    stands in for, the spare is one again. A node with fewer chips is refused, and so is
-    one that is in the table already. Done again, it changes nothing, and
-    says so.
+    A host that is a spare of the table gets the chips of the spare; with --new any
+    other host gets the chips of the old node, in their order. When a node comes back
+    whose place a spare took, the spare becomes a spare again. A node with fewer chips
+    is refused, and so is one that is in the table already. A second run changes
+    nothing, and says so.
 
     Example: ranktable replace-node sccl_rank_table.json 0 n7 --new -o replaced.json
     """

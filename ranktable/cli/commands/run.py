@@ -84,7 +84,7 @@ def run(
         typer.Option("--dry-run", help="Print the commands of all nodes; start none."),
     ] = False,
 ) -> None:
-    """Start this node's processes with torchrun, as the rank table has them.
+    """Start the processes of this node with torchrun, as the rank table says.
 
     On several nodes it is started once a node by the site's launcher: srun, mpirun,
     ssh, or a pod.
@@ -169,7 +169,7 @@ def _refuse_missing_script(script: str) -> None:
 def _start(arguments: list[str], file: str) -> None:
     """Replace this process with torchrun, so that signals reach it directly."""
     if find_spec("torch") is None:
-        raise CommandError("torch is not installed; pip install 'ranktable[torch]'")
+        raise CommandError("torch is not installed; pip install torch")
     given = [name for name in os.environ if name.startswith(_OURS)]
     environ = {name: os.environ[name] for name in os.environ if name not in given}
     environ[VARIABLE] = os.path.abspath(file)  # noqa: PTH100

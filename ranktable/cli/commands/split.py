@@ -38,10 +38,12 @@ class Unit(str, Enum):
 
 def split(
     file: Annotated[str | None, typer.Argument(metavar="FILE", help=FILE_HELP)] = None,
-    by: Annotated[Unit, typer.Option("--by", help="What becomes a file.")] = Unit.NODE,
+    by: Annotated[
+        Unit, typer.Option("--by", help="Write one file per node, or per group.")
+    ] = Unit.NODE,
     renumber: Annotated[
         bool,
-        typer.Option("--renumber", help="Let the ranks of every file begin at 0."),
+        typer.Option("--renumber", help="Number the ranks of every file from 0."),
     ] = False,
     output: Annotated[
         str | None,
@@ -53,7 +55,7 @@ def split(
         ),
     ] = None,
 ) -> None:
-    """Split a rank table into one file a node, named after its host or its number.
+    """Split a rank table into one file per node, named after its host or its number.
 
     A table of groups (server-groups) becomes one table a group with --by group, with
     the ranks of the group.

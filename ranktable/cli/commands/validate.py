@@ -29,7 +29,7 @@ from ranktable.runtime import chip_map
 from ranktable.runtime.errors import LaunchEnvironmentError
 from ranktable.runtime.rules import RULES
 from ranktable.schema.atomic_files import replace_file
-from ranktable.schema.check import check_bytes, make_options
+from ranktable.schema.check import WRAPPED, check_bytes, make_options
 from ranktable.schema.diagnostic import RankTableError, Severity
 from ranktable.schema.fixes import repaired_text
 from ranktable.schema.messages import counted, printable
@@ -69,7 +69,7 @@ def validate(
         typer.Option(
             "--from",
             metavar="NAME",
-            help="What the files are, as convert calls it; by default it is detected.",
+            help="Format of the files, as convert names it; by default it is detected.",
             autocompletion=completion.judged_formats,
         ),
     ] = None,
@@ -95,7 +95,7 @@ def validate(
         typer.Option(
             min=1,
             metavar="SIZE",
-            help="Warn where groups of so many ranks could be rings and are not.",
+            help="Warn where groups of this many ranks could be rings and are not.",
         ),
     ] = None,
     reader: Annotated[
@@ -103,7 +103,7 @@ def validate(
         typer.Option(
             "--for",
             metavar="READER",
-            help="What this program refuses is an error: hccl, mindie, torch_npu ...",
+            help="Report as errors what this program refuses: hccl, mindie, torch_npu.",
             autocompletion=completion.readers,
         ),
     ] = None,
@@ -111,11 +111,12 @@ def validate(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="A JSON Schema of your own to check by besides; local files only.",
+            help="Also check against a JSON Schema of your own; local files only.",
         ),
     ] = None,
     fix: Annotated[
-        bool, typer.Option("--fix", help="Make the repairs that are safe.")
+        bool,
+        typer.Option("--fix", help="Make the repairs that cannot change the meaning."),
     ] = False,
     diff: Annotated[
         bool,
@@ -123,16 +124,18 @@ def validate(
     ] = False,
     readers: Annotated[
         bool,
-        typer.Option("--readers", help="Show what each vendor's reader makes of it."),
+        typer.Option(
+            "--readers", help="Show what each vendor's reader does with the file."
+        ),
     ] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Let warnings count as defects.")
+        bool, typer.Option("--strict", help="Treat warnings as defects.")
     ] = False,
     select: Annotated[
         str | None,
         typer.Option(
             metavar="CODES",
-            help="Report these only: RT2,RT503.",
+            help="Report only these codes: RT2,RT503.",
             autocompletion=completion.listed_codes,
         ),
     ] = None,
@@ -140,7 +143,7 @@ def validate(
         str | None,
         typer.Option(
             metavar="CODES",
-            help="Leave these out: RT117,RT5.",
+            help="Do not report these codes: RT117,RT5.",
             autocompletion=completion.listed_codes,
         ),
     ] = None,
@@ -148,7 +151,7 @@ def validate(
         bool, typer.Option("--statistics", help="Show how often each code was found.")
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Say nothing of sound files.")
+        bool, typer.Option("--quiet", "-q", help="Do not report sound files.")
     ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Check again whenever a file changes.")
@@ -166,8 +169,8 @@ def validate(
 ) -> None:
     """Check rank tables and show every defect with its line and column.
 
-    Cluster specs, host files, manifests and topology files are checked too; what a file
-    is, is told from its content. Of a folder the tables and specs in it are checked.
+    Cluster specs, host files, manifests and topology files are checked too; the kind of
+    a file is detected from its content. A folder stands for the tables and specs in it.
     [tool.ranktable] in pyproject.toml, or ranktable.toml, sets options for a project.
 
     Exit status: 0 sound, 1 defects found, 2 could not judge.
@@ -429,6 +432,9 @@ def _fix(report: Report, options: Options, site: SiteSchema | None) -> Report:
     """Repair a file and judge it again."""
     text = repaired_text(report, options)
     if text is None:
+        if report.format == WRAPPED and not report.ok:
+            name = printable(report.file)
+            sys.stderr.write(f"{name}: only tables in blocks of YAML are repaired\n")
         return report
     data = text.encode()
     replace_file(report.file, data, expected=report.data)

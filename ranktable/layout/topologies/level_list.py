@@ -16,7 +16,7 @@ _ITEM = re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,30})=([1-9][0-9]{0,6})")
 
 
 def is_level_list(text: str) -> bool:
-    """Whether an argument is a list of levels and no name of a file."""
+    """Whether an argument is a list of levels, not the name of a file."""
     return _LOOKS.fullmatch(text) is not None
 
 

@@ -18,7 +18,7 @@ import torch
 from torch import distributed as dist
 from torch._C._distributed_c10d import Work
 
-from ranktable.simulate.errors import SimulationError, rank_list
+from ranktable.simulate.simulation_error import SimulationError, rank_list
 from ranktable.simulate.transfers import Transfers
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Done(Work):
         return future
 
 
-class Pending(Work):
+class PendingTransfer(Work):
     """Work of two ranks, one of which may not have come yet.
 
     SCCL's own work is never waited for: the chip does one thing after the other, so a
@@ -246,7 +246,7 @@ class Exchange:
                 self._recorder.transfer(target, kept.nbytes, begin_ns)
 
         # Nobody need wait for what was sent; but gloo forgets what nobody holds.
-        return Pending(finish, lambda: self._keep(finish), tensor)
+        return PendingTransfer(finish, lambda: self._keep(finish), tensor)
 
     def receive(
         self, tensor: torch.Tensor, memory: torch.Tensor, peer: int | None, tag: int
@@ -280,7 +280,7 @@ class Exchange:
                 await_sender()
             self._finish(work, lambda: what)
 
-        return Pending(finish, lambda: self._later(finish), tensor)
+        return PendingTransfer(finish, lambda: self._later(finish), tensor)
 
     def leave(self) -> None:
         """Say that this rank will not come again, once what it has sent was received.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 import tempfile
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,23 +21,24 @@ from ranktable.simulate import claims, device
 from ranktable.simulate.backend.exchange import Exchange, leave_at_exit
 from ranktable.simulate.backend.group import SimulatedGroup
 from ranktable.simulate.backend.limits import Limits
-from ranktable.simulate.errors import SimulationError, rank_list, reported
 from ranktable.simulate.faults import Faults
 from ranktable.simulate.meeting import Meeting
-from ranktable.simulate.run import report
+from ranktable.simulate.simulated_run import report
+from ranktable.simulate.simulation_error import SimulationError, rank_list, reported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import ModuleType
 
     from torch._C._distributed_c10d import Store, _DistributedBackendOptions
 
     from ranktable.runtime.backends.backend import Backend, GroupCode
-    from ranktable.simulate.run import Run
+    from ranktable.simulate.simulated_run import Run
 
     ChipMap = Callable[["World", "Membership", object], Sequence[int]]
 
 
+_STDOUT = 1
 _NODE = "GROUP_RANK"  # torchrun's index of its agent; one agent is one simulated node
 
 
@@ -121,7 +124,7 @@ class Membership:
         return rank_list(self.ranks)
 
 
-class _Joining:
+class _JoinWording:
     """What ranks say when they join, in words; all say the same."""
 
     def __init__(self, membership: Membership) -> None:
@@ -166,7 +169,7 @@ def join(world: World, membership: Membership, chip_map: Sequence[int]) -> Path:
         store=PrefixStore("round", store),
         rank=rank,
         ranks=membership.ranks,
-        wording=_Joining(membership),
+        wording=_JoinWording(membership),
         is_alone=True,
     )
     round_.post("join")
@@ -240,12 +243,15 @@ def _create(
         group=membership.name,
         timeout_s=membership.timeout_s,
     )
-    gloo = ProcessGroupGloo(
-        PrefixStore(folder.name, membership.store),
-        membership.member,
-        len(membership.ranks),
-        timedelta(seconds=membership.timeout_s),
-    )
+    with _without_output():
+        gloo = ProcessGroupGloo(
+            PrefixStore(folder.name, membership.store),
+            membership.member,
+            len(membership.ranks),
+            timedelta(seconds=membership.timeout_s),
+        )
+    # A rank that leaves at once would end the connections that others still make.
+    gloo.barrier().wait()
     recorder = None
     if world.run.is_recorded:
         from ranktable.simulate.recording import Recorder  # noqa: PLC0415 - if asked
@@ -254,6 +260,23 @@ def _create(
     exchange = Exchange(gloo, meeting, faults, world.group_code.title, recorder)
     limits = Limits(world, _own_chip(world, membership, chips))
     return SimulatedGroup(exchange, limits, membership.member)
+
+
+@contextlib.contextmanager
+def _without_output() -> Iterator[None]:
+    """Keep what gloo prints out of what the script prints.
+
+    In torch 2.10 it says to standard output how many ranks it has connected.
+    """
+    sys.stdout.flush()
+    kept, nowhere = os.dup(_STDOUT), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, _STDOUT)
+        yield
+    finally:
+        os.dup2(kept, _STDOUT)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _membership(world: World, options: _DistributedBackendOptions) -> Membership:

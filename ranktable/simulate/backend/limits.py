@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import torch
 from torch._C._distributed_c10d import ReduceOp
 
-from ranktable.simulate.errors import repaired, reported
+from ranktable.simulate.simulation_error import repaired, reported
 
 if TYPE_CHECKING:
     from ranktable.simulate.backend.joining import World

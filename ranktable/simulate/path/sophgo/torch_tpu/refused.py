@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import distributed as dist
 
-from ranktable.simulate.errors import reported
 from ranktable.simulate.needs_chip import NeedsChip
+from ranktable.simulate.simulation_error import reported
 from torch_tpu._run import FOLDER, RUN
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.runtime.chip_map import read_chip_map
 from ranktable.runtime.table import is_rank_table_valid, read_rank_table
-from ranktable.simulate.errors import repaired
+from ranktable.simulate.simulation_error import repaired
 from torch_tpu._run import FOLDER, RUN
 from torch_tpu.local_ranks import SHORT
 
