@@ -95,7 +95,7 @@ packages: $(VENV)/base
 ## docs: the documentation site and the man pages, in build
 docs: $(VENV)/docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/html
-	$(BIN)/python -m sphinx -W --keep-going -q -b man docs build/man
+	$(BIN)/python docs/man_pages.py build/man
 
 $(VENV)/docs: $(VENV)/base
 	$(BIN)/python -m pip install --quiet 'sphinx>=8' 'myst-parser>=4' 'furo>=2024.8'

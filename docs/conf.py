@@ -25,18 +25,18 @@ root_doc = "index"
 myst_heading_anchors = 3
 # Links to files of a clone lead nowhere on a site that has no public address yet, and
 # headings of terminals stand in documents that are read in a clone first.
-suppress_warnings = ["myst.xref_missing", "misc.highlighting_failure", "myst.header"]
+suppress_warnings = ["misc.highlighting_failure", "myst.header"]
 autodoc_typehints = "none"
+autodoc_mock_imports = ["torch"]  # which nothing else here needs
 autodoc_member_order = "bysource"
 napoleon_use_ivar = True  # attributes are documented once, with their class
-man_pages = [
-    (f"generated/commands/{name}", f"ranktable-{name}", does.rstrip("."), author, 1)
-    for name, does in COMMANDS.items()
-]
 
 HERE = Path(__file__).parent
 GENERATED = HERE / "generated"
-PACKAGES = ("ranktable", "ranktable.cluster", "ranktable.layout")
+PACKAGES = (
+    *("ranktable", "ranktable.cluster", "ranktable.layout"),
+    *("ranktable.runtime", "ranktable.dist"),
+)
 
 
 def _printed(*arguments: str) -> str:

@@ -24,7 +24,7 @@ import pytest
 from ranktable.cluster.generate import make_table
 from ranktable.schema.writing import dump
 from ranktable.simulate.requirements import rank_environment
-from ranktable.simulate.run import Run, start_run
+from ranktable.simulate.simulated_run import Run, start_run
 from tests.dist_worker import Raised, serve
 from tests.simulated_ranks import free_port
 

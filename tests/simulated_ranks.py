@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import ranktable
 from ranktable.cluster.generate import make_table
 from ranktable.simulate import agent
-from ranktable.simulate.run import Finding, Run, findings, start_run
+from ranktable.simulate.simulated_run import Run, RunFinding, findings, start_run
 from tests.commands import TORCH_ENVIRONMENT
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Ended:
     statuses: list[int]
     out: str
     err: str
-    findings: list[Finding]
+    findings: list[RunFinding]
     time_s: float
 
     @property
@@ -106,7 +106,7 @@ def simulate(
         **environment(folder, run, table or write_table(folder, run.chips)),
         **(env or {}),
     }
-    job = agent.Job(
+    job = agent.RankJob(
         node_sizes=tuple(map(len, run.chips)),
         script=str(script),
         arguments=arguments,

@@ -86,3 +86,15 @@ def test_every_backend_has_a_declaration(name: str) -> None:
     assert backend.name == name
     assert backend.serves_cpu == (name in ("gloo", "mpi"))
     assert backend.is_coalescing == (name not in ("sccl", "gloo", "mpi"))
+
+
+def test_a_chip_takes_types_that_it_does_not_add_rightly() -> None:
+    added = backend_named("sccl").operations["all_reduce"]
+    multiplied = backend_named("hccl").operations["all_reduce"]
+
+    assert added.takes("int64", "sum")
+    assert "int64" not in added.dtypes
+    assert not added.takes("float64", "sum")
+    assert not added.takes("int64", "band")
+    assert multiplied.takes("int16", "product")
+    assert "product" not in multiplied.reductions

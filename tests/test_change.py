@@ -354,7 +354,7 @@ def test_diff_json_is_documented(run: Callable[..., Outcome], tmp_path: Path) ->
         (["t.json", "none.json"], "none.json: RT001 the file does not exist"),
         (["-", "-"], "standard input can be read once"),
         (["t.json", "bad.json"], "the table is not sound"),
-        (["t.json", "t.json", "--bytes", "tp=1x"], "'1x' is no number of bytes"),
+        (["t.json", "t.json", "--bytes", "tp=1x"], "'1x' is not a number of bytes"),
         (["t.json", "t.json", "--bytes", "tp=1B,tp=2B"], "--bytes: tp is given twice"),
         (["t.json", "t.json", "--tp", "3"], "t.json: tp 3 x cp 1 x pp 1 = 3 does not"),
         (["t.json", "t.json", "--groups", "xp"], "there is no axis 'xp'"),

@@ -10,8 +10,16 @@ import pytest
 import ranktable
 from ranktable.cluster.generate import make_table
 from ranktable.layout import ParallelLayout
-from ranktable.layout.change import difference, shrink, spares_of
+from ranktable.layout.change import (
+    add_spares,
+    difference,
+    replace_node,
+    shrink,
+    spares_of,
+)
 from ranktable.layout.change.site import Site, crossed
+from ranktable.layout.remembered import remembered, remembering
+from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -201,3 +209,84 @@ def test_shrink_names_what_would_keep_dp(run: Run, rings: str) -> None:
         "note: 8 chips on other nodes would keep dp 4: ranktable replace-node j.json "
         "n1 NEW\n"
     ) in done.err
+
+
+def test_gen_writes_the_layout_and_its_rings_are_judged_by_it(run: Run) -> None:
+    boxes = ("ranktable", "gen", "--device-id", "[[0,2,6,7,3,1,5,4]]", "-o", "g.json")
+    run(*boxes, "--tp", "4", "--order", "tp-pp-dp")
+
+    shown = run("ranktable", "mesh", "g.json")
+    judged = run("ranktable", "validate", "g.json")
+
+    assert "8 ranks = tp 4 x dp 2, order tp-pp-dp" in shown.out
+    assert "RT507" in judged.out
+
+
+def test_option_that_contradicts_the_table_is_an_error(run: Run) -> None:
+    run("ranktable", "gen", "--device-id", "[[0..7]]", "--tp", "4", "-o", "g.json")
+
+    judged = run("ranktable", "validate", "g.json", "--tp", "2")
+    same = run("ranktable", "validate", "g.json", "--tp", "4")
+
+    assert (judged.status, same.status) == (1, 0)
+    assert "error[RT511] --tp 2 contradicts the table" in judged.out
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        ParallelLayout(tp=2, ep=4, etp=1, dp=4),
+        ParallelLayout(tp=2, ep=2, etp=2, dp=4, pp=2),
+        ParallelLayout(tp=2, cp=2, dp=4, dp_replicate=2, order="tp-cp-dp-pp"),
+        ParallelLayout(tp=2, ep=2, dp=2, ep_style="scaletorch", order="tp-ep-dp-pp"),
+        ParallelLayout(tp=2, dp=4, ep_style="vllm", order="tp-cp-pp-dp"),
+        ParallelLayout(tp=2, ep=4, dp=4, ep_style="torchtitan", order="tp-cp-dp-pp"),
+        ParallelLayout(tp=2, ep=2, dp=4, ep_style="deepspeed"),
+    ],
+)
+def test_layout_is_remembered_as_it_is(layout: ParallelLayout) -> None:
+    table = make_table([range(layout.world_size)])
+
+    known = remembered(remembering(table, layout))
+
+    assert known == layout
+    assert ranktable.check(dumps(remembering(table, layout))).totals.keys() <= {
+        "RT502",
+        "RT208",
+    }
+
+
+def test_spare_is_one_again_when_its_node_comes_back(run: Run, rings: str) -> None:
+    run("ranktable", "spares", rings, "--add", "s1", "--new", "-i")
+
+    run("ranktable", "replace-node", rings, "n1", "s1", "-i")
+    used = run("ranktable", "spares", rings)
+    back = run("ranktable", "replace-node", rings, "s1", "n1", "-i")
+    listed = run("ranktable", "spares", rings)
+
+    assert back.status == 0, back.err
+    assert used.out == "j.json: 0 spares\n"
+    assert listed.out == "j.json: 1 spare\ns1: chips 0,2,6,7,3,1,5,4\n"
+    assert "RT117" not in run("ranktable", "validate", rings).out
+
+
+def test_sound_node_becomes_a_spare_when_asked(run: Run, rings: str) -> None:
+    run("ranktable", "replace-node", rings, "n1", "n9", "--new", "--to-spares", "-i")
+
+    listed = run("ranktable", "spares", rings)
+
+    assert listed.out == "j.json: 1 spare\nn1: chips 0,2,6,7,3,1,5,4\n"
+
+
+def test_chips_of_a_spare_that_are_not_needed_stay_spare(tmp_path: Path) -> None:
+    table = make_table([range(4)] * 2, hosts=["a", "b"])
+    large = add_spares(table, make_table([range(8)], hosts=["s"]).nodes)
+
+    found = replace_node(large, "a", "s")
+    back = replace_node(found, "s", "a")
+
+    assert [len(node.devices) for node in spares_of(found)] == [4]
+    assert [len(node.devices) for node in spares_of(back)] == [8]
+    assert back.nodes == table.nodes
+    ranktable.dump(found, tmp_path / "found.json")
+    assert ranktable.load(tmp_path / "found.json").digest() == found.digest()

@@ -172,19 +172,28 @@ def test_gen_begins_the_ring_where_the_groups_close(
     )  # fmt: skip
 
     assert made.status == 0
-    assert made.out.encode() == dumps(make_table([TURNED]))
+    layout = "tp=4 dp=2 order=tp-cp-ep-dp-pp ep_style=megatron"
+    table = make_table([TURNED])
+    known = table.with_changes(extra={"layout": layout, "topology": "sophgo-8"})
+    assert made.out.encode() == dumps(known)
     assert made.err == ""
 
 
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (["--tp", "4"], "--tp needs the links of the chips: --ring TOPOLOGY"),
         (
-            ["--ring", "sophgo-8", "--tp", "3"],
+            ["--tp", "5"],
             (
-                "--ring sophgo-8 --tp 3: groups of 3 do not fill a node of 8 "
-                "chips\nhelp: groups that do have 1, 2, 4, 8 ranks"
+                "tp 5 x cp 1 x pp 1 = 5 does not divide world_size 12, so dp cannot be "
+                "inferred; nearest: tp=4, tp=6, world_size=10 or world_size=15"
+            ),
+        ),
+        (
+            ["--ring", "sophgo-8", "--tp", "4"],
+            (
+                "--ring sophgo-8 --tp 4: groups of 4 do not fill a node of 6 "
+                "chips\nhelp: groups that do have 1, 2, 3, 6 ranks"
             ),
         ),
     ],
@@ -192,7 +201,7 @@ def test_gen_begins_the_ring_where_the_groups_close(
 def test_gen_refuses_groups_that_it_cannot_make_rings_of(
     run: Callable[..., Outcome], options: list[str], text: str
 ) -> None:
-    made = run("ranktable", "gen", "--device-id", "[[0..7]]", *options)
+    made = run("ranktable", "gen", "--device-id", "[[0..5],[0..5]]", *options)
 
     assert (made.status, made.err) == (2, f"ranktable: {text}\n")
 

@@ -211,17 +211,47 @@ def test_keys_of_operators_are_kept_between_versions_and_lost_beyond(run: Run) -
 
 
 @pytest.mark.parametrize(
-    ("source", "to"),
-    [(UNEVEN, "gaudi-hcl"), (UNEVEN, "paddle-mapping"), (PODS, "hccl-logical")],
+    ("source", "to", "lost"),
+    [
+        (UNEVEN, "gaudi-hcl", "device_ip"),
+        (UNEVEN, "paddle-mapping", "device_ip"),
+        (PODS, "hccl-logical", "super_device_id"),
+    ],
 )
 def test_chips_hosts_and_ranks_go_to_other_vendors(
-    run: Run, source: str, to: str
+    run: Run, source: str, to: str, lost: str
 ) -> None:
     done = convert(run, source, to)
     before, after = ranktable.load(VALID / source), ranktable.loads(done.out)
 
-    assert f"device_ip of {before.world_size} devices" in done.err
+    assert f"{lost} of {before.world_size} devices" in done.err
     assert (after.world_size, after.hosts) == (before.world_size, before.hosts)
+
+
+def test_addresses_go_to_a_logical_table(run: Run) -> None:
+    done = convert(run, PODS, "hccl-logical")
+    before, after = ranktable.load(VALID / PODS), ranktable.loads(done.out)
+
+    assert after.device_of(17).address == before.device_of(17).address
+
+
+def test_of_several_addresses_the_first_is_kept_and_the_others_are_named(
+    run: Run,
+) -> None:
+    done = convert(run, "hccl10_multi_device_ip.json", "sccl-1.0")
+    before = ranktable.load(VALID / "hccl10_multi_device_ip.json")
+    first = (before.device_of(0).address or "").split(",")[0]
+
+    assert done.status == 0
+    assert f"further addresses of {before.world_size} devices" in done.err
+    assert ranktable.loads(done.out).device_of(0).address == first
+
+
+def test_process_of_a_host_has_no_place_among_chips(run: Run) -> None:
+    done = convert(run, "hccl11_heterog.json", "hccl-1.0")
+
+    assert (done.status, done.out) == (2, "")
+    assert "on a host, not on a chip, and hccl-1.0 has ranks on chips only" in done.err
 
 
 def test_host_that_is_not_an_address_is_refused_for_gaudi(run: Run) -> None:

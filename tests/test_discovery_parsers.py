@@ -173,7 +173,7 @@ def test_xpu_smi_leaves_out_what_is_no_whole_gpu() -> None:
 # What is wrong
 
 BROKEN: list[tuple[Callable[[str], object], str, str]] = [
-    (sophgo.parse_tpu_smi, "", "its output is no JSON: the file is empty"),
+    (sophgo.parse_tpu_smi, "", "its output is not JSON: the file is empty"),
     (sophgo.parse_tpu_smi, "[]", "tpu-smi prints a list, not an object"),
     (
         sophgo.parse_tpu_smi,
@@ -183,7 +183,7 @@ BROKEN: list[tuple[Callable[[str], object], str, str]] = [
     (
         sophgo.parse_tpu_smi,
         sample("tpu-smi-two.json")[:-30],
-        "its output is no JSON: the file ends in the middle",
+        "its output is not JSON: the file ends in the middle",
     ),
     (
         sophgo.parse_tpu_smi,

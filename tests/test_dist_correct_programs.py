@@ -309,6 +309,31 @@ def test_collectives_leave_no_keys(fresh: Pool) -> None:
     assert fresh.returned(leave_keys, 6)[0] <= 0
 
 
+def drop_begun(shapes: int) -> object:
+    """Return how many keys stay of new shapes on chips that nobody waits for."""
+    store = _get_default_store()
+    dist.all_reduce(torch.ones(1).to("tpu"))
+    dist.barrier()
+    time.sleep(0.3)
+    before = store.num_keys()
+    for step in range(shapes):
+        dist.all_reduce(torch.ones(step + 2).to("tpu"), async_op=True)
+    most = store.num_keys() - before
+    dist.barrier()
+    time.sleep(0.6)
+    for _ in range(2):
+        dist.all_reduce(torch.ones(1).to("tpu"))
+    dist.barrier()
+    time.sleep(0.3)
+    return most > 0, store.num_keys() - before
+
+
+def test_what_begins_on_a_chip_and_is_not_waited_for_leaves_no_keys() -> None:
+    chips = Pool("sccl", 2)
+
+    assert chips.returned(drop_begun, 20, is_last=True) == [(True, 0)] * 2
+
+
 def drop_sent(count: int) -> int:
     """Send without waiting, and return how many of the tensors are kept."""
     sent = []

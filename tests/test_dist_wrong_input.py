@@ -119,7 +119,7 @@ def test_groups_and_transfers_of_something_else_are_refused(pair: Pool) -> None:
     ]
     assert all("not several ranks" in message for _, message in found[:5])
     assert "timeout_s is '5', not a positive number" in found[5][1]
-    assert found[6][1] == "1 is no transfer; give a P2POp for each"
+    assert found[6][1] == "1 is not a transfer; give a P2POp for each"
 
 
 class OnlyWritten:

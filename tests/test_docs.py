@@ -13,6 +13,7 @@ one folder, which looks like a clone:
 from __future__ import annotations
 
 import doctest
+import html
 import json
 import os
 import re
@@ -241,6 +242,58 @@ def test_links_between_documents_resolve(document: Path) -> None:
     targets = [t for t in LINK.findall(document.read_text()) if "://" not in t]
 
     assert [t for t in targets if not (document.parent / t).exists()] == []
+
+
+def picture(text: str) -> str:
+    """Return an SVG of what a terminal shows of a text with colours."""
+    style, lines = "", []
+    for line in text.splitlines():
+        spans = []
+        for code, part in re.findall("(?:\x1b\\[([0-9;]*)m)?([^\x1b]*)", line):
+            style = " ".join(COLOURS[one] for one in code.split(";") if one) or style
+            style = "" if code == "0" else style
+            spans.append(f"<tspan {style}>{html.escape(part)}</tspan>" if part else "")
+        lines.append(f'<tspan x="16" dy="18">{"".join(spans)}</tspan>')
+    size = f'width="700" height="{18 * len(lines) + 24}"'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="monospace" '
+        'font-size="13" xml:space="preserve">\n'
+        '<rect width="100%" height="100%" rx="6" fill="#1e1e1e"/>\n'
+        '<text y="4" fill="#d4d4d4">\n' + "\n".join(lines) + "\n</text>\n</svg>\n"
+    )
+
+
+COLOURS = {
+    "0": "",
+    "1": 'font-weight="bold"',
+    "31": 'fill="#f14c4c"',
+    "32": 'fill="#23d18b"',
+    "34": 'fill="#3b8eea"',
+    "36": 'fill="#29b8db"',
+}
+
+
+def test_the_picture_of_the_readme_is_what_a_terminal_shows(
+    run: Callable[..., Outcome], tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    readme = ROOT / "README.md"
+    (block,) = (each for each in blocks_of(readme) if each.saved_as == "team.json")
+    (tmp_path / "team.json").write_text(block.text)
+    shown = run(
+        *("ranktable", "validate", "team.json", "--format", "full"),
+        *("--color", "always"),
+    )
+    text = f"$ ranktable validate team.json\n{shown.out}"
+    file = ROOT / "docs" / "terminal.svg"
+    if pytestconfig.getoption("--update-golden"):
+        file.write_text(picture(text))
+
+    assert file.read_text() == picture(text)
+    assert "docs/terminal.svg" in readme.read_text()
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 150
 
 
 def code_table() -> str:

@@ -75,7 +75,7 @@ def test_json_has_what_the_text_has(run: Callable[..., Outcome]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--op", "mean", "--dtype", "int8"], "the mean of int8 values is no int8"),
+        (["--op", "mean", "--dtype", "int8"], "the mean of int8 values is not int8"),
         (["--op", "band"], "band is for integers and bool, not for float32"),
     ],
 )

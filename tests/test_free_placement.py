@@ -10,7 +10,7 @@ import ranktable
 from ranktable.cluster.argument import ArgumentError
 from ranktable.runtime.agents import agents_of
 from ranktable.schema.rules.examples import device, nodes
-from ranktable.simulate.plan import make_run
+from ranktable.simulate.simulation import make_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable

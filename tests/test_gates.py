@@ -111,7 +111,16 @@ def test_a_folder_without_files_of_ours_is_said(run: Run, tmp_path: Path) -> Non
     (tmp_path / "a").mkdir()
     done = run("ranktable", "validate", "a")
 
-    assert (done.status, "RT003" in done.out) == (2, True)
+    assert (done.status, done.err) == (
+        2,
+        "ranktable: a holds no table, spec or host file\n",
+    )
+
+
+def test_sound_but_for_what_is_ignored_says_how_much(run: Run) -> None:
+    done = run("ranktable", "validate", str(BROKEN), "--ignore", "RT2,RT5")
+
+    assert (done.status, done.out) == (0, f"{BROKEN}: sound, with 2 findings ignored\n")
 
 
 SETTINGS = {

@@ -190,6 +190,16 @@ def test_broken_example_has_one_kind_of_finding(path: Path) -> None:
         (lambda t: t.pop("version"), ("RT112", ERROR)),
         (lambda t: t.update(status="complete"), ("RT213", ERROR)),
         (lambda t: t.update(super_pod_list=[]), ("RT284", WARNING)),
+        (lambda t: t.pop("server_list"), ("RT112", ERROR)),
+        (lambda t: devices(t)[1].update(device_ip=None), ("RT113", ERROR)),
+        (
+            lambda t: t["server_list"][0].update(
+                devices=t["server_list"][0].pop("device")
+            ),
+            ("RT112", ERROR),
+        ),
+        (lambda t: t["server_list"][0].update(device=[]), ("RT116", ERROR)),
+        (lambda t: t.update(version="1.2", super_pod_list=[]), ("RT280", ERROR)),
     ],
 )
 def test_one_mistake_gives_one_finding_with_its_weight(
@@ -199,6 +209,27 @@ def test_one_mistake_gives_one_finding_with_its_weight(
 
     assert [(code, weight) for code, weight, _ in found] == [expected]
     assert all(pointer is not None for _, _, pointer in found)
+
+
+def test_placeholder_is_not_called_repeated_besides() -> None:
+    document = table(4)
+    for device in devices(document):
+        device["device_ip"] = "-.-.-.-"
+
+    assert {code for code, _, _ in found_in(document)} == {"RT211"}
+
+
+def test_number_as_super_device_id_is_not_called_missing_besides() -> None:
+    document = pods(2)
+    devices(document)[1]["super_device_id"] = 1
+
+    assert found_in(document) == [
+        ("RT113", ERROR, "/server_list/0/device/1/super_device_id")
+    ]
+
+
+def test_chips_that_do_not_exist_are_not_called_an_odd_set_besides() -> None:
+    assert {code for code, _, _ in found_in(table(16), chip="910")} == {"RT208"}
 
 
 def test_host_address_stands_for_missing_device_addresses_but_not_on_a2() -> None:
@@ -299,7 +330,7 @@ def test_master_and_first_worker_both_first_repeat_ranks() -> None:
         (table(2, 1), "310P", {"RT285"}),
         (table(8, 6), "A2", set()),
         (table(16), "A2", set()),
-        (table(16), "910", {"RT208", "RT286"}),
+        (table(16), "910", {"RT208"}),
         (table(17), "A3", {"RT208"}),
         (table(17), "any", set()),
     ],
@@ -386,6 +417,18 @@ def test_link_is_refused_by_xllm_and_not_read_by_torch_npu(tmp_path: Path) -> No
     assert said["hccl-2026"] == "accepted"
     assert said["xllm"] == "refused: the path is a link"
     assert said["torch_npu"].startswith("accepted, but not read: the path is a link")
+
+
+def test_readers_say_what_they_do_without_a_file(run: Callable[..., Outcome]) -> None:
+    done = run("ranktable", "validate", "no.json", "--readers")
+
+    said = done.out.splitlines()
+    assert done.status == 2
+    assert done.err == "no.json: the file does not exist\n"
+    assert "    rank 0: refused: EI0004" in said
+    assert said[said.index("  torch_npu") + 1] == (
+        "    rank 0: not read: the ranks negotiate without a table, silently"
+    )
 
 
 def test_validate_shows_readers_and_takes_one(

@@ -165,6 +165,17 @@ def test_table_that_was_changed_is_written_from_its_nodes() -> None:
     assert json.loads(fewer)["rank_count"] == 2
 
 
+def test_repeated_rank_is_placed_without_parsing_the_whole_table() -> None:
+    table = sound_table()
+    table["rank_list"][1]["rank_id"] = 0
+    report = check(json.dumps(table).encode())
+
+    assert set(report.totals) == {"RT202"}
+    assert report.diagnostics[0].location.column is not None
+    assert report.columns is not None
+    assert isinstance(report.columns.source, bytes)
+
+
 def test_repeated_key_is_not_lost_on_the_fast_path() -> None:
     text = json.dumps(sound_table()).replace(
         '"local_id": 0,', '"local_id": 0, "local_id": 0,', 1

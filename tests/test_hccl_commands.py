@@ -24,7 +24,12 @@ PODS = VALID / "hccl12_2pods_4s_32p.json"
 V2 = VALID / "hccl20_ipv4_2s4p.json"
 
 
-@pytest.mark.parametrize("source", [PODS, V2, VALID / "hccl10_a2_uneven_8_6.json"])
+HETEROGENEOUS = VALID / "hccl11_heterog.json"
+
+
+@pytest.mark.parametrize(
+    "source", [PODS, V2, HETEROGENEOUS, VALID / "hccl10_a2_uneven_8_6.json"]
+)
 def test_merge_of_split_is_the_table(run: Run, source: Path, tmp_path: Path) -> None:
     parts = tmp_path / "parts"
     split = run("ranktable", "split", str(source), "-o", str(parts))
@@ -43,7 +48,7 @@ def test_format_that_is_only_kept_is_not_split(run: Run, tmp_path: Path) -> None
     assert done.status == 2
     assert done.err == (
         "ranktable: a file of the format hccl-lab is written as it was read only; "
-        "convert it to another format, and change that\n"
+        "change it with convert --to hccl-1.0\n"
     )
 
 
@@ -61,6 +66,64 @@ def test_parts_of_a_table_without_written_ranks_need_renumber(
     assert "RT231" in refused.out + refused.err
     assert done.status == 0, done.err
     assert ranktable.load(merged).chip_map == ranktable.load(source).chip_map
+
+
+def server(name: str, chips: list[int], subnet: int) -> str:
+    """Return the table of one server, whose ranks are in the order of its chips."""
+    devices = [
+        {
+            "device_id": str(chip),
+            "device_ip": f"10.0.{subnet}.{chip}",
+            "rank_id": str(r),
+        }
+        for r, chip in enumerate(chips)
+    ]
+    document = {
+        "status": "completed",
+        "version": "1.0",
+        "server_count": "1",
+        "server_list": [{"server_id": name, "device": devices}],
+    }
+    return json.dumps(document, indent=1)
+
+
+def test_renumbered_chips_are_in_numeric_order(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text(server("a", [10, 2, 0], 1), encoding="utf-8")
+    (tmp_path / "b.json").write_text(server("b", [3, 1], 2), encoding="utf-8")
+    done = run("ranktable", "merge", "a.json", "b.json", "--renumber", "-o", "t.json")
+
+    assert done.status == 0, done.out
+    table = ranktable.load(tmp_path / "t.json")
+    assert table.chip_map == [0, 2, 10, 1, 3]
+    assert table.device_of(2).address == "10.0.1.10"
+
+
+def test_finding_of_a_renumbered_table_is_where_its_device_was_read(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "a.json").write_text(server("a", [1, 0], 1), encoding="utf-8")
+    other = server("b", [7, 5], 2).replace("10.0.2.5", "10.0.1.0")
+    (tmp_path / "b.json").write_text(other, encoding="utf-8")
+    done = run("ranktable", "merge", "a.json", "b.json", "--renumber", "-o", "t.json")
+
+    line = 1 + other[: other.index("10.0.1.0")].count("\n")
+    assert done.status == 1
+    assert done.out.startswith(f"b.json:{line}:")
+    assert "RT214" in done.out
+
+
+@pytest.mark.parametrize("text", ['{"status": "initializing"}', None])
+def test_what_has_no_ranks_is_not_merged(
+    run: Run, text: str | None, tmp_path: Path
+) -> None:
+    file = VALID / "clusterd_global_a3.json"
+    if text is not None:
+        file = tmp_path / "placeholder.json"
+        file.write_text(text, encoding="utf-8")
+    done = run("ranktable", "merge", str(file), "-o", "-")
+
+    assert done.status == 1
+    assert "RT262" in done.err
 
 
 def test_groups_become_files(run: Run, tmp_path: Path) -> None:
@@ -144,6 +207,18 @@ def test_file_that_is_not_there_is_not_called_unsound(run: Run) -> None:
     assert done.err.startswith(
         "ranktable: the table cannot be read\nnowhere.json: RT001"
     )
+
+
+def test_misspelt_status_of_a_placeholder_is_not_waited_for(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "t.json").write_text('{"status": "complete"}', encoding="utf-8")
+    start = time.monotonic()
+    done = run("ranktable", "wait", "t.json", "--timeout", "30")
+
+    assert done.status == 2
+    assert time.monotonic() - start < 15
+    assert 'its status is "complete", which never becomes' in done.err
 
 
 def test_misspelt_status_is_not_waited_for(run: Run, tmp_path: Path) -> None:

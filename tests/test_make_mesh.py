@@ -9,7 +9,7 @@ import pytest
 
 from ranktable.layout import LayoutError, ParallelLayout, megatron_groups
 from ranktable.runtime import make_mesh
-from ranktable.simulate.run import Run
+from ranktable.simulate.simulated_run import Run
 from tests.simulated_ranks import SCRIPTS, simulate
 from tests.test_process_group import run_all, write_table
 

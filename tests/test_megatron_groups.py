@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ranktable.layout import LayoutError, ParallelLayout, megatron_groups
+from ranktable.layout.megatron import megatron_refusal
 
 LARGE = ParallelLayout(tp=8, cp=4, pp=16, ep=8, etp=1, dp=-1, world_size=4096)
 
@@ -101,8 +102,9 @@ def test_instances_of_the_optimizer_are_slices_and_what_joins_them() -> None:
     found = megatron_groups(layout, optimizer_instances=2)
 
     assert found["dp-cp-intra"][:2] == [[0, 2], [4, 6]]
-    assert found["dp-cp-inter"][:2] == [[0, 4], [2, 6]]
+    assert "dp-cp-inter" not in found  # Megatron joins them along edp alone
     assert found["edp-intra"] == found["dp-cp-intra"]
+    assert found["edp-inter"][:2] == [[0, 4], [2, 6]]
     # Model by model, so that the second stage of the first comes before the second.
     assert found["optimizer-instance"] == [
         [0, 1, 8, 9, 2, 3, 10, 11], [4, 5, 12, 13, 6, 7, 14, 15],
@@ -142,3 +144,26 @@ def test_extra_groups_that_cannot_be_are_refused(
 def test_groups_of_another_style_are_not_megatrons() -> None:
     with pytest.raises(LayoutError, match="ep_style vllm has other groups"):
         megatron_groups(ParallelLayout.preset("vllm", tp=2))
+
+
+@pytest.mark.parametrize(
+    ("layout", "is_refused"),
+    [
+        (ParallelLayout(tp=2, cp=2, pp=2, order="tp-pp-cp-dp"), True),
+        (ParallelLayout(tp=2, cp=2, pp=2, dp=2, ep=4, order="tp-pp-cp-dp-ep"), True),
+        (ParallelLayout(tp=2, cp=2, pp=2, order="tp-cp-dp-pp"), False),
+        (ParallelLayout(tp=2, pp=2, dp=2, order="tp-pp-dp"), False),
+        (ParallelLayout(tp=2, cp=2, dp=2, order="tp-pp-cp-dp"), False),
+        (ParallelLayout.preset("vllm", tp=2, cp=2, pp=2), False),
+    ],
+)
+def test_order_that_megatron_refuses_is_told(
+    layout: ParallelLayout, *, is_refused: bool
+) -> None:
+    refusal = megatron_refusal(layout)
+
+    assert (refusal is not None) == is_refused
+    if refusal is not None:
+        assert "Megatron refuses the order tp-pp-cp-dp" in refusal
+        with pytest.warns(UserWarning, match="Megatron refuses"):
+            megatron_groups(layout)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import ranktable
+from ranktable.cli.app import COMMANDS
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -39,6 +40,10 @@ def test_packages_hold_what_users_need(built: dict[str, Path]) -> None:
 
     assert "ranktable/templates/specs/one-box.yaml" in in_wheel
     assert "ranktable/py.typed" in in_wheel
+    pages = {"ranktable.1", *(f"ranktable-{name}.1" for name in COMMANDS)}
+    manual = f"{NAME}.data/data/share/man/man1/"
+    assert pages == {n.removeprefix(manual) for n in in_wheel if n.startswith(manual)}
+    assert {f"{NAME}/man/{page}" for page in pages} <= in_sdist
     assert not {name for name in in_wheel if name.startswith("tests/")}
     for name in ("CHANGELOG.md", "action.yml", ".pre-commit-hooks.yaml", "Makefile"):
         assert f"{NAME}/{name}" in in_sdist
@@ -74,6 +79,9 @@ def test_package_runs_the_demo_in_a_fresh_environment(
     assert run("validate", "t.json") == "t.json: sound\n"
     assert run("show", "t.json", "--rank", "3").startswith("rank 3: node 0")
     assert "one-box" in run("init")
+    page = (home / "share" / "man" / "man1" / "ranktable-gen.1").read_text()
+    assert page.startswith('.TH RANKTABLE-GEN 1 "" "ranktable ')
+    assert r"\fB\-\-ring TOPOLOGY\fR" in page
     where = run_python(home, "import ranktable; print(ranktable.__file__)", tmp_path)
     assert where.startswith(str(home))
 

@@ -88,8 +88,10 @@ def test_node_order_is_written_with_host_file_and_rank_file(
     )
     before, after = shown.out.split("\nwith --mode node-order:\n")
     assert before.splitlines()[-2].split()[2:] == ["optimal", "+32.00", "9.00x"]
-    assert after.splitlines()[-2].split()[2:] == ["optimal", "optimal"]
-    assert after.splitlines()[-4].split() == ["total", "48.00", "66.00", "4.00", "4.00"]
+    *_, total, _, above, _, _, order = after.splitlines()
+    assert above.split()[2:] == ["optimal", "optimal"]
+    assert total.split() == ["total", "48.00", "66.00", "4.00", "4.00"]
+    assert order == "nodes in order: n1,n3,n5,n7,n2,n4,n6,n8"
     assert [node.host for node in table.nodes] == [
         *("n1", "n3", "n5", "n7", "n2", "n4", "n6", "n8")
     ]
@@ -111,7 +113,7 @@ def test_free_placement_says_so_and_reaches_the_bound(run: Run, folder: Path) ->
 
     assert shown.status == 0
     assert again.out.splitlines()[-4].split()[2:4] == ["+1524.00", "32.75x"]
-    assert shown.out.splitlines()[-4].split()[2:] == ["optimal", "optimal"]
+    assert shown.out.splitlines()[-6].split()[2:] == ["optimal", "optimal"]
     assert shown.out.endswith(
         "RANK has to come from the table: start the job with --rankfile or "
         "--slurm-hostfile\n"
@@ -141,7 +143,11 @@ def test_order_is_kept_where_nothing_is_gained(run: Run, folder: Path) -> None:
         "\n--mode node-order: nothing can cross less, so the order stays as it is\n"
     )
     assert shown.err == "wrote new.json: 8 nodes, 64 ranks, in the old order\n"
-    assert (folder / "new.json").read_bytes() == (folder / "t.json").read_bytes()
+    before, after = (ranktable.load(folder / one) for one in ("t.json", "new.json"))
+    assert after.nodes == before.nodes
+    assert after.extra == {
+        "layout": "tp=4 pp=4 dp=4 order=tp-cp-ep-dp-pp ep_style=megatron"
+    }
 
 
 def test_files_are_replaced_with_force_only(run: Run, folder: Path) -> None:
@@ -210,7 +216,7 @@ def test_json_has_these_keys(run: Run) -> None:
     assert list(data) == [
         *("file", "world_size", "num_nodes", "layout", "boundaries", "flows"),
         *("before", "mode", "is_better", "rank_from_table", "after"),
-        "nodes_of_ranks",
+        *("nodes_of_ranks", "node_order", "is_every_order_tried"),
     ]
     assert data["boundaries"] == [
         {"name": "node", "domains": 8, "lower_bound_bytes": 48 << 30},
@@ -337,7 +343,7 @@ def test_defects_of_a_topology_are_placed(run: Run, folder: Path) -> None:
         (("--bytes", "tp"), "--bytes: 'tp' is not axes and bytes, as tp=16GiB"),
         (("--bytes", "=1GiB"), "--bytes: '=1GiB' is not axes and bytes"),
         (("--bytes", "tp=1GiB,tp=1GiB"), "--bytes: tp is given twice"),
-        (("--bytes", "tp=16"), "'16' is no number of bytes; write a number"),
+        (("--bytes", "tp=16"), "'16' is not a number of bytes; write a number"),
         (("--bytes", "zz=16B"), "there is no axis 'zz'"),
         (("--bytes", "cp=16B"), "cp is 1, so nothing is sent along it"),
         (("--mode", "free"), "nothing says what is sent, so nothing is better"),
@@ -401,3 +407,16 @@ def test_a_broken_table_is_a_defect(run: Run, folder: Path) -> None:
 
     assert plan(run).status == 1
     assert run("ranktable", "plan", "nowhere.json").status == 2
+
+
+@pytest.mark.usefixtures("folder")
+def test_groups_that_are_named_have_a_line_too(run: Run) -> None:
+    shown = plan(run, "--groups", "embedding,tp-pp", *MODEL)
+    rows = {
+        line.split()[0]: line.split()[1:] for line in shown.out.splitlines() if line
+    }
+
+    assert rows["embedding"] == ["16", "2", "0/16", "2", "yes", "-", "-"]
+    assert rows["tp-pp"][:4] == ["4", "16", "0/4", "4"]
+    assert rows["total"] == ["48.00", "66.00"]
+    assert "no axis 'embeding'" in plan(run, "--groups", "embeding").err

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -414,3 +417,121 @@ def test_what_scontrol_shows_is_a_topology() -> None:
         {"n0": "s0", "n1": "s0", "n2": "s1", "n3": "s1"},
         dict.fromkeys(("n0", "n1", "n2", "n3"), "s2"),
     ]
+
+
+def nodes_json(labels: dict[str, dict[str, str]], *, indent: int | None = 4) -> str:
+    """Return what ``kubectl get nodes -o json`` prints, as far as it matters."""
+    items = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"labels": {"kubernetes.io/os": "linux", **own}, "name": name},
+            "status": {"nodeInfo": {"architecture": "amd64"}},
+        }
+        for name, own in labels.items()
+    ]
+    data = {"apiVersion": "v1", "items": items, "kind": "List", "metadata": {}}
+    return json.dumps(data, indent=indent)
+
+
+def labelled(*names: str, **values: str) -> dict[str, dict[str, str]]:
+    """Return labels of the eight hosts, a letter of every value for each host."""
+    found = dict(zip(names, values.values(), strict=True))
+    return {
+        host: {label: value[at] for label, value in found.items()}
+        for at, host in enumerate(HOSTS)
+    }
+
+
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+RACK, BLOCK = "cloud.provider.com/topology-rack", "cloud.provider.com/topology-block"
+
+
+@pytest.mark.parametrize("indent", [4, None])
+def test_labels_of_kubernetes_nodes_are_levels(indent: int | None) -> None:
+    # The racks of both zones have the same names.
+    labels = labelled(RACK, ZONE, REGION, a="11221122", b="xxxxyyyy", c="eeeeeeee")
+
+    assert held(nodes_json(labels, indent=indent)) == [
+        ("rack", (0, 0, 1, 1, 2, 2, 3, 3)),
+        ("zone", (0, 0, 0, 0, 1, 1, 1, 1)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("names", "values", "levels"),
+    [
+        ((BLOCK, RACK), ("aaaabbbb", "11223344"), ["rack", "block"]),
+        (
+            ("cloud.google.com/gce-topology-block",
+             "cloud.google.com/gce-topology-subblock"),
+            ("aaaabbbb", "11223344"), ["subblock", "block"],
+        ),
+        (
+            ("topology.k8s.aws/network-node-layer-1",
+             "topology.k8s.aws/network-node-layer-3"),
+            ("aaaabbbb", "11223344"), ["layer-3", "layer-1"],
+        ),
+        (
+            # An NVLink domain with the nodes of two leaf switches holds them.
+            ("network.topology.nvidia.com/accelerator",
+             "network.topology.nvidia.com/leaf"),
+            ("aaaabbbb", "11223344"), ["leaf", "accelerator"],
+        ),
+        (("example.com/rack-id",), ("11112222",), ["rack"]),
+    ],
+)  # fmt: skip
+def test_labels_of_clouds_are_known(
+    names: tuple[str, ...], values: tuple[str, ...], levels: list[str]
+) -> None:
+    labels = labelled(*names, **dict(zip("ab", values, strict=False)))
+
+    assert [name for name, _ in held(nodes_json(labels))] == levels
+
+
+def test_host_may_be_the_hostname_of_a_kubernetes_node() -> None:
+    labels = {
+        f"node-{at}": {"kubernetes.io/hostname": host, ZONE: "xy"[at // 4]}
+        for at, host in enumerate(HOSTS)
+    }
+
+    assert held(nodes_json(labels)) == [("zone", (0, 0, 0, 0, 1, 1, 1, 1))]
+
+
+def test_label_that_one_node_lacks_does_not_count() -> None:
+    labels = labelled(RACK, ZONE, a="11223344", b="xxxxyyyy")
+    del labels["n8"][RACK]
+
+    assert [name for name, _ in held(nodes_json(labels))] == ["zone"]
+
+
+def test_kubernetes_nodes_that_say_nothing_are_refused() -> None:
+    report, hierarchy = read_topology(
+        nodes_json({host: {} for host in HOSTS}).encode(), file="t"
+    )
+
+    assert hierarchy is None
+    (found,) = report.diagnostics
+    assert "no label that all nodes have says where they are" in found.message
+
+
+def test_kubernetes_node_that_is_listed_twice_is_refused() -> None:
+    text = nodes_json({"n1": {ZONE: "x"}, "n2": {ZONE: "y"}})
+    report, hierarchy = read_topology(text.replace('"n2"', '"n1"').encode(), file="t")
+
+    assert hierarchy is None
+    assert [one.message for one in report.diagnostics] == [
+        'the node "n1" is listed twice'
+    ]
+
+
+def test_plan_without_manifests_loads_no_reader_of_them() -> None:
+    script = (
+        "import sys, ranktable.cli.commands.plan as _;"
+        "print([name for name in sys.modules if 'kubernetes' in name])"
+    )
+    done = subprocess.run(  # noqa: S603 - this interpreter
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == "[]\n"

@@ -193,10 +193,80 @@ def test_sizes_are_numbers_with_a_unit() -> None:
         *(16 * GIB, 2.25 * GIB, 256 * MIB, 1500, 7, 2 * 10**12)
     ]
     for text in ("", "16", "GiB", "-1GiB", "1 GiB", "1gib", "nanGiB", "1e3B", "1KB"):
-        with pytest.raises(LayoutError, match="no number of bytes"):
+        with pytest.raises(LayoutError, match="not a number of bytes"):
             parse_size(text)
 
 
 def test_a_layout_of_another_size_is_refused() -> None:
     with pytest.raises(LayoutError, match="the table has 64 ranks"):
         make_plan(TABLE, ParallelLayout(tp=4))
+
+
+def test_parameters_of_experts_are_sent_along_edp_alone() -> None:
+    """Of 300 billion all but attention are the experts', each of which one rank has."""
+    model = Model(
+        layers=32,
+        hidden=4096,
+        sequence=4096,
+        microbatches=16,
+        topk=2,
+        parameters=300 * 10**9,
+    )
+    attention = 4 * 32 * 4096**2
+
+    alone = {f.axes: f for f in model_flows(model, ParallelLayout(dp=64, ep=64))}
+    two = {f.axes: f for f in model_flows(model, ParallelLayout(dp=128, ep=64))}
+
+    assert alone.keys() == {"dp", "ep"}
+    assert alone["dp"].size_bytes == 6 * attention
+    assert two["edp"].size_bytes == 6 * (300 * 10**9 - attention) / 64
+
+
+@pytest.mark.parametrize(
+    ("more", "experts"),
+    [
+        ({}, 8 * 8 * 4 * 64),  # one expert for each of 8 ranks
+        ({"experts": 16}, 16 * 8 * 4 * 64),
+        ({"expert_parameters": 1000}, 1000),
+        ({"parameters": 5024, "expert_parameters": 1000}, 1000),
+        ({"parameters": 5024}, 4000),
+    ],
+)
+def test_experts_are_counted_as_they_are_described(
+    more: dict[str, int], experts: int
+) -> None:
+    model = Model(layers=4, hidden=8, sequence=8, microbatches=1, topk=2, **more)
+
+    flows = {f.axes: f for f in model_flows(model, ParallelLayout(dp=16, ep=8))}
+
+    assert flows["edp"].size_bytes == 6 * experts / 8
+    rest = model.parameters - experts if model.parameters else 4 * 4 * 64
+    assert flows["dp"].size_bytes == 6 * rest
+
+
+def test_copies_all_reduce_the_shards_of_experts_too() -> None:
+    model = Model(
+        layers=4,
+        hidden=8,
+        sequence=8,
+        microbatches=1,
+        topk=2,
+        parameters=3000,
+        expert_parameters=1000,
+    )
+    layout = ParallelLayout.preset("torchtitan", dp=16, dp_replicate=2, ep=4)
+
+    flows = {f.axes: f.size_bytes for f in model_flows(model, layout)}
+
+    assert flows["dp_shard"] == 6 * 2000
+    assert flows["edp"] == 6 * 1000 / 4
+    assert flows["dp_replicate"] == 4 * (2000 / 8 + 1000 / 8)
+
+
+def test_more_experts_than_parameters_are_refused() -> None:
+    model = Model(
+        layers=4, hidden=8, sequence=8, microbatches=1, topk=2, parameters=1000
+    )
+
+    with pytest.raises(LayoutError, match="1000 parameters do not hold those of the"):
+        model_flows(model, ParallelLayout(dp=16, ep=8))

@@ -48,8 +48,8 @@ def line(**members: object) -> str:
 
 
 BROKEN = {
-    "text": ("srun: error: n2: task 1", "1 RT140 this line is no JSON object"),
-    "list": ("[1]", '1 RT140 this line is no JSON object: "[1]"'),
+    "text": ("srun: error: n2: task 1", "1 RT140 this line is not a JSON object"),
+    "list": ("[1]", '1 RT140 this line is not a JSON object: "[1]"'),
     "table": (
         '{"version":"1.0","node_list":[]}',
         "1 RT140 this is not a line of ranktable probe: it has no key probe",
@@ -58,7 +58,7 @@ BROKEN = {
     "string": (line()[:20], "1 RT140 the line ends in the middle of an object"),
     "two on one line": (line() + line(), "50 RT101 there is more text after the end"),
     "comma": (line()[:-1] + ",}", "49 RT101 a comma stands after the last item"),
-    "NaN": (line(model=float("nan")), "58 RT106 the number NaN is no JSON"),
+    "NaN": (line(model=float("nan")), "58 RT106 the number NaN is not JSON"),
     "key twice": (
         '{"probe":1,"host":"n2","host":"n3","chips":[{"device_id":0}]}',
         '24 RT105 the key "host" stands twice in one object',

@@ -431,7 +431,7 @@ def test_master_that_is_no_store_is_told_from_one_that_is_slow() -> None:
         )
 
     assert "something answers at 127.0.0.1:" in text
-    assert "but it is no store of torch that works" in text
+    assert "but it is not a store of torch that works" in text
     assert seconds < 2 + GRACE_S
 
 

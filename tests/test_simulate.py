@@ -22,15 +22,15 @@ from ranktable.cluster.generate import make_table
 from ranktable.schema.topology import SOPHGO_8
 from ranktable.schema.writing import dump
 from ranktable.simulate.faults import parse_fault
-from ranktable.simulate.plan import make_boxes, make_run, ring_warning
 from ranktable.simulate.requirements import (
     RealPackage,
     find_real_package,
     private_path,
     rank_environment,
 )
-from ranktable.simulate.run import VARIABLE, Fault
 from ranktable.simulate.run_folder import run_folder
+from ranktable.simulate.simulated_run import VARIABLE, Fault
+from ranktable.simulate.simulation import make_boxes, make_run, ring_warning
 from tests.test_imports import modules_after
 from tests.test_sccl_backend import google, make_package, sophgo
 
@@ -212,9 +212,9 @@ def test_environment_of_ranks_has_nothing_of_an_outer_job() -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        (["--nproc", "0", "s.py"], 2, "0 is no number of chips"),
-        (["--nproc", "-3", "s.py"], 2, "-3 is no number of chips"),
-        (["--nodes", "0", "s.py"], 2, "0 is no number of nodes"),
+        (["--nproc", "0", "s.py"], 2, "0 is not a number of chips"),
+        (["--nproc", "-3", "s.py"], 2, "-3 is not a number of chips"),
+        (["--nodes", "0", "s.py"], 2, "0 is not a number of nodes"),
         (["--nproc", "1025", "s.py"], 2, "1025 ranks are too many"),
         (["--nproc", "600", "--nodes", "2", "s.py"], 2, "1200 ranks are too many"),
         (["--nproc", "x", "s.py"], 2, "--nproc"),
@@ -225,8 +225,8 @@ def test_environment_of_ranks_has_nothing_of_an_outer_job() -> None:
         (["--rank-table", "twice.json", "s.py"], 1, "RT207"),
         (["--rank-table", "t.json", "--fault", "hang:2", "s.py"], 2, "rank 2 is not"),
         (["--nproc", "2", "--fault", "hang:1@0", "s.py"], 2, "  hang:1@0\n         ^"),
-        (["--timeout", "0", "s.py"], 2, "0 is no time"),
-        (["--timeout", "nan", "s.py"], 2, "nan is no time"),
+        (["--timeout", "0", "s.py"], 2, "0 is not a time"),
+        (["--timeout", "nan", "s.py"], 2, "nan is not a time"),
         (["--profile", "code", "s.py"], 2, "--profile"),
         (["--vendor", "ascend", "--profile", "doc", "s.py"], 2, "--vendor sophgo"),
         (["--vendor", "ascend", "--strict-vendor", "s.py"], 2, "--vendor sophgo"),
@@ -235,8 +235,8 @@ def test_environment_of_ranks_has_nothing_of_an_outer_job() -> None:
         (["--format", "json", "s.py"], 2, "--format is for the all_reduce"),
         (["missing.py"], 2, "there is no script 'missing.py'"),
         ([""], 2, "there is no script ''"),
-        (["."], 2, "'.' is a directory, and no script"),
-        (["/dev/null"], 2, "'/dev/null' is no file that every rank can read"),
+        (["."], 2, "'.' is a directory, not a script"),
+        (["/dev/null"], 2, "'/dev/null' is not a file that every rank can read"),
         (["-m", "no_such_module.part"], 2, "there is no module 'no_such_module.part'"),
         (["own/s.py"], 2, "own/torch_tpu, which is beside it"),
     ],
@@ -294,7 +294,7 @@ def test_real_package_stops_it(
 def test_launcher_needs_no_torch() -> None:
     modules = modules_after(
         "import ranktable.cli.commands.simulate, ranktable.simulate.add_up, "
-        "ranktable.simulate.chips, ranktable.simulate.in_process, "
+        "ranktable.simulate.simulated_chips, ranktable.simulate.in_process, "
         "ranktable.report.all_reduce"
     )
 

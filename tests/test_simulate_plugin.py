@@ -216,7 +216,7 @@ def test_spawn_raises_one_sentence_that_names_the_rank(
         """
         import os, time
         import pytest
-        from ranktable.simulate.errors import SimulationError
+        from ranktable.simulate.simulation_error import SimulationError
 
         def fails(rank):
             if rank == 1:
@@ -255,7 +255,7 @@ def test_spawn_makes_faults(project: Path, pytester: pytest.Pytester) -> None:
         pytester,
         """
         import pytest
-        from ranktable.simulate.errors import SimulationError
+        from ranktable.simulate.simulation_error import SimulationError
 
         def add_up(rank):
             import torch
@@ -299,12 +299,12 @@ def test_spawn_refuses_what_it_cannot_start(
                 (lambda rank: None, {}, "at the top of a module"),
                 (print, {}, "at the top of a module"),
                 ("missing.py", {}, "there is no script 'missing.py'"),
-                (work, {"nproc": 0}, "0 is no number of chips"),
-                (work, {"nodes": 0}, "0 is no number of nodes"),
+                (work, {"nproc": 0}, "0 is not a number of chips"),
+                (work, {"nodes": 0}, "0 is not a number of nodes"),
                 (work, {"nproc": 2, "faults": ["hang:2"]}, "rank 2 is not among"),
                 (work, {"nproc": 2, "rank_table": "t.json"}, "leave out nproc"),
                 (work, {"rank_table": "t.json"}, "RT001"),
-                (work, {"timeout_s": 0}, "0 is no time"),
+                (work, {"timeout_s": 0}, "0 is not a time"),
                 (work, {"vendor": "nvidia"}, "there is no vendor 'nvidia'"),
                 (work, {"profile": "code"}, "there is no profile 'code'"),
             ],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ranktable.simulate.run import Fault, Finding, Run
+from ranktable.simulate.simulated_run import Fault, Run, RunFinding
 from tests.commands import with_torch
 from tests.simulated_ranks import (
     SCRIPTS,
@@ -60,7 +60,7 @@ def test_collectives_and_refusals_are_those_of_the_vendors_code(
             "cpu": "RuntimeError: "
             "ProcessGroupSCCL::allreduce: unsupported device type cpu",
             "cpu broadcast": "RuntimeError: "
-            "ProcessGroupSCCL::broadcast: unsupported device typecpu",
+            "ProcessGroupSCCL::broadcast: unsupported device type cpu",
             "reduce_scatter": "RuntimeError: "
             "ProcessGroupSCCL does not support reduce_scatter",
             "reduce_scatter_tensor": "RuntimeError: "
@@ -68,8 +68,6 @@ def test_collectives_and_refusals_are_those_of_the_vendors_code(
             "all_to_all": "RuntimeError: Backend SCCL does not support alltoall",
             "recv from any": "RuntimeError: "
             "Backend SCCL does not support recvAnysource",
-            "monitored_barrier": "ValueError: "
-            "monitored_barrier is only implemented for GLOO backend.",
             "list length": "RuntimeError: ProcessGroupSCCL::allgather: invalid output "
             "tensor list at index 0 (expected length 3, got 1)",
             "not contiguous": f"{ours} all_reduce a tensor that is not contiguous; "
@@ -94,15 +92,41 @@ def test_what_stands_on_collectives_works_as_on_the_cpu(tmp_path: Path) -> None:
     assert any(missing in message for message in ended.warnings)
 
 
-def test_training_on_two_chips_gives_what_one_process_does(tmp_path: Path) -> None:
-    run = Run(chips=((1, 0),))
+@pytest.mark.parametrize("chips", [(3, 1), RING])
+def test_training_on_several_chips_gives_what_one_process_does(
+    tmp_path: Path, chips: tuple[int, ...]
+) -> None:
+    run = Run(chips=(chips,))
     folder = str(tmp_path / "checkpoint")
     ended = succeeded(simulate(tmp_path, SCRIPTS / "sccl_training.py", run, folder))
 
     data_parallel = ["accumulation", "AMP", "checkpointing", "all three"]
-    passed = [*data_parallel, "tensor parallel", "pipeline", "DCP"]
-    assert ended.said == [[0, passed], [1, passed]]
+    tensor_parallel = ["tensor parallel", "tensor parallel by hand"]
+    pipelines = ["GPipe", "1F1B", "interleaved 1F1B"]
+    passed = [*data_parallel, *tensor_parallel, *pipelines, "DCP"]
+    assert ended.said == [[rank, passed] for rank in range(len(chips))]
     assert ended.errors == []
+
+
+def test_rank_that_never_called_set_device_is_told_so(tmp_path: Path) -> None:
+    run = Run(chips=((3, 1),), timeout_s=SHORT_S)
+    ended = simulate(tmp_path, SCRIPTS / "sccl_unselected.py", run)
+
+    sentence = (
+        "rank 1 gives all_reduce a tensor on chip 3 because it has never called "
+        "set_device, but the chip map of the group gives it chip 1"
+    )
+    assert sentence in ended.errors
+
+
+def test_folder_of_a_run_does_not_grow_with_transfers(tmp_path: Path) -> None:
+    run = Run(chips=((3, 1),))
+    ended = succeeded(simulate(tmp_path, SCRIPTS / "sccl_transfers.py", run))
+
+    of_ranks: list[list[int]] = ended.said  # type: ignore[assignment]
+    _, before, after = of_ranks[0]
+
+    assert 0 < before == after
 
 
 def test_script_may_start_its_ranks_itself(tmp_path: Path) -> None:
@@ -172,8 +196,8 @@ def test_mistakes_that_real_chips_do_not_tell_are_told_by_rank(
     several = {**ours, **of_pair, **of_members}
     assert set(ended.errors) == {*several.values(), of_rank_2}
     no_ring = (
-        "the chips 3, 1, 0 of node 0 are in no order of a ring, which SCCL needs: on "
-        "the published box there is no link between 0 and 3"
+        "the chips 3, 1, 0 of node 0 are not in the order of a ring, which SCCL needs: "
+        "on the published box there is no link between 0 and 3"
     )
     no_options = (
         "new_group without pg_options: torch_tpu raises TypeError: (): incompatible "
@@ -247,7 +271,7 @@ def test_fault_ends_the_run_with_one_sentence_that_names_the_rank(
     assert ended.statuses == [1]
     assert ended.out == ""
     errors = [found for found in ended.findings if found.severity == "error"]
-    assert errors == [Finding(severity="error", rank=fault.rank, message=sentence)]
+    assert errors == [RunFinding(severity="error", rank=fault.rank, message=sentence)]
     assert f"SimulationError: {sentence}" in ended.err
 
 

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable.simulate.claims import Claim, judge
-from ranktable.simulate.errors import rank_list
 from ranktable.simulate.faults import Faults
 from ranktable.simulate.meeting import Meeting
-from ranktable.simulate.run import (
+from ranktable.simulate.shared_state import start_time
+from ranktable.simulate.simulated_run import (
     Fault,
-    Finding,
     NotSimulatedError,
     Run,
+    RunFinding,
     current_run,
     findings,
 )
-from ranktable.simulate.shared_state import start_time
+from ranktable.simulate.simulation_error import rank_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ TIMEOUT_S = 30
 MEMBER = """
 import json, sys, time
 from pathlib import Path
-from ranktable.simulate.errors import SimulationError
+from ranktable.simulate.simulation_error import SimulationError
 from ranktable.simulate.meeting import Meeting
 
 folder, ranks, member, timeout_s = json.loads(sys.argv[1])
@@ -118,7 +118,7 @@ def test_ranks_that_do_the_same_meet_many_times(
 ) -> None:
     members = gather(0, 1, 2, 3)
 
-    assert members.all("join", *["all_reduce of 4 float32 (SUM)"] * 300) == [None] * 4
+    assert members.all(*["all_reduce of 4 float32 (SUM)"] * 300) == [None] * 4
     assert findings(members.run_folder) == []
 
 
@@ -126,7 +126,7 @@ def test_rank_that_does_something_else_is_named_to_all_who_can_go_on(
     gather: Callable[..., Members],
 ) -> None:
     members = gather(0, 2, 5)
-    members.all("join", "barrier")
+    members.all("barrier")
     for member, action in enumerate(["reduce of 4", "all_reduce of 4", "reduce of 4"]):
         members.tell(member, action)
     said = [members.answer(member)[0] for member in range(3)]
@@ -137,7 +137,7 @@ def test_rank_that_does_something_else_is_named_to_all_who_can_go_on(
     )
     assert said == [sentence] * 3
     assert findings(members.run_folder) == [
-        Finding(severity="error", rank=2, message=sentence)
+        RunFinding(severity="error", rank=2, message=sentence)
     ]
     assert members.all("barrier") == [None] * 3
 
@@ -146,7 +146,7 @@ def test_rank_whose_process_has_ended_is_named_at_once(
     gather: Callable[..., Members],
 ) -> None:
     members = gather(0, 1, 2)
-    members.all("join", "barrier")
+    members.all("barrier")
     # Nobody asks for its status, so it is a zombie meanwhile.
     members.processes[1].send_signal(signal.SIGKILL)
     for member in (0, 2):
@@ -159,7 +159,7 @@ def test_rank_whose_process_has_ended_is_named_at_once(
     assert [said for said, _ in answers] == [sentence] * 2
     assert max(time_s for _, time_s in answers) < 2
     assert findings(members.run_folder) == [
-        Finding(severity="error", rank=1, message=sentence)
+        RunFinding(severity="error", rank=1, message=sentence)
     ]
 
 
@@ -167,7 +167,7 @@ def test_rank_that_does_not_come_is_named_in_time_and_told_when_it_does(
     gather: Callable[..., Members],
 ) -> None:
     members = gather(0, 1, 2, timeout_s=0.5)
-    members.all("join")
+    members.all()
     for member in (0, 1):
         members.tell(member, "barrier")
     answers = [members.answer(member) for member in (0, 1)]
@@ -180,16 +180,9 @@ def test_rank_that_does_not_come_is_named_in_time_and_told_when_it_does(
     assert members.all("barrier") == [sentence] * 3
 
 
-def test_rank_that_never_joins_is_named(gather: Callable[..., Members]) -> None:
-    members = gather(0, 1, 2, timeout_s=0.5)
-    members.tell(0, "join")
-
-    assert members.answer(0)[0] == "ranks 1 and 2 did not join the group within 0.5 s"
-
-
 def test_rank_that_has_left_is_named_at_once(gather: Callable[..., Members]) -> None:
     members = gather(0, 1)
-    members.all("join")
+    members.all()
     members.tell(1, "leave")
     members.answer(1)
     members.tell(0, "barrier")
@@ -198,11 +191,11 @@ def test_rank_that_has_left_is_named_at_once(gather: Callable[..., Members]) -> 
     assert members.answer(0)[0] == sentence
 
 
-def test_first_verdict_stands_when_more_ranks_end(
+def test_first_outcome_stands_when_more_ranks_end(
     gather: Callable[..., Members],
 ) -> None:
     members = gather(0, 1, 2, 3)
-    members.all("join")
+    members.all()
     members.processes[3].kill()
     members.tell(0, "barrier")
     first = members.answer(0)[0]
@@ -226,7 +219,7 @@ def test_process_is_told_from_a_later_one_of_the_same_number() -> None:
 def test_single_member_meets_itself(tmp_path: Path) -> None:
     meeting = Meeting(tmp_path, ranks=[0], member=0, group="the group", timeout_s=1)
     begin = time.monotonic()
-    meeting.meet("join")
+    meeting.meet("barrier")
 
     assert time.monotonic() - begin < 0.5
 
@@ -328,8 +321,8 @@ def test_order_that_is_no_ring_is_a_warning_on_the_published_box_only() -> None:
     held = claims(*[[0, 1, 2, 3]] * 4)
 
     sentence = (
-        "the chips 0, 1, 2, 3 of node 0 are in no order of a ring, which SCCL needs: "
-        "on the published box there is no link between 1 and 2, 3 and 0"
+        "the chips 0, 1, 2, 3 of node 0 are not in the order of a ring, which SCCL "
+        "needs: on the published box there is no link between 1 and 2, 3 and 0"
     )
 
     assert judged(held) == [("warning", None, sentence)]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable.schema.readers.torch_tpu import TorchTpu
-from ranktable.simulate.run import Run, findings
+from ranktable.simulate.simulated_run import Run, findings
 from tests.commands import with_torch
 from tests.conftest import CORPUS
 from tests.simulated_ranks import (
@@ -192,8 +192,7 @@ def test_hccl_launch_finds_device_backend_and_collectives(tmp_path: Path) -> Non
     told = {
         "shared chip": "SimulationError: ranks 0 and 1 are to use the same chip, 0 of "
         "node 0",
-        "uint8": "RuntimeError: HCCL AllReduce: Unsupported data type "
-        "at::kByte/at::kBool",
+        "float64": "RuntimeError: Unsupported data type for HCCL process group",
         "operator": "NotImplementedError: torch_npu.npu_fusion_attention is an "
         "operator of its own, and this chip is simulated: there is none",
     }
@@ -325,6 +324,7 @@ def test_what_cannot_run_says_so_in_a_sentence(tmp_path: Path) -> None:
     told = json.loads(out)
     none = "and this chip is simulated: there is none"
     unserved = told.pop("unserved")
+    assert told.pop("compile a function") == told["compile"]
 
     assert re.fullmatch(
         r"SimulationError: nobody serves tcp://127.0.0.1:\d+, which rank 0 should, "

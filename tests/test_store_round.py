@@ -87,6 +87,21 @@ def test_ranks_that_say_the_same_agree_and_leave_nothing(count: int) -> None:
     assert sorted(requests.values())[len(requests) // 2] <= MOST_REQUESTS
 
 
+@pytest.mark.parametrize("text", ["tea", "tea " * 1000])
+def test_texts_of_any_length_are_compared_and_removed(text: str) -> None:
+    store = HashStore()
+    heard, _ = take_part(
+        3, lambda rank: text + "x" * (rank == 1), store=store, is_erased=True
+    )
+
+    [verdict] = set(heard.values())
+    assert verdict is not None
+    assert verdict.kind == "differ"
+    assert f"for {text}" in verdict.message
+    assert f"for {text}x" in verdict.message
+    assert store.num_keys() == 0
+
+
 def test_all_hear_who_differs() -> None:
     heard, _ = take_part(5, lambda rank: "milk" if rank in (2, 4) else "tea")
 

@@ -8,11 +8,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from ranktable import __version__
+from ranktable.cli.completion import VARIABLE, completed_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from click import Context, Parameter
 
 COMMANDS: Final = {
     "gen": "Generate a rank table.",
@@ -21,51 +25,47 @@ COMMANDS: Final = {
     "mesh": (
         "Show the parallel groups of a job: their ranks, coordinates, nodes and chips."
     ),
-    "plan": (
-        "Show which groups cross nodes and racks, with how many bytes, against the "
-        "least."
-    ),
+    "plan": "Compare the traffic between nodes and racks with a lower bound.",
     "convert": "Convert between rank tables and what launchers and schedulers read.",
     "explain": (
-        "Explain a diagnostic: why it matters, what the vendor does, what to do."
+        "Explain a diagnostic: why it matters, what vendors' libraries do, how to "
+        "fix it."
     ),
     "schema": "Print the JSON Schema (draft 2020-12) of a format.",
-    "digest": "Print the SHA-256 of what a table says, whatever its formatting.",
-    "env": "Show rank, size, node and master, and which variable gave each.",
+    "digest": "Print the SHA-256 of the content of a table, whatever its formatting.",
+    "env": "Show rank, size, node and master address, and which variable gave each.",
     "init": (
         "List the templates, or copy one: cluster specs, jobs, checks, editor settings."
     ),
-    "probe": "Print the chips of this node, and what could not be seen of them.",
-    "merge": "Merge the rank tables of nodes, or what ranktable probe printed on them.",
+    "probe": "Print the chips of this node, and what could not be detected.",
+    "merge": (
+        "Merge the rank tables of several nodes, or the output of ranktable probe "
+        "on them."
+    ),
     "split": (
-        "Split a rank table into one file a node, named after its host or its number."
+        "Split a rank table into one file per node, named after its host or its number."
     ),
-    "subset": (
-        "Write the table of some ranks, numbered anew from 0, for a communicator."
+    "subset": "Write the table of some ranks, renumbered from 0, for a communicator.",
+    "wait": (
+        "Wait until a rank table exists, is sound, and is the same in two readings."
     ),
-    "wait": "Wait until a rank table is there, sound, and the same in two readings.",
     "diff": (
-        "Show what differs between two tables: nodes, ranks, roles, groups and bytes."
+        "Show the differences between two tables: nodes, ranks, roles, groups and "
+        "bytes."
     ),
-    "replace-node": "Put another node in the place of one; no other rank moves.",
-    "shrink": (
-        "Take nodes out of a table, and lay out what is left with the same model."
-    ),
-    "grow": "Add nodes to a table, and lay the model out over all of them.",
-    "spares": "Show the spares of a table, or add and remove some; they have no rank.",
+    "replace-node": "Replace one node by another; no other rank moves.",
+    "shrink": "Remove nodes from a table, and keep the layout of the model.",
+    "grow": "Add nodes to a table, and extend the layout of the model to them.",
+    "spares": "Show, add or remove the spare nodes of a table, which have no rank.",
     "renumber": (
-        "Give the ranks of a table numbers without gaps, after nodes or chips were "
-        "lost."
+        "Number the ranks of a table without gaps, after nodes or chips were lost."
     ),
-    "run": "Start this node's processes with torchrun, as the rank table has them.",
+    "run": "Start the processes of this node with torchrun, as the rank table says.",
     "simulate": (
         "Run a script on simulated chips: SOPHGO's TPUs, on the CPUs of this machine."
     ),
 }
 """What each does; it is a function of its name, in a module of its name."""
-
-COMPLETION: Final = "_RANKTABLE_COMPLETE"
-"""Set by a shell that asks what may follow."""
 
 SETTINGS: Final[dict[str, dict[str, Any]]] = {
     # What follows the script is the script's own.
@@ -83,12 +83,48 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
     Args:
         arguments: Those of the command line.
     """
-    if arguments and arguments[0] in COMMANDS:
-        return make_app((arguments[0],))
-    # A shell completes the options of commands; "--" may stand before a name.
-    if COMPLETION in os.environ or not COMMANDS.keys().isdisjoint(arguments):
+    name = arguments[0] if arguments else None
+    if VARIABLE in os.environ:
+        name = completed_command(os.environ)
+    if name in COMMANDS:
+        return make_app((str(name),))
+    # "--" may stand before a name.
+    if not COMMANDS.keys().isdisjoint(arguments):
         return make_app(tuple(COMMANDS))
     return make_app(())
+
+
+def _tidy(parameters: list[Parameter]) -> list[Parameter]:
+    """Show flags as flags, arguments without a type, and a default where there is one.
+
+    What --help shows of these differs between versions of typer.
+    """
+    for each in parameters:
+        if getattr(each, "is_flag", False):
+            each.metavar = ""
+        if each.default is None and not isinstance(_shown_default(each), str):
+            each.show_default = False  # type: ignore[attr-defined]
+        if each.param_type_name == "argument":
+            each.display_type_rich = lambda ctx: None  # type: ignore[attr-defined] # noqa: ARG005
+    return parameters
+
+
+def _shown_default(parameter: Parameter) -> object:
+    return getattr(parameter, "show_default", None)
+
+
+class _Command(TyperCommand):
+    """A command whose help is the same with every version of typer."""
+
+    def get_params(self, ctx: Context) -> list[Parameter]:
+        return _tidy(super().get_params(ctx))
+
+
+class _Group(TyperGroup):
+    """The list of commands, likewise."""
+
+    def get_params(self, ctx: Context) -> list[Parameter]:
+        return _tidy(super().get_params(ctx))
 
 
 @cache
@@ -99,6 +135,7 @@ def make_app(names: tuple[str, ...]) -> typer.Typer:
         names: Those of ``COMMANDS`` that it has; none for all, by name only.
     """
     app = typer.Typer(
+        cls=_Group,
         help="Make, check and use rank tables: which process of a job runs on which "
         "chip.",
         no_args_is_help=True,
@@ -112,7 +149,8 @@ def make_app(names: tuple[str, ...]) -> typer.Typer:
     for name in names:
         place = name.replace("-", "_")
         function = getattr(import_module(f"ranktable.cli.commands.{place}"), place)
-        app.command(name, context_settings=SETTINGS.get(name))(function)
+        settings = SETTINGS.get(name)
+        app.command(name, cls=_Command, context_settings=settings)(function)
     if not names:
         for name, does in COMMANDS.items():
             app.command(name, help=does)(_only_a_name)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Again = Annotated[
     bool,
-    typer.Option("--again", help="Pass over nodes for which that is done already."),
+    typer.Option("--again", help="Skip nodes that are already done."),
 ]
 
 
@@ -63,7 +63,7 @@ class ChangeOutput:
     ] = None
     in_place: Annotated[
         bool,
-        typer.Option("--in-place", "-i", help="Replace FILE, as a whole or not."),
+        typer.Option("--in-place", "-i", help="Replace FILE, atomically."),
     ] = False
     force: Annotated[
         bool,
@@ -73,7 +73,8 @@ class ChangeOutput:
         OutputFormat,
         typer.Option(
             "--format",
-            help="Form of the summary; json is on standard output, text aside.",
+            help="Form of the summary: json on standard output, text on standard "
+            "error.",
         ),
     ] = OutputFormat.TEXT
 

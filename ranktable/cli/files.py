@@ -114,7 +114,7 @@ def sound_table(file: str | None, *, needs_ranks: bool = True) -> TableFile:
     table = table_in(report)
     if needs_ranks and not table.has_global_ranks:
         finding = no_global_ranks(table.format)
-        raise CommandError(f"{report.file}: {finding.message}")
+        raise CommandError(f"{report.file}: {finding.message}\nhelp: {finding.hint}")
     return TableFile(report.file, table, report.data or b"")
 
 
@@ -168,13 +168,45 @@ def output_file(option: str | None = None) -> str:
     Raises:
         CommandError: It names a folder, or is in a folder that does not exist.
     """
-    path = option or os.environ.get("RANK_TABLE_FILE") or DEFAULT_FILE
+    if option == "":
+        raise CommandError("--output is empty; name a file, or - for standard output")
+    path = option or os.environ.get(VARIABLE) or DEFAULT_FILE
     folder, name = os.path.split(path)
     if not name:
         raise CommandError(f"{path} names a folder, not a file")
     if folder and not os.path.isdir(folder):  # noqa: PTH112 - any name, no Path needed
         raise CommandError(f"the folder {folder} does not exist; create it first")
     return path
+
+
+def put_text(
+    output: str | None,
+    data: bytes,
+    size: str = "",
+    *,
+    force: bool,
+    read: Mapping[str, bytes] | None = None,
+    other_content: Callable[[bytes], str | None] = lambda _: SOMETHING_ELSE,
+) -> None:
+    """Print what a command has made, or write it to its file and say so.
+
+    Args:
+        output: Path of the file; ``-`` or None for standard output.
+        data: What was made.
+        size: How large that is, in words.
+        force: Whether to replace a file that holds something else.
+        read: What the command has read, by the path of the file.
+        other_content: As ``put_files`` takes it.
+
+    Raises:
+        CommandError: The file holds something else, and that is not to be replaced.
+    """
+    if output is None or is_standard_output(output):
+        write([data.decode()])
+        return
+    file = OutputFile(path=output_file(output), data=data)
+    (done,) = put_files([file], force=force, other_content=other_content, read=read)
+    tell_written(done, file.path, size)
 
 
 def put_table(
@@ -197,9 +229,6 @@ def put_table(
     Raises:
         CommandError: The file holds another table, and that is not to be replaced.
     """
-    if is_standard_output(output):
-        write([data.decode()])
-        return
 
     def other_content(there: bytes) -> str | None:
         other = check(there).table
@@ -207,9 +236,14 @@ def put_table(
             return SOMETHING_ELSE
         return None if other.digest() == table.digest() else "a different table"
 
-    file = OutputFile(path=output_file(output), data=data)
-    (done,) = put_files([file], force=force, other_content=other_content, read=read)
-    tell_written(done, file.path, table_size(table))
+    put_text(
+        output_file() if output is None else output,
+        data,
+        table_size(table),
+        force=force,
+        read=read,
+        other_content=other_content,
+    )
 
 
 def table_size(table: RankTable) -> str:
@@ -220,7 +254,8 @@ def table_size(table: RankTable) -> str:
 
 def tell_written(done: str, name: str, size: str) -> None:
     """Say on standard error what was written: ``wrote t.json: 1 node, 8 ranks``."""
-    sys.stderr.write(f"{done} {printable(name)}: {size}\n")
+    more = f": {size}" if size else ""
+    sys.stderr.write(f"{done} {printable(name)}{more}\n")
 
 
 def put_files(

@@ -35,7 +35,7 @@ _SPEC = tuple(
 )
 _LINKS = re.compile(rb"(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:\[[\[ \t\n]*)?-?[0-9]+[ \t,]")
 _SPEC_NAMES = (".yaml", ".yml", ".json")
-_HOSTFILE_NAMES = ("*hostfile*", "*rankfile*", "*machinefile*", "topology.conf")
+_KNOWN_NAMES = ("*hostfile*", "*rankfile*", "*machinefile*", "topology.conf")
 
 
 def judge_file(name: str, options: Options, kind: str | None = None) -> Report:
@@ -119,30 +119,45 @@ def _links_report(name: str) -> Report:
 
 def _launcher_report(data: bytes, name: str, options: Options) -> Report | None:
     """Return the report of what a launcher or a scheduler reads, None for others."""
+    from ranktable.cluster.hccn_conf import (  # noqa: PLC0415 - rare
+        is_hccn_conf,
+        judge_hccn_conf,
+    )
     from ranktable.cluster.hostfiles.launcher_formats import (  # noqa: PLC0415 - rare
         detect_formats,
         read_hostfile,
     )
-    from ranktable.layout.topologies.reading import KINDS, read_topology  # noqa: PLC0415
+    from ranktable.layout.topologies.reading import (  # noqa: PLC0415
+        TOPOLOGY_FORMATS,
+        read_topology,
+    )
 
+    text = data[:LOOKED_AT_BYTES].decode("utf-8", "replace")
+    if is_hccn_conf(text):
+        return judge_hccn_conf(data, file=name, limit=options.limit)
     formats = detect_formats(data)
     if formats:
         return read_hostfile(data, formats[0], file=name, limit=options.limit).report
-    text = data[:LOOKED_AT_BYTES].decode("utf-8", "replace")
-    if any(kind.is_known_by(text) for kind in KINDS[:-1]):
+    if any(kind.is_known_by(text) for kind in TOPOLOGY_FORMATS[:-1]):
         return read_topology(data, file=name, limit=options.limit)[0]
     return None
 
 
 def named_files(names: Sequence[str], exclude: Sequence[str]) -> list[str]:
-    """Return the files to judge; a folder stands for what it holds, if that is ours."""
+    """Return the files to judge; a folder stands for what it holds, if that is ours.
+
+    Raises:
+        CommandError: A folder holds nothing to judge.
+    """
     found: list[str] = []
     for name in names:
         if name == STANDARD_INPUT or not os.path.isdir(name):  # noqa: PTH112 - any name
             found.append(name)
             continue
         held = [path for path in _files_below(name, exclude) if _is_ours(path)]
-        found += held or [name]
+        if not held:
+            raise CommandError(f"{name} holds no table, spec or host file")
+        found += held
     return found
 
 
@@ -179,4 +194,4 @@ def _is_ours(path: str) -> bool:
         start = file.read(LOOKED_AT_BYTES)
     if _is_table(start) or (name.endswith(_SPEC_NAMES) and _is_spec(start)):
         return True
-    return any(fnmatch(name, pattern) for pattern in _HOSTFILE_NAMES)
+    return any(fnmatch(name, pattern) for pattern in (*_KNOWN_NAMES, "hccn.conf"))

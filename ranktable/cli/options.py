@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from dataclasses import dataclass, fields
 from enum import Enum
 from functools import wraps
@@ -12,10 +13,12 @@ import typer
 
 from ranktable.cli import CommandError
 from ranktable.layout.experts import OWN_AXIS
+from ranktable.layout.megatron import megatron_refusal
 from ranktable.layout.parallel import ParallelLayout
 from ranktable.layout.presets import find_preset
 from ranktable.layout.remembered import remembered, spelt
 from ranktable.layout.sizes import INFERRED
+from ranktable.schema.remembered_layout import SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,7 +71,6 @@ def _parameters(
 
 
 DEFAULT_PRESET: Final = "megatron"
-_SIZES = ("tp", "cp", "pp", "dp", "ep", "etp", "dp_replicate")
 
 
 class Peer(str, Enum):
@@ -92,6 +94,16 @@ class ExpertStyle(str, Enum):
     VLLM = "vllm"
 
 
+_PLAIN = ("tp", "cp", "pp", "dp")
+
+
+def warn_of_refusal(layout: ParallelLayout) -> None:
+    """Say on standard error if Megatron refuses the order of a layout."""
+    refusal = megatron_refusal(layout)
+    if refusal is not None:
+        sys.stderr.write(f"warning: {refusal}\n")
+
+
 def _size(text: str) -> object:
     return typer.Option(metavar="SIZE", help=text)
 
@@ -108,13 +120,16 @@ class LayoutOptions:
     ] = None
     ep: Annotated[int | None, _size("Expert parallel ranks.")] = None
     etp: Annotated[int | None, _size("Ranks that share one expert.")] = None
-    dp_replicate: Annotated[int | None, _size("Copies within dp, each sharded.")] = None
+    dp_replicate: Annotated[
+        int | None, _size("Replicas within dp; each is sharded.")
+    ] = None
+    dcp: Annotated[int | None, _size("vLLM's decode context parallel ranks.")] = None
     order: Annotated[
         str | None,
         typer.Option(metavar="ORDER", help="The axes, fastest first: tp-cp-ep-dp-pp."),
     ] = None
     ep_style: Annotated[
-        ExpertStyle | None, typer.Option(help="Whose meaning --ep has.")
+        ExpertStyle | None, typer.Option(help="Library whose meaning of --ep is used.")
     ] = None
     preset: Annotated[
         Peer | None, typer.Option(help="Order and expert style of a library.")
@@ -131,6 +146,17 @@ class LayoutOptions:
             raise CommandError(
                 "--preset is an order and an --ep-style; give it or them"
             )
+
+    def split(self) -> tuple[dict[str, int], dict[str, int | str]]:
+        """Return the sizes of tp, cp, pp and dp that are given, and what else is."""
+        sizes = {name: getattr(self, name) for name in SIZES}
+        known = {
+            name: size for name, size in sizes.items() if size not in (None, INFERRED)
+        }
+        fixed = {name: known.pop(name) for name in _PLAIN if name in known}
+        preset = find_preset(self.preset.value if self.preset else DEFAULT_PRESET)
+        style = preset.ep_style if self.ep_style is None else self.ep_style.value
+        return fixed, {**known, "order": self.order or preset.order, "ep_style": style}
 
     def layout(
         self,
@@ -171,7 +197,7 @@ class LayoutOptions:
         Raises:
             LayoutError: There is no such layout.
         """
-        sizes = {name: getattr(self, name) for name in _SIZES}
+        sizes = {name: getattr(self, name) for name in SIZES}
         if not with_dp:
             del sizes["dp"]
         sizes = {name: size for name, size in sizes.items() if size is not None}
@@ -188,7 +214,7 @@ class LayoutOptions:
         )
 
     def _refuse_contradiction(self, known: ParallelLayout, *, with_dp: bool) -> None:
-        given: dict[str, object] = {name: getattr(self, name) for name in _SIZES}
+        given: dict[str, object] = {name: getattr(self, name) for name in SIZES}
         given["order"] = self.order
         given["ep_style"] = None if self.ep_style is None else self.ep_style.value
         if self.preset is not None:

@@ -12,9 +12,10 @@ from ranktable.cli import DEFECTS_FOUND, CommandError
 from ranktable.cli.files import read_input
 from ranktable.cli.output import Color, FindingsFormat, OutputFormat, show_findings
 from ranktable.cli.site_options import read_bytes
+from ranktable.layout.byte_sizes import parse_rate
 from ranktable.layout.topologies.hierarchy import boundaries_of
 from ranktable.layout.topologies.level_list import boundaries_of_levels, is_level_list
-from ranktable.layout.topologies.reading import MAX_SIZE_BYTES, read_topology
+from ranktable.layout.topologies.reading import MAX_JSON_BYTES, read_topology
 from ranktable.layout.topologies.super_pods import super_pods
 from ranktable.layout.traffic import Model, given_flows, model_flows
 
@@ -38,6 +39,8 @@ def given_model(
     params: str | None,
     kv_hidden: int | None,
     topk: int | None,
+    experts: int | None,
+    expert_params: str | None,
     interleave: int,
     sizes: str | None,
 ) -> Model | None:
@@ -52,6 +55,8 @@ def given_model(
         "--params": params,
         "--kv-hidden": kv_hidden,
         "--topk": topk,
+        "--experts": experts,
+        "--expert-params": expert_params,
         "--micro-size": None if micro_size == 1 else micro_size,
         "--interleave": None if interleave == 1 else interleave,
     }
@@ -62,6 +67,10 @@ def given_model(
         return None
     if sizes is not None:
         raise CommandError("--model and --bytes say the same; give one of them")
+    if experts is not None and expert_params is not None:
+        raise CommandError(
+            "--experts and --expert-params say the same; give one of them"
+        )
     match = _MODEL.fullmatch(model)
     if match is None:
         raise CommandError(f"--model: {model!r} is not layers x hidden, as 32x4096")
@@ -78,16 +87,42 @@ def given_model(
         parameters=None if params is None else _parameters(params),
         kv_hidden=kv_hidden,
         topk=topk,
+        experts=experts,
+        expert_parameters=(
+            None
+            if expert_params is None
+            else _parameters(expert_params, "--expert-params")
+        ),
         interleave=interleave,
     )
 
 
-def _parameters(text: str) -> int:
+def read_bandwidths(text: str) -> dict[str, float]:
+    """Return bytes a second by boundary in ``intra=400GB/s,node=50GB/s``.
+
+    Raises:
+        CommandError: It is not such a list.
+    """
+    found: dict[str, float] = {}
+    for item in text.split(","):
+        name, equals, rate = item.rpartition("=")
+        if not equals or not name:
+            raise CommandError(
+                f"--bandwidth: {item!r} is not a boundary and bytes a second, as "
+                "node=50GB/s"
+            )
+        if name in found:
+            raise CommandError(f"--bandwidth: {name} is given twice")
+        found[name] = parse_rate(rate)
+    return found
+
+
+def _parameters(text: str, option: str = "--params") -> int:
     match = _PARAMETERS.fullmatch(text)
     number = 0 if match is None else round(float(match[1]) * _THOUSANDS[match[2]])
     if number < 1:
         raise CommandError(
-            f"--params: {text!r} is not a number such as 70B or 6442450944"
+            f"{option}: {text!r} is not a number such as 70B or 6442450944"
         )
     return number
 
@@ -136,7 +171,7 @@ def racks_of(
 def _from_file(
     name: str, table: RankTable, form: OutputFormat, color: Color
 ) -> tuple[Boundary, ...]:
-    _, data = read_input(name, MAX_SIZE_BYTES)
+    _, data = read_input(name, MAX_JSON_BYTES)
     report, hierarchy = read_topology(data, file=name)
     if hierarchy is None:
         show_findings(

@@ -147,6 +147,7 @@ def selected(report: Report, settings: Settings) -> Report:
         findings=tuple(finding for _, finding in kept),
         totals=totals,
         by_severity=weights,
+        num_ignored=sum(report.totals.values()) - sum(totals.values()),
     )
 
 

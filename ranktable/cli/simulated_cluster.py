@@ -10,7 +10,7 @@ from ranktable.cli import CommandError
 from ranktable.cli.files import STANDARD_INPUT, sound_table
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.messages import counted
-from ranktable.simulate.plan import CHIPS_OF_BOX, make_boxes, ring_warning
+from ranktable.simulate.simulation import CHIPS_OF_BOX, make_boxes, ring_warning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import CommandError
+from ranktable.cli import CommandError, completion
 from ranktable.cli.output import Color, OutputFormat
 from ranktable.layout.byte_sizes import parse_size
 from ranktable.layout.change.site import Site
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TOPOLOGY_HELP = (
     "What holds nodes: Slurm's topology.conf, topology.yaml or scontrol show topology, "
-    "a list of hosts and racks, or numbers of nodes, "
+    "kubectl get nodes -o json, a list of hosts and racks, or numbers of nodes, "
     "rack=4,pod=16."
 )
 LINKS_HELP = (
@@ -41,7 +41,10 @@ class SiteOptions:
     topology: Annotated[
         str | None, typer.Option(metavar="TOPOLOGY", help=TOPOLOGY_HELP)
     ] = None
-    links: Annotated[str | None, typer.Option(metavar="LINKS", help=LINKS_HELP)] = None
+    links: Annotated[
+        str | None,
+        typer.Option(metavar="LINKS", help=LINKS_HELP, autocompletion=completion.links),
+    ] = None
     bytes_: Annotated[
         str | None, typer.Option("--bytes", metavar="LIST", help=BYTES_HELP)
     ] = None

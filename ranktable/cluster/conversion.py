@@ -16,7 +16,13 @@ from msgspec import structs
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.check import WRAPPED, check, loads
-from ranktable.schema.format import SUPER_POD_KEY, Kind, NotExpressibleError
+from ranktable.schema.format import (
+    LAYOUT_KEY,
+    SUPER_POD_KEY,
+    TOPOLOGY_KEY,
+    Kind,
+    NotExpressibleError,
+)
 from ranktable.schema.formats import by_name
 from ranktable.schema.messages import counted, folded, printable, quoted
 from ranktable.schema.model import Device, Node, RankTable
@@ -40,11 +46,12 @@ FEWEST_MINDIE_SERVERS = 2
 _GROUPED = "server-groups"
 _SERVER_LISTS = ("hccl-1.0", "hccl-1.2", "cce", MINDIE)
 _WITH_PODS = ("hccl-1.2", "vllm-pd", "cce")
+_WITH_HOST_RANKS = ("hccl-1.1", "hccl-logical", "gaudi-hcl", "kubernetes")
 _RANK_LISTS = ("hccl-2.0", "hccl-rootinfo", "hccl-changed")
 _POD_KEYS = (PODS, SUPER_POD_KEY)
 _COUNTS = (
     *("device_num", "server_num", "cluster_id"),
-    *("rank_id", "local_rank", "local_id"),
+    *("rank_id", "local_rank", "local_id", "device_id"),
 )
 """Keys that repeat what the model holds, besides those that end in ``_count``."""
 
@@ -182,6 +189,7 @@ def convert_table(
         return _skeleton(table, options)
     _refuse_rank_list(table, to)
     given = _with_given(table, to, options)
+    _refuse_host_ranks(table, to)
     _refuse_incomplete(given, to)
     try:
         data = dumps(_stripped(given, target), format=target.name)
@@ -392,6 +400,19 @@ def _refuse_nodes(nameless: list[int], to: str) -> None:
         )
 
 
+def _refuse_host_ranks(table: RankTable, to: str) -> None:
+    """Raise ArgumentError for processes of hosts where the target has chips only."""
+    on_hosts = [d.rank for n in table.nodes for d in n.devices if d.device_id < 0]
+    if on_hosts and to not in _WITH_HOST_RANKS:
+        verb = "runs" if len(on_hosts) == 1 else "run"
+        name = "rank" if len(on_hosts) == 1 else "the ranks"
+        raise ArgumentError(
+            f"{name} {folded(on_hosts)} {verb} on a host, not on a chip, and {to} has "
+            "ranks on chips only",
+            hint="ranktable subset --ranks LIST writes the table of the others",
+        )
+
+
 def _refuse_ranks(ranks: list[int], what: str, option: str) -> None:
     if ranks:
         verb = "has" if len(ranks) == 1 else "have"
@@ -423,6 +444,8 @@ def _refuse_for_mindie(nodes: Sequence[Node]) -> None:
 
 def _stripped(table: RankTable, target: Format) -> RankTable:
     """Return the table with the keys that the target has a place for."""
+    if not target.joins_addresses:
+        table = table.with_changes(nodes=map(_with_one_address, table.nodes))
     if target.name == "vllm-pd":
         return _with_vllm_pods(table)
     if target.name not in _SERVER_LISTS:
@@ -439,6 +462,14 @@ def _stripped(table: RankTable, target: Format) -> RankTable:
     nodes = [_kept(node, drop, types) for node in table.nodes]
     version = target.versions[0]
     return RankTable(nodes=nodes, extra=extra, version=version, format=target.name)
+
+
+def _with_one_address(node: Node) -> Node:
+    devices = [
+        structs.replace(one, address=one.address.split(",")[0]) if one.address else one
+        for one in node.devices
+    ]
+    return structs.replace(node, devices=tuple(devices))
 
 
 def _bare(node: Node) -> Node:
@@ -550,7 +581,10 @@ def _skeleton(table: RankTable, options: TableOptions) -> Conversion:
 
 
 def losses_beside_hosts(table: RankTable) -> list[str]:
-    """Return the losses of a table of which hosts, chips and ranks are kept."""
+    """Return the losses of a table of which hosts, chips and ranks are kept.
+
+    What a table remembers for our own commands is not one: no launcher asks for it.
+    """
     bare = RankTable(
         nodes=[
             Node(
@@ -562,7 +596,9 @@ def losses_beside_hosts(table: RankTable) -> list[str]:
             for node in table.nodes
         ]
     )
-    return list(losses(table, bare))
+    own = (LAYOUT_KEY, TOPOLOGY_KEY)
+    extra = {key: value for key, value in table.extra.items() if key not in own}
+    return list(losses(table.with_changes(extra=extra), bare))
 
 
 def losses(before: RankTable, after: RankTable) -> Iterator[str]:
@@ -611,7 +647,8 @@ def _lost_of(before: Device, after: Device) -> Iterator[str]:
     if before.device_id != after.device_id:
         yield "device_id"
     if before.address and before.address != after.address:
-        yield "device_ip"
+        is_first = before.address.split(",")[0] == after.address
+        yield "further addresses" if is_first else "device_ip"
     yield from (key for key in before.extra if key not in after.extra)
 
 

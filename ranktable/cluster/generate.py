@@ -159,7 +159,7 @@ def parse_address_list(text: str, sizes: list[int]) -> list[list[str]]:
         sizes: Number of chips of each node.
 
     Raises:
-        ArgumentError: The shape differs, or something is no IP address.
+        ArgumentError: The shape differs, or something is not an IP address.
     """
     nodes = parse_nested_list(text)
     if len(nodes.items) != len(sizes):

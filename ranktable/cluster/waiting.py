@@ -148,7 +148,10 @@ CHANGED = Reason("changed", "it changed since the last reading")
 
 def _defect(report: Report) -> Reason | None:
     """Return why a table is not ready; of a half-written one there is no status."""
-    status = report.columns.top.get("status") if report.columns else None
+    columns = report.columns
+    status = columns.top.get("status") if columns else None
+    if status is None and columns and not columns.format.has_global_ranks:
+        status = columns.document.get("status")  # of a placeholder, or of groups
     if isinstance(status, str) and status not in (COMPLETED, INITIALIZING):
         text = f"its status is {quoted(status)}, which never becomes {COMPLETED!r}"
         return Reason("status", f"{text}; correct the word", is_final=True)

@@ -11,17 +11,19 @@ has::
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ranktable._lazy import attach
 
 if TYPE_CHECKING:
+    from ranktable.dist.coalesced import all_reduce_dict, all_reduce_params
     from ranktable.dist.errors import (
         DistError,
         MismatchError,
         NotMemberError,
         UnsupportedError,
     )
+    from ranktable.dist.exchanging import all_to_all, shift
     from ranktable.dist.groups import (
         get_backend,
         get_dist_info,
@@ -35,14 +37,7 @@ if TYPE_CHECKING:
         master_only,
         new_group,
     )
-    from ranktable.dist.moving import (
-        all_gather,
-        all_to_all,
-        broadcast,
-        gather,
-        scatter,
-        shift,
-    )
+    from ranktable.dist.moving import all_gather, broadcast, gather, scatter
     from ranktable.dist.objects import (
         all_gather_object,
         barrier,
@@ -60,13 +55,7 @@ if TYPE_CHECKING:
         recv,
         send,
     )
-    from ranktable.dist.reducing import (
-        all_reduce,
-        all_reduce_dict,
-        all_reduce_params,
-        reduce,
-        reduce_scatter,
-    )
+    from ranktable.dist.reducing import all_reduce, reduce, reduce_scatter
     from ranktable.dist.results import collect_results
     from ranktable.dist.start import init_dist
     from ranktable.dist.wire import Reduction
@@ -118,52 +107,36 @@ __all__ = [
     "sync_random_seed",
 ]
 
+_HOMES: Final = {
+    "coalesced": "all_reduce_dict all_reduce_params",
+    "errors": "DistError MismatchError NotMemberError UnsupportedError",
+    "exchanging": "all_to_all shift",
+    "groups": (
+        "get_backend get_dist_info get_local_rank get_local_size get_rank "
+        "get_world_size is_distributed is_main_process local_group master_only "
+        "new_group"
+    ),
+    "moving": "all_gather broadcast gather scatter",
+    "objects": (
+        "all_gather_object barrier broadcast_object_list gather_object "
+        "scatter_object_list sync_random_seed"
+    ),
+    "plan": "explain",
+    "point_to_point": "P2POp batch_isend_irecv irecv isend recv send",
+    "reducing": "all_reduce reduce reduce_scatter",
+    "results": "collect_results",
+    "start": "init_dist",
+    "wire": "Reduction",
+    "work": "Work",
+}
+"""What each file has."""
+
 if not TYPE_CHECKING:
     __getattr__, __dir__ = attach(
         __name__,
         {
-            "DistError": "ranktable.dist.errors",
-            "MismatchError": "ranktable.dist.errors",
-            "NotMemberError": "ranktable.dist.errors",
-            "P2POp": "ranktable.dist.point_to_point",
-            "Reduction": "ranktable.dist.wire",
-            "UnsupportedError": "ranktable.dist.errors",
-            "Work": "ranktable.dist.work",
-            "all_gather": "ranktable.dist.moving",
-            "all_gather_object": "ranktable.dist.objects",
-            "all_reduce": "ranktable.dist.reducing",
-            "all_reduce_dict": "ranktable.dist.reducing",
-            "all_reduce_params": "ranktable.dist.reducing",
-            "all_to_all": "ranktable.dist.moving",
-            "barrier": "ranktable.dist.objects",
-            "batch_isend_irecv": "ranktable.dist.point_to_point",
-            "broadcast": "ranktable.dist.moving",
-            "broadcast_object_list": "ranktable.dist.objects",
-            "collect_results": "ranktable.dist.results",
-            "explain": "ranktable.dist.plan",
-            "gather": "ranktable.dist.moving",
-            "gather_object": "ranktable.dist.objects",
-            "get_backend": "ranktable.dist.groups",
-            "get_dist_info": "ranktable.dist.groups",
-            "get_local_rank": "ranktable.dist.groups",
-            "get_local_size": "ranktable.dist.groups",
-            "get_rank": "ranktable.dist.groups",
-            "get_world_size": "ranktable.dist.groups",
-            "init_dist": "ranktable.dist.start",
-            "irecv": "ranktable.dist.point_to_point",
-            "is_distributed": "ranktable.dist.groups",
-            "is_main_process": "ranktable.dist.groups",
-            "isend": "ranktable.dist.point_to_point",
-            "local_group": "ranktable.dist.groups",
-            "master_only": "ranktable.dist.groups",
-            "new_group": "ranktable.dist.groups",
-            "recv": "ranktable.dist.point_to_point",
-            "reduce": "ranktable.dist.reducing",
-            "reduce_scatter": "ranktable.dist.reducing",
-            "scatter": "ranktable.dist.moving",
-            "scatter_object_list": "ranktable.dist.objects",
-            "send": "ranktable.dist.point_to_point",
-            "shift": "ranktable.dist.moving",
-            "sync_random_seed": "ranktable.dist.objects",
+            name: f"{__name__}.{module}"
+            for module, names in _HOMES.items()
+            for name in names.split()
         },
     )

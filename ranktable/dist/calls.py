@@ -195,7 +195,7 @@ class CollectiveCall:
         """Compare what a rank waits in, if that takes long or another rank asks.
 
         Those that are at the same place in the order of this group and say something
-        else do not do the same: that is no guess.
+        else do not do the same: that is not a guess.
 
         Raises:
             MismatchError: They do not.
@@ -314,6 +314,7 @@ def begin_call(
         DistError: The group has failed before.
     """
     members.refuse_failed()
+    members.hear_dropped()
     mode = check_mode()
     members.seq += 1
     is_compared = mode != "off" and members.size > 1 and members.store is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections import deque
 from dataclasses import replace
 from datetime import timedelta
@@ -33,11 +34,12 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
     from torch.distributed import ProcessGroup
 
-    from ranktable.dist.calls import CollectiveFingerprint
+    from ranktable.dist.calls import CollectiveCall, CollectiveFingerprint
     from ranktable.dist.work import Pending, Work
     from ranktable.runtime.backends.backend import Backend
 
 _DEFAULT_TIMEOUT: Final = timedelta(minutes=30)  # torch's own
+_LOOK_S: Final = 0.5
 _MOST_DROPPED: Final = 16
 """Transfers that nobody waits for, and that have not been seen to end."""
 
@@ -86,6 +88,8 @@ class Communicator:
         self.known: set[CollectiveFingerprint] = set()
         self.queue = BeginQueue()
         self._transfers: list[tuple[ref[Pending], list[dist.Work]]] = []
+        self._unheard: deque[tuple[ref[Work[Any]], CollectiveCall]] = deque()
+        self._next_look = 0.0
         self._failure: str | None = None
         self.is_of_job = current_job() is not None
         self.has_warned = False
@@ -214,6 +218,28 @@ class Communicator:
                     work.wait()
             works.clear()
 
+    def keep_unheard(self, work: Work[Any], call: CollectiveCall) -> None:
+        """Keep a call whose comparison is heard when its work is waited for."""
+        if not call.is_completed():
+            self._unheard.append((ref(work), call))
+
+    def hear_dropped(self) -> None:
+        """Hear what was compared for work that nobody waits for any more.
+
+        Else it would stay in the store. This looks twice a second at most.
+
+        Raises:
+            MismatchError: The ranks did not do the same.
+        """
+        while self._unheard and time.monotonic() >= self._next_look:
+            work, call = self._unheard[0]
+            if not call.is_completed():
+                if work() is not None or not call.is_decided():
+                    self._next_look = time.monotonic() + _LOOK_S
+                    return
+                call.verify()
+            self._unheard.popleft()
+
     def current_stream(self) -> Any:  # noqa: ANN401 - of any device
         """Return the current stream of the group's devices, None on CPUs."""
         kind = next((each for each in self.backends if each != "cpu"), None)
@@ -224,6 +250,22 @@ class Communicator:
         """Return the backend that serves a device, else that of ``device_for``."""
         found = self.backends.get(device.type)
         return self.metadata_backend if found is None else found
+
+    def is_uneven(
+        self, data: object, *, even: bool = False, uneven: bool | None = None
+    ) -> bool:
+        """Return whether ranks tell each other shapes before such data travels.
+
+        Args:
+            data: A tensor, or what a caller has given instead.
+            even: Whether the caller knows that the shapes are the same.
+            uneven: Whether they may differ, None for on CPUs only.
+        """
+        if uneven is not None:
+            return uneven
+        if even or self.is_single or not isinstance(data, torch.Tensor):
+            return not even
+        return self.backend_for(data.device).serves_cpu
 
     @property
     def metadata_backend(self) -> Backend:
@@ -267,7 +309,7 @@ class Communicator:
             role: What it is called: ``src``, ``dst``.
 
         Raises:
-            TypeError: It is no number.
+            TypeError: It is not a number.
             ValueError: Both are given, or none.
             NotMemberError: It is not in the group.
         """

@@ -44,7 +44,7 @@ def new_group(
         this package refuses with NotMemberError.
 
     Raises:
-        TypeError: What was given is no ranks.
+        TypeError: What was given is not several ranks.
         ValueError: A rank is repeated or not in the job, or there is none.
         BootstrapError: In a job of ours, another rank asks for another group.
     """

@@ -329,7 +329,7 @@ def barrier(
     A single process goes on at once.
 
     Raises:
-        ValueError: The time-out is no positive number of seconds.
+        ValueError: The time-out is not a positive number of seconds.
         DistError: Ranks did not come in time.
         MismatchError: A rank does something else.
         NotMemberError: This rank is not in the group.

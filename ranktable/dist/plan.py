@@ -31,17 +31,14 @@ _ONLY_MOVED: Final = frozenset(
 Recipe = Literal[
     "native",
     "pad and trim",
-    "gather and drop",
     "gather and cut",
     "gather and fold",
     "exchange and fold",
-    "broadcast and cut",
-    "store",
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class PlanStep:
     """One thing that every rank does.
 
     Attributes:
@@ -79,7 +76,7 @@ class Plan:
     recipe: Recipe
     wire: WireType | None = None
     as_bytes: bool = False
-    steps: tuple[Step, ...]
+    steps: tuple[PlanStep, ...]
     sources: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -204,7 +201,7 @@ class _Request:
         self,
         recipe: Recipe,
         moves: Operation,
-        *steps: Step,
+        *steps: PlanStep,
         reduction: str | None = None,
         wire: WireType | None = None,
         as_bytes: bool = False,
@@ -232,25 +229,21 @@ def _moving(request: _Request) -> Plan:
     native = request.native("send" if operation == "shift" else operation)
     if native is not None:
         return _by_itself(request, native)
-    other = {"gather": "all_gather", "shift": "all_gather", "scatter": "broadcast"}
-    made_of = {**other, "all_to_all": "all_gather"}.get(operation, "")
-    native = request.native(made_of)
-    if native is None:
+    keeping = {
+        "shift": "keep what is from the neighbour",
+        "all_to_all": "keep what is for this rank",
+    }
+    native = request.native("all_gather")
+    if native is None or operation not in keeping:
         raise request.refusal()
     as_bytes = request.dtype not in native.dtypes
-    volume = "N n" if made_of == "broadcast" else _VOLUMES[made_of]
-    recipes: dict[str, tuple[Recipe, str]] = {
-        "gather": ("gather and drop", "drop what is not for this rank"),
-        "shift": ("gather and cut", "keep what is from the neighbour"),
-        "all_to_all": ("gather and cut", "keep what is for this rank"),
-        "scatter": ("broadcast and cut", "keep the part for this rank"),
-    }
-    recipe, action = recipes[operation]
-    what = "all parts" if made_of == "broadcast" else "everything"
-    steps = [Step(action=f"{made_of} of {what}", volume=volume), Step(action=action)]
+    volume = _VOLUMES["all_gather"]
+    gathering = PlanStep(action="all_gather of everything", volume=volume)
+    steps = [gathering, PlanStep(action=keeping[operation])]
     if not request.is_even:
-        steps = [_sizes(), Step(action="pad to the largest size"), *steps]
-    return request.plan(recipe, native, *_bytes(as_bytes), *steps, as_bytes=as_bytes)
+        steps = [_sizes(), PlanStep(action="pad to the largest size"), *steps]
+    steps = [*_bytes(as_bytes), *steps]
+    return request.plan("gather and cut", native, *steps, as_bytes=as_bytes)
 
 
 def _by_itself(request: _Request, native: Operation) -> Plan:
@@ -258,14 +251,16 @@ def _by_itself(request: _Request, native: Operation) -> Plan:
     as_bytes = request.dtype not in native.dtypes
     first = _bytes(as_bytes)
     made_of = "send and recv" if operation == "shift" else operation
-    move = Step(action=made_of, volume=_VOLUMES[operation])
+    move = PlanStep(action=made_of, volume=_VOLUMES[operation])
     if request.is_even:
         return request.plan("native", native, *first, move, as_bytes=as_bytes)
     if native.has_uneven or operation in ("shift", "send", "recv"):
         return request.plan("native", native, *first, _sizes(), move, as_bytes=as_bytes)
-    padded = Step(action=move.action, volume=f"{move.volume}, n that of the largest")
-    trim = Step(action="cut off the padding")
-    pad = Step(action="pad to the largest size")
+    padded = PlanStep(
+        action=move.action, volume=f"{move.volume}, n that of the largest"
+    )
+    trim = PlanStep(action="cut off the padding")
+    pad = PlanStep(action="pad to the largest size")
     steps = (*first, _sizes(), pad, padded, trim)
     return request.plan("pad and trim", native, *steps, as_bytes=as_bytes)
 
@@ -273,7 +268,7 @@ def _by_itself(request: _Request, native: Operation) -> Plan:
 def _barrier(request: _Request) -> Plan:
     native = request.backend.operations.get("barrier")
     if native is not None:
-        step = Step(action="barrier", volume="0")
+        step = PlanStep(action="barrier", volume="0")
         return request.plan("native", native, step)
     raise request.refusal()
 
@@ -287,7 +282,7 @@ def _reducing(request: _Request, reduction: str) -> Plan:
     wire = choose_wire(native, dtype, reduction, is_exact=request.is_exact)
     if native is not None and wire is not None:
         times = "" if wire.cost == 1 else f" x {wire.cost:g}"
-        move = Step(
+        move = PlanStep(
             action=f"{operation} of {wire.dtype} ({wire.reduction})",
             volume=f"{_VOLUMES[operation]}{times}",
         )
@@ -302,8 +297,8 @@ def _reducing(request: _Request, reduction: str) -> Plan:
         "gather and fold",
         moves,
         *_bytes(as_bytes),
-        Step(action="all_gather of everything", volume=_VOLUMES["all_gather"]),
-        Step(action=f"{reduction} of what came, in the order of the ranks"),
+        PlanStep(action="all_gather of everything", volume=_VOLUMES["all_gather"]),
+        PlanStep(action=f"{reduction} of what came, in the order of the ranks"),
         reduction=reduction,
         wire=wire,
         as_bytes=as_bytes,
@@ -321,7 +316,7 @@ def _reduce_scatter(request: _Request, reduction: str) -> Plan:
     wire = choose_wire(native, dtype, reduction, is_exact=request.is_exact)
     is_best = native is not None and request.is_even and not native.is_derived
     if native and is_best and wire is not None and wire.encoding == "itself":
-        move = Step(
+        move = PlanStep(
             action=f"reduce_scatter ({wire.reduction})",
             volume=_VOLUMES["reduce_scatter"],
         )
@@ -332,44 +327,44 @@ def _reduce_scatter(request: _Request, reduction: str) -> Plan:
     if moves is None or wire is None:
         raise request.refusal()
     as_bytes = dtype not in moves.dtypes
-    volume, padding = _VOLUMES["all_to_all"], list[Step]()
+    volume, padding = _VOLUMES["all_to_all"], list[PlanStep]()
     if not (request.is_even or moves.has_uneven):
-        padding.append(Step(action="pad to the largest part"))
+        padding.append(PlanStep(action="pad to the largest part"))
         volume = f"{volume}, n that of N parts as large as the largest"
     return request.plan(
         "exchange and fold",
         moves,
         *_bytes(as_bytes),
         *padding,
-        Step(action="all_to_all of the parts", volume=volume),
-        Step(action=f"{reduction} of what came, in the order of the ranks"),
+        PlanStep(action="all_to_all of the parts", volume=volume),
+        PlanStep(action=f"{reduction} of what came, in the order of the ranks"),
         reduction=reduction,
         wire=wire,
         as_bytes=as_bytes,
     )
 
 
-def _sizes() -> Step:
-    return Step(action="tell each other the shapes", volume="some bytes")
+def _sizes() -> PlanStep:
+    return PlanStep(action="tell each other the shapes", volume="some bytes")
 
 
-def _bytes(as_bytes: bool) -> tuple[Step, ...]:  # noqa: FBT001 - it is a fact
-    return (Step(action="view as uint8"),) if as_bytes else ()
+def _bytes(as_bytes: bool) -> tuple[PlanStep, ...]:  # noqa: FBT001 - it is a fact
+    return (PlanStep(action="view as uint8"),) if as_bytes else ()
 
 
-def _encoding(wire: WireType) -> tuple[Step, ...]:
+def _encoding(wire: WireType) -> tuple[PlanStep, ...]:
     if wire.encoding == "itself":
         return ()
     why = f": {wire.why}" if wire.why else ""
-    return (Step(action=f"encode as {wire.dtype} ({wire.encoding}{why})"),)
+    return (PlanStep(action=f"encode as {wire.dtype} ({wire.encoding}{why})"),)
 
 
-def _decoding(wire: WireType, dtype: str, reduction: str) -> tuple[Step, ...]:
+def _decoding(wire: WireType, dtype: str, reduction: str) -> tuple[PlanStep, ...]:
     steps = []
     if reduction == "mean":
-        steps.append(Step(action="divide by N"))
+        steps.append(PlanStep(action="divide by N"))
     if wire.encoding != "itself":
-        steps.append(Step(action=f"decode as {dtype}"))
+        steps.append(PlanStep(action=f"decode as {dtype}"))
     return tuple(steps)
 
 

@@ -133,13 +133,13 @@ def batch_isend_irecv(ops: Sequence[P2POp]) -> list[Work[torch.Tensor]]:
         Work of each, in their order; none for none.
 
     Raises:
-        TypeError: One is no ``P2POp``, this package's or torch's.
+        TypeError: One is not a ``P2POp``, this package's or torch's.
         ValueError: One is neither ``isend`` nor ``irecv``.
         DistError: See ``send`` and ``recv``.
     """
     for each in ops:
         if not isinstance(each, (P2POp, dist.P2POp)):
-            raise TypeError(f"{each!r} is no transfer; give a P2POp for each")
+            raise TypeError(f"{each!r} is not a transfer; give a P2POp for each")
     names = [str(getattr(each.op, "__name__", each.op)) for each in ops]
     for name in names:
         if name not in ("isend", "irecv"):

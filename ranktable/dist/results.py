@@ -56,7 +56,7 @@ def collect_results(  # noqa: PLR0913 - what scripts pass on
         size.
 
     Raises:
-        TypeError: The results are no list.
+        TypeError: The results are not a list.
         ValueError: The size, the device or the order is not possible.
         DistError: There are fewer results than the size; a result cannot be pickled; a
             file cannot be written.

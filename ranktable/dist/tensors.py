@@ -180,7 +180,7 @@ def padded(data: torch.Tensor, count: int) -> torch.Tensor:
 
 
 def name_of(data: object) -> str | None:
-    """Return the type of a tensor's elements, None for what is no tensor."""
+    """Return the type of a tensor's elements, None for what is not a tensor."""
     return dtype_name(data.dtype) if isinstance(data, torch.Tensor) else None
 
 

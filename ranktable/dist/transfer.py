@@ -86,9 +86,6 @@ def gather_to(
     """Collect tensors of known shapes on one rank; the others get none."""
     is_root = operations.communicator.group_rank == root
     plan = operations.plan("gather", data.dtype, is_even=len(set(shapes)) == 1)
-    if plan.recipe == "gather and drop":
-        found = yield from gather_uneven(operations, data, shapes)
-        return found if is_root else []
     counts = [prod(shape) for shape in shapes]
     moved = _moved(padded(data, max(counts)), plan)
     outputs = [_empty_like(moved) for _ in counts] if is_root else None
@@ -118,12 +115,6 @@ def scatter_from(
     empty = empty.new_empty(longest)
     plan = operations.plan("scatter", dtype, is_even=len(set(counts)) == 1)
     even = None if parts is None else [padded(part, longest) for part in parts]
-    if plan.recipe == "broadcast and cut":
-        whole = empty.new_empty(len(counts) * longest)
-        whole = whole if even is None else torch.cat(even)
-        yield from broadcast_to_all(operations, whole, root)
-        begin = group_rank * longest
-        return whole[begin : begin + prod(own)].clone().view(own)
     moved = None if even is None else [_moved(each, plan) for each in even]
     output = _moved(empty, plan)
     yield operations.scatter(output, moved, root)

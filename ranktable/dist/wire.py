@@ -48,7 +48,7 @@ def problem_of_values(reduction: object, dtype: str) -> Exception | None:
         )
     if reduction == "mean" and not is_floating(dtype):
         return UnsupportedError(
-            f"the mean of {dtype} values is no {dtype}; reduce data.to(torch.float64) "
+            f"the mean of {dtype} values is not {dtype}; reduce data.to(torch.float64) "
             "instead, or take the sum and divide it as you want it rounded"
         )
     if reduction in BITWISE and is_floating(dtype):

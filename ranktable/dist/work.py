@@ -94,6 +94,7 @@ class Work(Generic[Result]):
         self._go_on()
         if not members.supports_timed_wait:
             if self._is_ahead():
+                members.keep_unheard(self, self._step)
                 self._go_on()
             self.begin()
             if self._error is not None:

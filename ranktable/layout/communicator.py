@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.grid import Groups
+from ranktable.layout.megatron import groups_named
 from ranktable.layout.placed import Placed
 from ranktable.layout.sizes import factors
 from ranktable.schema.messages import counted
@@ -173,9 +174,9 @@ def communicators(
     Args:
         table: The rank table.
         layout: The layout; it must be one of as many ranks.
-        groups: The axes of each kind, such as ``["tp", "dp-cp"]``, by default every
-            axis of more than one rank; or lists of ranks by kind, such as those of
-            ``megatron_groups``.
+        groups: The axes of each kind, such as ``["tp", "dp-cp"]``, or ``embedding``
+            and ``position-embedding``; by default every axis of more than one rank. Or
+            lists of ranks by kind, such as those of ``megatron_groups``.
 
     Raises:
         LayoutError: The layout has another number of ranks, or no such axes.
@@ -193,4 +194,5 @@ def communicators(
     if isinstance(groups, Mapping):
         return Communicators(table, layout, groups)
     kinds = layout.kinds if groups is None else groups
-    return Communicators(table, layout, {axes: layout.along(axes) for axes in kinds})
+    found = {name: groups_named(layout, name) for name in kinds}
+    return Communicators(table, layout, found)

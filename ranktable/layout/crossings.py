@@ -9,6 +9,7 @@ from operator import and_, ne
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.layout.flow import Crossing, Pattern
+from ranktable.layout.megatron import groups_named
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,6 +99,7 @@ class Scene:
         layout: The layout.
         flows: What is sent; may be nothing.
         boundaries: The boundaries, the one between nodes first.
+        shown: Groups to show besides those of the axes and of the flows.
     """
 
     def __init__(
@@ -105,8 +107,10 @@ class Scene:
         layout: ParallelLayout,
         flows: Sequence[Flow],
         boundaries: Sequence[Boundary],
+        shown: Sequence[str] = (),
     ) -> None:
         """Keep what is given."""
+        self.shown = tuple(shown)
         self.layout = layout
         self.flows = tuple(flows)
         self.boundaries = tuple(boundaries)
@@ -126,9 +130,8 @@ class Scene:
         """The axes of every row: all of more than one rank, and all of the flows."""
         order = {name: at for at, name in enumerate(self.layout.axes)}
         names = dict.fromkeys((*(flow.axes for flow in self.flows), *self.layout.kinds))
-        return tuple(
-            sorted(names, key=lambda axes: order.get(axes.split("-")[0], len(order)))
-        )
+        sent = sorted(names, key=lambda one: order.get(one.split("-")[0], len(order)))
+        return tuple(dict.fromkeys((*sent, *self.shown)))
 
     def domains(self, owners: Owners) -> list[list[int]]:
         """Return the domain of every rank, for every boundary."""
@@ -162,7 +165,7 @@ class Scene:
         domains: list[list[int]],
         local: list[int],
     ) -> AxisRow:
-        groups = self.layout.along(axes)
+        groups = groups_named(self.layout, axes)
         at = []
         for domain_of in domains:
             inside, spread, least, flat = 0, 1, 0.0, 0.0
@@ -181,7 +184,7 @@ class Scene:
         return AxisRow(
             axes=axes,
             num_groups=len(groups),
-            group_size=groups.group_size,
+            group_size=len(groups[0]),
             at=tuple(at),
             is_rail_aligned=all(known) if known else None,
         )
@@ -228,7 +231,7 @@ def local_ranks(owners: Owners) -> list[int]:
     return local
 
 
-def _is_aligned(ranks: list[int], owners: Owners, local: list[int]) -> bool | None:
+def _is_aligned(ranks: Sequence[int], owners: Owners, local: list[int]) -> bool | None:
     """Whether a group joins the same local ranks of its nodes; None inside a node."""
     places: dict[int, list[int]] = {}
     for rank in ranks:

@@ -89,6 +89,11 @@ class Groups(Sequence[list[int]]):
         count = prod(axis.size for axis in self.outside)
         object.__setattr__(self, "world_size", size * count)
 
+    def counted_over(self, names: Sequence[str]) -> Groups:
+        """Return the same groups in another order: the first of these axes fastest."""
+        outside = sorted(self.outside, key=lambda axis: names.index(axis.name))
+        return Groups(self.inside, tuple(outside))
+
     def __len__(self) -> int:
         """Return the number of groups."""
         return self.world_size // self.group_size

@@ -7,6 +7,7 @@ instances of the distributed optimizer.
 
 from __future__ import annotations
 
+import warnings
 from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING
@@ -40,16 +41,24 @@ def megatron_groups(
 
     Raises:
         LayoutError: A size does not divide what it has to divide.
+
+    Warns:
+        UserWarning: Megatron refuses the order; see ``megatron_refusal``.
     """
     if layout.ep_style != "megatron":
         raise LayoutError(
             f"ep_style {layout.ep_style} has other groups than Megatron; order_like"
             "('megatron') gives a layout that has them"
         )
+    refusal = megatron_refusal(layout)
+    if refusal is not None:
+        warnings.warn(refusal, stacklevel=2)
     along = layout.groups
     kinds: dict[str, Lists] = {"dp-cp": along("dp-cp")}
     if optimizer_instances != 1:
-        kinds |= _instances("dp-cp", kinds["dp-cp"], optimizer_instances)
+        # Megatron joins the instances along edp alone, where its optimizer needs it.
+        intra, _ = _instances("dp-cp", kinds["dp-cp"], optimizer_instances)
+        kinds["dp-cp-intra"] = intra
     if hybrid_cp:
         kinds |= _hybrid(layout)
     kinds |= {"dp": along("dp"), "cp": along("cp")}
@@ -61,12 +70,49 @@ def megatron_groups(
     for name in ("tp-dp-cp", "tp-dp", "tp-cp", *_EXPERT_KINDS):
         kinds[name] = along(name)
     if optimizer_instances != 1:
-        kinds |= _instances("edp", kinds["edp"], optimizer_instances)
+        intra, inter = _instances("edp", kinds["edp"], optimizer_instances)
+        kinds |= {"edp-intra": intra, "edp-inter": inter}
     kinds["optimizer-instance"] = _whole_instances(kinds, optimizer_instances)
     return kinds
 
 
+def megatron_refusal(layout: ParallelLayout) -> str | None:
+    """Return why Megatron refuses the order of a layout, None where it does not.
+
+    It asks for pp as the last axis, or for as many ranks along edp as along dp, even
+    where every group would be right.
+
+    Source: initialize_model_parallel of Megatron-Core 0.16.
+    """
+    edp = layout.along("edp").group_size
+    is_taken = layout.pp == 1 or layout.order.endswith("pp") or edp == layout.dp
+    if layout.ep_style != "megatron" or is_taken:
+        return None
+    tokens = [token for token in layout.order.split("-") if token != "pp"]  # noqa: S105 - an axis
+    return (
+        f"Megatron refuses the order {layout.order}: pp is {layout.pp} and not the "
+        f"last axis, and edp is {edp} where dp is {layout.dp}; the order "
+        f"{'-'.join(tokens)}-pp is taken"
+    )
+
+
 _EXPERT_KINDS = ("ep", "etp", "etp-ep", "etp-ep-pp", "edp")
+
+
+EMBEDDINGS = ("embedding", "position-embedding")
+"""Groups along no axis, which every library with stages makes."""
+
+
+def groups_named(layout: ParallelLayout, name: str) -> Sequence[Sequence[int]]:
+    """Return the groups along some axes, or those that hold an embedding.
+
+    Raises:
+        LayoutError: There are no such axes.
+    """
+    if name not in EMBEDDINGS:
+        return layout.along(name)
+    held = 2 if name == "embedding" else 1
+    return [embedding_ranks(stages)[:held] for stages in layout.along("pp")]
 
 
 def embedding_ranks(stages: Sequence[int]) -> list[int]:
@@ -139,7 +185,7 @@ def _is_cut_evenly(size: int) -> bool:
     return size % 2 == 0 and size % largest == 0
 
 
-def _instances(kind: str, groups: Lists, instances: int) -> dict[str, Lists]:
+def _instances(kind: str, groups: Lists, instances: int) -> list[Lists]:
     """Return each group cut into slices, and what joins the slices."""
     size = len(groups[0])
     if instances < 1 or size % instances:
@@ -148,8 +194,7 @@ def _instances(kind: str, groups: Lists, instances: int) -> dict[str, Lists]:
             f"{instances} instances of the optimizer do not divide the {size} ranks of "
             f"a {kind} group; nearest: {choices}"
         )
-    intra, inter = _by_level(groups, [size // instances, instances])
-    return {f"{kind}-intra": intra, f"{kind}-inter": inter}
+    return _by_level(groups, [size // instances, instances])
 
 
 def _whole_instances(kinds: dict[str, Lists], instances: int) -> Lists:

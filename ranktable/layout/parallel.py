@@ -29,6 +29,7 @@ class ParallelLayout:
         pp: Stages of the pipeline.
         etp: Ranks that share one expert.
         dp_replicate: Copies within dp, each sharded over the rest of it.
+        dcp: Ranks of a tp group that share the sequence of vLLM's decoding.
         order: The axes, the fastest first: the one in which neighbours differ.
         ep_style: Whose meaning ep has: megatron, torchtitan, deepspeed, scaletorch or
             vllm.
@@ -42,6 +43,7 @@ class ParallelLayout:
     pp: int
     etp: int
     dp_replicate: int
+    dcp: int
     order: str
     ep_style: str
     world_size: int
@@ -58,6 +60,7 @@ class ParallelLayout:
         pp: int = 1,
         etp: int | None = None,
         dp_replicate: int = 1,
+        dcp: int = 1,
         order: str = "tp-cp-ep-dp-pp",
         ep_style: str = "megatron",
         world_size: int | None = None,
@@ -72,6 +75,7 @@ class ParallelLayout:
             pp: Size of pp.
             etp: Size of etp; by default what the ep_style has, tp with megatron.
             dp_replicate: How many copies dp holds.
+            dcp: vLLM's decode context parallel size, which divides tp.
             order: The axes, the fastest first; one of size 1 may be left out.
             ep_style: Whose meaning ep has.
             world_size: Number of ranks; by default the product of the sizes.
@@ -88,6 +92,7 @@ class ParallelLayout:
             pp=pp,
             etp=etp,
             dp_replicate=dp_replicate,
+            dcp=dcp,
             order=order,
             ep_style=ep_style,
             world_size=world_size,
@@ -96,6 +101,7 @@ class ParallelLayout:
         values: dict[str, object] = {
             **resolved.fields,
             "dp_replicate": dp_replicate,
+            "dcp": dcp,
             "order": order,
             "ep_style": ep_style,
             "_resolved": resolved,
@@ -227,6 +233,7 @@ class ParallelLayout:
             pp=self.pp,
             etp=counted.etp,
             dp_replicate=self.dp_replicate,
+            dcp=self.dcp if like.ep_style == "vllm" else 1,
             order=like.order,
             ep_style=like.ep_style,
             world_size=self.world_size,

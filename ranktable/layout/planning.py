@@ -22,6 +22,7 @@ from ranktable.layout.errors import LayoutError
 from ranktable.layout.exchanging import MAX_WORK, exchange
 from ranktable.layout.lower_bound import is_reached, lower_bound
 from ranktable.layout.sizes import factors
+from ranktable.layout.spreading import make_spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from ranktable.layout.crossings import Owners
     from ranktable.layout.flow import Flow
     from ranktable.layout.parallel import ParallelLayout
+    from ranktable.layout.spreading import Shared, Spread
     from ranktable.schema.model import RankTable
 
 MAX_UNITS = 1_024
@@ -74,6 +76,8 @@ class Plan:
         before: The placement of the table.
         after: The better placement, or the same where nothing is gained.
         bounds: Bytes that cross every boundary at least.
+        spread: The failure domains that were asked for.
+        is_exhaustive: Whether every order of the nodes was tried.
     """
 
     scene: Scene
@@ -81,6 +85,8 @@ class Plan:
     before: Owners
     after: Owners
     bounds: tuple[float, ...]
+    spread: Spread | None = None
+    is_exhaustive: bool = False
 
     @property
     def is_better(self) -> bool:
@@ -92,14 +98,21 @@ class Plan:
         """Whether RANK has to come from the table in the better placement."""
         return len(blocks_of(self.after)) > len(set(self.after))
 
+    @property
+    def node_order(self) -> list[int]:
+        """The nodes in the order of their first ranks in the better placement."""
+        return list(dict.fromkeys(self.after))
 
-def make_plan(
+
+def make_plan(  # noqa: PLR0913 - what a plan is made of
     table: RankTable,
     layout: ParallelLayout,
     *,
     flows: Sequence[Flow] = (),
     boundaries: Sequence[Boundary] = (),
     mode: Mode | Literal["node-order", "free"] | None = None,
+    shown: Sequence[str] = (),
+    spread: str | None = None,
 ) -> Plan:
     """Return what crosses, and a better placement if there is one.
 
@@ -111,6 +124,8 @@ def make_plan(
         flows: What is sent along every axis.
         boundaries: What holds several nodes, the smallest first.
         mode: How ranks may be placed, as ``Mode`` says; None to leave them.
+        shown: Groups to show besides, such as ``dp-cp`` and ``embedding``.
+        spread: Whose replicas are to be in different domains: ``dp:rack``.
 
     Raises:
         LayoutError: The layout is one of another number of ranks.
@@ -121,24 +136,41 @@ def make_plan(
             f"the layout is {factors(sizes)}, and the table has {table.world_size} "
             "ranks"
         )
-    scene = Scene(layout, flows, (node_boundary(table), *smallest_first(boundaries)))
+    kept = (node_boundary(table), *smallest_first(boundaries))
+    scene = Scene(layout, flows, kept, shown)
     before = [table.node_rank_of(rank) for rank in range(table.world_size)]
     sizes_ = [len(node.devices) for node in table.nodes]
     bounds = tuple(
         lower_bound(layout, flows, one.num_ranks(sizes_)) for one in scene.boundaries
     )
-    after = before
-    if mode is not None and flows:
-        after = _Choice(scene, before, bounds, Mode(mode)).best()
     chosen = None if mode is None else Mode(mode)
-    return Plan(scene=scene, mode=chosen, before=before, after=after, bounds=bounds)
+    apart = None if spread is None else make_spread(spread, layout, scene.boundaries)
+    after, is_exhaustive = before, False
+    if chosen is not None and (flows or apart):
+        choice = _Choice(scene, before, bounds, chosen, apart)
+        after, is_exhaustive = choice.best(), choice.is_exhaustive
+    return Plan(
+        scene=scene,
+        mode=chosen,
+        before=before,
+        after=after,
+        bounds=bounds,
+        spread=apart,
+        is_exhaustive=is_exhaustive,
+    )
+
+
+def is_spread(plan: Plan) -> bool:
+    """Whether the groups that a plan is to spread are in different domains."""
+    return plan.spread is None or not plan.spread.shared(plan.after).groups
 
 
 class _Tried(NamedTuple):
-    """A placement, and the bytes that cross every boundary with it."""
+    """A placement, the bytes that cross every boundary, and what is not spread."""
 
     owners: Owners
     totals: Sequence[float]
+    shared: Shared | None
 
     @property
     def total(self) -> float:
@@ -149,9 +181,16 @@ class _Choice:
     """The choice among placements."""
 
     def __init__(
-        self, scene: Scene, before: Owners, bounds: Sequence[float], mode: Mode
+        self,
+        scene: Scene,
+        before: Owners,
+        bounds: Sequence[float],
+        mode: Mode,
+        spread: Spread | None,
     ) -> None:
         self.scene = scene
+        self.spread = spread
+        self.is_exhaustive = False
         self.before = before
         self.bounds = bounds
         self.mode = mode
@@ -159,30 +198,41 @@ class _Choice:
 
     def best(self) -> Owners:
         """Return the best placement, the one before where none is better."""
-        chosen = _Tried(self.before, self.ceiling)
+        chosen = self.tried(self.before)
         tried = [chosen]
-        if self.is_optimal(chosen.total):
+        if self.is_optimal(chosen):
             return self.before
         for owners in self.candidates():
-            tried.append(_Tried(owners, self.scene.totals(owners)))
+            tried.append(self.tried(owners))
             chosen = self.better(chosen, tried[-1])
-            if self.is_optimal(chosen.total):
+            if self.is_optimal(chosen):
                 return chosen.owners
+        blocks = len(blocks_of(self.before))
+        is_small = blocks == len(set(self.before)) <= MAX_PERMUTED
+        if is_small and self.mode is Mode.NODE_ORDER:
+            self.is_exhaustive = True
+            return chosen.owners
         starts = [chosen.owners]
         if len(self.before) <= MAX_RESTARTED:
             tried.sort(key=lambda one: one.total)
             starts = _different(chain((one.owners for one in tried), self.shuffled()))
         for begin in starts:
             owners = self.exchanged(begin, MAX_WORK // len(starts))
-            found = _Tried(owners, self.scene.totals(owners))
-            chosen = self.better(chosen, found)
-            if self.is_optimal(chosen.total):
+            chosen = self.better(chosen, self.tried(owners))
+            if self.is_optimal(chosen):
                 break
         return chosen.owners
+
+    def tried(self, owners: Owners) -> _Tried:
+        """Return a placement with what is to be known of it."""
+        shared = None if self.spread is None else self.spread.shared(owners)
+        return _Tried(owners, self.scene.totals(owners), shared)
 
     def better(self, one: _Tried, other: _Tried) -> _Tried:
         """Return the second of two placements if it is better, and allowed."""
         is_less = other.total < one.total * (1 - _SAME)
+        if one.shared and other.shared and one.shared != other.shared:
+            is_less = other.shared < one.shared
         return other if is_less and self.is_allowed(other) else one
 
     def shuffled(self) -> Iterator[Owners]:
@@ -194,17 +244,21 @@ class _Choice:
                 shuffle(owners)
                 yield owners
 
-    def is_optimal(self, total: float) -> bool:
+    def is_optimal(self, tried: _Tried) -> bool:
         """Whether nothing can be gained any more."""
-        return is_reached(sum(self.bounds), total)
+        is_spread = tried.shared is None or not any(tried.shared)
+        return is_spread and is_reached(sum(self.bounds), tried.total)
 
     def candidates(self) -> Iterator[Owners]:
         """Yield as many placements as can be tried."""
         scene, before = self.scene, self.before
-        work = len(before) * len(scene.flows) * len(scene.boundaries)
+        work = len(before) * max(len(scene.flows), 1) * len(scene.boundaries)
         number = min(max(MAX_TRYING // work, MIN_TRIED), MAX_TRIED)
         found = node_orders(scene, before)
         nodes = list(dict.fromkeys(before))
+        if self.spread is not None:
+            free = scene.layout if self.mode is Mode.FREE else None
+            found = chain(self.spread.orders(before, layout=free), found)
         if self.mode is Mode.NODE_ORDER and len(nodes) <= MAX_PERMUTED:
             sizes = Counter(before)
             orders = permutations(nodes)
@@ -218,6 +272,8 @@ class _Choice:
         """Whether no boundary is worse off, and ranks are contiguous where needed."""
         pairs = zip(tried.totals, self.ceiling, strict=True)
         is_worse = any(not is_reached(most, total) for total, most in pairs)
+        if self.spread is not None:
+            is_worse = False  # what is spread may send more
         return not is_worse and all(
             _is_contiguous([boundary.domains[node] for node in tried.owners])
             for boundary in self.scene.boundaries

@@ -7,26 +7,37 @@ from typing import TYPE_CHECKING
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.parallel import ParallelLayout
 from ranktable.schema.format import LAYOUT_KEY as KEY
-from ranktable.schema.messages import printable
+from ranktable.schema.format import TOPOLOGY_KEY
+from ranktable.schema.messages import quoted
+from ranktable.schema.remembered_layout import (
+    TEXTS,
+    LayoutTextError,
+    parse_layout,
+)
+from ranktable.schema.remembered_layout import neighbouring_tp as written_tp
+from ranktable.schema.topology import BUILT_IN
 
 if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
 
-_SIZES = ("tp", "cp", "pp", "dp", "ep", "etp", "dp_replicate")
-_TEXTS = ("order", "ep_style")
-
 
 def spelt(layout: ParallelLayout) -> str:
-    """Return a layout as a table remembers it; what is not said is 1."""
+    """Return a layout as a table remembers it; what is not said is 1.
+
+    But etp is said beside ep, for it is as large as tp otherwise.
+    """
     names = ["tp", "cp", "pp", "dp"]
     if layout.ep > 1:
         names += ["ep", "etp"]
     if layout.dp_replicate > 1:
         names.append("dp_replicate")
-    names += _TEXTS
+    if layout.dcp > 1:
+        names.append("dcp")
+    names += TEXTS
     if layout.ep_style == "vllm":
         names = [name for name in names if name not in ("ep", "etp")]
-    kept = (name for name in names if name in _TEXTS or getattr(layout, name) > 1)
+    said = ("etp", *TEXTS)
+    kept = (name for name in names if name in said or getattr(layout, name) > 1)
     return " ".join(f"{name}={getattr(layout, name)}" for name in kept)
 
 
@@ -39,24 +50,40 @@ def remembered(table: RankTable) -> ParallelLayout | None:
     text = table.extra.get(KEY)
     if text is None:
         return None
-    given: dict[str, int | str] = {}
-    for item in text.split() if isinstance(text, str) else [""]:
-        name, _, value = item.partition("=")
-        is_size = name in _SIZES and value.isascii() and value.isdecimal()
-        if name in given or not (is_size or (name in _TEXTS and value)):
-            raise LayoutError(
-                f'"{KEY}" of the table is {printable(repr(text))}, which is not a '
-                "layout; write sizes and an order, tp=8 pp=4 dp=2 order=tp-cp-ep-dp-pp"
-            )
-        given[name] = int(value) if is_size else value
+    if not isinstance(text, str):
+        raise LayoutError(f'"{KEY}" of the table is not text')
+    try:
+        given = parse_layout(text)
+    except LayoutTextError as error:
+        raise LayoutError(
+            f'"{KEY}" of the table is {quoted(text)}, which is not a layout: {error}; '
+            "write sizes and an order, tp=8 pp=4 dp=2 order=tp-cp-ep-dp-pp"
+        ) from None
     try:
         return ParallelLayout(**given)  # type: ignore[arg-type]  # by name
     except LayoutError as error:
         raise LayoutError(f'"{KEY}" of the table: {error}') from None
 
 
-def remembering(table: RankTable, layout: ParallelLayout | None) -> RankTable:
-    """Return a table that remembers a layout, or the same where it does already."""
-    if layout is None or table.extra.get(KEY) == spelt(layout):
-        return table
-    return table.with_changes(extra={**table.extra, KEY: spelt(layout)})
+def remembering(
+    table: RankTable, layout: ParallelLayout | None, *, topology: str | None = None
+) -> RankTable:
+    """Return a table that remembers a layout and a built-in topology, if given.
+
+    Args:
+        table: The table.
+        layout: Its layout.
+        topology: The links of its chips. Files are not remembered: what they hold
+            would have to be read on the word of the table.
+    """
+    extra = dict(table.extra)
+    if layout is not None:
+        extra[KEY] = spelt(layout)
+    if any(topology == one.name for one in BUILT_IN):
+        extra[TOPOLOGY_KEY] = topology
+    return table if extra == table.extra else table.with_changes(extra=extra)
+
+
+def neighbouring_tp(layout: ParallelLayout) -> int:
+    """Return the size of tensor parallel groups of consecutive ranks, 1 for others."""
+    return written_tp(parse_layout(spelt(layout)))

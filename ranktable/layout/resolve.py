@@ -39,6 +39,7 @@ class Wishes:
     pp: int
     etp: int | None
     dp_replicate: int
+    dcp: int
     order: str
     ep_style: str
     world_size: int | None
@@ -112,11 +113,12 @@ def resolve(wishes: Wishes) -> Resolved:
     )
     experts = lay_out_experts(wishes.ep_style, request)
     whole = {"dp": request.data} if wishes.dp_replicate > 1 else {}
-    view = make_view(grid, {**experts.aliases, **whole})
+    view = make_view(grid, {**experts.aliases, **whole}, experts.counted)
+    parts = _parts_of_tp(wishes, grid)
     return Resolved(
         fields={**sizes, "ep": experts.ep, "etp": experts.etp, "world_size": grid.size},
-        axes=_axes(order, request, experts),
-        views=(view,) if experts.view is None else (view, experts.view),
+        axes=(*_axes(order, request, experts), *(["dcp"] if parts else [])),
+        views=tuple(one for one in (view, experts.view, parts) if one is not None),
         has_experts=experts.ep > 1 or bool(experts.axes),
     )
 
@@ -132,6 +134,7 @@ def _check(wishes: Wishes) -> None:
     if wishes.world_size is not None:
         check_size("world_size", wishes.world_size, may_be_inferred=False)
     check_size("dp_replicate", wishes.dp_replicate, may_be_inferred=False)
+    check_size("dcp", wishes.dcp, may_be_inferred=False)
     if wishes.ep_style not in STYLE_NAMES:
         raise LayoutError(
             f"{wishes.ep_style!r} is no ep_style; they are {', '.join(STYLE_NAMES)}"
@@ -154,6 +157,33 @@ def _grid(wishes: Wishes, order: tuple[str, ...], sizes: Mapping[str, int]) -> G
         elif name in sizes:
             parts.append((name, sizes[name]))
     return make_grid(parts)
+
+
+def _parts_of_tp(wishes: Wishes, grid: Grid) -> View | None:
+    """Return the grid in which dcp is a part of tp, None where it is 1.
+
+    Source: vLLM, whose decode context parallel groups are runs within a tp group.
+    """
+    if wishes.dcp == 1:
+        return None
+    if wishes.ep_style != "vllm":
+        raise LayoutError(
+            f"dcp is {wishes.dcp}, and only vLLM has it; give ep_style vllm"
+        )
+    tp = next(axis.size for axis in grid.axes if axis.name == "tp")
+    if tp % wishes.dcp:
+        choices = either(f"dcp={size}" for size in nearest(wishes.dcp, divisors(tp)))
+        raise LayoutError(
+            f"dcp {wishes.dcp} does not divide tp {tp}, of which it is a part; "
+            f"nearest: {choices}"
+        )
+    parts: list[tuple[str, int]] = []
+    for axis in grid.axes:
+        if axis.name == "tp":
+            parts += [("dcp", wishes.dcp), ("dcp_groups", tp // wishes.dcp)]
+        else:
+            parts.append((axis.name, axis.size))
+    return make_view(make_grid(parts), {"tp": ("dcp", "dcp_groups")})
 
 
 def _axes(

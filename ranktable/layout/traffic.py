@@ -11,6 +11,8 @@ one activation.
   they cross it v times, and go from the last stage to the first v - 1 times.
 * dp, and cp with it: gradients reduce-scattered, 4P/(tp pp), and parameters gathered,
   2P/(tp pp). Copies of a sharded model all-reduce the shard of the gradients.
+* edp: the same of the parameters of experts, which dp does not hold then: 4E/(etp ep
+  pp) and 2E/(etp ep pp).
 * cp: keys and values go around a ring cp - 1 times, forward, and with their gradients
   backward: about 3(cp - 1) times 2(2bs/cp)h_kv/tp per layer and microbatch.
 * ep: 4 all-to-alls per layer and microbatch, each of 2(tokens of a rank)(topk)h.
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
 BF16_BYTES = 2
 FP32_BYTES = 4
 
-_PARAMETERS_PER_LAYER = 12  # times h squared: attention 4, the two halves of an MLP 8
+_ATTENTION_PER_LAYER = 4  # times h squared, as the next
+_MLP_PER_LAYER = 8  # its two halves, or one expert
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +49,12 @@ class Model:
         sequence: s.
         microbatches: M, of a step and replica.
         microbatch: b, sequences in one.
-        parameters: P; by default 12 L h h.
+        parameters: P; by default 12 L h h, and with experts 4 L h h and theirs.
         kv_hidden: Size of the keys of a token; by default h.
         topk: Experts that a token goes to, None without experts.
+        experts: Experts of every layer; by default as many as ep.
+        expert_parameters: Parameters of all experts; by default those of ``experts``,
+            8 h h each and layer, or of a known P what attention leaves, P - 4 L h h.
         interleave: Virtual stages of each rank of the pipeline.
     """
 
@@ -60,6 +66,8 @@ class Model:
     parameters: int | None = None
     kv_hidden: int | None = None
     topk: int | None = None
+    experts: int | None = None
+    expert_parameters: int | None = None
     interleave: int = 1
 
 
@@ -142,17 +150,81 @@ def _flows(model: Model, layout: ParallelLayout) -> Iterator[Flow]:
 
 
 def _gradient_flows(model: Model, layout: ParallelLayout) -> Iterator[Flow]:
-    """Yield what is sent for gradients and parameters of the dense layers."""
-    default = _PARAMETERS_PER_LAYER * model.layers * model.hidden**2
-    share = (model.parameters or default) / (layout.tp * layout.pp)
-    both = (FP32_BYTES + BF16_BYTES) * share
+    """Yield what is sent for gradients and parameters, those of experts apart."""
+    experts = expert_parameters(model, layout)
     copies = layout.dp_replicate
     dp = "dp_shard" if copies > 1 else "dp"
-    axes = f"{dp}-cp" if layout.cp > 1 else dp
-    yield Flow(axes=axes, pattern=Pattern.SHARD, size_bytes=both)
+    dense = _sharded(model_parameters(model, layout) - experts, layout, dp)
+    yield dense
+    copied = [dense]
+    if experts:
+        spread = _sharded(experts, layout, "edp", layout.etp * layout.ep)
+        yield spread
+        if layout.ep_style in ("torchtitan", "deepspeed"):
+            copied.append(spread)  # elsewhere edp holds the copies too
     if copies > 1:
-        shard = FP32_BYTES * share / layout.along(axes).group_size
+        held = sum(one.size_bytes / layout.along(one.axes).group_size for one in copied)
+        shard = held * FP32_BYTES / (FP32_BYTES + BF16_BYTES)
         yield Flow(axes="dp_replicate", pattern=Pattern.ALL_REDUCE, size_bytes=shard)
+
+
+def _sharded(
+    parameters: float, layout: ParallelLayout, data: str, split: int | None = None
+) -> Flow:
+    """Return the flow of parameters that are sharded over some ranks.
+
+    Args:
+        parameters: Their number.
+        layout: The layout.
+        data: The axis of the ranks that hold the same ones.
+        split: Ranks of a stage over which they are split before, by default tp.
+    """
+    is_apart = data != "edp" or layout.ep_style in ("deepspeed", "scaletorch")
+    axes = f"{data}-cp" if layout.cp > 1 and is_apart else data
+    share = parameters / ((split or layout.tp) * layout.pp)
+    return Flow(
+        axes=axes,
+        pattern=Pattern.SHARD,
+        size_bytes=(FP32_BYTES + BF16_BYTES) * share,
+    )
+
+
+def model_parameters(model: Model, layout: ParallelLayout) -> float:
+    """Return P: as it is given, or attention and what the rest of a layer has."""
+    if model.parameters is not None:
+        return model.parameters
+    rest = expert_parameters(model, layout) or _MLP_PER_LAYER * _squares(model)
+    return _ATTENTION_PER_LAYER * _squares(model) + rest
+
+
+def expert_parameters(model: Model, layout: ParallelLayout) -> float:
+    """Return how many parameters are those of experts, 0 without experts.
+
+    Raises:
+        LayoutError: They are more than all parameters.
+    """
+    if layout.ep == 1 and (layout.ep_style != "megatron" or layout.etp == layout.tp):
+        return 0  # they are where the others are
+    if layout.ep == 1 and model.topk is None:
+        return 0
+    total = model.parameters
+    if model.expert_parameters is not None:
+        found: float = model.expert_parameters
+    elif model.experts is not None or total is None:
+        found = _MLP_PER_LAYER * _squares(model) * (model.experts or layout.ep)
+    else:
+        found = total - _ATTENTION_PER_LAYER * _squares(model)
+    if found < 0 or (total is not None and found > total):
+        raise LayoutError(
+            f"{total} parameters do not hold those of the experts and of attention; "
+            "give the parameters of the experts too"
+        )
+    return found
+
+
+def _squares(model: Model) -> int:
+    """Return L h h."""
+    return model.layers * model.hidden**2
 
 
 _PATTERNS = {

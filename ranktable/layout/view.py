@@ -20,14 +20,20 @@ class View:
         names: The axes that each name stands for: usually itself; several for a name
             such as ``dp`` where it is split; none for an axis that does not exist,
             whose groups are then single ranks.
+        counted: For groups along one of these axes the other axes, the fastest first,
+            where the library counts its groups in another order than its ranks.
     """
 
     grid: Grid
     names: Mapping[str, tuple[str, ...]]
+    counted: Mapping[str, tuple[str, ...]]
 
     def groups(self, names: Iterable[str]) -> Groups:
         """Return the groups along the axes that these names stand for."""
-        return self.grid.groups({axis for name in names for axis in self.names[name]})
+        inside = {axis for name in names for axis in self.names[name]}
+        groups = self.grid.groups(inside)
+        counted = self.counted.get(*inside) if len(inside) == 1 else None
+        return groups if counted is None else groups.counted_over(counted)
 
     def rank_at(self, coordinates: Mapping[str, int]) -> tuple[int, tuple[str, ...]]:
         """Return the rank at a point, and the axes that it leaves open.
@@ -48,7 +54,11 @@ class View:
         return rank, tuple(axis.name for axis in open_axes if axis.size > 1)
 
 
-def make_view(grid: Grid, aliases: Mapping[str, tuple[str, ...]] | None = None) -> View:
+def make_view(
+    grid: Grid,
+    aliases: Mapping[str, tuple[str, ...]] | None = None,
+    counted: Mapping[str, tuple[str, ...]] | None = None,
+) -> View:
     """Return a view of a grid under the names of its axes and some more."""
     own = {axis.name: (axis.name,) for axis in grid.axes}
-    return View(grid, {**own, **(aliases or {})})
+    return View(grid, {**own, **(aliases or {})}, counted or {})

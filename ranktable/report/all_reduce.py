@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ranktable.report.terminal import Style
     from ranktable.schema.model import RankTable
     from ranktable.simulate.add_up import Contribution
-    from ranktable.simulate.run import Finding
+    from ranktable.simulate.simulated_run import RunFinding
 
 _HEADS = ("rank", "node", "chip", "result", "time")
 
@@ -40,7 +40,7 @@ def _result(found: Contribution | None) -> tuple[str, str]:
 
 
 def data(
-    table: RankTable, found: Mapping[int, Contribution], findings: Sequence[Finding]
+    table: RankTable, found: Mapping[int, Contribution], findings: Sequence[RunFinding]
 ) -> dict[str, object]:
     """Return the same, and the findings, as plain data."""
     return {

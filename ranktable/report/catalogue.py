@@ -24,6 +24,7 @@ from ranktable.schema.rules import (
     placement,
     ranks,
     records,
+    remembered,
     shape,
     syntax,
 )
@@ -48,6 +49,7 @@ FAMILIES = (
     config_maps,
     placement,
     groups,
+    remembered,
     hostfile_rules,
     probe_rules,
     merge_checks,

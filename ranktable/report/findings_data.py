@@ -182,7 +182,7 @@ def _sarif_text(text: str) -> str:
 
 
 def _sarif_location(place: Location) -> dict[str, object]:
-    # A path is no URI: blanks, %, # and control characters are escaped.
+    # A path is not a URI: blanks, %, # and control characters are escaped.
     physical: dict[str, object] = {"artifactLocation": {"uri": _uri(place.file)}}
     if place.line is not None:
         physical["region"] = {

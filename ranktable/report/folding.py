@@ -7,7 +7,7 @@ list of every i.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -56,6 +56,17 @@ def _chips(node: Node) -> list[int]:
     return [device.device_id for device in node.devices]
 
 
+def _chips_label(chips: Sequence[int]) -> str:
+    """Return chips as a line has them; a process without one runs on the host."""
+    if min(chips) >= 0:
+        return fold_numbers(chips)
+    runs = groupby(chips, lambda chip: chip >= 0)
+    return ",".join(
+        fold_numbers(run) if is_chip else ",".join("host" for _ in run)
+        for is_chip, run in runs
+    )
+
+
 def _is_block(node: Node) -> bool:
     """Whether the ranks of a node are consecutive, as they are unless placed freely."""
     return node.devices[-1].rank - node.devices[0].rank < len(node.devices)
@@ -96,7 +107,7 @@ def _fold(nodes: Sequence[Node], first: int, last: int) -> NodeFold:
         first=first,
         last=last,
         host=host_label(nodes[first : last + 1], first),
-        chips=fold_numbers(_chips(nodes[first])),
+        chips=_chips_label(_chips(nodes[first])),
         ranks=ranks,
     )
 

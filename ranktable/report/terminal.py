@@ -185,9 +185,14 @@ def render_full(reports: Sequence[Report], style: Style) -> Iterator[str]:
         if report.ok:
             kind = f" ({report.format})" if report.format else ""
             name = style.mark(printable(report.file), "bold")
-            yield f"{name}: {style.mark('sound', 'help')}{kind}\n"
+            yield f"{name}: {style.mark('sound', 'help')}{kind}{_ignored(report)}\n"
     if any(report.totals for report in reports):
         yield summary(reports) + "\n"
+
+
+def _ignored(report: Report) -> str:
+    number = report.num_ignored
+    return f", with {counted(number, 'finding')} ignored" if number else ""
 
 
 def _diagnostic(diagnostic: Diagnostic, lines: Lines, style: Style) -> str:
@@ -261,6 +266,7 @@ def render_concise(reports: Sequence[Report], style: Style) -> Iterator[str]:
             severity = diagnostic.severity.value
             yield f"{place}: {severity}[{code}] {printable(diagnostic.message)}\n"
         if report.ok and not report.totals:
-            yield f"{style.mark(printable(report.file), 'place')}: sound\n"
+            name = style.mark(printable(report.file), "place")
+            yield f"{name}: sound{_ignored(report)}\n"
     if any(report.totals for report in reports):
         yield summary(reports) + "\n"

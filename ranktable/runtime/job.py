@@ -30,7 +30,7 @@ _current: Job | None = None
 def current_job() -> Job | None:
     """Return the job that this process has joined and not left, None if there is none.
 
-    A group that a script has made with torch itself is no job.
+    A group that a script has made with torch itself is not a job.
     """
     return _current if _current is not None and _current.is_open else None
 
@@ -112,7 +112,7 @@ class Job:
 
         Raises:
             ValueError: A rank is repeated or not in the job, or there is none; or the
-                time-out is no usable number of seconds.
+                time-out is not a usable number of seconds.
             BootstrapError: Another rank asks for another group (RT405), or a member
                 does not come (RT404).
         """
@@ -124,7 +124,7 @@ class Job:
             raise ValueError(
                 f"the ranks {listed} are not all among the {self.world_size} ranks"
             )
-        as_timeout(timeout_s)  # raises for one that is no time
+        as_timeout(timeout_s)  # raises for one that is not a time
         self._refuse_other_group(members, timeout_s, among_members=among_members)
         return self._make_group(members, timeout_s, among_members=among_members)
 
@@ -290,7 +290,7 @@ def as_timeout(timeout_s: float | None) -> timedelta | None:
     """Return a time-out as torch wants it, None for the backend's own.
 
     Raises:
-        ValueError: It is no usable number of seconds.
+        ValueError: It is not a usable number of seconds.
     """
     if timeout_s is None:
         return None

@@ -50,7 +50,7 @@ def make_mesh(
         BootstrapError: Another rank has another layout, or does not come; or torch is
             too old for meshes of groups.
         LayoutError: The layout has another number of ranks.
-        ValueError: The time-out is no usable number of seconds.
+        ValueError: The time-out is not a usable number of seconds.
     """
     reason = why_no_mesh()
     if reason is not None:
@@ -97,9 +97,9 @@ def make_groups(
     Raises:
         BootstrapError: Another rank asks for other groups, or does not come.
         LayoutError: The layout has another number of ranks, or no such axes.
-        ValueError: The time-out is no usable number of seconds.
+        ValueError: The time-out is not a usable number of seconds.
     """
-    as_timeout(timeout_s)  # raises for one that is no time
+    as_timeout(timeout_s)  # raises for one that is not a time
     _refuse_size(job, layout)
     if isinstance(groups, str):
         groups = [groups]

@@ -117,7 +117,7 @@ def open_store(
 
     Raises:
         BootstrapError: The port is taken, nothing answers there in time, or what
-            answers is no store.
+            answers is not a store.
     """
     # torch.distributed has this name too, but does not declare it to type checkers.
     from torch._C._distributed_c10d import PrefixStore  # noqa: PLC0415
@@ -205,7 +205,7 @@ def _tcp_store(
     except LateError:
         finding = (
             f"rank {environment.rank} has waited {deadline.time_s:g} s: something "
-            f"answers at {host}:{port}, but it is no store of torch that works; if "
+            f"answers at {host}:{port}, but it is not a store of torch that works; if "
             "another program has this port choose another MASTER_PORT on every host, "
             "else look whether rank 0 hangs"
         )

@@ -29,10 +29,11 @@ _LOOK_S = 0.5
 """Time for the member that looks who is missing to say it to the others."""
 
 _FIRST_PAUSE_S = 0.002
-_GROWTH = 4.0
+_GROWTH = 5.0
 _LONGEST_PAUSE_S = 1.0
 _CLOCK_S = 0.05  # torch rounds a wait to milliseconds, so it may end a bit early
 _LINGER_S = 0.02
+_SHORT = 1000  # what is longer has a key of its own, since all read the first one's
 _NONE = "-"  # what a store answers where there is no verdict
 _OTHER = "!"  # marks in the list who does not say what the first one says
 
@@ -94,6 +95,7 @@ class StoreRound:
     is_alone: bool = False
     _verdict: Verdict | None = None
     _first_rank: int = -1
+    _first_said: str | None = None
 
     def __post_init__(self) -> None:
         """Use the store as this torch lets it be used."""
@@ -110,21 +112,24 @@ class StoreRound:
             is_member: Whether the others wait for this rank.
         """
         store, digest = self.store, hashlib.sha256(said.encode()).hexdigest()
-        own = json.dumps([self.rank, digest])
-        first_rank, first = json.loads(store.compare_set("first", "", own))
-        is_first = first_rank == self.rank
-        self._first_rank = first_rank
         said += note
-        if is_first or first != digest:
+        shown = said if len(said) <= _SHORT else None
+        own = json.dumps([self.rank, digest, shown])
+        found = json.loads(store.compare_set("first", "", own))
+        self._first_rank, first, self._first_said = found
+        is_first, is_other = self._first_rank == self.rank, first != digest
+        if is_other or (is_first and shown is None):
             store.set(f"said/{self.rank}", said)
-        if first != digest:
-            first_said = store.get(f"said/{first_rank}").decode()
+        if is_other:
+            first_said = self._said_first()
             if self.is_urgent(first_said, said):
-                self.publish(self._differing({first_rank: first_said, self.rank: said}))
+                ranks = (self._first_rank, self.rank)
+                saying = dict(zip(ranks, (first_said, said), strict=True))
+                self.publish(self._differing(saying))
         if not is_member:
             return self._verdict
         # One list instead of one key a rank: who is missing is then one request.
-        store.append("came", f"{self.rank}{_OTHER * (first != digest)},")  # type: ignore[attr-defined]
+        store.append("came", f"{self.rank}{_OTHER * is_other},")  # type: ignore[attr-defined]
         if store.add("count", 1) == len(self.ranks):
             self.publish(self._judge() or AGREED)
         return self._verdict
@@ -238,10 +243,17 @@ class StoreRound:
         others = [rank for rank, is_other in entries if is_other]
         if not others:
             return None
-        keys = [f"said/{rank}" for rank in (self._first_rank, *others)]
-        first, *texts = [each.decode() for each in self.store.multi_get(keys)]
-        said = dict.fromkeys(came, first)
-        return self._differing(said | dict(zip(others, texts, strict=True)))
+        texts = self.store.multi_get([f"said/{rank}" for rank in others])
+        said = dict.fromkeys(came, self._said_first())
+        for rank, text in zip(others, texts, strict=True):
+            said[rank] = text.decode()
+        return self._differing(said)
+
+    def _said_first(self) -> str:
+        """Return what the first to come has said."""
+        if self._first_said is not None:
+            return self._first_said
+        return self.store.get(f"said/{self._first_rank}").decode()
 
     def _differing(self, said: Mapping[int, str]) -> Verdict:
         return Verdict("differ", *self.wording.differing(said))
@@ -263,7 +275,8 @@ class StoreRound:
         if self.store.add("heard", 1) != expected or not self.is_erased:
             return
         keys = ["first", "came", "count", "verdict", "heard"]
-        keys.append(f"said/{self._first_rank}")
+        if self._first_said is None:
+            keys.append(f"said/{self._first_rank}")
         if verdict != AGREED:
             keys += ["lookers", *(f"said/{rank}" for rank in self.ranks)]
         for key in keys:

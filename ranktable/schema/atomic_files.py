@@ -215,15 +215,15 @@ def create_folder(path: str, files: Iterable[tuple[str, bytes]]) -> None:
 
     Raises:
         OSError: It cannot be written, or the folder holds something by now; nothing
-            is left behind.
+            is left behind. The error names the folder, not its temporary files.
     """
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - 10 ms
 
     target = os.path.realpath(path)
     parent = os.path.dirname(target)  # noqa: PTH120 - any name, no Path needed
     temporary = os.path.join(parent, f".ranktable.{secrets.token_hex(8)}.tmp")  # noqa: PTH118
-    os.mkdir(temporary)  # noqa: PTH102
     try:
+        os.mkdir(temporary)  # noqa: PTH102
         paths = [
             _write(os.path.join(temporary, name), data)  # noqa: PTH118
             for name, data in files
@@ -234,8 +234,10 @@ def create_folder(path: str, files: Iterable[tuple[str, bytes]]) -> None:
             list(pool.map(_sync, paths))
         _sync_folder(temporary)
         os.rename(temporary, target)  # noqa: PTH104 - over an empty folder, or none
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise OSError(error.errno, error.strerror, path) from None
         raise
     _sync_folder(parent)
 

@@ -260,8 +260,7 @@ def _check_wrapped(  # noqa: PLR0913, PLR0917 - as in _check_closely
 def judge(columns: Columns, options: Options) -> Iterator[Finding]:
     """Yield what is wrong with the meaning of a table: the rules of its format."""
     for rule in columns.format.rules:
-        is_known = rule.needs is None or getattr(options, rule.needs) is not None
-        if rule.check is not None and is_known:
+        if rule.check is not None:
             yield from rule.check(columns, options)
     reader, name = options.reader, columns.format.name
     if reader is not None and name not in reader.formats:

@@ -35,6 +35,7 @@ class Report:
         findings: The findings behind the diagnostics, in the same order.
         columns: The table as far as it was readable.
         by_severity: Number of defects of each severity, shown or not.
+        num_ignored: Number of defects that a setting leaves out of all of this.
     """
 
     file: str
@@ -46,6 +47,7 @@ class Report:
     findings: tuple[Finding, ...] = field(default=(), repr=False)
     columns: Columns | None = field(default=None, repr=False)
     by_severity: Mapping[Severity, int] = field(default_factory=dict)
+    num_ignored: int = 0
 
     @property
     def is_unreadable(self) -> bool:

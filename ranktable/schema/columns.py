@@ -72,6 +72,7 @@ class Columns:
         is_emulated: Whether a device has an address of the format's last key for it.
         more_addresses: Device, key and address of devices that have another one.
         conflicts: Devices with two different ranks.
+        has_unread: Whether the devices of a node could not be read.
         lacking: The first device of the format's ``reader_keys`` that lacks each.
         node_paths: Path of each node, where nodes are not just a list.
         rank_paths: Path of what holds the rank of each device, where that is not it.
@@ -95,6 +96,7 @@ class Columns:
     is_emulated: bool = False
     more_addresses: list[tuple[int, str, str]] = field(default_factory=list)
     conflicts: list[int] = field(default_factory=list)
+    has_unread: bool = False
     lacking: dict[tuple[str, ...], int] = field(default_factory=dict)
     node_paths: Sequence[Path] | None = None
     device_paths: Sequence[Path] | None = None
@@ -163,10 +165,17 @@ class Columns:
     ) -> SourceSpan:
         """Return the place of the first of these keys that a device has."""
         path = self.device_path(index)
+        if isinstance(self.source, bytes) and keys[:1] in self.format.required_keys:
+            return SourceSpan((*path, keys[0]), label=label)  # without parsing it all
         for key in keys:
             if self.document.has(*path, key):
                 return SourceSpan((*path, key), label=label)
         return SourceSpan(path, label=label)
+
+    def is_given(self, index: int, key: str) -> bool:
+        """Whether a device has something under a key, which may be a wrong value."""
+        path = (*self.device_path(index), key)
+        return self.document.has(*path) and self.document.get(*path) != ""
 
     def rank_span(self, index: int, label: str | None = None) -> SourceSpan:
         """Return the place of a device's rank."""

@@ -168,12 +168,12 @@ class Rule:
         bad: A smallest file with the defect, None when no content has it.
         good: Its nearest sound neighbour.
         options: Options of ``command`` that the two files need.
-        command: The command that finds it: ``validate``, ``convert`` or ``merge``.
+        command: The command that finds it: ``validate``, ``convert``, ``merge`` or
+            ``mesh``.
         beside: A file that goes before either, where the defect is between two files.
         check: Yields what breaks the rule in a table; None where a reader finds it.
         is_fast: Whether every process of a job runs the check; what other rules ask
             is compared at once there, see ``fast_decode.is_surely_sound``.
-        needs: The option without which there is nothing to check, None if none.
     """
 
     code: str
@@ -191,7 +191,6 @@ class Rule:
     beside: bytes | None = None
     check: Check | None = None
     is_fast: bool = False
-    needs: Literal["tp", "topology"] | None = None
 
     def finding(  # noqa: PLR0913 - the parts of a finding, by name
         self,

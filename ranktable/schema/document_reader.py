@@ -204,6 +204,7 @@ class DocumentReader:
         elif not isinstance(members, BadNumber):
             message = f"node {node} is {quoted(members)}, not an object"
             self._add(rules.WRONG_TYPE, path, message)
+        self.columns.has_unread |= not devices
         host = values.pop(format_.host_key, None)
         columns.hosts.append(host if isinstance(host, str) else None)
         for key, value in values.items():

@@ -32,6 +32,9 @@ TOPOLOGY_KEY = "topology"
 SPARES_KEY = "spare_list"
 """The key of nodes that carry no rank; it is this project's own, as ``host`` is."""
 
+STANDS_IN_KEY = "spare_for"
+"""The key by which a spare in use says which node it stands in for."""
+
 SUPER_POD_KEY = "super_pod_id"
 """The key by which a node says in which super pod it is, as Ascend's tables have it."""
 
@@ -236,6 +239,11 @@ class Format:
     def rank_keys(self) -> tuple[str, ...]:
         """Keys of a device that give its rank."""
         return self.device_keys_of(Role.RANK)
+
+    @cached_property
+    def required_keys(self) -> frozenset[tuple[str, ...]]:
+        """Keys that every sound device has, each by itself."""
+        return frozenset((f.key,) for f in self.device_fields if f.is_required)
 
     @cached_property
     def address_keys(self) -> tuple[str, ...]:

@@ -254,7 +254,7 @@ def _bad_numbers(document: object, count: int, quota: Quota) -> Iterator[Finding
         seen += 1
         digits = len(value.text)
         name = value.text if digits <= MAX_DIGITS else f"of {digits} characters"
-        what = "is no JSON" if name.isalpha() or "I" in name else "is out of range"
+        what = "is not JSON" if name.isalpha() or "I" in name else "is out of range"
         yield rules.NOT_A_NUMBER.finding(SourceSpan(path), f"the number {name} {what}")
     if quota.is_used_up(rules.NOT_A_NUMBER):
         for _ in range(count - seen - 1):  # one was counted by the search

@@ -253,6 +253,7 @@ class RecordFormat(Format):
     node_fields: tuple[Field, ...] = ()
     device_fields: tuple[Field, ...] = ()
     table_fields: tuple[Field, ...] = ()
+    keeps_file_order: bool = False
     keeps_document: bool = True
 
     def read(self, document: Document, quota: Quota) -> tuple[Columns, list[Finding]]:
@@ -283,9 +284,10 @@ class RecordFormat(Format):
             return table.document
         if self.make is None:
             if table.format == self.name:
+                way = "convert --to hccl-1.0" if self.has_global_ranks else "an editor"
                 raise NotExpressibleError(
                     f"a file of the format {self.name} is written as it was read only; "
-                    "convert it to another format, and change that"
+                    f"change it with {way}"
                 )
             raise NotExpressibleError(
                 f"{self.name} cannot be written from a table of another format"
@@ -297,6 +299,12 @@ class RecordFormat(Format):
         from ranktable.schema.json_schema import record_schema  # noqa: PLC0415
 
         return record_schema(self)
+
+    @property
+    def joins_addresses(self) -> bool:
+        """Whether one device may have several addresses in one text."""
+        members = (field for field in self.device_fields if isinstance(field, Member))
+        return any(member.joins for member in members)
 
     @property
     def host_key(self) -> str:

@@ -347,6 +347,8 @@ def _device(columns: Columns, index: int, known: set[str]) -> Device:
     assert device_id is not None  # noqa: S101
     members = columns.document.get(*columns.device_path(index))
     items = members.items() if isinstance(members, dict) else ()
+    if device_id < 0:  # a process of a host may have the key, or not
+        known = known - set(columns.format.device_keys_of(Role.DEVICE_ID))
     return Device(
         rank=rank,
         device_id=device_id,

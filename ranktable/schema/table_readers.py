@@ -113,7 +113,7 @@ READERS = (
     ),
 )
 
-_ALIASES = {"hccl": "hccl-2026"}
+ALIASES = {"hccl": "hccl-2026"}
 
 
 def reader_by_name(name: str) -> TableReader:
@@ -123,9 +123,9 @@ def reader_by_name(name: str) -> TableReader:
         ValueError: There is none.
     """
     wanted = name.strip().casefold().replace(" ", "-")
-    wanted = _ALIASES.get(wanted, wanted)
+    wanted = ALIASES.get(wanted, wanted)
     for reader in READERS:
         if reader.name == wanted:
             return reader
-    known = ", ".join((*_ALIASES, *(reader.name for reader in READERS)))
+    known = ", ".join((*ALIASES, *(reader.name for reader in READERS)))
     raise ValueError(f"there is no reader {name!r}; there are: {known}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -20,7 +21,7 @@ from ranktable.schema.diagnostic import (
     Severity,
 )
 from ranktable.schema.document import Document
-from ranktable.schema.format import Kind, Role
+from ranktable.schema.format import LAYOUT_KEY, SPARES_KEY, TOPOLOGY_KEY, Kind, Role
 from ranktable.schema.formats import by_name
 from ranktable.schema.json_parser import parse
 
@@ -81,7 +82,12 @@ def dumps_judged(
     target = by_name(format if format is not None else table.format)
     document = target.write(table)
     options = options or Options()
-    found = judge_document(target, document, options, Quota(options.limit))
+    quota = Quota(options.limit)
+    plain = _judged_plain(target, document, options, quota)
+    if plain is not None:
+        _refuse_errors(plain[1])
+        return plain
+    found = _judged_closely(target, document, options, quota)
     _refuse_errors(found)
     data = encode(document)
     if _has_extra(table):
@@ -132,11 +138,28 @@ def judge_document(
     format_: Format, document: dict[str, object], options: Options, quota: Quota
 ) -> list[Finding]:
     """Return what is wrong with the plain data of a table that is to be written."""
+    plain = _judged_plain(format_, document, options, quota)
+    if plain is not None:
+        return plain[1]
+    return _judged_closely(format_, document, options, quota)
+
+
+def _judged_plain(
+    format_: Format, document: dict[str, object], options: Options, quota: Quota
+) -> tuple[bytes, list[Finding]] | None:
+    """Return the bytes of a table of the usual shape and what is wrong with them."""
     with contextlib.suppress(UnicodeError, OverflowError):  # what no file can hold
-        decoded = format_.decode(encode(document))
-        if decoded is not None:
-            decoded.quota = quota
-            return list(judge(decoded, options))
+        data = encode(document)
+        columns = format_.decode(data)
+        if columns is not None:
+            columns.quota = quota
+            return data, list(judge(columns, options))
+    return None
+
+
+def _judged_closely(
+    format_: Format, document: dict[str, object], options: Options, quota: Quota
+) -> list[Finding]:
     columns, found = format_.read(Document(text="", data=document), quota)
     return [*found, *judge(columns, options)]
 
@@ -199,7 +222,15 @@ def to_document(table: RankTable, format_: Format) -> dict[str, object]:
         elif field.is_required and field.examples and field.key not in table.extra:
             values[field.key] = field.examples[0]
     values[format_.nodes_key] = nodes
-    return _spelt(values, table.extra, table.layout if is_own else None)
+    extra = {"version": version, **table.extra}
+    top = _spelt(values, extra, table.layout if is_own else None)
+    # What stands behind the nodes has to be looked for, in a large file for long.
+    known = {key for key, _ in table.layout or ()}
+    own = (LAYOUT_KEY, TOPOLOGY_KEY, SPARES_KEY)
+    late = [key for key in own if key in top.keys() - known]
+    order = [key for key in top if key not in late]
+    at = order.index(format_.nodes_key)
+    return {key: top[key] for key in (*order[:at], *late, *order[at:])}
 
 
 def _without_own_keys(table: RankTable, target: Format) -> RankTable:
@@ -234,61 +265,91 @@ def _node(node: Node, format_: Format, *, is_own: bool) -> dict[str, object]:
     values: dict[str, object] = {}
     if node.host is not None:
         values[format_.host_key] = node.host
-    values[format_.devices_key] = [
-        _device(device, local_rank, format_, device.layout)
-        if is_own and device.layout
-        else _new_device(device, local_rank, format_)
-        for local_rank, device in enumerate(node.devices)
-    ]
+    values[format_.devices_key] = _devices(node, format_, is_own=is_own)
     return _spelt(values, node.extra, node.layout if is_own else None)
 
 
-def _device(
-    device: Device, local_rank: int, format_: Format, layout: Layout
+def _devices(node: Node, format_: Format, *, is_own: bool) -> list[dict[str, object]]:
+    """Return the devices of a node, as each was spelt, or as the format has it."""
+    found = []
+    spelling, last = None, None
+    for local_rank, device in enumerate(node.devices):
+        layout = device.layout if is_own else None
+        if spelling is None or layout is not last:  # mostly all are spelt alike
+            spelling, last = _spelling(format_, layout), layout
+        numbers = (device.device_id, local_rank, device.rank)
+        members: dict[str, object] = {
+            key: str(numbers[at]) if is_text else numbers[at]
+            for key, at, is_text in spelling.numbers
+        }
+        if spelling.has_more or device.address is not None or device.extra:
+            members = _whole(device, members, format_, layout)
+        found.append(members)
+    return found
+
+
+_NUMBERS = (Role.DEVICE_ID, Role.LOCAL_RANK, Role.RANK)
+
+
+class _Spelling(NamedTuple):
+    """How devices are spelt: keys, their place in ``_NUMBERS``, whether in quotes."""
+
+    numbers: tuple[tuple[str, int, bool], ...]
+    has_more: bool
+
+
+@lru_cache(maxsize=256)
+def _spelling(format_: Format, layout: Layout | None) -> _Spelling:
+    """Return how the numbers of devices are spelt, and whether there is more."""
+    places = {
+        field.key: (_NUMBERS.index(field.role), field)
+        for field in format_.device_fields
+        if field.role in _NUMBERS
+    }
+    if layout:
+        texts = [(key, type_ is not int) for key, type_ in layout if key in places]
+        has_more = len(texts) < len(layout)
+    else:
+        texts = [
+            (key, field.kind is not Kind.INTEGER)
+            for key, (_, field) in places.items()
+            if field.is_written or field.is_required
+        ]
+        has_more = format_.writes_blank_addresses
+    return _Spelling(
+        tuple((key, places[key][0], text) for key, text in texts), has_more
+    )
+
+
+def _whole(
+    device: Device, numbers: dict[str, object], format_: Format, layout: Layout | None
 ) -> dict[str, object]:
-    """Return a device as it was spelt."""
+    """Return a device with its address and its unknown keys where they belong."""
     address_key = _address_key(device, format_)
-    numbers = _numbers(device, local_rank, format_)
+    is_written = (
+        format_.has_blank_addresses if layout else (format_.writes_blank_addresses)
+    )
     members: dict[str, object] = {}
-    for key, type_ in layout:
+    for key in [key for key, _ in layout] if layout else _keys(format_, address_key):
         if key in numbers:
-            number = numbers[key]
-            members[key] = number if type_ is int else str(number)
+            members[key] = numbers[key]
         elif key in ("address", address_key):
-            if device.address is not None or format_.has_blank_addresses:
+            if device.address is not None or is_written:
                 members[address_key] = device.address or ""
         elif key in device.extra:
             members[key] = device.extra[key]
     return _with_extra(members, device.extra)
 
 
-def _new_device(device: Device, local_rank: int, format_: Format) -> dict[str, object]:
-    """Return a device that was spelt nowhere, or in another format."""
-    numbers = _numbers(device, local_rank, format_)
-    members: dict[str, object] = {}
+def _keys(format_: Format, address_key: str) -> list[str]:
+    """Return the keys of a new device: the address stands behind the chip."""
+    found = []
     for field in format_.device_fields:
-        if field.key in numbers and (field.is_written or field.is_required):
-            number = numbers[field.key]
-            members[field.key] = number if field.kind is Kind.INTEGER else str(number)
-        if field.role is Role.DEVICE_ID and (
-            device.address is not None or format_.writes_blank_addresses
-        ):
-            members[_address_key(device, format_)] = device.address or ""
-    return _with_extra(members, device.extra) if device.extra else members
-
-
-def _numbers(device: Device, local_rank: int, format_: Format) -> dict[str, int]:
-    """Return the numbers of a device by the keys that the format has for them."""
-    values = {
-        Role.DEVICE_ID: device.device_id,
-        Role.LOCAL_RANK: local_rank,
-        Role.RANK: device.rank,
-    }
-    return {
-        field.key: values[field.role]
-        for field in format_.device_fields
-        if field.role in values
-    }
+        if field.role in _NUMBERS:
+            found.append(field.key)
+        if field.role is Role.DEVICE_ID:
+            found.append(address_key)
+    return found
 
 
 def _with_extra(

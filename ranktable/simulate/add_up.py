@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ranktable.simulate.launch import launch
-from ranktable.simulate.run import Finding
 from ranktable.simulate.run_folder import run_folder
+from ranktable.simulate.simulated_run import RunFinding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from ranktable.simulate.launch import Outcome
-    from ranktable.simulate.plan import Plan
+    from ranktable.simulate.launch import RunOutcome
     from ranktable.simulate.processes import Signals
+    from ranktable.simulate.simulation import Simulation
 
 
 TENSOR_LENGTH = 4
@@ -62,7 +62,9 @@ def contributions(folder: Path) -> dict[int, Contribution]:
 BUILT_IN = "ranktable.simulate.built_in"
 
 
-def add_up(plan: Plan, signals: Signals) -> tuple[Outcome, dict[int, Contribution]]:
+def add_up(
+    plan: Simulation, signals: Signals
+) -> tuple[RunOutcome, dict[int, Contribution]]:
     """Run the built-in script; return what became of it, and each rank's result.
 
     Args:
@@ -81,9 +83,9 @@ def add_up(plan: Plan, signals: Signals) -> tuple[Outcome, dict[int, Contributio
 
 def _wrong_sums(
     found: Mapping[int, Contribution], world_size: int
-) -> Iterator[Finding]:
+) -> Iterator[RunFinding]:
     right = [float(world_size)] * TENSOR_LENGTH
     for rank, contribution in sorted(found.items()):
         if contribution.result != right:
             message = f"rank {rank} has got {contribution.result}, not {right}"
-            yield Finding(severity="error", rank=rank, message=message)
+            yield RunFinding(severity="error", rank=rank, message=message)

@@ -36,7 +36,7 @@ _POLL_S = 0.01
 _JOB, _FAILURE = "job.json", "failed.json"
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class RankJob(msgspec.Struct, frozen=True, kw_only=True):
     """What to start.
 
     Attributes:
@@ -88,7 +88,7 @@ class _ToldError(BaseException):
         self.signum = signum
 
 
-def write_job(folder: Path, job: Job) -> list[str]:
+def write_job(folder: Path, job: RankJob) -> list[str]:
     """Write a job into the folder of its run, and return the command that runs it."""
     (folder / _JOB).write_bytes(msgspec.json.encode(job))
     return [sys.executable, "-u", "-m", __name__, str(folder)]
@@ -120,7 +120,7 @@ def main() -> None:
     # Should the launcher be killed, this process ends its ranks and goes.
     _die_with_parent(signal.SIGTERM)
     folder = Path(sys.argv[1])
-    job = msgspec.json.decode((folder / _JOB).read_bytes(), type=Job)
+    job = msgspec.json.decode((folder / _JOB).read_bytes(), type=RankJob)
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, _tell)
     ranks: dict[int, int] = {}
@@ -160,7 +160,7 @@ def _import_torch() -> None:
     gc.freeze()
 
 
-def _variables(job: Job) -> Iterator[dict[str, str]]:
+def _variables(job: RankJob) -> Iterator[dict[str, str]]:
     """Yield the variables of each rank."""
     rank, world_size = 0, sum(job.node_sizes)
     for node, size in enumerate(job.node_sizes):
@@ -188,7 +188,7 @@ def _variables(job: Job) -> Iterator[dict[str, str]]:
             rank += 1
 
 
-def _wait(ranks: dict[int, int], job: Job, folder: Path) -> int:
+def _wait(ranks: dict[int, int], job: RankJob, folder: Path) -> int:
     """Wait until all ranks have ended, and return the exit status."""
     from datetime import timedelta  # noqa: PLC0415 - not in a rank
 
@@ -238,7 +238,7 @@ def _reap(ranks: dict[int, int], time_s: float) -> None:
             time.sleep(_POLL_S)
 
 
-def _become_rank(variables: dict[str, str], job: Job, folder: Path) -> None:
+def _become_rank(variables: dict[str, str], job: RankJob, folder: Path) -> None:
     """Make this process what torchrun would have started."""
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, signal.SIG_DFL)
@@ -264,7 +264,7 @@ def _leave_cost(path: Path) -> None:
     path.write_bytes(msgspec.json.encode(cost))
 
 
-def _run_script(job: Job) -> None:
+def _run_script(job: RankJob) -> None:
     """Run the script as ``python SCRIPT`` does, or ``python -m MODULE``."""
     main_module = ModuleType("__main__")
     sys.modules["__main__"] = main_module

@@ -17,8 +17,8 @@ import torch.distributed as dist
 
 from ranktable import read_rank_table
 from ranktable.simulate.add_up import TENSOR_LENGTH, Contribution, leave
-from ranktable.simulate.errors import SimulationError
-from ranktable.simulate.run import current_run
+from ranktable.simulate.simulated_run import current_run
+from ranktable.simulate.simulation_error import SimulationError
 
 
 def main() -> None:

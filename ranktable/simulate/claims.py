@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from ranktable.schema.topology import SOPHGO_8
-from ranktable.simulate.errors import rank_list
-from ranktable.simulate.run import Finding
+from ranktable.simulate.simulated_run import RunFinding
+from ranktable.simulate.simulation_error import rank_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
-    from pathlib import Path
     from typing import TypeVar
 
     _Key = TypeVar("_Key", bound=Hashable)
@@ -40,30 +39,13 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     chip_map: tuple[int, ...]
 
 
-def show(folder: Path, member: int, claim: Claim) -> None:
-    """Show the others what this member holds, before they meet for the first time."""
-    _place(folder, member).write_bytes(msgspec.json.encode(claim))
-
-
-def look(folder: Path, size: int) -> list[Claim]:
-    """Return what all members hold, after they have met."""
-    return [
-        msgspec.json.decode(_place(folder, member).read_bytes(), type=Claim)
-        for member in range(size)
-    ]
-
-
-def _place(folder: Path, member: int) -> Path:
-    return folder / f"claim-{member}.json"
-
-
 def judge(
     claims: Sequence[Claim],
     *,
     chips: Sequence[Sequence[int]],
     right_map: Sequence[int] | None,
     wrong_map: Literal["error", "warning"] = "error",
-) -> Iterator[Finding]:
+) -> Iterator[RunFinding]:
     """Yield what is wrong with a group, the worst first.
 
     Args:
@@ -93,12 +75,12 @@ def _chips_of_others(
     claims: Sequence[Claim],
     right_map: Sequence[int] | None,
     severity: Literal["error", "warning"],
-) -> Iterator[Finding]:
+) -> Iterator[RunFinding]:
     chip_map = list(claims[0].chip_map[: len(claims)])
     if right_map is None or chip_map in ([], list(right_map)):
         return
     ranks = [claim.rank for claim in claims]
-    yield Finding(
+    yield RunFinding(
         severity=severity,
         message=f"the group of {rank_list(ranks)} has the chip map {chip_map}, so SCCL "
         f"would use other chips than theirs, which are {list(right_map)}; give "
@@ -106,7 +88,7 @@ def _chips_of_others(
     )
 
 
-def _different_maps(claims: Sequence[Claim]) -> Iterator[Finding]:
+def _different_maps(claims: Sequence[Claim]) -> Iterator[RunFinding]:
     holders = _grouped(claims, lambda claim: claim.chip_map)
     if len(holders) == 1:
         return
@@ -117,7 +99,7 @@ def _different_maps(claims: Sequence[Claim]) -> Iterator[Finding]:
         for chip_map, ranks in maps
     )
     odd = maps[0][1]
-    yield Finding(
+    yield RunFinding(
         severity="error",
         rank=odd[0] if len(odd) == 1 and len(claims) > 2 else None,  # noqa: PLR2004 - of two, either may be wrong
         message=f"the chip maps differ: {said}",
@@ -132,11 +114,11 @@ def _chip_of(claims: Sequence[Claim], member: int) -> int | None:
 
 def _absent_chips(
     claims: Sequence[Claim], chips: Sequence[Sequence[int]]
-) -> Iterator[Finding]:
+) -> Iterator[RunFinding]:
     for member, claim in enumerate(claims):
         chip, there = _chip_of(claims, member), chips[claim.node]
         if chip is not None and chip not in there:
-            yield Finding(
+            yield RunFinding(
                 severity="error",
                 rank=claim.rank,
                 message=f"rank {claim.rank} is to use chip {chip}, which node "
@@ -144,7 +126,7 @@ def _absent_chips(
             )
 
 
-def _shared_chips(claims: Sequence[Claim]) -> Iterator[Finding]:
+def _shared_chips(claims: Sequence[Claim]) -> Iterator[RunFinding]:
     users: dict[tuple[int, int], list[int]] = {}
     for member, claim in enumerate(claims):
         chip = _chip_of(claims, member)
@@ -152,18 +134,18 @@ def _shared_chips(claims: Sequence[Claim]) -> Iterator[Finding]:
             users.setdefault((claim.node, chip), []).append(claim.rank)
     for (node, chip), ranks in users.items():
         if len(ranks) > 1:
-            yield Finding(
+            yield RunFinding(
                 severity="error",
                 message=f"{rank_list(ranks)} are to use the same chip, {chip} of node "
                 f"{node}",
             )
 
 
-def _selected_chips(claims: Sequence[Claim]) -> Iterator[Finding]:
+def _selected_chips(claims: Sequence[Claim]) -> Iterator[RunFinding]:
     for member, claim in enumerate(claims):
         chip = _chip_of(claims, member)
         if claim.chip not in (None, chip):
-            yield Finding(
+            yield RunFinding(
                 severity="error",
                 rank=claim.rank,
                 message=f"rank {claim.rank} has selected chip {claim.chip}, but the "
@@ -173,8 +155,8 @@ def _selected_chips(claims: Sequence[Claim]) -> Iterator[Finding]:
 
 def _broken_rings(
     claims: Sequence[Claim], chips: Sequence[Sequence[int]]
-) -> Iterator[Finding]:
-    """Yield a warning for each node whose chips are in no order of a ring."""
+) -> Iterator[RunFinding]:
+    """Yield a warning for each node whose chips are not in the order of a ring."""
     if not claims[0].chip_map:
         return
     by_node = _grouped(claims, lambda claim: claim.node)
@@ -185,10 +167,10 @@ def _broken_rings(
             continue  # another box, of which nobody has published the links
         if broken := SOPHGO_8.broken_links(order):
             gaps = ", ".join(f"{a} and {b}" for a, b in broken)
-            yield Finding(
+            yield RunFinding(
                 severity="warning",
                 message=f"the chips {', '.join(map(str, order))} of node {node} are "
-                f"in no order of a ring, which SCCL needs: on the published box "
+                f"not in the order of a ring, which SCCL needs: on the published box "
                 f"there is no link between {gaps}",
             )
 

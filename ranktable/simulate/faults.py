@@ -8,13 +8,13 @@ import time
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.simulate.errors import SimulationError
-from ranktable.simulate.run import Fault
+from ranktable.simulate.simulated_run import Fault
+from ranktable.simulate.simulation_error import SimulationError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ranktable.simulate.run import Run
+    from ranktable.simulate.simulated_run import Run
 
 
 Kind = Literal["nojoin", "late", "hang", "die", "map", "shape"]

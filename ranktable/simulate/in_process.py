@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.generate import make_table
 from ranktable.schema.writing import dump
-from ranktable.simulate.plan import CHIPS_OF_BOX
 from ranktable.simulate.processes import free_port
 from ranktable.simulate.requirements import PACKAGES, private_path, rank_environment
-from ranktable.simulate.run import Run, start_run
+from ranktable.simulate.simulated_run import Run, start_run
+from ranktable.simulate.simulation import CHIPS_OF_BOX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

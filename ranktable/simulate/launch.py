@@ -6,26 +6,27 @@ import os
 import signal
 import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ranktable.schema.atomic_files import replace_file
 from ranktable.simulate import agent, processes
 from ranktable.simulate.processes import free_port
 from ranktable.simulate.recording import trace_of
 from ranktable.simulate.requirements import rank_environment
-from ranktable.simulate.run import Finding, findings, start_run
+from ranktable.simulate.simulated_run import RunFinding, findings, start_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
-    from ranktable.simulate.plan import Plan
     from ranktable.simulate.processes import Signals
+    from ranktable.simulate.simulation import Simulation
 
 _TABLE = "rank_table.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RunOutcome:
     """What became of a run.
 
     Attributes:
@@ -34,17 +35,17 @@ class Outcome:
         cost: What a rank has taken on average, None if that is not known.
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[RunFinding, ...]
     signum: int | None = None
     cost: agent.Cost | None = None
 
     @property
-    def errors(self) -> list[Finding]:
+    def errors(self) -> list[RunFinding]:
         """The findings that make the run fail."""
         return [found for found in self.findings if found.severity == "error"]
 
 
-def launch(plan: Plan, folder: Path, signals: Signals) -> Outcome:
+def launch(plan: Simulation, folder: Path, signals: Signals) -> RunOutcome:
     """Run a plan to its end.
 
     Args:
@@ -65,10 +66,10 @@ def launch(plan: Plan, folder: Path, signals: Signals) -> Outcome:
     finally:
         processes.end(process, folder)
     if plan.record_file is not None:
-        Path(plan.record_file).write_bytes(trace_of(folder, plan.table))
+        replace_file(plan.record_file, trace_of(folder, plan.table))
     if signals.received:
-        return Outcome(findings=tuple(findings(folder)), signum=signals.received[0])
-    outcome = Outcome(findings=tuple(findings(folder)), cost=_cost(folder))
+        return RunOutcome(findings=tuple(findings(folder)), signum=signals.received[0])
+    outcome = RunOutcome(findings=tuple(findings(folder)), cost=_cost(folder))
     if outcome.errors:
         return outcome  # a rank has said why; how it ended adds nothing
     ended = _ended(process.returncode, folder)
@@ -81,7 +82,7 @@ def printed(folder: Path, world_size: int) -> list[str]:
     return [file.read_text(errors="replace") for file in files]
 
 
-def _table_file(plan: Plan, folder: Path) -> str:
+def _table_file(plan: Simulation, folder: Path) -> str:
     """Return the absolute path of the table, which is written if it has no file."""
     if plan.table_file is not None:
         return os.path.abspath(plan.table_file)  # noqa: PTH100 - links stay as they are
@@ -92,11 +93,11 @@ def _table_file(plan: Plan, folder: Path) -> str:
     return str(path)
 
 
-def _command(plan: Plan, folder: Path) -> list[str]:
+def _command(plan: Simulation, folder: Path) -> list[str]:
     if plan.is_started_once:
         script = ["-m", plan.script] if plan.is_module else [plan.script]
         return [sys.executable, "-u", *script, *plan.arguments]
-    job = agent.Job(
+    job = agent.RankJob(
         node_sizes=tuple(map(len, plan.run.chips)),
         script=plan.script,
         arguments=tuple(plan.arguments),
@@ -117,14 +118,14 @@ def _cost(folder: Path) -> agent.Cost | None:
     )
 
 
-def _ended(status: int, folder: Path) -> Iterator[Finding]:
+def _ended(status: int, folder: Path) -> Iterator[RunFinding]:
     """Yield how the run failed as seen from outside of its ranks."""
     first = agent.read_failure(folder)
     if first is not None:
         message = f"rank {first.rank} {_how(first.status)}"
-        yield Finding(severity="error", rank=first.rank, message=message)
+        yield RunFinding(severity="error", rank=first.rank, message=message)
     elif status:
-        yield Finding(severity="error", message=f"the script {_how(status)}")
+        yield RunFinding(severity="error", message=f"the script {_how(status)}")
 
 
 def _how(status: int) -> str:

@@ -17,15 +17,15 @@ from zlib import crc32
 
 import msgspec
 
-from ranktable.simulate.errors import SimulationError, rank_list, reported
 from ranktable.simulate.shared_state import TEXT_BYTES, SharedState, start_time
+from ranktable.simulate.simulation_error import SimulationError, rank_list, reported
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class GroupOutcome(msgspec.Struct, frozen=True):
     """Why a group cannot go on.
 
     Attributes:
@@ -37,21 +37,21 @@ class Outcome(msgspec.Struct, frozen=True):
     ranks: tuple[int, ...]
 
 
-def settle(folder: Path, verdict: Outcome) -> Outcome:
-    """Return the verdict on a group: this one, unless another was given before.
+def settle(folder: Path, outcome: GroupOutcome) -> GroupOutcome:
+    """Return the outcome of a group: this one, unless another was given before.
 
     Args:
         folder: The folder of the group.
-        verdict: What this process has seen.
+        outcome: What this process has seen.
     """
     path = folder / "outcome.json"
     draft = folder / f"outcome-{os.getpid()}.json"
-    draft.write_bytes(msgspec.json.encode(verdict))
+    draft.write_bytes(msgspec.json.encode(outcome))
     # A link is made whole or not at all, and not where there is a file.
     with contextlib.suppress(FileExistsError):
         os.link(draft, path)
-    draft.unlink()  # what was written to it later would change the verdict
-    return msgspec.json.decode(path.read_bytes(), type=Outcome)
+    draft.unlink()  # what was written to it later would change the outcome
+    return msgspec.json.decode(path.read_bytes(), type=GroupOutcome)
 
 
 _LOOKS = 50
@@ -62,7 +62,6 @@ _NAP_S = 0.01
 """Time after which a rank that sleeps looks whether those who are missing still run."""
 
 _NUMBER_SHIFT = 32  # of a mark; the checksum of the action is below it
-_JOINING = 1  # the first meeting of a group
 
 
 class Meeting:
@@ -104,11 +103,6 @@ class Meeting:
         has_cores = len(ranks) <= len(os.sched_getaffinity(0))
         self._looks = _LOOKS if has_cores else 1
 
-    @property
-    def name(self) -> str:
-        """A name that no other group of the run has."""
-        return self.folder.name
-
     def meet(self, action: str) -> None:
         """Wait until all members are about to do the same.
 
@@ -121,14 +115,14 @@ class Meeting:
         """
         self._number += 1
         text = action.encode()[:TEXT_BYTES]
-        board, size = self._state, len(self.ranks)
+        state, size = self._state, len(self.ranks)
         # One word says how far a rank is and what it does, so that nobody can see the
         # one without the other.
         mark = self._number << _NUMBER_SHIFT | crc32(text)
-        arrivals = board.arrive(self._number, mark, text)
+        arrivals = state.arrive(self._number, mark, text)
         for _ in range(self._looks):
-            if arrivals.tolist().count(mark) == size and not board.is_closed:
-                board.wake()
+            if arrivals.tolist().count(mark) == size and not state.is_closed:
+                state.wake()
                 return
         self._wait(action)
         if arrivals.tolist().count(mark) != size:
@@ -165,7 +159,7 @@ class Meeting:
 
         If another rank has given one before, it is that one's.
         """
-        outcome = settle(self.folder, Outcome(message, tuple(ranks)))
+        outcome = settle(self.folder, GroupOutcome(message, tuple(ranks)))
         self._state.close()
         return self.error(outcome.message, outcome.ranks)
 
@@ -175,7 +169,7 @@ class Meeting:
 
     def moment(self, action: str) -> str:
         """Return what is going on, in words."""
-        return f"{action}, collective {self._number - _JOINING} of {self.group}"
+        return f"{action}, collective {self._number} of {self.group}"
 
     def _missing(self) -> list[int]:
         marks = self._state.arrivals(self._number).tolist()
@@ -202,8 +196,7 @@ class Meeting:
 
     def _look_for(self, missing: Sequence[int], action: str, *, is_late: bool) -> None:
         """Raise if members that have not come cannot, or should have by now."""
-        is_joining = self._number == _JOINING
-        what = f"joining {self.group}" if is_joining else self.moment(action)
+        what = self.moment(action)
         ended = self._ended(missing)
         left = self._left(missing)
         # It may have come, done its part and gone since it was missed.
@@ -213,8 +206,8 @@ class Meeting:
         if left := [member for member in left if member in missing]:
             raise self._blame(left, f"had left before {what}")
         if is_late and missing:
-            did_not = f"join {self.group}" if is_joining else f"come to {what},"
-            raise self._blame(missing, f"did not {did_not} within {self.timeout_s:g} s")
+            within = f"within {self.timeout_s:g} s"
+            raise self._blame(missing, f"did not come to {what}, {within}")
 
     def _blame(self, members: Sequence[int], what: str) -> SimulationError:
         ranks = [self.ranks[member] for member in members]
@@ -242,6 +235,6 @@ class Meeting:
             f"{rank_list(ranks)} {'calls' if len(ranks) == 1 else 'call'} {action}"
             for action, ranks in groups
         )
-        place = f"collective {self._number - _JOINING} of {self.group}"
+        place = f"collective {self._number} of {self.group}"
         odd = [rank for _, ranks in groups[:-1] for rank in ranks]
         return self.error(f"in {place} {said}", odd)

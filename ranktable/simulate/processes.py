@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ranktable.runtime.launchers.slurm import PORT_BASE, PORT_COUNT
-from ranktable.simulate.run import VARIABLE
+from ranktable.simulate.simulated_run import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -38,7 +38,7 @@ _OF_PARTS = ("all_gather", "reduce_scatter", "gather", "scatter")
 _ROOT = re.compile(r"rank (\d+)$")
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class SentOperation(msgspec.Struct, frozen=True, kw_only=True):
     """One operation of a rank.
 
     Attributes:
@@ -105,7 +105,7 @@ class Recorder:
         begin_ns: int,
         root: int | None,
     ) -> None:
-        event = Event(
+        event = SentOperation(
             name=name,
             rank=self._rank,
             group=self._group,
@@ -125,7 +125,7 @@ def trace_of(folder: Path, table: RankTable) -> bytes:
         for path in sorted(folder.glob("record-*.jsonl"))
         for line in path.read_bytes().splitlines()
     ]
-    events = [msgspec.json.decode(line, type=Event) for line in lines]
+    events = [msgspec.json.decode(line, type=SentOperation) for line in lines]
     start_ns = min((event.begin_ns for event in events), default=0)
     crossed = _crossed(events, table)
     document = {
@@ -160,7 +160,7 @@ def _names(table: RankTable) -> Iterator[dict[str, object]]:
         }
 
 
-def _shown(event: Event, table: RankTable, start_ns: int) -> dict[str, object]:
+def _shown(event: SentOperation, table: RankTable, start_ns: int) -> dict[str, object]:
     return {
         "ph": "X",
         "name": event.name,
@@ -177,7 +177,7 @@ def _shown(event: Event, table: RankTable, start_ns: int) -> dict[str, object]:
     }
 
 
-def _sent(event: Event) -> dict[int, int]:
+def _sent(event: SentOperation) -> dict[int, int]:
     """Return what a rank sends to which others."""
     ranks, size, count = event.ranks, event.size_bytes, len(event.ranks)
     others = [rank for rank in ranks if rank != event.rank]
@@ -194,7 +194,9 @@ def _sent(event: Event) -> dict[int, int]:
     return _sent_by_root(event, others, following)
 
 
-def _sent_by_root(event: Event, others: list[int], following: int) -> dict[int, int]:
+def _sent_by_root(
+    event: SentOperation, others: list[int], following: int
+) -> dict[int, int]:
     """Return what a rank sends in an operation that has a root, or to one rank."""
     size = event.size_bytes
     part = size // len(event.ranks)
@@ -206,7 +208,7 @@ def _sent_by_root(event: Event, others: list[int], following: int) -> dict[int, 
     return {} if is_last == event.root else {following: size}
 
 
-def _crossed(events: Sequence[Event], table: RankTable) -> Crossing:
+def _crossed(events: Sequence[SentOperation], table: RankTable) -> Crossing:
     """Return the bytes that went from node to node."""
     least = flat = 0.0
     for event in events:
@@ -217,7 +219,7 @@ def _crossed(events: Sequence[Event], table: RankTable) -> Crossing:
     return Crossing(least, flat)
 
 
-def _crossing(event: Event, domains: list[int]) -> Crossing:
+def _crossing(event: SentOperation, domains: list[int]) -> Crossing:
     pattern = _PATTERNS.get(event.name)
     if len(set(domains)) == 1:
         return NOTHING

@@ -38,7 +38,7 @@ _OWNERS = {"sophgo": "SOPHGO's", "google": "Google's"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealPackage:
-    """A package that is no simulation.
+    """A package that is not simulated.
 
     Attributes:
         name: Name by which it is imported.
@@ -170,9 +170,9 @@ def _refuse_missing_file(script: str) -> None:
     if not script or not path.exists():
         raise ArgumentError(f"there is no script {script!r}")
     if path.is_dir():
-        raise ArgumentError(f"{script!r} is a directory, and no script")
+        raise ArgumentError(f"{script!r} is a directory, not a script")
     if not path.is_file():  # of a pipe the first rank would leave nothing
-        raise ArgumentError(f"{script!r} is no file that every rank can read")
+        raise ArgumentError(f"{script!r} is not a file that every rank can read")
 
 
 def _refuse_missing_module(name: str, folder: str) -> None:

@@ -99,7 +99,7 @@ def _module(task: Task) -> object:
     """Return the module of the function, from the very file that it was in."""
     spec = importlib.util.spec_from_file_location(task.module, task.file)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{task.file} is no module")
+        raise ImportError(f"{task.file} is not a module")
     if "." in task.module:  # its package has to be there for what it imports
         importlib.import_module(task.module.rpartition(".")[0])
     module = importlib.util.module_from_spec(spec)

@@ -58,6 +58,6 @@ with distributed_c10d._coalescing_manager():  # noqa: SLF001 - it has no other n
     for each in several:
         dist.all_reduce(each)
 assert [each.tolist() for each in several] == [[2.0], [2.0, 2.0]]
-tell("uint8", lambda: dist.all_reduce(npu(torch.ones(1, dtype=torch.uint8))))
+tell("float64", lambda: dist.all_reduce(npu(torch.ones(1, dtype=torch.float64))))
 tell("operator", lambda: torch_npu.npu_fusion_attention(tensor))
 sys.stdout.write(json.dumps([rank, dist.get_backend(), told]) + "\n")

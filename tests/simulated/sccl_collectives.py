@@ -165,7 +165,6 @@ refusals = {
         lambda: dist.all_to_all([zeros(2) for _ in ranks], [mine() for _ in ranks])
     ),
     "recv from any": refusal(lambda: dist.recv(zeros(2))),
-    "monitored_barrier": refusal(dist.monitored_barrier),
     "list length": refusal(lambda: dist.all_gather([zeros(2)], mine())),
     "not contiguous": refusal(lambda: dist.all_reduce(zeros(2, 2).t()[:1])),
     "short output": refusal(lambda: dist.all_gather_into_tensor(zeros(1), mine())),

@@ -1,10 +1,11 @@
-"""What training scripts do on two chips, compared with one process on the CPU."""
+"""What training scripts do on several chips, compared with one process on the CPU."""
 
 import json
 import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -12,24 +13,32 @@ import torch_tpu
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
+from torch.distributed.pipelining import (
+    PipelineStage,
+    Schedule1F1B,
+    ScheduleGPipe,
+    ScheduleInterleaved1F1B,
+)
 from torch.distributed.tensor import DTensor, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     RowwiseParallel,
     parallelize_module,
 )
+from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
-STEPS, MICRO_BATCHES, ROWS, WIDTH = 3, 2, 4, 8
+STEPS, MICRO_BATCHES, ROWS, WIDTH, LAYERS = 3, 4, 4, 8, 8
 
 rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 chip_map = torch_tpu.tpu.read_rank_table()
-torch_tpu.tpu.set_device(chip_map[rank])
-device, cpu = torch.device(f"tpu:{chip_map[rank]}"), torch.device("cpu")
 options = torch_tpu.ProcessGroupSCCLOptions()
-options.chip_map = chip_map
+torch_tpu.tpu.set_chip_map(options, chip_map=chip_map)
+local_rank = int(os.environ["LOCAL_RANK"])
+torch_tpu.tpu.set_device(local_rank)
+device, cpu = torch.device(f"tpu:{local_rank}"), torch.device("cpu")
+assert device.index == chip_map[rank]
 dist.init_process_group("sccl", pg_options=options)
 torch.manual_seed(1)
 inputs = torch.randn(STEPS, world_size, MICRO_BATCHES, ROWS, WIDTH)
@@ -91,7 +100,7 @@ def check_data_parallel(
 ) -> None:
     model, alone = new_network(device), new_network(cpu)
     model.computes_again = computes_again
-    parallel = DistributedDataParallel(model)
+    parallel = DistributedDataParallel(model, device_ids=[local_rank])
     trained(parallel, inputs[:, rank].to(device), is_mixed=is_mixed)
     trained(alone, inputs.flatten(1, 2), is_mixed=is_mixed)
     assert_same_parameters(model, alone)
@@ -108,29 +117,112 @@ def check_tensor_parallel() -> None:
         torch.testing.assert_close(ours.full_tensor().cpu(), theirs)
 
 
-def check_pipeline() -> None:
-    whole, alone = new_network(device), new_network(cpu)
-    layers = (torch.nn.Sequential(whole.first, torch.nn.ReLU()), whole.last)
-    stage = PipelineStage(layers[rank], rank, world_size, device)
-    schedule = ScheduleGPipe(stage, MICRO_BATCHES, loss_fn=loss_of)
-    batch = inputs[0].flatten(0, -2)
+class _ToAll(torch.autograd.Function):
+    """The input for every rank; gradients are added up."""
+
+    @staticmethod
+    def forward(_ctx: object, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def backward(_ctx: object, grad: torch.Tensor) -> torch.Tensor:
+        grad = grad.contiguous()
+        dist.all_reduce(grad)
+        return grad
+
+
+class _FromAll(torch.autograd.Function):
+    """The sum of what all ranks have; each gets the whole gradient."""
+
+    @staticmethod
+    def forward(_ctx: object, tensor: torch.Tensor) -> torch.Tensor:
+        total = tensor.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(_ctx: object, grad: torch.Tensor) -> torch.Tensor:
+        return grad
+
+
+_to_all: Callable[[torch.Tensor], torch.Tensor] = _ToAll.apply
+_from_all: Callable[[torch.Tensor], torch.Tensor] = _FromAll.apply
+
+
+def check_tensor_parallel_by_hand() -> None:
+    alone = new_network(cpu)
+    rows = slice(rank * WIDTH // world_size, (rank + 1) * WIDTH // world_size)
+    parts = (
+        alone.first.weight[rows],
+        alone.first.bias[rows],
+        alone.last.weight[:, rows],
+    )
+    first, bias, last = (
+        part.detach().to(device).contiguous().requires_grad_() for part in parts
+    )
+    batch = inputs[0, 0, 0]
+    source = batch.to(device).requires_grad_()
+    hidden = torch.relu(functional.linear(_to_all(source), first, bias))
+    output = _from_all(functional.linear(hidden, last))
+    output = output + alone.last.bias.detach().to(device)
+    torch.autograd.backward(loss_of(output))
+    expected = batch.clone().requires_grad_()
+    torch.autograd.backward(loss_of(alone(expected)))
+    assert alone.first.weight.grad is not None
+    assert alone.last.weight.grad is not None
+    pairs = (
+        (source.grad, expected.grad),
+        (first.grad, alone.first.weight.grad[rows]),
+        (last.grad, alone.last.weight.grad[:, rows]),
+    )
+    for ours, theirs in pairs:
+        assert ours is not None
+        torch.testing.assert_close(ours.cpu(), theirs)
+
+
+def deep_network() -> list[torch.nn.Module]:
+    torch.manual_seed(3)
+    return [
+        torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), torch.nn.Tanh())
+        for _ in range(LAYERS)
+    ]
+
+
+def check_pipeline(kind: Callable[..., Any], stages_of_rank: int) -> None:
+    """Compare the output and all gradients of a schedule of torch."""
+    count = world_size * stages_of_rank
+    layers, alone = deep_network(), torch.nn.Sequential(*deep_network())
+    of_stage = LAYERS // count
+    numbers = range(rank, count, world_size)
+    modules = {
+        number: torch.nn.Sequential(
+            *layers[number * of_stage : (number + 1) * of_stage]
+        ).to(device)
+        for number in numbers
+    }
+    stages = [PipelineStage(modules[n], n, count, device) for n in numbers]
+    given = stages if stages_of_rank > 1 else stages[0]
+    schedule = kind(given, MICRO_BATCHES, loss_fn=loss_of)
+    batch = inputs[0, 0].flatten(0, -2)
     target = torch.zeros(len(batch), device=device)
-    if rank == 0:
-        schedule.step(batch.to(device))
-    else:
-        losses: list[torch.Tensor] = []
-        output = schedule.step(target=target, losses=losses)
+    arguments = [batch.to(device)] if rank == 0 else []
+    if rank == world_size - 1:
+        output = schedule.step(*arguments, target=target, losses=[])
         torch.testing.assert_close(output.cpu(), alone(batch))
+    else:
+        schedule.step(*arguments)
     torch.autograd.backward(loss_of(alone(batch)))
-    theirs = (alone.first, alone.last)[rank].weight.grad
-    ours = (whole.first, whole.last)[rank].weight.grad
-    assert ours is not None
-    torch.testing.assert_close(ours.cpu(), theirs)
+    for number in numbers:
+        theirs = alone[number * of_stage : (number + 1) * of_stage].parameters()
+        pairs = zip(modules[number].parameters(), theirs, strict=True)
+        for ours, expected in pairs:
+            assert ours.grad is not None
+            torch.testing.assert_close(ours.grad.cpu(), expected.grad)
 
 
 def check_distributed_checkpoint() -> None:
     mesh = init_device_mesh("tpu", (world_size,))
-    whole = torch.arange(8.0).view(4, 2)
+    whole = torch.arange(16.0).view(8, 2)
 
     def state_of(model: Network, tensor: torch.Tensor) -> dict[str, object]:
         parts = distribute_tensor(tensor.to(device), mesh, [Shard(0)])
@@ -139,7 +231,7 @@ def check_distributed_checkpoint() -> None:
     saved = new_network(device)
     save(state_of(saved, whole), checkpoint_id=sys.argv[1])
     loaded = Network().to(device)
-    state = state_of(loaded, torch.zeros(4, 2))
+    state = state_of(loaded, torch.zeros(8, 2))
     load(state, checkpoint_id=sys.argv[1])
     assert_same_parameters(loaded, new_network(cpu))
     parts = state["parts"]
@@ -153,7 +245,10 @@ checks: dict[str, Callable[[], None]] = {
     "checkpointing": lambda: check_data_parallel(computes_again=True),
     "all three": lambda: check_data_parallel(is_mixed=True, computes_again=True),
     "tensor parallel": check_tensor_parallel,
-    "pipeline": check_pipeline,
+    "tensor parallel by hand": check_tensor_parallel_by_hand,
+    "GPipe": lambda: check_pipeline(ScheduleGPipe, 1),
+    "1F1B": lambda: check_pipeline(Schedule1F1B, 1),
+    "interleaved 1F1B": lambda: check_pipeline(ScheduleInterleaved1F1B, 2),
     "DCP": check_distributed_checkpoint,
 }
 passed = []

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from ranktable.cli import DEFECTS_FOUND, CommandError
+from ranktable.cli import DEFECTS_FOUND, CommandError, completion
 from ranktable.cli.files import (
     OutputFile,
     is_standard_output,
     named_file,
-    output_file,
     put_files,
+    put_text,
     read_input,
     table_in,
     table_size,
     tell_written,
 )
 from ranktable.cli.options import with_options
-from ranktable.cli.output import Color, FindingsFormat, show_findings, write
+from ranktable.cli.output import Color, FindingsFormat, show_findings
 from ranktable.cli.table_arguments import TableArguments
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.conversion import (
@@ -69,8 +69,14 @@ _JSON = ("{", "[")
 _GLOBAL_KEY = "global_ranktable.json"
 """The key of MindIE's ConfigMaps."""
 
+TABLES = (
+    "sccl-1.0, sccl-2024, hccl-1.0, hccl-1.2, hccl-2.0, mindie, cce, vllm-pd, "
+    "hccl-logical, gaudi-hcl, paddle-mapping, kubernetes"
+)
+"""Formats of tables that are written from another one."""
+
 NAMES = (
-    "sccl-1.0, openmpi-hostfile, openmpi-rankfile, mpich-machinefile, "
+    "openmpi-hostfile, openmpi-rankfile, mpich-machinefile, "
     "deepspeed-hostfile, slurm-nodelist, srun-hostfile, torchrun, accelerate, paddle, "
     "paddle-endpoints, kubernetes-job, jobset, pytorchjob, trainjob"
 )
@@ -81,7 +87,12 @@ def convert(
     *,
     to: Annotated[
         str,
-        typer.Option("--to", metavar="NAME", help=f"What to write: {NAMES}."),
+        typer.Option(
+            "--to",
+            metavar="NAME",
+            help=f"A rank table: {TABLES}; or what launchers read: {NAMES}.",
+            autocompletion=completion.formats,
+        ),
     ],
     file: Annotated[
         str | None,
@@ -93,7 +104,10 @@ def convert(
     from_: Annotated[
         str | None,
         typer.Option(
-            "--from", metavar="NAME", help="What FILE is; by default it is detected."
+            "--from",
+            metavar="NAME",
+            help="What FILE is; by default it is detected.",
+            autocompletion=completion.formats,
         ),
     ] = None,
     output: Annotated[
@@ -139,13 +153,17 @@ def convert(
     script: Annotated[
         str | None,
         typer.Option(
-            metavar="TEXT", help="What is started on every node; by default train.py."
+            metavar="SCRIPT",
+            help="What is started on every node; by default train.py.",
         ),
     ] = None,
     port: Annotated[
         int | None,
         typer.Option(
-            min=1, max=65535, help="Where nodes meet, or the first of endpoints."
+            min=1,
+            max=65535,
+            metavar="PORT",
+            help="Port of the rendezvous, or the first port of endpoints.",
         ),
     ] = None,
     node: Annotated[
@@ -153,18 +171,22 @@ def convert(
         typer.Option(
             min=0,
             metavar="N",
-            help="Whose file to write, for accelerate: by default 0.",
+            help="Node whose file is written, for accelerate; by default 0.",
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="Name of a job and its pods; by default train.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Name of a job and its pods; by default train."
+        ),
     ] = None,
     image: Annotated[
-        str | None, typer.Option(help="Image of the containers of a job.")
+        str | None,
+        typer.Option(metavar="IMAGE", help="Image of the containers of a job."),
     ] = None,
     resource: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="What counts chips: vendor.com/chip."),
+        typer.Option(metavar="NAME", help="Resource that a chip is: vendor.com/chip."),
     ] = None,
     format: Annotated[  # noqa: A002 - the name of the option
         FindingsFormat,
@@ -174,9 +196,8 @@ def convert(
 ) -> None:
     """Convert between rank tables and what launchers and schedulers read.
 
-    --to takes the name of every format of rank tables as well, and mindie. What the new
-    file has no place for is listed on standard error. Exit status: 0 written, 1 defects
-    found in FILE, 2 it cannot be expressed, or needs an option.
+    What the new file cannot hold is listed on standard error. Exit status: 0 written, 1
+    defects found in FILE, 2 it cannot be expressed, or needs an option.
 
     Example: ranktable convert sccl_rank_table.json --hosts n1 --to openmpi-rankfile
     """
@@ -204,12 +225,13 @@ def convert(
     text = cluster_convert(hostfile, target, settings)
     _note_losses(source, hostfile, target)
     _note_left_out(source)
-    if output is None or is_standard_output(output):
-        write([text])
-        return
-    one = OutputFile(path=output_file(output), data=text.encode())
-    (done,) = put_files([one], force=force, read={source.name: source.data})
-    tell_written(done, one.path, _summary(hostfile))
+    put_text(
+        output,
+        text.encode(),
+        _summary(hostfile),
+        force=force,
+        read={source.name: source.data},
+    )
 
 
 def _table_name(to: str, target: Format) -> str:
@@ -269,12 +291,13 @@ def _put_tables(
     if len(made) == 1:
         ((_, one),) = made.items()
         _tell_losses(source, made, to)
-        if output is None or is_standard_output(output):
-            write([one.done.data.decode()])
-            return
-        file = OutputFile(path=output_file(output), data=one.done.data)
-        (done,) = put_files([file], force=force, read={source.name: source.data})
-        tell_written(done, file.path, table_size(one.table))
+        put_text(
+            output,
+            one.done.data,
+            table_size(one.table),
+            force=force,
+            read={source.name: source.data},
+        )
         return
     if output is None or is_standard_output(output):
         names = ", ".join(made)

@@ -41,7 +41,7 @@ def diff(
     ] = OutputFormat.TEXT,
     color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
 ) -> None:
-    """Show what differs between two tables: nodes, ranks, roles, groups and bytes.
+    """Show the differences between two tables: nodes, ranks, roles, groups and bytes.
 
     A rank moves when a chip gets another number, a role when its coordinates along tp,
     cp, pp or the experts change, so that it has to load other weights. With sizes,

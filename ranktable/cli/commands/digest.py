@@ -38,7 +38,7 @@ def digest(
         OutputFormat, typer.Option(help="Form of the output.")
     ] = OutputFormat.TEXT,
 ) -> None:
-    """Print the SHA-256 of what a table says, whatever its formatting.
+    """Print the SHA-256 of the content of a table, whatever its formatting.
 
     Tables that differ only in blanks, the order of keys, strings or integers, or in
     rank against world_rank have the same digest.

@@ -36,7 +36,7 @@ def env(
     ] = OutputFormat.TEXT,
     color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
 ) -> None:
-    """Show rank, size, node and master, and which variable gave each.
+    """Show rank, size, node and master address, and which variable gave each.
 
     Exit status: 0 resolved, 1 the variables contradict each other or the table, or
     the table is not sound, 2 it cannot be read.

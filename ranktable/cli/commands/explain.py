@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import CommandError
+from ranktable.cli import CommandError, completion
 from ranktable.cli.collectives import explain_collective
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.cli.site_schema import judge_by_schema
@@ -28,6 +28,7 @@ from ranktable.cluster.specs.read_spec import read_spec
 from ranktable.report.catalogue import RULES
 from ranktable.report.terminal import Style, render_full, table_lines
 from ranktable.schema.check import check
+from ranktable.schema.rules.records import no_global_ranks
 from ranktable.schema.site_schema import SiteSchema
 from ranktable.schema.vendor_codes import MEANINGS, causes, code_in, has_variable
 
@@ -46,6 +47,7 @@ def explain(
         typer.Argument(
             metavar="CODE",
             help="A code such as RT202, its name, or a message of a vendor's library.",
+            autocompletion=completion.codes,
         ),
     ] = None,
     collective: Annotated[
@@ -53,27 +55,42 @@ def explain(
         typer.Option(
             metavar="NAME",
             help="Explain how ranktable.dist does a collective, such as all_reduce.",
+            autocompletion=completion.collectives,
         ),
     ] = None,
     backend: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="On this backend; by default on each."),
+        typer.Option(
+            metavar="NAME",
+            help="On this backend; by default on each.",
+            autocompletion=completion.backends,
+        ),
     ] = None,
     dtype: Annotated[
-        str, typer.Option(metavar="TYPE", help="With tensors of this type.")
+        str,
+        typer.Option(
+            metavar="TYPE",
+            help="With tensors of this type.",
+            autocompletion=completion.dtypes,
+        ),
     ] = "float32",
     op: Annotated[
-        str, typer.Option(metavar="NAME", help="How it reduces: sum, mean, band ...")
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Reduction: sum, mean, band ...",
+            autocompletion=completion.reductions,
+        ),
     ] = "sum",
     uneven: Annotated[
-        bool, typer.Option("--uneven", help="With parts of different sizes.")
+        bool, typer.Option("--uneven", help="The ranks have parts of different sizes.")
     ] = False,
     format: Annotated[  # noqa: A002 - the name of the option
         OutputFormat, typer.Option(help="Form of the output.")
     ] = OutputFormat.TEXT,
     color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
 ) -> None:
-    """Explain a diagnostic: why it matters, what the vendor does, what to do.
+    """Explain a diagnostic: why it matters, what vendors' libraries do, how to fix it.
 
     Without CODE, list every code. A vendor's error code or message finds ours. With
     --collective, explain how that is done on a backend, and what it costs.
@@ -273,6 +290,8 @@ def judge_example(rule: Rule, data: bytes, stem: str) -> list[Report]:
         return _merge(rule, files)
     if _SPEC in rule.options:
         return [read_spec(data, file=name, limit=None).report for name in files]
+    if rule.command == "mesh":
+        return [_judge_ranks(check(text, file=name)) for name, text in files.items()]
     if rule.command == "convert":
         return [_describe(rule, text, name) for name, text in files.items()]
 
@@ -290,6 +309,14 @@ def judge_example(rule: Rule, data: bytes, stem: str) -> list[Report]:
         )
         for name, text in files.items()
     ]
+
+
+def _judge_ranks(report: Report) -> Report:
+    """Return the report for a command that needs the ranks of a job."""
+    table = report.sound_table()
+    if table.has_global_ranks:
+        return report
+    return report.with_finding(no_global_ranks(table.format))
 
 
 def _judge_by_schema(rule: Rule, data: bytes, file: str) -> Report:

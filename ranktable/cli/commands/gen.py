@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import DEFECTS_FOUND, CommandError
+from ranktable.cli import DEFECTS_FOUND, CommandError, completion
 from ranktable.cli.commands.probe import ROOT, ROOT_HELP, RUN_PROGRAMS_HELP, probe_node
 from ranktable.cli.files import DEFAULT_FILE, put_table, read_input
+from ranktable.cli.options import LayoutOptions, with_options
 from ranktable.cli.output import Color, FindingsFormat, show_findings
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import (
@@ -24,6 +25,7 @@ from ranktable.cluster.generate import (
 from ranktable.cluster.host_lists import expand_hosts, fold_hosts
 from ranktable.cluster.specs.read_spec import MAX_SIZE_BYTES, read_spec
 from ranktable.cluster.specs.spec import spare_hosts, table_from_spec
+from ranktable.layout.remembered import neighbouring_tp, remembering
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import make_options
 from ranktable.schema.messages import counted, printable
@@ -34,12 +36,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ranktable.cluster.specs.spec import ClusterSpec
+    from ranktable.layout.parallel import ParallelLayout
     from ranktable.schema.diagnostic import Finding
     from ranktable.schema.model import RankTable
     from ranktable.schema.topology import Topology
 
 
+@with_options(layout_options=LayoutOptions)
 def gen(
+    *,
     device_id: Annotated[
         str | None,
         typer.Option(
@@ -54,7 +59,7 @@ def gen(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="A cluster spec in their place: nodes, chips, ring and addresses.",
+            help="Read nodes, chips, ring and addresses from a cluster spec instead.",
         ),
     ] = None,
     device_ip: Annotated[
@@ -78,17 +83,12 @@ def gen(
         str | None,
         typer.Option(
             metavar="TOPOLOGY",
-            help="Put each node's chips in ring order: sophgo-8, or a file of links.",
+            help="Put each node's chips in ring order: sophgo-8, or a file of links; "
+            "with --tp one whose groups are rings too.",
+            autocompletion=completion.links,
         ),
     ] = None,
-    tp: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="SIZE",
-            help="With --ring: an order that makes rings of groups of so many ranks.",
-        ),
-    ] = None,
+    layout_options: LayoutOptions,
     output: Annotated[
         str | None,
         typer.Option(
@@ -109,30 +109,39 @@ def gen(
 ) -> None:
     """Generate a rank table.
 
-    Each rank stands twice, as rank and as world_rank, so that both readers of the
-    vendor find it. Nothing is written when something is wrong. Without --device-id the
-    table is that of this node, with its host and its chips.
+    Each rank is written twice, as rank and as world_rank: the vendor's two readers look
+    for different keys. Nothing is written when something is wrong. Without --device-id
+    the table is that of this node, with its host and its chips. Sizes of the layout are
+    kept in the table, for the commands that need them.
 
     Example: ranktable gen --device-id '[[0..7]]' --ring sophgo-8
     """
     gc.disable()  # this makes no cycles, and collecting is a quarter of the time
-    if tp is not None and ring is None:
-        raise CommandError("--tp needs the links of the chips: --ring TOPOLOGY")
+    layout_options.refuse_clash()
     if spec is not None:
         _refuse_beside_spec(device_id, device_ip, hosts, ring)
 
         table, ring = table_of_file(spec, is_emulated=emulator)
+        layout = _layout(layout_options, table.world_size)
     else:
         chips = (
             _given(device_id)
             if device_id is not None
             else _seen(root, run_programs=run_programs)
         )
+        layout = _layout(layout_options, sum(map(len, chips.device_ids)))
+        tp = 1 if layout is None else neighbouring_tp(layout)
         table = _table(chips, device_ip, hosts, ring, tp, is_emulated=emulator)
-    options = make_options(topology=ring, tp=tp, limit=1)
+    table = remembering(table, layout, topology=ring)
+    options = make_options(topology=ring, limit=1)
     data, found = dumps_judged(table, options=options)
     _say(found)
     put_table(output, table, data, force=force)
+
+
+def _layout(options: LayoutOptions, world_size: int) -> ParallelLayout | None:
+    """Return the layout that is given, None where none is."""
+    return options.given_layout(world_size) if options.are_given else None
 
 
 def _refuse_beside_spec(
@@ -202,7 +211,7 @@ def _table(
     device_ip: str | None,
     hosts: str | None,
     ring: str | None,
-    tp: int | None,
+    tp: int,
     *,
     is_emulated: bool,
 ) -> RankTable:
@@ -211,7 +220,7 @@ def _table(
         option = "--ring"
         if ring is not None:
             topology = find_topology(ring)
-            option = "--ring" if tp is None else f"--ring {ring} --tp {tp}"
+            option = "--ring" if tp == 1 else f"--ring {ring} --tp {tp}"
             device_ids = [_in_ring_order(node, topology, tp) for node in device_ids]
         option = "--device-ip"
         addresses: list[list[str | None]] | None = None
@@ -231,8 +240,8 @@ def _table(
     )
 
 
-def _in_ring_order(node: list[int], topology: Topology, tp: int | None) -> list[int]:
-    if tp is None:
+def _in_ring_order(node: list[int], topology: Topology, tp: int) -> list[int]:
+    if tp == 1:
         return ring_order(node, topology)
     order = grouped_ring_order(node, topology, tp)
     if not order.is_proven:

@@ -60,7 +60,7 @@ def grow(
     again: Again = False,
     result: ChangeOutput,
 ) -> None:
-    """Add nodes to a table, and lay the model out over all of them.
+    """Add nodes to a table, and extend the layout of the model to them.
 
     The sizes are those that the table has now. dp becomes as large as the nodes allow.
     What comes first is as in shrink; where dp counts slowest, no rank moves. A host

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import ranktable
-from ranktable.cli import CommandError
+from ranktable.cli import CommandError, completion
 from ranktable.cli.commands.schema import schema_of
-from ranktable.cli.files import OutputFile, is_standard_output, put_files
+from ranktable.cli.files import OutputFile, is_standard_output, output_file, put_files
 from ranktable.cli.output import OutputFormat, write
 from ranktable.schema.messages import printable
 
@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 def init(
     template: Annotated[
         str | None,
-        typer.Argument(metavar="TEMPLATE", help="Which one; without it, list them."),
+        typer.Argument(
+            metavar="TEMPLATE",
+            help="Which one; without it, list them.",
+            autocompletion=completion.templates,
+        ),
     ] = None,
     output: Annotated[
         str | None,
@@ -106,7 +110,7 @@ def _paths(template: Template, output: str | None) -> list[str]:
     if output is None:
         return targets
     path = Path(output)
-    if path.is_dir():
+    if output and path.is_dir():
         return [str(path / target) for target in targets]
     if output.endswith(os.sep):
         raise CommandError(f"the folder {output} does not exist; create it first")
@@ -115,9 +119,7 @@ def _paths(template: Template, output: str | None) -> list[str]:
             f"{template.name} is {len(targets)} files; --output names the folder "
             "that gets them, and it has to exist"
         )
-    if not path.parent.is_dir():
-        raise CommandError(f"the folder {path.parent} does not exist; create it first")
-    return [output]
+    return [output_file(output)]
 
 
 SCHEMA = "schema:"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
+from ranktable.cli import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError, completion
 from ranktable.cli.files import (
     DEFAULT_FILE,
     DEFAULT_MAX_ERRORS,
@@ -61,7 +61,7 @@ def merge(
         bool,
         typer.Option(
             "--from-probes",
-            help="The files are lines of ranktable probe; else that is seen from them.",
+            help="The files are lines of ranktable probe; by default this is detected.",
         ),
     ] = False,
     order: Annotated[
@@ -75,13 +75,13 @@ def merge(
         str | None,
         typer.Option(
             metavar="LIST",
-            help="The hosts that there must be, in the order of the nodes: n[001-128].",
+            help="The expected hosts, in the order of the nodes: n[001-128].",
         ),
     ] = None,
     renumber: Annotated[
         bool,
         typer.Option(
-            "--renumber", help="Count the ranks anew, over the nodes in their order."
+            "--renumber", help="Number the ranks again, in the order of the nodes."
         ),
     ] = False,
     ring: Annotated[
@@ -89,6 +89,7 @@ def merge(
         typer.Option(
             metavar="TOPOLOGY",
             help="Put the chips of each probe in ring order: sophgo-8, or a file.",
+            autocompletion=completion.links,
         ),
     ] = None,
     output: Annotated[
@@ -118,14 +119,17 @@ def merge(
         ),
     ] = None,
     max_errors: Annotated[
-        int, typer.Option(min=0, help="Findings of each code to show; 0 for all.")
+        int,
+        typer.Option(
+            min=0, metavar="N", help="Findings of each code to show; 0 for all."
+        ),
     ] = DEFAULT_MAX_ERRORS,
     max_size: Annotated[
         int, typer.Option(min=1, metavar="MIB", help="Largest file to read.")
     ] = 256,
     color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
 ) -> None:
-    """Merge the rank tables of nodes, or what ranktable probe printed on them.
+    """Merge the rank tables of several nodes, or the output of ranktable probe on them.
 
     In a job of Slurm: srun ranktable probe | ranktable merge -
 

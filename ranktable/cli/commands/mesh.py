@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 import gc
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ranktable.cli import CommandError
 from ranktable.cli.files import FILE_HELP, sound_table
-from ranktable.cli.options import LayoutOptions, with_options
+from ranktable.cli.options import LayoutOptions, warn_of_refusal, with_options
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
+from ranktable.cli.plan_input import racks_of
+from ranktable.cli.site_options import TOPOLOGY_HELP
+from ranktable.cluster.generate import make_table
+from ranktable.layout.boundaries import node_boundary
 from ranktable.layout.communicator import communicators
+from ranktable.layout.suggesting import (
+    Suggestion,
+    domains_of_ranks,
+    legal_layouts,
+    spread_of,
+)
 from ranktable.report.mesh import render_mesh, render_mesh_json, render_rank
+from ranktable.report.suggestions import (
+    MAX_SHOWN,
+    render_suggestions,
+    render_suggestions_json,
+)
+
+if TYPE_CHECKING:
+    from ranktable.layout.boundaries import Boundary
+    from ranktable.schema.model import RankTable
+
+MAX_RANKS = 1_000_000
+"""Ranks of a job that has no table yet."""
 
 
 @with_options(layout_options=LayoutOptions)
@@ -22,10 +44,32 @@ def mesh(
     layout_options: LayoutOptions,
     groups: Annotated[
         str | None,
-        typer.Option(metavar="LIST", help="Groups to show: tp,dp-cp; default each."),
+        typer.Option(
+            metavar="LIST", help="Groups to show: tp,dp-cp,embedding; default each."
+        ),
     ] = None,
     rank: Annotated[
         int | None, typer.Option(metavar="R", help="Show only this rank.")
+    ] = None,
+    suggest: Annotated[
+        bool, typer.Option("--suggest", help="List the sizes that the ranks can have.")
+    ] = False,
+    world_size: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=MAX_RANKS,
+            metavar="N",
+            help="With --suggest: ranks, instead of a table.",
+        ),
+    ] = None,
+    per_node: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="With --world-size: ranks of a node."),
+    ] = None,
+    topology: Annotated[
+        str | None,
+        typer.Option(metavar="TOPOLOGY", help=f"With --suggest. {TOPOLOGY_HELP}"),
     ] = None,
     format: Annotated[  # noqa: A002 - the name of the option
         OutputFormat, typer.Option(help="Form of the output.")
@@ -38,13 +82,25 @@ def mesh(
     number of the node or of the group, or counts from 0 where the line says how far.
 
     Example: ranktable mesh sccl_rank_table.json --tp 4 --dp -1
+
+    Example: ranktable mesh --suggest --world-size 64 --per-node 8 --topology rack=4
     """
     layout_options.refuse_clash()
     gc.disable()  # nothing here makes cycles, and collecting is a third of the time
+    if suggest:
+        if groups is not None or rank is not None:
+            raise CommandError("--suggest shows sizes; leave --groups and --rank out")
+        table = _ranks(file, world_size, per_node)
+        is_placed = world_size is None or per_node is not None
+        _suggest(table, layout_options, topology, format, color, is_placed=is_placed)
+        return
+    if world_size is not None or per_node is not None or topology is not None:
+        raise CommandError("--world-size, --per-node and --topology go with --suggest")
     name, table, _ = sound_table(file)
     if rank is not None and not 0 <= rank < table.world_size:
         raise CommandError(f"rank {rank} is not among the {table.world_size} ranks")
     layout = layout_options.layout(table)
+    warn_of_refusal(layout)
     found = communicators(table, layout, None if groups is None else groups.split(","))
     if format is OutputFormat.JSON:
         write(render_mesh_json(name, found, rank))
@@ -54,3 +110,49 @@ def mesh(
         write(render_mesh(name, found, style(color)))
     else:
         write(render_rank(found, rank, style(color)))
+
+
+def _ranks(file: str | None, world_size: int | None, per_node: int | None) -> RankTable:
+    """Return the table of a file, or nodes with as many ranks as are asked for."""
+    if world_size is None:
+        if per_node is not None:
+            raise CommandError("--per-node goes with --world-size; a table has nodes")
+        return sound_table(file)[1]
+    if file is not None:
+        raise CommandError("give a table or --world-size, not both")
+    size = per_node or world_size
+    starts = range(0, world_size, size)
+    return make_table([range(min(size, world_size - start)) for start in starts])
+
+
+def _suggest(
+    table: RankTable,
+    options: LayoutOptions,
+    topology: str | None,
+    form: OutputFormat,
+    color: Color,
+    *,
+    is_placed: bool,
+) -> None:
+    """Show every layout of a table's ranks, or of those that are asked for."""
+    fixed, more = options.split()
+    boundaries: list[Boundary] = [node_boundary(table)] if is_placed else []
+    if topology is not None:
+        if not is_placed:
+            raise CommandError("--topology holds nodes; give --per-node or a table")
+        boundaries += racks_of(topology, table, form, color)
+    layouts = list(legal_layouts(table.world_size, fixed, more))
+    if not layouts:
+        raise CommandError(f"{table.world_size} ranks have no layout of these sizes")
+    # Those whose tp groups fit into a node come first.
+    held = len(table.nodes[0].devices)
+    layouts.sort(key=lambda one: held % one.tp != 0)
+    shown = layouts[:MAX_SHOWN]
+    owners = [table.node_rank_of(rank) for rank in range(table.world_size)]
+    domains = domains_of_ranks(boundaries, owners)
+    found = [Suggestion(one, spread_of(one, domains)) for one in shown]
+    if form is OutputFormat.JSON:
+        write(render_suggestions_json(table.world_size, found))
+        return
+    left = len(layouts) - len(shown)
+    write(render_suggestions(table.world_size, found, left, style(color)))

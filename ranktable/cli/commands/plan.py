@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import CommandError
+from ranktable.cli import DEFECTS_FOUND, CommandError, completion
 from ranktable.cli.files import (
     FILE_HELP,
     OutputFile,
@@ -18,16 +18,21 @@ from ranktable.cli.files import (
     table_size,
     tell_written,
 )
-from ranktable.cli.options import LayoutOptions, with_options
+from ranktable.cli.options import LayoutOptions, warn_of_refusal, with_options
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
-from ranktable.cli.plan_input import flows_of, given_model, holders
-from ranktable.cluster.hostfiles.hostfile import WriterOptions, hostfile_from_table
-from ranktable.cluster.hostfiles.launcher_formats import format_of
+from ranktable.cli.plan_input import (
+    flows_of,
+    given_model,
+    holders,
+    read_bandwidths,
+)
+from ranktable.cli.site_options import TOPOLOGY_HELP, links_of
 from ranktable.layout.hops import RingRows, ring_rows
 from ranktable.layout.placing import place_ranks
-from ranktable.layout.planning import Mode, make_plan
+from ranktable.layout.planning import Mode, is_spread, make_plan
+from ranktable.layout.remembered import remembering
+from ranktable.layout.timing import PlanTimes, plan_times
 from ranktable.report.plan import render_plan, render_plan_json
-from ranktable.schema.topology_file import find_topology
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
@@ -58,8 +63,7 @@ def plan(
         str | None,
         typer.Option(
             metavar="TOPOLOGY",
-            help="What holds nodes: Slurm's topology.conf or topology.yaml, a list of "
-            "hosts and racks, or numbers of nodes, rack=4,pod=16.",
+            help=TOPOLOGY_HELP,
         ),
     ] = None,
     links: Annotated[
@@ -67,6 +71,7 @@ def plan(
         typer.Option(
             metavar="LINKS",
             help="Links of every host: sophgo-8, or a file with a matrix or pairs.",
+            autocompletion=completion.links,
         ),
     ] = None,
     model: Annotated[
@@ -83,6 +88,17 @@ def plan(
         int | None, _number("Size of a token's keys, for cp; by default H.")
     ] = None,
     topk: Annotated[int | None, _number("Experts that a token goes to.")] = None,
+    experts: Annotated[
+        int | None, _number("Experts of every layer; by default as many as ep.")
+    ] = None,
+    expert_params: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="Parameters of all experts: 640B; of --params by default all but "
+            "4 L H H.",
+        ),
+    ] = None,
     interleave: Annotated[int, _number("Virtual stages of each rank.")] = 1,
     bytes_: Annotated[
         str | None,
@@ -92,10 +108,30 @@ def plan(
             help="What is sent in a step, instead of --model: tp=16GiB,dp=2.25GiB.",
         ),
     ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="Groups to show besides: dp-cp,embedding."),
+    ] = None,
+    bandwidth: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="Bytes a second of a rank, a node and a rack, for a time: "
+            "intra=400GB/s,node=50GB/s,rack=400Gbit/s.",
+        ),
+    ] = None,
+    spread: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AXIS:BOUNDARY",
+            help="Keep replicas in different failure domains: dp:rack; --mode is "
+            "node-order then.",
+        ),
+    ] = None,
     mode: Annotated[
         Mode | None,
         typer.Option(
-            help="Look for a better placement: whole nodes in another order, or any "
+            help="Search for a better placement: whole nodes in another order, or any "
             "rank anywhere.",
         ),
     ] = None,
@@ -120,7 +156,7 @@ def plan(
     ] = OutputFormat.TEXT,
     color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
 ) -> None:
-    """Show which groups cross nodes and racks, with how many bytes, against the least.
+    """Compare the traffic between nodes and racks with a lower bound.
 
     The bound holds for every placement. A better one may reach it: with --mode
     node-order every node keeps consecutive ranks; with --mode free any rank may be
@@ -136,8 +172,10 @@ def plan(
         "openmpi-rankfile": rankfile,
         "srun-hostfile": slurm_hostfile,
     }
-    wanted = {kind: path for kind, path in outputs.items() if path is not None}
-    if wanted and mode is None:
+    wanted = {
+        kind: output_file(path) for kind, path in outputs.items() if path is not None
+    }
+    if (wanted or spread is not None) and mode is None:
         mode = Mode.NODE_ORDER
     shape = given_model(
         model=model,
@@ -147,10 +185,17 @@ def plan(
         params=params,
         kv_hidden=kv_hidden,
         topk=topk,
+        experts=experts,
+        expert_params=expert_params,
         interleave=interleave,
         sizes=bytes_,
     )
-    if mode is not None and shape is None and bytes_ is None:
+    is_sent = shape is not None or bytes_ is not None
+    if bandwidth is not None and not is_sent:
+        raise CommandError(
+            "--bandwidth needs what is sent: --model with --seq and --micro, or --bytes"
+        )
+    if mode is not None and not is_sent and spread is None:
         raise CommandError(
             "nothing says what is sent, so nothing is better; give --model with --seq "
             "and --micro, or --bytes"
@@ -158,24 +203,33 @@ def plan(
     read = sound_table(file)
     name, table, _ = read
     layout = layout_options.layout(table)
+    warn_of_refusal(layout)
     made = make_plan(
         table,
         layout,
         flows=flows_of(shape, bytes_, layout),
         boundaries=holders(topology, table, format, color),
         mode=mode,
+        shown=() if groups is None else groups.split(","),
+        spread=spread,
     )
+    times = None
+    if bandwidth is not None:
+        times = plan_times(made, read_bandwidths(bandwidth))
     placed = table
     if made.is_better:
         placed = place_ranks(table, made.after)
+    placed = remembering(placed, layout, topology=links)
     rings = _rings(links, table, placed, made)
     texts = _texts(placed, wanted)
-    is_aside = is_standard_output(output)
-    pieces = _rendered(name, made, rings, format, color)
+    is_aside = any(map(is_standard_output, wanted.values()))
+    pieces = _rendered(name, made, rings, times, format, color)
     if is_aside:
         sys.stderr.writelines(pieces)
     else:
         write(pieces)
+    if not is_spread(made):
+        raise typer.Exit(DEFECTS_FOUND)
     if texts:
         put_plan(texts, read, is_better=made.is_better, force=force)
 
@@ -183,10 +237,11 @@ def plan(
 def _rings(
     links: str | None, table: RankTable, placed: RankTable, made: Plan
 ) -> RingRows | None:
-    if links is None:
+    topology = links_of(links, table)
+    if topology is None:
         return None
 
-    scene, topology = made.scene, find_topology(links)
+    scene = made.scene
     before, after = (
         ring_rows(one, scene.layout, topology, scene.row_names)
         for one in (table, placed)
@@ -196,30 +251,38 @@ def _rings(
 
 def _texts(placed: RankTable, wanted: dict[str, str]) -> Sequence[tuple[str, bytes]]:
     """Return the path and the bytes of every file, before one of them is written."""
-    if not wanted:
-        return ()
+    return [
+        (path, _hostfile(placed, kind) if kind else dumps(placed))
+        for kind, path in wanted.items()
+    ]
 
-    found = []
-    for kind, path in wanted.items():
-        if kind:
-            text = format_of(kind).write(hostfile_from_table(placed), WriterOptions())
-            found.append((path, text.encode()))
-        else:
-            found.append((path, dumps(placed)))
-    return found
+
+def _hostfile(placed: RankTable, kind: str) -> bytes:
+    """Return a file for a launcher; its formats are loaded where one is written."""
+    from ranktable.cluster.hostfiles.hostfile import (  # noqa: PLC0415 - rare
+        WriterOptions,
+        hostfile_from_table,
+    )
+    from ranktable.cluster.hostfiles.launcher_formats import (  # noqa: PLC0415 - rare
+        format_of,
+    )
+
+    written = format_of(kind).write(hostfile_from_table(placed), WriterOptions())
+    return written.encode()
 
 
 def _rendered(
     name: str,
     made: Plan,
     rings: RingRows | None,
+    times: PlanTimes | None,
     form: OutputFormat,
     color: Color,
 ) -> Iterator[str]:
     if form is OutputFormat.JSON:
-        return render_plan_json(name, made, rings=rings)
+        return render_plan_json(name, made, rings=rings, times=times)
 
-    return render_plan(name, made, style(color), rings=rings)
+    return render_plan(name, made, style(color), rings=rings, times=times)
 
 
 def put_plan(

@@ -53,7 +53,7 @@ def probe(
     ] = TIMEOUT_S,
     color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
 ) -> None:
-    """Print the chips of this node, and what could not be seen of them.
+    """Print the chips of this node, and what could not be detected.
 
     SOPHGO, Ascend, NVIDIA, AMD, Gaudi and Intel are looked for in this order. Exit
     status: 0 there are chips, 1 there are none, 2 wrong usage.

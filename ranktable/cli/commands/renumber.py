@@ -62,7 +62,7 @@ def renumber(
     again: Again = False,
     result: ChangeOutput,
 ) -> None:
-    """Give the ranks of a table numbers without gaps, after nodes or chips were lost.
+    """Number the ranks of a table without gaps, after nodes or chips were lost.
 
     The table may have the gaps already. With sizes, nothing is written unless they fit
     the ranks that are left; shrink finds sizes that do. Done again, it changes nothing.

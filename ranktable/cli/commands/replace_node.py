@@ -21,6 +21,7 @@ from ranktable.cli.options import LayoutOptions, with_options
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.names import find_nodes, named, node_names
 from ranktable.layout.change.replace import replace_node as change
+from ranktable.layout.change.replace import stands_in_for
 from ranktable.layout.change.spares import is_spare
 from ranktable.layout.remembered import remembered
 from ranktable.schema.messages import printable
@@ -43,16 +44,21 @@ def replace_node(
         str, typer.Argument(metavar="NEW", help=f"The node that comes: {NODES_HELP}")
     ],
     new_host: New = False,
+    to_spares: Annotated[
+        bool,
+        typer.Option("--to-spares", help="OLD is sound: it becomes a spare."),
+    ] = False,
     layout_options: LayoutOptions,
     site: SiteOptions,
     result: ChangeOutput,
 ) -> None:
-    """Put another node in the place of one; no other rank moves.
+    """Replace one node by another; no other rank moves.
 
-    A host that is a spare of the table has the chips of the spare; with --new any other
-    has the chips of the old node, in their order. A node with fewer chips is refused,
-    and so is one that is in the table already. Done again, it changes nothing, and
-    says so.
+    A host that is a spare of the table gets the chips of the spare; with --new any
+    other host gets the chips of the old node, in their order. When a node comes back
+    whose place a spare took, the spare becomes a spare again. A node with fewer chips
+    is refused, and so is one that is in the table already. A second run changes
+    nothing, and says so.
 
     Example: ranktable replace-node sccl_rank_table.json 0 n7 --new -o replaced.json
     """
@@ -62,9 +68,10 @@ def replace_node(
     node = read_node(new) if is_file(new) else one_host(new)
     if isinstance(node, str) and node not in node_names(table.nodes):
         (place,) = find_nodes(table, [old])
-        if not is_spare(table, node):
-            node = node_like(table, table.nodes[place], node, is_new=new_host)
-    changed = change(table, old, node)
+        gone = table.nodes[place]
+        if not is_spare(table, node) and stands_in_for(gone) != node:
+            node = node_like(table, gone, node, is_new=new_host)
+    changed = change(table, old, node, to_spares=to_spares)
     layouts = None
     if layout_options.are_given or remembered(table) is not None:
         layout = layout_options.layout(table)

@@ -65,12 +65,18 @@ def run(
     ] = None,
     master_addr: Annotated[
         str | None,
-        typer.Option(help="Where nodes meet; by default the first host of the table."),
+        typer.Option(
+            metavar="ADDRESS",
+            help="Host of the rendezvous; by default the first host of the table.",
+        ),
     ] = None,
     master_port: Annotated[
         int | None,
         typer.Option(
-            min=1, max=65535, help="Port there; by default the launcher's, else 29500."
+            min=1,
+            max=65535,
+            metavar="PORT",
+            help="Port there; by default the launcher's, else 29500.",
         ),
     ] = None,
     dry_run: Annotated[
@@ -78,7 +84,7 @@ def run(
         typer.Option("--dry-run", help="Print the commands of all nodes; start none."),
     ] = False,
 ) -> None:
-    """Start this node's processes with torchrun, as the rank table has them.
+    """Start the processes of this node with torchrun, as the rank table says.
 
     On several nodes it is started once a node by the site's launcher: srun, mpirun,
     ssh, or a pod.
@@ -163,7 +169,7 @@ def _refuse_missing_script(script: str) -> None:
 def _start(arguments: list[str], file: str) -> None:
     """Replace this process with torchrun, so that signals reach it directly."""
     if find_spec("torch") is None:
-        raise CommandError("torch is not installed; pip install 'ranktable[torch]'")
+        raise CommandError("torch is not installed; pip install torch")
     given = [name for name in os.environ if name.startswith(_OURS)]
     environ = {name: os.environ[name] for name in os.environ if name not in given}
     environ[VARIABLE] = os.path.abspath(file)  # noqa: PTH100

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from ranktable.cli import CommandError
-from ranktable.cli.output import write
+from ranktable.cli import CommandError, completion
+from ranktable.cli.files import put_text
 from ranktable.cluster.specs.spec import NAME as SPEC
 from ranktable.cluster.specs.spec import spec_schema_text
 from ranktable.schema.formats import names
@@ -23,19 +23,29 @@ def schema(
             metavar="NAME",
             help="sccl-1.0 (node_list, also written 1.0), sccl-2024 (server_list), or "
             f"cluster-spec; by default {DEFAULT}.",
+            autocompletion=completion.schemas,
         ),
     ] = None,
     format_version: Annotated[
-        str | None, typer.Option(help="The same, for a rank table.")
+        str | None, typer.Option(metavar="NAME", help="The same, for a rank table.")
     ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", help="By default standard output."
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a file that holds something else.")
+    ] = False,
 ) -> None:
     """Print the JSON Schema (draft 2020-12) of a format.
 
-    Example: ranktable schema cluster-spec > cluster-spec.schema.json
+    Example: ranktable schema cluster-spec -o cluster-spec.schema.json
     """
     if name is not None and format_version is not None:
         raise CommandError("NAME and --format-version do not go together")
-    write([schema_of(name or format_version or DEFAULT).decode()])
+    put_text(output, schema_of(name or format_version or DEFAULT), force=force)
 
 
 def schema_of(name: str) -> bytes:

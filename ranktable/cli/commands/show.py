@@ -36,7 +36,7 @@ def show(
 ) -> None:
     """Show which chip each rank has.
 
-    Nodes that are alike share a line; in it, i is the number of the node.
+    Identical nodes share a line, in which i is the number of the node.
 
     Example: ranktable show sccl_rank_table.json --rank 3
     """

@@ -62,7 +62,7 @@ def shrink(
     again: Again = False,
     result: ChangeOutput,
 ) -> None:
-    """Take nodes out of a table, and lay out what is left with the same model.
+    """Remove nodes from a table, and keep the layout of the model.
 
     The sizes are those that the table has now. dp becomes as large as what is left and
     the spares allow. What comes first: sound tables and legal rings, groups that stay

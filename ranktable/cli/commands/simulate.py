@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import DEFECTS_FOUND, CommandError
+from ranktable.cli.files import is_standard_output, output_file
 from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.cli.simulated_cluster import Vendor, announcement, cluster_of
 from ranktable.report import all_reduce
@@ -18,7 +19,6 @@ from ranktable.runtime.table import VARIABLE
 from ranktable.schema.messages import printable
 from ranktable.simulate.add_up import BUILT_IN, add_up
 from ranktable.simulate.launch import launch
-from ranktable.simulate.plan import Plan, make_run
 from ranktable.simulate.processes import noted_signals
 from ranktable.simulate.requirements import (
     refuse_missing_script,
@@ -26,12 +26,13 @@ from ranktable.simulate.requirements import (
     refuse_real_package,
 )
 from ranktable.simulate.run_folder import run_folder
+from ranktable.simulate.simulation import Simulation, make_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ranktable.report.terminal import Style
-    from ranktable.simulate.launch import Outcome
+    from ranktable.simulate.launch import RunOutcome
 
 _SIGNALLED = 128  # plus the signal, as shells report it
 
@@ -72,10 +73,13 @@ def simulate(
     profile: Annotated[
         Profile | None,
         typer.Option(
-            help="Limits of the vendor's manual (doc) or of its code, the default."
+            help="Limits of the vendor's manual (doc) or of its code (source, the "
+            "default)."
         ),
     ] = None,
-    vendor: Annotated[Vendor, typer.Option(help="Whose chips.")] = Vendor.SOPHGO,
+    vendor: Annotated[
+        Vendor, typer.Option(help="Vendor of the chips.")
+    ] = Vendor.SOPHGO,
     fault: Annotated[
         list[str] | None,
         typer.Option(
@@ -92,7 +96,8 @@ def simulate(
     timeout: Annotated[
         float,
         typer.Option(
-            metavar="S", help="Seconds after which a rank that does not come is named."
+            metavar="S",
+            help="Seconds to wait for a rank before it is reported as missing.",
         ),
     ] = 60.0,
     module: Annotated[
@@ -107,11 +112,14 @@ def simulate(
     record: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="Write what ranks send, as a trace for Perfetto."
+            metavar="FILE", help="Write a trace of what the ranks send, for Perfetto."
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Even where the real package is installed.")
+        bool,
+        typer.Option(
+            "--force", help="Run even if the vendor's real package is installed."
+        ),
     ] = False,
     format: Annotated[  # noqa: A002 - the name of the option
         OutputFormat, typer.Option(help="Form of the output of the all_reduce.")
@@ -135,6 +143,8 @@ def simulate(
     if vendor is Vendor.ASCEND:
         limits = {"--profile": profile, "--strict-vendor": strict_vendor}
         _refuse("is for --vendor sophgo", limits)
+    if record is not None and is_standard_output(output_file(record)):
+        raise CommandError("--record needs a file: standard output is the script's")
     file, table = cluster_of(rank_table, nproc, nodes, vendor)
     if once and len(table.nodes) > 1:
         raise CommandError("--once is for one node; torchrun starts those of several")
@@ -150,7 +160,7 @@ def simulate(
     _refuse_to_start(script, vendor, is_module=module, is_forced=force)
     for line in announcement(table, vendor, is_made=file is None):
         _say(line)
-    plan = Plan(
+    plan = Simulation(
         run=run,
         table=table,
         table_file=file,
@@ -186,12 +196,12 @@ def _refuse_to_start(
     refuse_missing_torch()
 
 
-def _run_script(plan: Plan) -> Outcome:
+def _run_script(plan: Simulation) -> RunOutcome:
     with noted_signals() as signals, run_folder() as folder:
         return launch(plan, folder, signals)
 
 
-def _add_up(plan: Plan, form: OutputFormat, look: Style) -> Outcome:
+def _add_up(plan: Simulation, form: OutputFormat, look: Style) -> RunOutcome:
     """Run the built-in all_reduce, and show what each rank has got."""
     with noted_signals() as signals:
         outcome, found = add_up(plan, signals)
@@ -203,7 +213,7 @@ def _add_up(plan: Plan, form: OutputFormat, look: Style) -> Outcome:
     return outcome
 
 
-def _status(outcome: Outcome) -> int:
+def _status(outcome: RunOutcome) -> int:
     """Say what was found, and return the exit status."""
     for found in outcome.findings:
         _say(f"{found.severity}: {printable(found.message)}")

@@ -44,13 +44,13 @@ def spares(
     ] = None,
     remove: Annotated[
         list[str] | None,
-        typer.Option("--remove", metavar="NODES", help="Spares to take out: hosts."),
+        typer.Option("--remove", metavar="NODES", help="Spares to remove: hosts."),
     ] = None,
     new: New = False,
     again: Again = False,
     result: ChangeOutput,
 ) -> None:
-    """Show the spares of a table, or add and remove some; they have no rank.
+    """Show, add or remove the spare nodes of a table, which have no rank.
 
     They are in the key spare_list, which no library reads. A host that is added needs
     --new, and has the chips of the last node then. replace-node, shrink, grow and

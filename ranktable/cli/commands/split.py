@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import CommandError
-from ranktable.cli.files import FILE_HELP, STANDARD_INPUT_NAME, sound_table
+from ranktable.cli.files import (
+    FILE_HELP,
+    STANDARD_INPUT_NAME,
+    is_standard_output,
+    sound_table,
+)
 from ranktable.cli.progress import Progress, progress
 from ranktable.cluster.conversion import tables_of
 from ranktable.cluster.splitting import begins_at_zero, split_by_node
@@ -33,10 +38,12 @@ class Unit(str, Enum):
 
 def split(
     file: Annotated[str | None, typer.Argument(metavar="FILE", help=FILE_HELP)] = None,
-    by: Annotated[Unit, typer.Option("--by", help="What becomes a file.")] = Unit.NODE,
+    by: Annotated[
+        Unit, typer.Option("--by", help="Write one file per node, or per group.")
+    ] = Unit.NODE,
     renumber: Annotated[
         bool,
-        typer.Option("--renumber", help="Let the ranks of every file begin at 0."),
+        typer.Option("--renumber", help="Number the ranks of every file from 0."),
     ] = False,
     output: Annotated[
         str | None,
@@ -48,7 +55,7 @@ def split(
         ),
     ] = None,
 ) -> None:
-    """Split a rank table into one file a node, named after its host or its number.
+    """Split a rank table into one file per node, named after its host or its number.
 
     A table of groups (server-groups) becomes one table a group with --by group, with
     the ranks of the group.
@@ -108,6 +115,8 @@ def _default_folder(name: str, by: Unit) -> str:
 def _refuse_folder(folder: str) -> None:
     """Raise CommandError unless a folder is new or empty."""
     path = Path(folder)
+    if is_standard_output(folder):
+        raise CommandError("several files do not go to standard output; name a folder")
     parent = path.absolute().parent
     if not parent.is_dir():
         raise CommandError(f"the folder {parent} does not exist; create it first")

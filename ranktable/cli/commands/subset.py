@@ -38,7 +38,7 @@ def subset(
         bool, typer.Option("--force", help="Replace a file that holds something else.")
     ] = False,
 ) -> None:
-    """Write the table of some ranks, numbered anew from 0, for a communicator.
+    """Write the table of some ranks, renumbered from 0, for a communicator.
 
     Super pods that lose all their servers are left out.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
+from ranktable.cli import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError, completion
 from ranktable.cli.files import (
     DEFAULT_MAX_ERRORS,
     MIB,
@@ -69,14 +69,17 @@ def validate(
         typer.Option(
             "--from",
             metavar="NAME",
-            help="What the files are, as convert calls it; by default it is detected.",
+            help="Format of the files, as convert names it; by default it is detected.",
+            autocompletion=completion.judged_formats,
         ),
     ] = None,
     chip: Annotated[
         str | None,
         typer.Option(
+            metavar="CHIP",
             help="Chips of every host: a number, or the chip: bm1690; 910, A2, A3, "
-            "310P, A5 of Ascend."
+            "310P, A5 of Ascend.",
+            autocompletion=completion.chips,
         ),
     ] = None,
     topology: Annotated[
@@ -84,6 +87,7 @@ def validate(
         typer.Option(
             metavar="TOPOLOGY",
             help="Links of every host: sophgo-8, or a file with a matrix or pairs.",
+            autocompletion=completion.links,
         ),
     ] = None,
     tp: Annotated[
@@ -91,7 +95,7 @@ def validate(
         typer.Option(
             min=1,
             metavar="SIZE",
-            help="Warn where groups of so many ranks could be rings and are not.",
+            help="Warn where groups of this many ranks could be rings and are not.",
         ),
     ] = None,
     reader: Annotated[
@@ -99,18 +103,20 @@ def validate(
         typer.Option(
             "--for",
             metavar="READER",
-            help="What this program refuses is an error: hccl, mindie, torch_npu ...",
+            help="Report as errors what this program refuses: hccl, mindie, torch_npu.",
+            autocompletion=completion.readers,
         ),
     ] = None,
     schema: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="A JSON Schema of your own to check by besides; local files only.",
+            help="Also check against a JSON Schema of your own; local files only.",
         ),
     ] = None,
     fix: Annotated[
-        bool, typer.Option("--fix", help="Make the repairs that are safe.")
+        bool,
+        typer.Option("--fix", help="Make the repairs that cannot change the meaning."),
     ] = False,
     diff: Annotated[
         bool,
@@ -118,29 +124,43 @@ def validate(
     ] = False,
     readers: Annotated[
         bool,
-        typer.Option("--readers", help="Show what each vendor's reader makes of it."),
+        typer.Option(
+            "--readers", help="Show what each vendor's reader does with the file."
+        ),
     ] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Let warnings count as defects.")
+        bool, typer.Option("--strict", help="Treat warnings as defects.")
     ] = False,
     select: Annotated[
         str | None,
-        typer.Option(metavar="CODES", help="Report these only: RT2,RT503."),
+        typer.Option(
+            metavar="CODES",
+            help="Report only these codes: RT2,RT503.",
+            autocompletion=completion.listed_codes,
+        ),
     ] = None,
     ignore: Annotated[
-        str | None, typer.Option(metavar="CODES", help="Leave these out: RT117,RT5.")
+        str | None,
+        typer.Option(
+            metavar="CODES",
+            help="Do not report these codes: RT117,RT5.",
+            autocompletion=completion.listed_codes,
+        ),
     ] = None,
     statistics: Annotated[
         bool, typer.Option("--statistics", help="Show how often each code was found.")
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Say nothing of sound files.")
+        bool, typer.Option("--quiet", "-q", help="Do not report sound files.")
     ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Check again whenever a file changes.")
     ] = False,
     max_errors: Annotated[
-        int, typer.Option(min=0, help="Defects of each code to show; 0 for all.")
+        int,
+        typer.Option(
+            min=0, metavar="N", help="Defects of each code to show; 0 for all."
+        ),
     ] = DEFAULT_MAX_ERRORS,
     max_size: Annotated[
         int, typer.Option(min=1, metavar="MIB", help="Largest file to read.")
@@ -149,8 +169,8 @@ def validate(
 ) -> None:
     """Check rank tables and show every defect with its line and column.
 
-    Cluster specs, host files, manifests and topology files are checked too; what a file
-    is, is told from its content. Of a folder the tables and specs in it are checked.
+    Cluster specs, host files, manifests and topology files are checked too; the kind of
+    a file is detected from its content. A folder stands for the tables and specs in it.
     [tool.ranktable] in pyproject.toml, or ranktable.toml, sets options for a project.
 
     Exit status: 0 sound, 1 defects found, 2 could not judge.
@@ -357,7 +377,7 @@ def _show_readers(
     reports: list[Report], form: FindingsFormat | None, color: Color
 ) -> None:
     if form is FindingsFormat.JSON:
-        data = [readers_data(report) for report in reports if report.data is not None]
+        data = [readers_data(report) for report in reports]
         write([json.dumps(data, indent=2) + "\n"])
         return
     for report in reports:
@@ -434,8 +454,8 @@ def show_readers(report: Report, look: Style) -> Iterator[str]:
     Ranks with the same outcome share a line.
     """
     if report.data is None:
-        sys.stderr.write(f"{printable(report.file)}: there is nothing to read\n")
-        return
+        message = printable(report.diagnostics[0].message)
+        sys.stderr.write(f"{printable(report.file)}: {message}\n")
     size = report.columns.num_devices if report.columns else 1
     ranks = range(max(1, min(size, MAX_RANKS)))
     yield f"{look.mark(printable(report.file), 'bold')}\n"
@@ -451,7 +471,7 @@ def readers_data(report: Report) -> dict[str, object]:
     """Return what each reader would give each rank of a file, as plain data."""
     size = report.columns.num_devices if report.columns else 1
     ranks = range(max(1, min(size, MAX_RANKS)))
-    found = readings(report.data or b"", ranks, report)
+    found = readings(report.data, ranks, report)
     return {
         "file": report.file,
         "world_size": size,

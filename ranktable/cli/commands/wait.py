@@ -56,12 +56,12 @@ def wait(
     ] = 256,
     color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
 ) -> None:
-    """Wait until a rank table is there, sound, and the same in two readings.
+    """Wait until a rank table exists, is sound, and is the same in two readings.
 
-    It may not exist yet, be half written, or be a link that is exchanged, as in a
-    ConfigMap. Standard error says what is waited for. A
-    misspelt status is not waited for. Exit status: 0 it is there, 2
-    time is up (what is wrong with the table is printed then) or wrong usage.
+    The file may not exist yet, may be incomplete, or may be a link that is replaced, as
+    in a ConfigMap. Standard error says what is missing. A misspelt status ends the wait
+    at once. Exit status: 0 it is there, 2 time is up (what is wrong with the table is
+    printed then) or wrong usage.
 
     Example: ranktable wait sccl_rank_table.json --timeout 60
     """

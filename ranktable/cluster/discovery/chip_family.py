@@ -90,7 +90,7 @@ def read_json(text: str) -> object:
     except RecursionError:
         raise NotDetectedError("its JSON is nested too deeply") from None
     if isinstance(parsed, Finding):
-        raise NotDetectedError(f"its output is no JSON: {parsed.message}")
+        raise NotDetectedError(f"its output is not JSON: {parsed.message}")
     document, found = parsed
     for finding in found:
         if finding.severity is Severity.ERROR:

@@ -77,7 +77,7 @@ def check_duplicate_nodes(
                     f"the {kind} {quoted(name)} is in {first.origin(node)}, too",
                     hint="run probe once a node: srun --ntasks-per-node=1 "
                     "ranktable probe"
-                    if node.path is None
+                    if node.source is None
                     else "leave one of the two out",
                     related=(first.at(*steps, label="the earlier node"),),
                 )
@@ -187,9 +187,7 @@ def check_tops(
     return {key: value for key, (_, value) in agreed.items()}
 
 
-def check_ranks(
-    nodes: Sequence[FileNode], format_: Format, findings: FileFindings
-) -> None:
+def check_ranks(nodes: Sequence[FileNode], findings: FileFindings) -> None:
     """Report ranks that two nodes have (RT231) and that none has (RT234)."""
     owners: Owners = {}
     for node in nodes:
@@ -199,16 +197,15 @@ def check_ranks(
             if owners.setdefault(device.rank, (node, index))[0] is not node
         ]
         if clashes:
-            _report_clash(node, clashes, owners, format_, findings)
+            _report_clash(node, clashes, owners, findings)
     if sum(len(node.node.devices) for node in nodes) == len(owners):
-        _check_gaps(owners, format_, findings)
+        _check_gaps(owners, findings)
 
 
 def _report_clash(
     node: FileNode,
     clashes: list[int],
     owners: Owners,
-    format_: Format,
     findings: FileFindings,
 ) -> None:
     devices = node.node.devices
@@ -217,14 +214,14 @@ def _report_clash(
     first, first_index = owners[devices[clashes[0]].rank]
     findings.report(
         RANK_CLASH,
-        _rank_at(node, clashes[0], format_),
+        _rank_at(node, clashes[0]),
         f"{_named(ranks)} {verb} in {first.origin(node)}, too",
         hint="--renumber counts the ranks anew, in the order of the nodes",
-        related=(_rank_at(first, first_index, format_, label="first use"),),
+        related=(_rank_at(first, first_index, label="first use"),),
     )
 
 
-def _check_gaps(owners: Owners, format_: Format, findings: FileFindings) -> None:
+def _check_gaps(owners: Owners, findings: FileFindings) -> None:
     size = len(owners)
     free = [rank for rank in range(size) if rank not in owners]
     if not free:
@@ -232,7 +229,7 @@ def _check_gaps(owners: Owners, format_: Format, findings: FileFindings) -> None
     beyond = min(rank for rank in owners if rank > free[0])
     findings.report(
         MISSING_RANKS,
-        _rank_at(*owners[beyond], format_),
+        _rank_at(*owners[beyond]),
         f"no file has {_named(free)}: {counted(size, 'device')} need the ranks 0 to "
         f"{size - 1}",
         hint="give the file that is missing, or count anew with --renumber",
@@ -243,12 +240,9 @@ def _named(ranks: list[int]) -> str:
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"the ranks {folded(ranks)}"
 
 
-def _rank_at(
-    node: FileNode, index: int, format_: Format, label: str | None = None
-) -> FileSpan:
-    written = {key for key, _ in node.node.devices[index].layout or ()}
-    key = next((key for key in format_.rank_keys if key in written), "rank")
-    return node.at(format_.devices_key, index, key, label=label)
+def _rank_at(node: FileNode, index: int, label: str | None = None) -> FileSpan:
+    assert node.source is not None  # noqa: S101 - the ranks of probes are made here
+    return node.file, node.source.rank_span(node.places[index], label)
 
 
 _UPPER = one_node(device(0, 2), device(1, 3))

@@ -27,16 +27,17 @@ from ranktable.cluster.merging.merge_nodes import (
 from ranktable.cluster.probes.read_probes import read_probes
 from ranktable.schema.diagnostic import Finding, Severity
 from ranktable.schema.format import SUPER_POD_KEY
-from ranktable.schema.formats import DEFAULT, by_name
+from ranktable.schema.formats import DEFAULT
 from ranktable.schema.json_parser import decode
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.rules.ranks import NOT_FROM_ZERO, RANK_GAP
+from ranktable.schema.rules.records import no_global_ranks
 from ranktable.schema.rules.syntax import EMPTY_FILE
 
 SERVERS = "server_list"
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ranktable.cluster.merging.merge_nodes import MergeOptions
     from ranktable.cluster.probes.read_probes import ProbedNode
@@ -84,20 +85,21 @@ def merge_tables(
     tables = [RankTable.from_columns(item) for item in columns]
     findings = FileFindings(files, options.limit)
     check_duplicate_files(findings)
+    for index, item in enumerate(columns):
+        if not item.format.has_global_ranks:
+            found = no_global_ranks(item.format.name)
+            findings.report(found.rule, (index, None), found.message, hint=found.hint)
+    if findings.has_errors:
+        return Merged(reports=findings.reports())
     format_ = check_formats([item.format for item in columns], findings)
     tops = [{"version": table.version, **table.extra} for table in tables]
     pods = _joined_pods(top.pop(PODS, None) for top in tops)
     extra = {**check_tops(tops, findings), **pods}
     extra.pop("version", None)
     nodes = [
-        FileNode(
-            node=node,
-            file=index,
-            file_name=files[index].file,
-            path=(by_name(table.format).nodes_key, place),
-        )
-        for index, table in enumerate(tables)
-        for place, node in enumerate(table.nodes)
+        node
+        for index, (table, source) in enumerate(zip(tables, columns, strict=True))
+        for node in _nodes_of(table, source, index, files[index].file)
     ]
     if not findings.has_errors:
         check_duplicate_nodes(nodes, format_, findings, with_addresses=options.renumber)
@@ -105,6 +107,29 @@ def merge_tables(
     # The table is spelt as the first file is.
     top = tables[0].with_changes(nodes=(), extra=extra)
     return merge_nodes(nodes, top, format_, options, findings)
+
+
+def _nodes_of(
+    table: RankTable, columns: Columns, file: int, file_name: str
+) -> Iterator[FileNode]:
+    """Yield the nodes of a table, each with where it and its devices were read."""
+    ranks: Any = columns.ranks
+    found = {}
+    for index, start, end in columns.nodes():
+        places: Sequence[int] = range(start, end)
+        if not columns.format.keeps_file_order:
+            places = sorted(places, key=ranks.__getitem__)
+        found[ranks[places[0]]] = index, places
+    for node in table.nodes:
+        index, places = found[node.devices[0].rank]
+        yield FileNode(
+            node=node,
+            file=file,
+            file_name=file_name,
+            source=columns,
+            index=index,
+            places=places,
+        )
 
 
 def _joined_pods(lists: Iterable[object]) -> dict[str, object]:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from itertools import count
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.file_findings import FileFindings, FileSpan
     from ranktable.schema.check_report import Report
+    from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Finding
-    from ranktable.schema.document import Path
     from ranktable.schema.format import Format
     from ranktable.schema.model import Node, RankTable
     from ranktable.schema.topology import Topology
@@ -71,7 +71,9 @@ class FileNode:
         node: The node; the ranks of a probe's are all 0.
         file: Index of its file.
         file_name: Name of its file.
-        path: Path of the node in the document of its file, None for a probe's.
+        source: Columns of its table, None for a probe's.
+        index: Its index in them.
+        places: The index of each of its devices in them.
         line: Gives the span of a probe's host, None for a node of a table.
         identifiers: UUIDs and serial numbers of its chips.
         vendor: Who makes its chips, None when that is not known.
@@ -81,7 +83,9 @@ class FileNode:
     node: Node
     file: int
     file_name: str
-    path: Path | None = None
+    source: Columns | None = None
+    index: int = 0
+    places: Sequence[int] = ()
     line: Callable[[], SourceSpan] | None = field(
         default=None, repr=False, compare=False
     )
@@ -99,11 +103,36 @@ class FileNode:
         return "an earlier node" if self.file == other.file else self.file_name
 
     def at(self, *steps: str | int, label: str | None = None) -> FileSpan:
-        """Return the place of something below the node, or of a probe's host."""
-        if self.path is not None:
-            return self.file, SourceSpan((*self.path, *steps), label=label)
-        assert self.line is not None  # noqa: S101 - a probe's
-        return self.file, replace(self.line(), label=label)
+        """Return the place of something below the node, or of a probe's host.
+
+        Devices are counted as the node has them, which need not be as the file does.
+        """
+        if self.source is None:
+            assert self.line is not None  # noqa: S101 - a probe's
+            return self.file, replace(self.line(), label=label)
+        path = self.source.node_path(self.index)
+        if len(steps) > 1 and steps[0] == self.source.format.devices_key:
+            path, steps = self.source.device_path(self.places[int(steps[1])]), steps[2:]
+        return self.file, SourceSpan((*path, *steps), label=label)
+
+    def with_ranks(self, first: int) -> FileNode:
+        """Return the node with ranks that count from one on.
+
+        Chips are in numeric order, unless their order in the file is that of the ranks.
+        """
+        order = list(range(len(self.node.devices)))
+        devices = self.node.devices
+        if self.source is not None and not self.source.format.keeps_file_order:
+            order.sort(key=lambda at: devices[at].device_id)
+        counted_anew = (
+            structs.replace(devices[at], rank=first + place)
+            for place, at in enumerate(order)
+        )
+        return replace(
+            self,
+            node=structs.replace(self.node, devices=tuple(counted_anew)),
+            places=[self.places[at] for at in order] if self.places else (),
+        )
 
 
 def host_key(host: str) -> HostKey:
@@ -168,7 +197,7 @@ def merge_nodes(
     if options.renumber:
         nodes = _numbered(nodes)
     elif not findings.has_errors:
-        check_ranks(nodes, format_, findings)
+        check_ranks(nodes, findings)
     if findings.has_errors:
         return Merged(reports=findings.reports())
     table = top.with_changes(nodes=(node.node for node in nodes))
@@ -195,6 +224,8 @@ def _judge(
     def origin(span: SourceSpan | None) -> FileSpan:
         if span is None or span.path[:1] != (format_.nodes_key,) or not span.path[1:]:
             return 0, None
+        if format_.keeps_document:  # its entries are not the nodes
+            return 0, None
         _, index, *steps = span.path
         file, there = nodes[int(index)].at(*steps, label=span.label)
         if there is not None and there.offsets is None:
@@ -216,13 +247,11 @@ def _judge(
 
 def _numbered(nodes: Sequence[FileNode]) -> list[FileNode]:
     """Return the nodes with ranks that count over them in their order."""
-    rank = count()
-
-    def renumbered(node: Node) -> Node:
-        devices = (structs.replace(device, rank=next(rank)) for device in node.devices)
-        return structs.replace(node, devices=tuple(devices))
-
-    return [replace(node, node=renumbered(node.node)) for node in nodes]
+    sizes = (len(node.node.devices) for node in nodes)
+    first_ranks = accumulate(sizes, initial=0)
+    return [
+        node.with_ranks(first) for node, first in zip(nodes, first_ranks, strict=False)
+    ]
 
 
 def _in_order(nodes: Sequence[FileNode], order: Order) -> Sequence[FileNode]:

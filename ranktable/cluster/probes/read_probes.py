@@ -102,7 +102,7 @@ class _Line:
         if not self.text.lstrip().startswith("{"):
             shown = quoted(self.text.strip()[:_SHOWN])
             yield NOT_A_PROBE_LINE.finding(
-                self.span(), f"this line is no JSON object: {shown}"
+                self.span(), f"this line is not a JSON object: {shown}"
             )
             return
         parsed = parse(self.text)

@@ -182,33 +182,31 @@ def _moves(
     chips: Mapping[int, tuple[ChipName, Device]],
     layouts: tuple[ParallelLayout, ParallelLayout] | None,
 ) -> Iterable[Move]:
-    first, second = (None, None) if layouts is None else map(_Roles, layouts)
+    sides = [_roles_of(one) for one in layouts] if layouts is not None else []
     for after, (name, _) in chips.items():
         before = ranks.get(name)
         if before is None:
             continue
-        was = () if first is None else first.of(before)
-        is_now = () if second is None else second.of(after)
-        if before != after or was != is_now:
+        ends = zip(sides, (before, after), strict=False)
+        roles = [(axes, places[rank]) for (axes, places), rank in ends]
+        if before != after or (roles and roles[0] != roles[1]):
+            was, is_now = [dict(zip(*one, strict=True)) for one in roles] or ({}, {})
             yield Move(
                 node=name[0],
                 device_id=name[1],
                 before=before,
                 after=after,
-                role_before=dict(was),
-                role_after=dict(is_now),
+                role_before=was,
+                role_after=is_now,
             )
 
 
-class _Roles:
-    """The coordinates that make the role of a rank, looked up fast."""
-
-    def __init__(self, layout: ParallelLayout) -> None:
-        self.places = [
-            (axis, layout.along(axis).places())
-            for axis in role_axes(layout)
-            if layout.along(axis).group_size > 1
-        ]
-
-    def of(self, rank: int) -> tuple[tuple[str, int], ...]:
-        return tuple((axis, places[rank]) for axis, places in self.places)
+def _roles_of(layout: ParallelLayout) -> tuple[tuple[str, ...], list[tuple[int, ...]]]:
+    """Return the axes that make a role, and the coordinates of every rank there."""
+    axes = tuple(
+        axis for axis in role_axes(layout) if layout.along(axis).group_size > 1
+    )
+    if not axes:
+        return axes, [()] * layout.world_size
+    places = [layout.along(axis).places() for axis in axes]
+    return axes, list(zip(*places, strict=True))

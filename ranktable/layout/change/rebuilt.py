@@ -93,3 +93,23 @@ def _with(node: Node, devices: list[Device]) -> Node:
         one is other for one, other in zip(devices, node.devices, strict=True)
     )
     return node if same else structs.replace(node, devices=tuple(devices))
+
+
+def joined(nodes: Iterable[Node]) -> list[Node]:
+    """Return nodes with those of one host together, in the order of their ranks."""
+    found: list[Node] = []
+    places: dict[str, int] = {}
+    for node in nodes:
+        place = None if node.host is None else places.get(node.host)
+        if place is None:
+            if node.host is not None:
+                places[node.host] = len(found)
+            found.append(node)
+            continue
+        devices = (*found[place].devices, *node.devices)
+        ids = [device.device_id for device in devices]
+        if len(set(ids)) < len(ids):
+            raise ChangeError(f"{node.host} has a chip twice")
+        ordered = tuple(sorted(devices, key=lambda device: device.rank))
+        found[place] = structs.replace(found[place], devices=ordered)
+    return found

@@ -8,25 +8,39 @@ from msgspec import structs
 
 from ranktable.layout.change.errors import ChangeError
 from ranktable.layout.change.names import find_nodes, node_names
-from ranktable.layout.change.rebuilt import with_nodes
-from ranktable.layout.change.spares import is_spare, refuse_present, take_spare
+from ranktable.layout.change.rebuilt import joined, with_nodes
+from ranktable.layout.change.spares import (
+    is_spare,
+    refuse_present,
+    spares_of,
+    take_spare,
+    with_spares,
+)
 from ranktable.layout.change.twin import twin_of
+from ranktable.schema.format import STANDS_IN_KEY
 from ranktable.schema.messages import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     from ranktable.schema.model import Node, RankTable
 
 
-def replace_node(table: RankTable, old: str, new: str | Node) -> RankTable:
+def replace_node(
+    table: RankTable, old: str, new: str | Node, *, to_spares: bool = False
+) -> RankTable:
     """Return a table in which another node carries the ranks of one.
 
-    Doing it again changes nothing: the old node is gone, and the new one is there.
+    A spare remembers which node it stands in for, and is a spare again when that node
+    comes back. Doing it again changes nothing: the old node is gone, and the new one
+    is there.
 
     Args:
         table: The table.
         old: Name of the node: its host, or its number where it has none.
         new: A node; or the name of a host, which is a spare of the table, or has the
             chips that the old one has.
+        to_spares: Whether the old node is sound, so that it becomes a spare.
 
     Raises:
         ChangeError: There is no such node, the new one is in the table already, or it
@@ -38,20 +52,41 @@ def replace_node(table: RankTable, old: str, new: str | Node) -> RankTable:
         return table
     (place,) = find_nodes(table, [old])
     gone = table.nodes[place]
-    if isinstance(new, str):
-        if new == gone.host:
-            return table
-        if is_spare(table, new):
-            node, table = take_spare(table, new)
-        else:
-            node = twin_of(gone, new, name=old)
+    if new == gone.host:
+        return table
+    if host is not None and is_spare(table, host):
+        spare, table = take_spare(table, host)
+        node = spare if isinstance(new, str) else new
+        node = structs.replace(node, extra={**node.extra, STANDS_IN_KEY: old})
     else:
-        node = new
+        node = twin_of(gone, new, name=old) if isinstance(new, str) else new
     if node.host is None or node.host != gone.host:
         refuse_present(table, node)
     nodes = list(table.nodes)
     nodes[place] = _in_place_of(gone, node, old)
-    return with_nodes(table, nodes)
+    used = {device.device_id for device in nodes[place].devices}
+    idle = [_without(node, used)] if STANDS_IN_KEY in node.extra else []
+    if to_spares or stands_in_for(gone) == host:
+        idle.append(_without(gone, ()))
+    return _with_more_spares(with_nodes(table, nodes), idle)
+
+
+def stands_in_for(node: Node) -> object:
+    """Return the name of the node that a spare stands in for, None if none."""
+    return node.extra.get(STANDS_IN_KEY)
+
+
+def _without(node: Node, used: Collection[int]) -> Node:
+    """Return a node as a spare, without some of its chips."""
+    extra = {key: value for key, value in node.extra.items() if key != STANDS_IN_KEY}
+    idle = tuple(one for one in node.devices if one.device_id not in used)
+    return structs.replace(node, devices=idle, extra=extra)
+
+
+def _with_more_spares(table: RankTable, idle: Iterable[Node]) -> RankTable:
+    """Return a table with more spares; chips of one host are one spare."""
+    found = [node for node in idle if node.devices]
+    return with_spares(table, joined([*spares_of(table), *found])) if found else table
 
 
 def _in_place_of(gone: Node, node: Node, old: str) -> Node:

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from msgspec import structs
-
 from ranktable.layout.change.arrange import ArrangementRequest, arrange
 from ranktable.layout.change.assign import Chip, Place
-from ranktable.layout.change.errors import ChangeError
 from ranktable.layout.change.fitting import fit_layout
-from ranktable.layout.change.rebuilt import left_of, with_nodes, with_ranks
+from ranktable.layout.change.rebuilt import joined, left_of, with_nodes, with_ranks
 from ranktable.layout.change.roles import KEPT, roles
 from ranktable.layout.change.site import Site
 from ranktable.layout.change.spares import refuse_present, spares_of, with_spares
@@ -23,7 +20,7 @@ from ranktable.layout.sizes import factors
 from ranktable.schema.messages import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Sequence
+    from collections.abc import Collection, Hashable, Sequence
 
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.schema.model import Device, Node, RankTable
@@ -225,23 +222,3 @@ def rearranged(  # noqa: PLR0913 - each is a part of the question
     after = with_nodes(table, joined(nodes))
     rest = joined([*waiting, *idle])
     return with_spares(after, rest) if rest != spares else after, found.is_optimal
-
-
-def joined(nodes: Iterable[Node]) -> list[Node]:
-    """Return nodes with those of one host together, in the order of their ranks."""
-    found: list[Node] = []
-    places: dict[str, int] = {}
-    for node in nodes:
-        place = None if node.host is None else places.get(node.host)
-        if place is None:
-            if node.host is not None:
-                places[node.host] = len(found)
-            found.append(node)
-            continue
-        devices = (*found[place].devices, *node.devices)
-        ids = [device.device_id for device in devices]
-        if len(set(ids)) < len(ids):
-            raise ChangeError(f"{node.host} has a chip twice")
-        ordered = tuple(sorted(devices, key=lambda device: device.rank))
-        found[place] = structs.replace(found[place], devices=ordered)
-    return found

@@ -35,5 +35,11 @@ def in_lane(request: Request) -> Experts:
     sizes: list[tuple[str, int]] = []
     for axis in request.grid.axes:
         sizes += pair if axis.name == name else [(axis.name, axis.size)]
-    view = make_view(make_grid(sizes), {"etp": ("tp",)})
+    names = [axis for axis, _ in sizes]
+    # The groups of one lane of tp come first, then those of the next.
+    counted = {
+        one: (other, *(name for name in names if name not in ("ep", "edp")))
+        for one, other in (("ep", "edp"), ("edp", "ep"))
+    }
+    view = make_view(make_grid(sizes), {"etp": ("tp",)}, counted)
     return Experts(ep=ep, etp=etp, axes=("ep", "edp"), view=view)

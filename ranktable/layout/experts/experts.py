@@ -64,6 +64,7 @@ class Experts:
         axes: Names that the experts add to those of the other axes.
         view: The grid of the experts, None where the other grid has them too.
         aliases: Names of the experts' axes in the other grid.
+        counted: The order of the groups in the other grid; see ``View``.
     """
 
     ep: int
@@ -71,6 +72,7 @@ class Experts:
     axes: tuple[str, ...] = ()
     view: View | None = None
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    counted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def no_experts(request: Request, etp: int) -> Experts:

@@ -9,12 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ranktable.layout.errors import LayoutError
-from ranktable.layout.experts.experts import (
-    Experts,
-    fixed_etp,
-    must_divide,
-    no_experts,
-)
+from ranktable.layout.experts.experts import Experts, fixed_etp, must_divide
 from ranktable.layout.grid import make_grid
 from ranktable.layout.sizes import factors
 from ranktable.layout.view import make_view
@@ -28,7 +23,9 @@ def folded(request: Request) -> Experts:
     etp = fixed_etp(request, 1, "torchtitan leaves an expert whole")
     ep = request.ep or 1
     if ep == 1:
-        return no_experts(request, etp)
+        # efsdp is the whole of a copy then, tp included, and never dp_replicate.
+        aliases = {"ep": (), "etp": (), "edp": tuple(request.stage)}
+        return Experts(ep=1, etp=etp, aliases=aliases)
     must_divide(ep, request.stage, "ep_style torchtitan")
     _refuse_gaps(request, ep)
     run = [("ep", ep), ("edp", prod(request.stage.values()) // ep)]

@@ -28,4 +28,17 @@ def whole_stage(request: Request) -> Experts:
         )
     aliases = {"ep": tuple(request.stage), "etp": (), "edp": request.data[1:]}
     axes = ("ep",) if size > 1 else ()
-    return Experts(ep=size, etp=etp, axes=axes, aliases=aliases)
+    return Experts(
+        ep=size, etp=etp, axes=axes, aliases=aliases, counted=_counted(request)
+    )
+
+
+def _counted(request: Request) -> dict[str, tuple[str, ...]]:
+    """Return how vLLM counts groups: along an axis, tp takes the place of that axis."""
+    names = [axis.name for axis in request.grid.axes]
+    return {
+        inside: tuple(
+            "tp" if name == inside else name for name in names if name != "tp"
+        )
+        for inside in ("cp", "pp", request.data[0])
+    }

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.cluster.source_text import SourceText
-from ranktable.layout.topologies.columns import read_columns
-from ranktable.layout.topologies.slurm_conf import is_slurm_conf, read_slurm_conf
-from ranktable.layout.topologies.slurm_yaml import is_slurm_yaml, read_slurm_yaml
 from ranktable.schema.check_report import Report, make_report
 from ranktable.schema.diagnostic import Finding, Quota
 from ranktable.schema.json_parser import decode
@@ -21,28 +20,66 @@ if TYPE_CHECKING:
 MAX_SIZE_BYTES = 8 * 1024 * 1024
 """A line for each of 100,000 hosts is 3 MB; as YAML this is read in seconds."""
 
+MAX_JSON_BYTES = 256 * 1024 * 1024
+"""``kubectl get nodes -o json`` prints some 20 kB for every node."""
+
 DEFAULT_LIMIT = 20
 """Findings of each code that are placed and shown."""
 
 
-class Kind(NamedTuple):
-    """One kind of topology.
+class TopologyFormat(NamedTuple):
+    """One format of topologies; its reader is imported where a text needs it.
 
     Attributes:
         name: Its name.
-        is_known_by: Whether a text looks like one.
-        read: Returns its levels, None after saying what is wrong.
+        looks: What a text in it has somewhere.
+        module: The module of its reader, here.
+        reader: The function that returns the levels, None after saying what is wrong.
     """
 
     name: str
-    is_known_by: Callable[[str], bool]
-    read: Callable[[SourceText], Hierarchy | None]
+    looks: re.Pattern[str]
+    module: str
+    reader: str
+
+    def is_known_by(self, text: str) -> bool:
+        """Whether a text looks like this format."""
+        return self.looks.search(text) is not None
+
+    def read(self, source: SourceText) -> Hierarchy | None:
+        """Return the levels of a text, None after saying what is wrong with it."""
+        module = import_module(f"ranktable.layout.topologies.{self.module}")
+        read: Callable[[SourceText], Hierarchy | None] = getattr(module, self.reader)
+        return read(source)
 
 
-KINDS = (
-    Kind("slurm-topology-conf", is_slurm_conf, read_slurm_conf),
-    Kind("slurm-topology-yaml", is_slurm_yaml, read_slurm_yaml),
-    Kind("host-columns", lambda _: True, read_columns),
+TOPOLOGY_FORMATS = (
+    TopologyFormat(
+        "kubernetes-nodes",
+        re.compile(
+            r"""(?:^|[{,])[ \t]*["']?kind["']?[ \t]*:[ \t]*["']?Node(?:List)?["']?"""
+            r"""[ \t]*(?:[,}]|$)""",
+            re.MULTILINE,
+        ),
+        "kubernetes_nodes",
+        "read_kubernetes_nodes",
+    ),
+    TopologyFormat(
+        "slurm-topology-conf",
+        re.compile(
+            r"^[ \t]*(?:SwitchName|BlockName|BlockSizes)[ \t]*=",
+            re.IGNORECASE | re.MULTILINE,
+        ),
+        "slurm_conf",
+        "read_slurm_conf",
+    ),
+    TopologyFormat(
+        "slurm-topology-yaml",
+        re.compile(r"^[ \t]*(?:-[ \t]+topology[ \t]*:|---[ \t]*$)", re.MULTILINE),
+        "slurm_yaml",
+        "read_slurm_yaml",
+    ),
+    TopologyFormat("host-columns", re.compile(""), "columns", "read_columns"),
 )
 """In the order in which a text is compared with them."""
 
@@ -54,18 +91,20 @@ def read_topology(
     quota = Quota(limit)
     decoded: Finding | tuple[str, list[Finding]] = (
         decode(data)
-        if len(data) <= MAX_SIZE_BYTES
-        else TOO_LARGE.finding(None, f"the file is larger than {MAX_SIZE_BYTES} bytes")
+        if len(data) <= _most_bytes(data)
+        else TOO_LARGE.finding(
+            None, f"the file is larger than {_most_bytes(data)} bytes"
+        )
     )
     if isinstance(decoded, Finding):
         shown = data.decode("utf-8", "replace") if decoded.span else None
-        name = KINDS[-1].name
+        name = TOPOLOGY_FORMATS[-1].name
         report = make_report(
             [decoded], file=file, text=shown, format_name=name, quota=quota
         )
         return report, None
     text, found = decoded
-    kind = next(kind for kind in KINDS if kind.is_known_by(text))
+    kind = next(kind for kind in TOPOLOGY_FORMATS if kind.is_known_by(text))
     source = SourceText(text, quota)
     hierarchy = None if source.refuse_long() else kind.read(source)
     report = make_report(
@@ -76,3 +115,8 @@ def read_topology(
         quota=quota,
     )
     return report, hierarchy if report.ok else None
+
+
+def _most_bytes(data: bytes) -> int:
+    """Return how large a file may be: JSON is read faster, and says less in a byte."""
+    return MAX_JSON_BYTES if data[:1] == b"{" else MAX_SIZE_BYTES

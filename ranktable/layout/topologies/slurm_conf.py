@@ -9,7 +9,6 @@ in any case, and a line goes on after a backslash.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -33,15 +32,6 @@ _KEYS = {
     "blocksizes": (),
 }
 """Parameters that begin a line, and those that may follow each."""
-
-_LOOKS = re.compile(
-    r"^[ \t]*(?:SwitchName|BlockName|BlockSizes)[ \t]*=", re.IGNORECASE | re.MULTILINE
-)
-
-
-def is_slurm_conf(text: str) -> bool:
-    """Whether a text looks like a topology.conf."""
-    return _LOOKS.search(text) is not None
 
 
 @dataclass(slots=True)

@@ -6,7 +6,6 @@ Source: SchedMD/slurm 25.05, topology.yaml(5). Of several topologies the first w
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
@@ -25,14 +24,8 @@ if TYPE_CHECKING:
     from ranktable.cluster.source_text import SourceText
     from ranktable.schema.document import Path
 
-_LOOKS = re.compile(r"^[ \t]*(?:-[ \t]+topology[ \t]*:|---[ \t]*$)", re.MULTILINE)
 _KINDS = ("tree", "block", "flat")
 _HEAD = ("topology", "cluster_default", *_KINDS)
-
-
-def is_slurm_yaml(text: str) -> bool:
-    """Whether a text looks like a topology.yaml."""
-    return _LOOKS.search(text) is not None
 
 
 def read_slurm_yaml(source: SourceText) -> Hierarchy | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,6 +47,9 @@ class Operation:
     Attributes:
         dtypes: The types that it takes, as torch names them.
         reductions: The reductions that are right for them, for one that reduces.
+        unsafe_dtypes: Types that it takes too, though what it does with them may be
+            wrong; a simulated chip takes them as the chip does.
+        unsafe_reductions: Likewise.
         has_uneven: Whether parts may be of different sizes.
         is_derived: Whether the backend makes it of slower ones, so that a composition
             is to be preferred.
@@ -55,9 +58,75 @@ class Operation:
 
     dtypes: frozenset[str]
     reductions: frozenset[str] = frozenset()
+    unsafe_dtypes: frozenset[str] = frozenset()
+    unsafe_reductions: frozenset[str] = frozenset()
     has_uneven: bool = False
     is_derived: bool = False
     source: str
+
+    def takes(self, dtype: str, reduction: str | None = None) -> bool:
+        """Whether it takes a type, and a reduction, right or wrong."""
+        if dtype not in self.dtypes | self.unsafe_dtypes:
+            return False
+        return reduction is None or reduction in (
+            self.reductions | self.unsafe_reductions
+        )
+
+
+def grouped_operations(
+    *, moving: Operation, pairwise: Operation, reducing: Operation, code: str
+) -> dict[str, Operation]:
+    """Return the operations of a library that has what NCCL has.
+
+    Args:
+        moving: What moves tensors.
+        pairwise: What is made of sends and receives.
+        reducing: What reduces them.
+        code: The source of all.
+    """
+    uneven = f"{reducing.source}; uneven by grouped reduces"
+    gathering = f"{moving.source}; uneven by grouped broadcasts"
+    return {
+        "all_reduce": reducing,
+        "reduce": reducing,
+        "reduce_scatter": replace(reducing, has_uneven=True, source=uneven),
+        "broadcast": moving,
+        "all_gather": replace(moving, has_uneven=True, source=gathering),
+        "gather": pairwise,
+        "scatter": pairwise,
+        "all_to_all": replace(pairwise, has_uneven=True),
+        "send": moving,
+        "recv": moving,
+        "barrier": replace(moving, source=f"{code}; by all_reduce"),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCode:
+    """What the vendor's class of process groups has, and its words for the rest.
+
+    Attributes:
+        title: The class is called ``ProcessGroup`` and this.
+        own_name: What a group says it is.
+        methods: The operations that it has, by the names of torch's C++ class.
+        bad_dtype: Message for another type.
+        bad_reduction: Message for another reduction.
+        refusals: Message for a method that it has not, where it is not torch's own.
+    """
+
+    title: str
+    own_name: str
+    methods: frozenset[str]
+    bad_dtype: str
+    bad_reduction: str
+    refusals: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def refusal(self, method: str) -> str | None:
+        """Return the message of the error for a method, None if it is there."""
+        if method in self.methods:
+            return None
+        torchs = f"Backend {self.own_name} does not support {method}"
+        return self.refusals.get(method, torchs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +146,7 @@ class Backend:
             hands over all of them at once.
         operations: What it has, by name, see ``PRIMITIVES``.
         refusals: Why it has not, with the source, for those of which it is known.
+        group_code: What the vendor's class of groups has, where that is known.
         why_unusable: Returns why it cannot be used here, None if it can; by default
             its package and its device are looked for.
         select: Makes the chip of a process current and returns it; by default the
@@ -94,6 +164,7 @@ class Backend:
     is_coalescing: bool = False
     operations: Mapping[str, Operation]
     refusals: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    group_code: GroupCode | None = None
     why_unusable: Callable[[], str | None] | None = None
     select: Callable[[Placement], torch.device] | None = None
     options: Callable[[Sequence[int] | None], object] | None = None

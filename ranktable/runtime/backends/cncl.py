@@ -9,7 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ranktable.runtime.backends.backend import Backend, Operation
+from ranktable.runtime.backends.backend import (
+    Backend,
+    Operation,
+    grouped_operations,
+)
 
 _FOLDER: Final = "Cambricon/torch_mlu torch_mlu/csrc/framework/distributed"
 _CODE: Final = f"{_FOLDER}/process_group_cncl.cpp 036a1a7bdf"
@@ -34,25 +38,12 @@ BACKEND: Final = Backend(
     package="torch_mlu",
     visible_by="MLU_VISIBLE_DEVICES",
     is_coalescing=True,
-    operations={
-        "all_reduce": _reducing,
-        "reduce": _reducing,
-        "reduce_scatter": replace(
-            _reducing, has_uneven=True, source=f"{_CODE}; uneven by grouped reduces"
-        ),
-        "broadcast": _moving,
-        "all_gather": replace(
-            _moving, has_uneven=True, source=f"{_CODE}; uneven by grouped broadcasts"
-        ),
-        "gather": _pairwise,
-        "scatter": _pairwise,
+    operations=grouped_operations(
+        moving=_moving, pairwise=_pairwise, reducing=_reducing, code=_CODE
+    )
+    | {
         "all_to_all": replace(
-            _pairwise,
-            has_uneven=True,
-            source=f"{_CODE}; with split sizes: {_PAIRS}",
-        ),
-        "send": _moving,
-        "recv": _moving,
-        "barrier": replace(_moving, source=f"{_CODE}; by all_reduce"),
+            _pairwise, has_uneven=True, source=f"{_CODE}; with split sizes: {_PAIRS}"
+        )
     },
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ranktable.runtime.backends.backend import Backend, Operation
+from ranktable.runtime.backends.backend import Backend, GroupCode, Operation
 
 _CODE: Final = (
     "Ascend/pytorch torch_npu/csrc/distributed/ProcessGroupHCCL.cpp 0017cdfc8d"
@@ -34,11 +34,13 @@ _MOVES: Final = _ADDS | _CASTS | {"float64"}
 """Two types of eight bits are in the table too, for chips that have them."""
 
 _REDUCES: Final = frozenset({"sum", "min", "max"})
+_PRODUCT: Final = frozenset({"product"})
 
 _moving = Operation(dtypes=_MOVES, source=f"{_CODE}; types: {_TYPES}")
 _reducing = Operation(
     dtypes=_ADDS | _CASTS,
     reductions=_REDUCES,
+    unsafe_reductions=_PRODUCT,
     source=f"{_CODE}; uint8 and bool by way of int32; {_MANUAL}",
 )
 
@@ -54,6 +56,7 @@ BACKEND: Final = Backend(
         "reduce_scatter": Operation(
             dtypes=_ADDS,
             reductions=_REDUCES,
+            unsafe_reductions=_PRODUCT,
             has_uneven=True,
             source=f"{_CODE}; uneven by reduces; {_MANUAL}",
         ),
@@ -74,4 +77,20 @@ BACKEND: Final = Backend(
         "recv": _moving,
         "barrier": replace(_moving, source=f"{_CODE}; by all_reduce"),
     },
+    group_code=GroupCode(
+        title="HCCL",
+        own_name="hccl",
+        methods=frozenset(
+            {
+                *("allreduce", "allreduce_coalesced", "broadcast", "reduce"),
+                *("allgather", "allgather_coalesced", "_allgather_base"),
+                *("allgather_into_tensor_coalesced", "gather", "scatter"),
+                *("reduce_scatter", "_reduce_scatter_base", "alltoall"),
+                *("reduce_scatter_tensor_coalesced", "alltoall_base", "send"),
+                *("recv", "barrier", "startCoalescing"),
+            }
+        ),
+        bad_dtype="Unsupported data type for HCCL process group",
+        bad_reduction="HCCL has no ReduceOp.{reduction}",
+    ),
 )

@@ -9,7 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ranktable.runtime.backends.backend import Backend, Operation
+from ranktable.runtime.backends.backend import (
+    Backend,
+    Operation,
+    grouped_operations,
+)
 
 _CODE: Final = (
     "MooreThreads/torch_musa torch_musa/csrc/distributed/ProcessGroupMCCL.cpp "
@@ -36,25 +40,14 @@ BACKEND: Final = Backend(
     package="torch_musa",
     visible_by="MUSA_VISIBLE_DEVICES",
     is_coalescing=True,
-    operations={
-        "all_reduce": _reducing,
-        "reduce": _reducing,
-        "reduce_scatter": replace(
-            _reducing, has_uneven=True, source=f"{_CODE}; uneven by grouped reduces"
-        ),
+    operations=grouped_operations(
+        moving=_moving, pairwise=_pairwise, reducing=_reducing, code=_CODE
+    )
+    | {
         "broadcast": replace(
             _moving,
             dtypes=_DTYPES | _COMPLEX,
             source=f"{_CODE}; complex viewed as real",
-        ),
-        "all_gather": replace(
-            _moving, has_uneven=True, source=f"{_CODE}; uneven by grouped broadcasts"
-        ),
-        "gather": _pairwise,
-        "scatter": _pairwise,
-        "all_to_all": replace(_pairwise, has_uneven=True),
-        "send": _moving,
-        "recv": _moving,
-        "barrier": replace(_moving, source=f"{_CODE}; by all_reduce"),
+        )
     },
 )

@@ -12,7 +12,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ranktable.runtime.backends.backend import Backend, Operation
+from ranktable.runtime.backends.backend import (
+    Backend,
+    Operation,
+    grouped_operations,
+)
 
 _CODE: Final = (
     "pytorch/pytorch torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp 0007e752d5"
@@ -57,29 +61,14 @@ BACKEND: Final = Backend(
     device_type="cuda",
     visible_by="CUDA_VISIBLE_DEVICES",
     is_coalescing=True,
-    operations={
-        "all_reduce": _reducing,
-        "reduce": _reducing,
-        "reduce_scatter": replace(
-            _reducing,
-            has_uneven=True,
-            source=f"{_reducing.source}; uneven by grouped reduces",
-        ),
-        "broadcast": _moving,
-        "all_gather": replace(
-            _moving,
-            has_uneven=True,
-            source=f"{_moving.source}; uneven by grouped broadcasts",
-        ),
+    operations=grouped_operations(
+        moving=_moving, pairwise=_pairwise, reducing=_reducing, code=_CODE
+    )
+    | {
         "gather": replace(
             _pairwise,
             dtypes=_REAL | _PAIR_BYTES,
             source=f"{_CODE}, by sends and receives; types: {_PAIRS}",
-        ),
-        "scatter": _pairwise,
-        "all_to_all": replace(_pairwise, has_uneven=True),
-        "send": _moving,
-        "recv": _moving,
-        "barrier": replace(_moving, source=f"{_CODE}; by all_reduce"),
+        )
     },
 )

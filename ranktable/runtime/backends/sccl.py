@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ranktable.runtime import chip_map as chip_map_variable
-from ranktable.runtime.backends.backend import Backend, Operation
+from ranktable.runtime.backends.backend import Backend, GroupCode, Operation
 from ranktable.runtime.errors import BootstrapError
 
 if TYPE_CHECKING:
@@ -50,8 +50,31 @@ _ADDS: Final = frozenset({"float32", "float16", "bfloat16", "int32"})
 
 _REDUCES: Final = frozenset({"sum", "product", "min", "max"})
 
+_GROUP: Final = GroupCode(
+    title="SCCL",
+    own_name="SCCL",
+    methods=frozenset(
+        {
+            *("allreduce", "broadcast", "reduce", "allgather", "_allgather_base"),
+            *("gather", "scatter", "alltoall_base", "send", "recv", "barrier"),
+        }
+    ),
+    bad_dtype="Invalid scalar type",
+    bad_reduction="Cannot use ReduceOp.{reduction} with SCCL",
+    refusals={
+        "reduce_scatter": "ProcessGroupSCCL does not support reduce_scatter",
+        "startCoalescing": "Backend SCCL does not implement startCoalescing",
+    },
+)
+"""Messages are those of the code, word by word."""
+
 _moving = Operation(dtypes=_MOVES, source=_CODE)
-_reducing = Operation(dtypes=_ADDS, reductions=_REDUCES, source=f"{_CODE}; {_ADAPTOR}")
+_reducing = Operation(
+    dtypes=_ADDS,
+    reductions=_REDUCES,
+    unsafe_dtypes=_MOVES - _ADDS,
+    source=f"{_CODE}; {_ADAPTOR}",
+)
 
 
 def _why_not() -> str | None:
@@ -205,6 +228,7 @@ BACKEND: Final = Backend(
     refusals={
         "reduce_scatter": f"always raises ({_CODE})",
     },
+    group_code=_GROUP,
 )
 
 DOC: Final = replace(
@@ -220,4 +244,5 @@ DOC: Final = replace(
         "send": f"not listed ({_MANUAL})",
         "recv": f"not listed ({_MANUAL})",
     },
+    group_code=replace(_GROUP, methods=_GROUP.methods - {"send", "recv"}),
 )

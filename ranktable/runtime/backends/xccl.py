@@ -8,7 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ranktable.runtime.backends.backend import Backend, Operation
+from ranktable.runtime.backends.backend import (
+    Backend,
+    Operation,
+    grouped_operations,
+)
 
 _CODE: Final = "intel/torch-xpu-ops src/xccl/ProcessGroupXCCL.cpp 0029c2c232"
 _VIEWS: Final = (
@@ -38,27 +42,15 @@ BACKEND: Final = Backend(
     device_type="xpu",
     visible_by="ZE_AFFINITY_MASK",
     is_coalescing=True,
-    operations={
-        "all_reduce": _reducing,
-        "reduce": _reducing,
-        "reduce_scatter": replace(
-            _reducing, has_uneven=True, source=f"{_CODE}; uneven by grouped reduces"
-        ),
-        "broadcast": _moving,
-        "all_gather": replace(
-            _moving,
-            has_uneven=True,
-            source=f"{_moving.source}; uneven by grouped broadcasts",
-        ),
+    operations=grouped_operations(
+        moving=_moving, pairwise=_moving, reducing=_reducing, code=_CODE
+    )
+    | {
         "gather": replace(
             _moving,
             dtypes=_REAL | _BYTES,
             source=f"{_CODE}, by sends and receives",
         ),
         "scatter": replace(_moving, source=f"{_CODE}, by sends and receives; {_VIEWS}"),
-        "all_to_all": replace(_moving, has_uneven=True),
-        "send": _moving,
-        "recv": _moving,
-        "barrier": replace(_moving, source=f"{_CODE}; by all_reduce"),
     },
 )

@@ -55,7 +55,7 @@ def tasks_per_node(text: str) -> list[tuple[int, int]]:
     """Return (tasks, nodes) runs of a count list such as ``8(x2),4``.
 
     Raises:
-        ValueError: It is no such list.
+        ValueError: It is not such a list.
     """
     runs = []
     for item in text.split(","):

@@ -88,6 +88,7 @@ HEAD_BYTES = 64 * 1024
 DEFAULT = sccl.FORMAT
 """The format that is written unless another is named."""
 
+_LISTS = "nodes (node_list), servers (server_list) or ranks (rank_list)"
 _FOREIGN_KEYS = (("pod_count", "Huawei Cloud's Volcano, its list of links"),)
 
 
@@ -155,7 +156,7 @@ def detect(document: object) -> Format | Finding:
     near = ", ".join(map(quoted, list(document)[:5])) or "none"
     return rules.NOT_A_RANK_TABLE.finding(
         SourceSpan(()),
-        f"a rank table has the key node_list; the keys here are: {near}",
+        f"a rank table lists {_LISTS}; the keys here are: {near}",
     )
 
 

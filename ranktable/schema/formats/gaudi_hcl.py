@@ -64,12 +64,13 @@ def make(table: RankTable) -> dict[str, object]:
     Raises:
         NotExpressibleError: There are several hosts and they have no names.
     """
+    port = table.extra.get("HCL_PORT", PORT)
     if table.num_nodes == 1 and table.nodes[0].host is None:
-        return {"HCL_PORT": PORT, "HCL_COUNT": table.world_size}
+        return {"HCL_PORT": port, "HCL_COUNT": table.world_size}
     hosts = [table.node_of(rank).host for rank in range(table.world_size)]
     if None in hosts:
         raise NotExpressibleError("gaudi-hcl needs the address of every host")
-    return {"HCL_PORT": PORT, "HCL_RANKS": hosts}
+    return {"HCL_PORT": port, "HCL_RANKS": hosts}
 
 
 FORMAT = RecordFormat(

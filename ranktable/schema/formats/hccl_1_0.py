@@ -8,7 +8,7 @@ Source: Ascend's HCCL, rank table configuration; the reader of 1.0.
 from __future__ import annotations
 
 from ranktable.schema.format import Field, Format, Kind, Role
-from ranktable.schema.formats.sccl import LAYOUT, TOPOLOGY
+from ranktable.schema.formats.sccl import LAYOUT, STANDS_IN, TOPOLOGY, spares_field
 from ranktable.schema.rules import (
     chips,
     hccl,
@@ -17,6 +17,7 @@ from ranktable.schema.rules import (
     mindie,
     nodes,
     ranks,
+    remembered,
 )
 
 VERSION = Field(
@@ -55,6 +56,7 @@ TABLE_FIELDS = (
     ),
     LAYOUT,
     TOPOLOGY,
+    spares_field("server_id", "device"),
 )
 NODES = Field(
     key="server_list",
@@ -103,6 +105,7 @@ NODE_FIELDS = (
             ("super_pod_id", "Super pod"),
         )
     ),
+    STANDS_IN,
 )
 DEVICE_FIELDS = (
     Field(
@@ -166,21 +169,22 @@ RULES = (
     *hccl.RULES,
     *hccl_chips.RULES,
     *mindie.RULES,
+    *remembered.RULES,
 )
 
 
 def is_hccl(document: dict[str, object]) -> bool:
-    """Whether a document with a ``server_list`` is Ascend's: it names ``server_id``.
+    """Whether a document lists Ascend's servers: the first one names ``server_id``.
 
-    Where no server does, it counts in strings and does not name ``server_ip`` either.
+    Where none does, it counts in strings and does not name ``server_ip`` either, or has
+    super pods; its ``server_list`` may be missing.
     """
     servers = document.get("server_list")
     first = servers[0] if isinstance(servers, list) and servers else None
     keys = first if isinstance(first, dict) else {}
-    counts_in_text = isinstance(document.get("server_count"), str)
-    return "server_list" in document and (
-        "server_id" in keys or ("server_ip" not in keys and counts_in_text)
-    )
+    is_counted = isinstance(document.get("server_count"), str)
+    is_ascends = is_counted or "super_pod_list" in document
+    return "server_id" in keys or ("server_ip" not in keys and is_ascends)
 
 
 FORMAT = Format(

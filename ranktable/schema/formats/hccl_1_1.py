@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ranktable.schema.columns import place_name
-from ranktable.schema.format import Kind, Role
+from ranktable.schema.format import Kind, NotExpressibleError, Role
 from ranktable.schema.formats.recognition import is_hccl_1_1
 from ranktable.schema.numbers import plain_number
 from ranktable.schema.record import Record, RecordFormat, list_of, text
@@ -17,6 +17,7 @@ from ranktable.schema.rules import chips, hccl, hccl_chips, nodes, ranks, shape
 
 if TYPE_CHECKING:
     from ranktable.schema.document import Path
+    from ranktable.schema.model import Device, RankTable
 
 HOST_PROCESS = -1
 """The device_id of a rank that runs on the host."""
@@ -205,12 +206,44 @@ def _judge_a3(reader: RecordReader, path: Path, rank: dict[str, Any]) -> None:
             reader.report(shape.MISSING_KEY, path, message)
 
 
+def _written(device: Device) -> dict[str, object]:
+    """Return the plain data of a rank; one of a host is spelt as it was."""
+    members: dict[str, object] = {"rank_id": str(device.rank)}
+    if device.device_id != HOST_PROCESS:
+        members["device_id"] = str(device.device_id)
+    if device.address:
+        members["rank_ip"] = device.address
+    return {**members, **device.extra}
+
+
+def make(table: RankTable) -> dict[str, object]:
+    """Return the plain data of a table of this format that was changed.
+
+    Raises:
+        NotExpressibleError: The table was read from another format.
+    """
+    if table.format != FORMAT.name:
+        raise NotExpressibleError(
+            f"{FORMAT.name} needs a collective_id, which no other table has"
+        )
+    listed = [
+        {
+            "node_addr": node.host,
+            **node.extra,
+            "ranks": [_written(device) for device in node.devices],
+        }
+        for node in table.nodes
+    ]
+    return {"version": "1.1", **table.extra, "node_list": listed}
+
+
 FORMAT = RecordFormat(
     name="hccl-1.1",
     title="HCCL rank table 1.1, heterogeneous (collective_id)",
     description="Which ranks of a job run on chips of Ascend and which on hosts.",
     record=TABLE,
     fill=fill,
+    make=make,
     nodes=TABLE.members[-1],
     devices=_NODE.members[1],
     table_fields=TABLE.members,

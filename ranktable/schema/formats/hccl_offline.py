@@ -113,18 +113,24 @@ def fill_logical(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - pla
 
 
 def make_logical(table: RankTable) -> dict[str, object]:
-    """Return the plain data of a table: order, hosts, chips and ranks."""
+    """Return the plain data of a table: order, hosts, chips, ranks and addresses."""
     nodes = [
         {
             "node_id": node.host or str(place),
+            **node.extra,
             "rank_list": [
-                {"rank_id": str(one.rank), "item_id": str(one.device_id)}
+                {
+                    "rank_id": str(one.rank),
+                    "item_id": str(one.device_id),
+                    **({"rank_ip": one.address} if one.address else {}),
+                    **one.extra,
+                }
                 for one in node.devices
             ],
         }
         for place, node in enumerate(table.nodes)
     ]
-    return {"status": "completed", "node_list": nodes}
+    return {"status": "completed", **table.extra, "node_list": nodes}
 
 
 FORMAT = RecordFormat(

@@ -103,6 +103,7 @@ def make_mapping(table: RankTable) -> list[object]:
             "hostname": node.host,
             "addr": node.host,
             "port": PORT,
+            **node.extra,
             "ranks": {str(one.rank): [one.device_id] for one in node.devices},
         }
         for node in table.nodes

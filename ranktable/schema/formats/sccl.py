@@ -12,13 +12,22 @@ from ranktable.schema.format import (
     FREE,
     LAYOUT_KEY,
     PLACEMENT_KEY,
+    SPARES_KEY,
+    STANDS_IN_KEY,
     TOPOLOGY_KEY,
     Field,
     Format,
     Kind,
     Role,
 )
-from ranktable.schema.rules import chips, groups, nodes, placement, ranks
+from ranktable.schema.rules import (
+    chips,
+    groups,
+    nodes,
+    placement,
+    ranks,
+    remembered,
+)
 
 VERSION = Field(
     key="version",
@@ -52,6 +61,28 @@ TOPOLOGY = Field(
     description="How the chips of every host are linked: a name such as sophgo-8. Our "
     "own addition; readers of the vendor ignore it.",
     examples=("sophgo-8",),
+)
+
+
+def spares_field(host_key: str, devices_key: str) -> Field:
+    """Return the field of nodes without ranks, spelt as the nodes of a format are."""
+    return Field(
+        key=SPARES_KEY,
+        kind=Kind.LIST,
+        title="Spares",
+        description="Nodes that carry no rank, spelt as nodes are but without ranks. "
+        "Our own addition; readers of the vendor ignore it.",
+        examples=([{host_key: "node-z", devices_key: [{"device_id": "0"}]}],),
+    )
+
+
+STANDS_IN = Field(
+    key=STANDS_IN_KEY,
+    kind=Kind.TEXT,
+    title="Spare for",
+    description="The host that this node, a spare, stands in for. Our own addition; "
+    "readers of the vendor ignore it.",
+    examples=("node-b",),
 )
 OWN_FIELDS = (PLACEMENT, LAYOUT, TOPOLOGY)
 DEVICE_ID = Field(
@@ -127,6 +158,7 @@ RULES = (
     nodes.DUPLICATE_HOST,
     *placement.RULES,
     *groups.RULES,
+    *remembered.RULES,
 )
 
 FORMAT = Format(
@@ -150,7 +182,7 @@ FORMAT = Format(
         "local ranks. SCCL sends around a ring, so neighbours in this order need a "
         "direct link.",
     ),
-    table_fields=(VERSION, *OWN_FIELDS),
+    table_fields=(VERSION, *OWN_FIELDS, spares_field("host", "device_list")),
     node_fields=(
         Field(
             key="host",
@@ -161,6 +193,7 @@ FORMAT = Format(
             "the vendor's libraries ignore.",
             examples=("node-a", "10.20.0.5"),
         ),
+        STANDS_IN,
     ),
     device_fields=(
         DEVICE_ID,

@@ -55,6 +55,7 @@ FORMAT = Format(
             examples=(1,),
         ),
         *sccl.OWN_FIELDS,
+        sccl.spares_field("server_ip", "device"),
     ),
     node_fields=(
         Field(
@@ -75,6 +76,7 @@ FORMAT = Format(
             "it, and any value is accepted.",
             examples=("reserve",),
         ),
+        sccl.STANDS_IN,
     ),
     device_fields=(
         sccl.DEVICE_ID,

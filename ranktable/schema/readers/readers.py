@@ -56,12 +56,13 @@ READERS: tuple[Reader, ...] = (Ranktable(), TorchTpu(), Sccl(), TorchTpu2024())
 
 
 def readings(
-    data: bytes, ranks: Sequence[int], report: Report | None = None
+    data: bytes | None, ranks: Sequence[int], report: Report | None = None
 ) -> list[Reading]:
     """Return what every reader makes of a file; nothing is raised for any bytes.
 
     Args:
-        data: Bytes of the file.
+        data: Bytes of the file, None where it cannot be read: only the readers of
+            Ascend's tables are known then.
         ranks: Global ranks of the processes to answer for.
         report: What was found in the file, for the readers of Ascend's tables; they
             are left out for a table of SCCL.
@@ -73,6 +74,7 @@ def readings(
             outcomes=tuple(zip(ranks, reader.outcomes(data, ranks), strict=True)),
         )
         for reader in READERS
+        if data is not None
     ]
     if report is not None and not (report.format or "").startswith("sccl"):
         found += [

@@ -26,6 +26,14 @@ LINKS = {
     "without a table, silently",
     "xllm": "refused: the path is a link",
 }
+UNREADABLE = {
+    "hccl-2025": "refused: EI0004",
+    "hccl-2026": "refused: EI0004",
+    "mindspore": "refused: EI0004",
+    "torch_npu": "not read: the ranks negotiate without a table, silently",
+}
+"""What they say where there is no file, or one that cannot be read."""
+
 REFUSES = "refuses the table"
 """The effect where nobody knows what a reader says; the message is shown instead."""
 
@@ -34,22 +42,20 @@ MAX_EFFECTS = 3
 
 def verdicts(report: Report) -> list[tuple[TableReader, str]]:
     """Return what each program makes of the file of a report."""
-    is_link = Path(report.file).is_symlink()
+    readers = [reader for reader in READERS if reader.name in NAMES]
+    if report.data is None:
+        nothing = "refused: it cannot read the file"
+        return [(reader, UNREADABLE.get(reader.name, nothing)) for reader in readers]
+    said = LINKS if Path(report.file).is_symlink() else {}
     return [
-        (
-            reader,
-            LINKS[reader.name]
-            if is_link and reader.name in LINKS
-            else verdict(reader, report),
-        )
-        for reader in READERS
-        if reader.name in NAMES
+        (reader, said.get(reader.name) or verdict(reader, report)) for reader in readers
     ]
 
 
 def verdict(reader: TableReader, report: Report) -> str:
     """Return ``accepted``, with what is wrong if anything, or ``refused`` with what."""
-    if reader.name == "mindie" and report.data is not None:  # it has rules of its own
+    if reader.name == "mindie":  # it has rules of its own
+        assert report.data is not None  # noqa: S101 - the caller has looked
         report = check(report.data, reader=reader.name, limit=1)
     refused, wrong = _effects(reader, report)
     if not refused and report.format not in reader.formats:

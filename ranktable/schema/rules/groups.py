@@ -8,6 +8,7 @@ from ranktable.schema.chip_order import compare_orders
 from ranktable.schema.diagnostic import Rule, Severity
 from ranktable.schema.rules.examples import chips
 from ranktable.schema.rules.placement import listed, rank_order
+from ranktable.schema.rules.remembered import topology_of, tp_of
 from ranktable.schema.topology import SOPHGO_8
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ def _open_groups(columns: Columns, options: Options) -> Iterator[Finding]:
     A node whose chips are not a ring, or whose ranks are not consecutive, is passed
     over: other rules report that.
     """
-    tp, topology = options.tp, options.topology
-    if tp is None or tp == 1:
+    tp, topology = tp_of(columns, options), topology_of(columns, options)
+    if tp == 1:
         return
     judged: set[tuple[int, ...]] = set()
     for node, start, end in columns.nodes():
@@ -110,7 +111,6 @@ OPEN_GROUP = Rule(
     good=chips(2, 6, 7, 3, 1, 5, 4, 0),
     options={"topology": "sophgo-8", "tp": "4"},
     check=_open_groups,
-    needs="tp",
 )
 
 RULES = (OPEN_GROUP,)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ranktable.schema.address import is_address
 from ranktable.schema.diagnostic import Refusal, Rule, Severity
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import counted, quoted
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 COMPLETED = "completed"
 PODS = "super_pod_list"
+ADDRESS = "device_ip"
 OF_SUPER_PODS = ("hccl-1.2", "cce")
 """Formats that say which servers are in a super pod."""
 
@@ -57,7 +59,7 @@ def _duplicate_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
     first_use: dict[str, int] = {}
     for index, text in enumerate(columns.addresses):
         parts = text.split(",") if text is not None else []
-        for address in parts:
+        for address in filter(is_address, parts):  # RT211 is about the others
             first = first_use.setdefault(address, index)
             if first == index and parts.count(address) == 1:
                 continue
@@ -127,7 +129,11 @@ def _unreachable(columns: Columns, options: Options, rule: Rule) -> Iterator[Fin
         host = hosts[node] if hosts else None
         if host and options.npu != "A2" and pods <= 1:
             continue
-        lacking = [i for i in range(start, end) if columns.addresses[i] is None]
+        lacking = [
+            index
+            for index in range(start, end)
+            if columns.addresses[index] is None and not columns.is_given(index, ADDRESS)
+        ]
         if lacking and not columns.quota.is_spent(rule):
             yield _missing_address(columns, node, lacking, rule)
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from ranktable.schema.diagnostic import Refusal, Rule
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import folded
-from ranktable.schema.rules.examples import PAIR, hccl_server, hccl_table
+from ranktable.schema.rules import hccl_2_0_examples
+from ranktable.schema.rules.examples import hccl_server, hccl_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,7 @@ LEGAL_FOURS = frozenset(
 
 _POWERS = (1, 2, 4, 8)
 _FOUR = 4
+_CHIPS = 8
 
 
 def _unequal_servers(columns: Columns, options: Options) -> Iterator[Finding]:
@@ -49,6 +51,8 @@ def _illegal_sets(columns: Columns, options: Options) -> Iterator[Finding]:
         count = len(chips)
         if count != _FOUR and count in _POWERS:
             continue
+        if any(chip is not None and chip >= _CHIPS for chip in chips):
+            continue  # RT208 is about those
         if count == _FOUR and (None in chips or frozenset(chips) in LEGAL_FOURS):
             continue
         if not columns.quota.is_spent(ILLEGAL_CHIP_SET):
@@ -69,11 +73,11 @@ def _wrong_generation(columns: Columns, options: Options) -> Iterator[Finding]:
     if is_2_0 == (options.npu == "A5"):
         return
     wanted = "2.0" if options.npu == "A5" else "1.0, or 1.2 on A3"
-    key = "version"
+    is_given = columns.document.has("version")
+    version = columns.top.get("version") if is_given else "none"
     yield WRONG_GENERATION.finding(
-        SourceSpan((key,) if columns.document.has(key) else ()),
-        f"this is a table of version {columns.top.get(key, 'before 1.0')}; HCCL of "
-        f"{options.npu} reads {wanted}",
+        SourceSpan(("version",) if is_given else ()),
+        f"the version of the table is {version}; HCCL of {options.npu} reads {wanted}",
         hint="generate the table again for the chips of this cluster",
     )
 
@@ -127,7 +131,7 @@ WRONG_GENERATION = Rule(
     fix="Generate the table again for the chips of this cluster.",
     readers={"HCCL": Refusal("EI0014 version")},
     bad=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))),
-    good=PAIR,
+    good=hccl_2_0_examples.table(hccl_2_0_examples.rank(0)),
     options={"chip": "A5"},
     check=_wrong_generation,
 )

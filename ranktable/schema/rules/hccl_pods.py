@@ -68,6 +68,11 @@ def _unknown_servers(columns: Columns, _: Options) -> Iterator[Finding]:
 def _podless_servers(columns: Columns, _: Options) -> Iterator[Finding]:
     if PODS not in columns.top or None in columns.hosts:
         return
+    if not columns.top[PODS]:
+        message = f"{PODS} is empty: no server is in a super pod"
+        hint = "list the super pods, or remove the key"
+        yield SERVER_WITHOUT_POD.finding(SourceSpan((PODS,)), message, hint=hint)
+        return
     of_servers = _pod_of_servers(columns)
     lacking = [
         node for node, host in enumerate(columns.hosts) if host not in of_servers
@@ -105,7 +110,7 @@ def _duplicate_pods(columns: Columns, _: Options) -> Iterator[Finding]:
 def _missing_super_ids(columns: Columns, _: Options) -> Iterator[Finding]:
     """Yield RT282 for devices without a number in their pod, or with a wrong one."""
     ids = columns.optional.get(SUPER_ID)
-    is_needed = PODS in columns.top
+    is_needed = bool(columns.top.get(PODS))
     if ids is None:
         if is_needed and columns.num_devices:
             yield MISSING_SUPER_ID.finding(
@@ -120,6 +125,8 @@ def _missing_super_ids(columns: Columns, _: Options) -> Iterator[Finding]:
         is_number = isinstance(text, str) and leading_digits(text[-9:]) is not None
         if (text is None and not is_needed) or (is_number and _is_uint32(str(text))):
             continue
+        if text is None and columns.is_given(index, SUPER_ID):
+            continue  # reported as a value of another type
         if not columns.quota.is_spent(MISSING_SUPER_ID):
             said = "no" if text is None else quoted(text) + " as"
             yield MISSING_SUPER_ID.finding(

@@ -43,7 +43,7 @@ def _wrong_count(columns: Columns, _: Options) -> Iterator[Finding]:
     written = value if isinstance(value, int) else plain_number(value)
     counts_ranks = columns.format.counts_ranks
     count = columns.num_devices if counts_ranks else columns.num_nodes
-    if written is not None and written != count:
+    if written is not None and written != count and columns.num_nodes:
         yield wrong_count((str(key),), written, columns.format.nodes_key, count)
 
 
@@ -135,7 +135,7 @@ WRONG_COUNT = Rule(
 BAD_ADDRESS = Rule(
     code="RT211",
     name="bad-address",
-    summary="a device address is no IP address",
+    summary="a device address is not an IP address",
     why="device_ip and device_ip_emulator are numeric IPv4 or IPv6 addresses.",
     fix="Write the address, or leave the key out: SCCL needs it for emulation only.",
     readers={

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from ranktable.schema.rules.examples import (
     one_node,
 )
 from ranktable.schema.rules.ranks import is_permutation
+from ranktable.schema.rules.remembered import topology_of
 from ranktable.schema.topology import SOPHGO_8, Budget
 
 if TYPE_CHECKING:
@@ -27,17 +29,22 @@ if TYPE_CHECKING:
 
 
 def _broken_rings(columns: Columns, options: Options) -> Iterator[Finding]:
-    if options.topology is not None:
-        yield from _open_orders(columns, options.topology, is_known=True)
+    box = topology_of(columns, options)
+    # The table is right or wrong by itself; what it names only lets it be judged.
+    weight = Severity.WARNING if options.topology is None else None
+    for finding in _open_orders(columns, box, is_known=True) if box else ():
+        yield replace(finding, weight=weight)
 
 
 def _unknown_rings(columns: Columns, options: Options) -> Iterator[Finding]:
-    if options.topology is None:
+    if topology_of(columns, options) is None:
         yield from _open_orders(columns, SOPHGO_8, is_known=False)
 
 
 def _odd_rings(columns: Columns, options: Options) -> Iterator[Finding]:
-    for node, order in _orders(columns) if options.topology is None else ():
+    for node, order in (
+        _orders(columns) if topology_of(columns, options) is None else ()
+    ):
         if _is_odd(order):
             yield ODD_RING.finding(
                 columns.devices_span(node),
@@ -270,7 +277,6 @@ NOT_A_RING = Rule(
     good=chips(0, 1, 3, 2),
     options={"topology": "sophgo-8"},
     check=_broken_rings,
-    needs="topology",
 )
 RING_NOT_KNOWN = Rule(
     code="RT502",

@@ -130,7 +130,7 @@ def _negatives(columns: Columns, _: Options) -> Iterator[Finding]:
 
 def _shifted(columns: Columns, _: Options) -> Iterator[Finding]:
     census = _census(columns)
-    if census is not None and census.lowest is not None:
+    if census is not None and census.lowest is not None and not columns.has_unread:
         lowest = census.lowest
         yield NOT_FROM_ZERO.finding(
             columns.rank_span(census.first_use[lowest]),
@@ -147,7 +147,7 @@ def _gaps(columns: Columns, _: Options) -> Iterator[Finding]:
     [0, devices - 1].
     """
     census, world_size = _census(columns), columns.num_devices
-    if census is None or census.lowest is not None:
+    if census is None or census.lowest is not None or columns.has_unread:
         return
     unreadable = columns.ranks.count(None)
     if len(census.free) <= len(census.repeated) + len(census.negative) + unreadable:

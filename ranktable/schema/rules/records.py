@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ranktable.schema.diagnostic import Finding, Refusal, Rule
+from ranktable.schema.rules.examples import hccl_server, hccl_table
 from ranktable.schema.rules.hccl_2_0_examples import rank, table
 
 OUT_OF_RANGE = Rule(
@@ -49,15 +50,23 @@ NO_GLOBAL_RANKS = Rule(
     ),
     fix="Point RANK_TABLE_FILE at the rank table of the job.",
     readers={"HCCL": Refusal("EI0014 or EI0017")},
+    command="mesh",
+    bad=b'{"version":"1.0","status":"completed","server_group_list":[\n'
+    b'  {"group_id":"2","server_count":"1","server_list":[\n'
+    b'    {"server_id":"10.0.0.1","device":[{"device_id":"0","rank_id":"0"}]}]}]}\n',
+    good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))),
 )
 
 
 def no_global_ranks(format_name: str) -> Finding:
     """Return RT262 for a file of a format that gives no ranks."""
+    is_of_groups = format_name == "server-groups"
     return NO_GLOBAL_RANKS.finding(
         None,
         f"a file of the format {format_name} gives the processes of a job no ranks",
-        hint="point RANK_TABLE_FILE at the rank table of the job",
+        hint="ranktable split --by group writes the rank table of each group"
+        if is_of_groups
+        else "point RANK_TABLE_FILE at the rank table of the job",
     )
 
 

@@ -121,7 +121,7 @@ NOT_JSON = Rule(
     summary="the text is not JSON",
     why=(
         "Trailing commas, comments, missing commas, numbers with leading zeros and "
-        "text after the end are no JSON (RFC 8259), however common they are elsewhere."
+        "text after the end are not JSON (RFC 8259), however common they are elsewhere."
     ),
     fix="Mend the place shown; ranktable validate --fix removes trailing commas.",
     readers=_ALL_REFUSE,
@@ -169,7 +169,7 @@ PYTHON_LITERAL = Rule(
     summary="the file is Python, not JSON",
     why=(
         "tpu_gen_sccl_rank_table prints the table on standard output as a Python "
-        "dictionary (single quotes, None, True). Saved to a file that is no JSON."
+        "dictionary (single quotes, None, True). Saved to a file that is not JSON."
     ),
     fix="Use the file that the generator writes, not what it prints.",
     readers=_ALL_REFUSE,
@@ -201,7 +201,7 @@ NOT_A_NUMBER = Rule(
     code="RT106",
     name="not-a-number",
     summary="a number that JSON does not have or that no program can hold",
-    why="NaN and Infinity are no JSON; a number of 400 digits overflows every reader.",
+    why="NaN and Infinity are not JSON; a number of 400 digits overflows every reader.",
     fix="Write the number that was meant.",
     readers={
         "torch_tpu": "accepts NaN and Infinity; int() fails where one is read",
@@ -230,7 +230,7 @@ LONE_SURROGATE = Rule(
     name="lone-surrogate",
     summary="half of a character in a string",
     why=(
-        "An escape from \\ud800 to \\udfff is half of a UTF-16 pair; alone it is no "
+        "An escape from \\ud800 to \\udfff is half of a UTF-16 pair; alone it is not a "
         "character, and no program can write it back as UTF-8."
     ),
     fix="Remove the escape or complete the pair.",

@@ -15,7 +15,7 @@ from torch.distributed.distributed_c10d import _world
 from ranktable.simulate.backend.exchange import Done
 from ranktable.simulate.backend.limits import name_of, of_memory
 from ranktable.simulate.device import chips, on_cpu
-from ranktable.simulate.errors import rank_list
+from ranktable.simulate.simulation_error import rank_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,12 +32,7 @@ def alias(tensor: torch.Tensor) -> torch.Tensor:
     return seen.view(torch.uint8) if seen.dtype is torch.bool else seen
 
 
-def aliases(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Return the memory of several tensors."""
-    return [alias(tensor) for tensor in tensors]
-
-
-class Parts:
+class GroupParts:
     """A group that has no operations yet."""
 
     def __init__(self, exchange: Exchange, limits: Limits, rank: int) -> None:
@@ -116,7 +111,7 @@ class Parts:
         return rank_list([self._ranks[member]])
 
 
-class Reducing(Parts):
+class Reducing(GroupParts):
     """A group that can reduce."""
 
     def allreduce(
@@ -221,7 +216,7 @@ class Reducing(Parts):
     reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
 
 
-class Moving(Parts):
+class Moving(GroupParts):
     """A group that can move tensors."""
 
     def broadcast(self, tensors: Tensors, opts: c10d.BroadcastOptions) -> c10d.Work:
@@ -379,19 +374,19 @@ class SimulatedGroup(Reducing, Moving, c10d.ProcessGroup):  # type: ignore[misc]
     """
 
     def __init__(self, exchange: Exchange, limits: Limits, rank: int) -> None:
-        """Make a group of what it consists of, see ``Parts``."""
+        """Make a group of what it consists of, see ``GroupParts``."""
         size = len(exchange.meeting.ranks)
         c10d.ProcessGroup.__init__(self, rank, size)  # type: ignore[call-arg]
         super().__init__(exchange, limits, rank)
         self._has_cpu = False
-        self._register(limits.profile.device, _CUSTOM)
+        self._register(limits.backend.device_type, _CUSTOM)
 
     def _register(
         self, device: str, backend_type: c10d.ProcessGroup.BackendType
     ) -> None:
         """Tell torch that the group is for a type of devices."""
         backend = self._gloo
-        self._register_backend(torch.device(device), backend_type, backend)  # type: ignore[arg-type]
+        self._register_backend(torch.device(device), backend_type, backend)
 
     def _serves_cpu(self) -> bool:
         """Whether the group was made with ``cpu:gloo`` too.
@@ -453,7 +448,7 @@ class SimulatedGroup(Reducing, Moving, c10d.ProcessGroup):  # type: ignore[misc]
 
     def getBackendName(self) -> str:  # noqa: N802 - torch's name
         """Return what the backend calls itself."""
-        return self._limits.profile.own_name
+        return self._limits.code.own_name
 
     def shutdown(self) -> None:
         """Leave the group."""

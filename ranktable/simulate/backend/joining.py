@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 from torch import distributed as dist
-from torch._C._distributed_c10d import PrefixStore
+from torch._C._distributed_c10d import PrefixStore, ProcessGroupGloo
 
+from ranktable.runtime.backends import backend_named
+from ranktable.runtime.store_round import StoreRound
 from ranktable.simulate import claims, device
-from ranktable.simulate.backend.exchange import Exchange, connect, leave_at_exit
+from ranktable.simulate.backend.exchange import Exchange, leave_at_exit
 from ranktable.simulate.backend.group import SimulatedGroup
-from ranktable.simulate.backend.limits import Limits, profile_of
-from ranktable.simulate.errors import SimulationError, rank_list, reported
+from ranktable.simulate.backend.limits import Limits
 from ranktable.simulate.faults import Faults
 from ranktable.simulate.meeting import Meeting
-from ranktable.simulate.run import report
+from ranktable.simulate.simulated_run import report
+from ranktable.simulate.simulation_error import SimulationError, rank_list, reported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import ModuleType
 
     from torch._C._distributed_c10d import Store, _DistributedBackendOptions
 
-    from ranktable.simulate.backend.limits import Profile
-    from ranktable.simulate.run import Run
+    from ranktable.runtime.backends.backend import Backend, GroupCode
+    from ranktable.simulate.simulated_run import Run
 
     ChipMap = Callable[["World", "Membership", object], Sequence[int]]
 
 
+_STDOUT = 1
 _NODE = "GROUP_RANK"  # torchrun's index of its agent; one agent is one simulated node
 
 
@@ -44,7 +49,7 @@ class World:
     Attributes:
         folder: The folder of the run.
         run: The run.
-        profile: The limits of its backend.
+        backend: The declaration of its backend, with the limits of the run.
         selected_chip: Returns the chip that the script has selected, None before.
         chip_map_of: Returns the chip of each member of a new group, from the
             ``pg_options`` it was given; empty if the backend has no such map.
@@ -55,12 +60,19 @@ class World:
 
     folder: Path
     run: Run
-    profile: Profile
+    backend: Backend
     selected_chip: Callable[[], int | None]
     chip_map_of: ChipMap
     rank: int = 0
     chip_map: tuple[int, ...] = ()
     faults: Faults | None = None
+
+    @property
+    def group_code(self) -> GroupCode:
+        """What the vendor's class of groups takes."""
+        code = self.backend.group_code
+        assert code is not None  # noqa: S101 - those that are simulated have one
+        return code
 
     @property
     def node(self) -> int:
@@ -112,8 +124,22 @@ class Membership:
         return rank_list(self.ranks)
 
 
-def join(world: World, membership: Membership, chip_map: Sequence[int]) -> Meeting:
-    """Return where the members of a new group meet, after they have met once.
+class _JoinWording:
+    """What ranks say when they join, in words; all say the same."""
+
+    def __init__(self, membership: Membership) -> None:
+        self._name = membership.name
+
+    def differing(self, said: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:
+        return f"{rank_list(list(said))} join {self._name}", ()
+
+    def missing(self, absent: Sequence[int], time_s: float) -> str:
+        who = rank_list(absent) if absent else "other ranks"
+        return f"{who} did not join {self._name} within {time_s:g} s"
+
+
+def join(world: World, membership: Membership, chip_map: Sequence[int]) -> Path:
+    """Return the folder of a new group, after its members have compared what they hold.
 
     Args:
         world: This process.
@@ -124,25 +150,36 @@ def join(world: World, membership: Membership, chip_map: Sequence[int]) -> Meeti
         SimulationError: A member did not come, or what the members hold does not fit
             together.
     """
-    folder = _folder(world, membership)
-    rank = membership.ranks[membership.member]
+    member, rank = membership.member, membership.ranks[membership.member]
+    # A store may outlive a group, and a later one have the same name: they are told
+    # apart by how often this rank has come to a group of this name.
+    number = membership.store.add(f"joined/{member}", 1)
+    store = PrefixStore(str(number), membership.store)
+    if member == 0:
+        folder = tempfile.mkdtemp(prefix="group-", dir=world.folder)
+        store.set("folder", Path(folder).name)
     claim = claims.Claim(
         rank=rank,
         node=world.node,
         chip=world.selected_chip(),
         chip_map=tuple(chip_map),
     )
-    claims.show(folder, membership.member, claim)
-    meeting = Meeting(
-        folder,
+    store.set(f"claim/{member}", msgspec.json.encode(claim).decode())
+    round_ = StoreRound(
+        store=PrefixStore("round", store),
+        rank=rank,
         ranks=membership.ranks,
-        member=membership.member,
-        group=membership.name,
-        timeout_s=membership.timeout_s,
+        wording=_JoinWording(membership),
+        is_alone=True,
     )
-    meeting.meet("join")
-    _judge(world, membership, claims.look(folder, len(membership.ranks)))
-    return meeting
+    round_.post("join")
+    found = round_.hear(membership.timeout_s)
+    if found is not None and found.kind != "agreed":
+        raise reported(world.folder, found.message, found.ranks)
+    size = len(membership.ranks)
+    held = store.multi_get([f"claim/{other}" for other in range(size)])
+    _judge(world, membership, [msgspec.json.decode(h, type=claims.Claim) for h in held])
+    return world.folder / store.get("folder").decode()
 
 
 def _judge(world: World, membership: Membership, held: Sequence[claims.Claim]) -> None:
@@ -165,34 +202,6 @@ def _judge(world: World, membership: Membership, held: Sequence[claims.Claim]) -
         raise SimulationError("; ".join(error.message for error in errors), blamed)
 
 
-def _folder(world: World, membership: Membership) -> Path:
-    """Return the folder of the group, which its first member makes and names.
-
-    A store may outlive a group, and a later one have the same name: both are told apart
-    by how often this rank has come to a group of this name.
-    """
-    store, member = membership.store, membership.member
-    count = store.add(f"simulated/{member}", 1)
-    key = f"simulated/folder/{count}"
-    if member == 0:
-        folder = Path(tempfile.mkdtemp(prefix="group-", dir=world.folder))
-        store.set(key, folder.name)
-        return folder
-    end = time.monotonic() + membership.timeout_s
-    try:
-        store.wait([key], timedelta(seconds=membership.timeout_s))
-    except RuntimeError:
-        if time.monotonic() < end:
-            raise  # the store has gone
-        first = membership.ranks[0]
-        message = (
-            f"rank {first} did not join {membership.name} within "
-            f"{membership.timeout_s:g} s"
-        )
-        raise reported(world.folder, message, (first,)) from None
-    return world.folder / store.get(key).decode()
-
-
 _GROUP_INDEX = "TPU_GROUP_IDX"
 """SOPHGO's variable for several jobs that one launcher has started: a job does not see
 what another has in the store."""
@@ -206,14 +215,13 @@ def register(world: World) -> None:
     ) -> SimulatedGroup:
         return _create(world, options, pg_options)
 
-    profile = world.profile
     dist.Backend.register_backend(
-        profile.backend,
+        world.backend.name,
         create,
         extended_api=True,
         # A list: of a plain string, which is what SOPHGO passes, torch takes the
         # letters for devices, and then has no default backend for this one.
-        devices=[profile.device],
+        devices=[world.backend.device_type],
     )
 
 
@@ -225,23 +233,50 @@ def _create(
     faults = world.faults_of(rank if membership.is_world else world.rank)
     faults.before_joining()
     chips = faults.chip_map(world.chip_map_of(world, membership, pg_options))
-    meeting = join(world, membership, chips)
+    folder = join(world, membership, chips)
     if membership.is_world:
         world.chip_map = tuple(chips)
-    gloo = connect(
-        PrefixStore(meeting.name, membership.store),
-        membership.member,
-        len(membership.ranks),
-        timedelta(seconds=membership.timeout_s),
+    meeting = Meeting(
+        folder,
+        ranks=membership.ranks,
+        member=membership.member,
+        group=membership.name,
+        timeout_s=membership.timeout_s,
     )
+    with _without_output():
+        gloo = ProcessGroupGloo(
+            PrefixStore(folder.name, membership.store),
+            membership.member,
+            len(membership.ranks),
+            timedelta(seconds=membership.timeout_s),
+        )
+    # A rank that leaves at once would end the connections that others still make.
+    gloo.barrier().wait()
     recorder = None
     if world.run.is_recorded:
         from ranktable.simulate.recording import Recorder  # noqa: PLC0415 - if asked
 
-        recorder = Recorder(world.folder, rank, meeting.name, membership.ranks)
-    exchange = Exchange(gloo, meeting, faults, world.profile.title, recorder)
+        recorder = Recorder(world.folder, rank, folder.name, membership.ranks)
+    exchange = Exchange(gloo, meeting, faults, world.group_code.title, recorder)
     limits = Limits(world, _own_chip(world, membership, chips))
     return SimulatedGroup(exchange, limits, membership.member)
+
+
+@contextlib.contextmanager
+def _without_output() -> Iterator[None]:
+    """Keep what gloo prints out of what the script prints.
+
+    In torch 2.10 it says to standard output how many ranks it has connected.
+    """
+    sys.stdout.flush()
+    kept, nowhere = os.dup(_STDOUT), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, _STDOUT)
+        yield
+    finally:
+        os.dup2(kept, _STDOUT)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _membership(world: World, options: _DistributedBackendOptions) -> Membership:
@@ -286,14 +321,16 @@ def start(
         selected_chip: Returns the chip that the script has selected, None before.
         chip_map: Returns the chip of each member of a new group.
     """
-    profile = profile_of(run)
+    name = "hccl" if run.vendor == "ascend" else "sccl"
+    is_manual = name == "sccl" and run.profile == "doc"
+    backend = backend_named(f"{name}:doc" if is_manual else name)
     chips = run.chips[node_of_process(run)]
-    device.install(profile.device, chips=chips, module=module)
+    device.install(backend.device_type, chips=chips, module=module)
     register(
         World(
             folder=folder,
             run=run,
-            profile=profile,
+            backend=backend,
             selected_chip=selected_chip,
             chip_map_of=chip_map,
         )

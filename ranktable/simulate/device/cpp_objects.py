@@ -9,7 +9,8 @@ and Clang use on Linux: an object begins with the address of a table of its clas
 functions, and gets a changed copy of it. Functions that C++ may call with an error
 on its way are a few instructions that read or write ``inventory.WORDS``.
 
-Run with torch 2.13 on x86-64. What is not as it is known is refused at the start.
+Run with torch 2.10, 2.13 and 2.14 on x86-64. What is not as it is known is refused at
+the start.
 """
 
 from __future__ import annotations
@@ -109,7 +110,9 @@ def is_pinned(tensor: torch.Tensor, device: object = None) -> bool:  # noqa: ARG
 # c10/core/impl/DeviceGuardImplInterface.h, the order unchanged since torch 1.0.
 # setDevice, at 3, stays what it is: the engine's threads call it with 0 at their start.
 _TYPE, _EXCHANGE_DEVICE, _GET_DEVICE, _UNCHECKED_SET_DEVICE = 0, 1, 2, 4
-_GET_STREAM, _GET_NEW_STREAM, _EXCHANGE_STREAM, _DEVICE_COUNT = 5, 8, 9, 15
+_GET_STREAM, _GET_NEW_STREAM, _EXCHANGE_STREAM = 5, 8, 9
+# The count of devices is at 14, and since torch 2.13 at 15, where 14 returns true.
+_DEVICE_COUNTS = (15, 14)
 _GUARDS = "_ZN3c104impl26device_guard_impl_registryE"
 
 # The first argument is the guard, the second a c10::Device of two bytes, or a
@@ -120,12 +123,14 @@ _CODE = {
         "set": "48b8 {address} 668930 c3",  # mov [address], si; ret
         "exchange": "48b8 {address} 668730 0fb7c6 c3",  # xchg [address], si
         "stream": "0fb7c6 31d2 c3",  # movzx eax, si; xor edx, edx; ret
+        "one": "b801000000 c3",  # mov eax, 1; ret
     },
     "aarch64": {
         "get": "89000058 20014079 c0035fd6 1f2003d5 {address}",  # ldrh w0, [x9]
         "set": "89000058 21010079 c0035fd6 1f2003d5 {address}",  # strh w1, [x9]
         "exchange": "89000058 20014079 21010079 c0035fd6 {address}",
         "stream": "203c0012 010080d2 c0035fd6",  # and w0, w1, 0xffff; mov x1, 0
+        "one": "20008052 c0035fd6",  # mov w0, 1; ret
     },
 }
 _get_function = ctypes.CFUNCTYPE(ctypes.c_uint16, ctypes.c_void_p)
@@ -148,9 +153,13 @@ def register_guard() -> None:
     address = address_in(guard)
     if not address or address != _registered():
         raise RuntimeError("it is not where registered guards are")
-    if not _is_known(address):
+    code = _CODE.get(platform.machine())
+    if code is None:
+        raise RuntimeError(f"there is no code for {platform.machine()}")
+    count = _position_of_count(address, bytes.fromhex(code["one"]))
+    if not _is_known(address) or count is None:
         raise RuntimeError("its functions are not in the order that is known")
-    replace(address, _functions())
+    replace(address, _functions(code, count))
 
 
 def _registered() -> int:
@@ -162,28 +171,24 @@ def _registered() -> int:
 
 def _is_known(guard: int) -> bool:
     """Tell whether the functions that can be told by their answers are in place."""
-    functions = functions_of(guard, _DEVICE_COUNT + 1)
-    answers = {
-        position: _get_function(functions[position])(guard)
-        for position in (_TYPE, _GET_DEVICE, _DEVICE_COUNT)
-    }
-    type_only = inventory.PRIVATEUSE1
-    return {position: answer & 0xFF for position, answer in answers.items()} == {
-        _TYPE: type_only,
-        _GET_DEVICE: type_only,
-        _DEVICE_COUNT: 1,
-    }
+    functions = functions_of(guard, _GET_DEVICE + 1)
+    return all(
+        _get_function(functions[position])(guard) & 0xFF == inventory.PRIVATEUSE1
+        for position in (_TYPE, _GET_DEVICE)
+    )
 
 
-def _functions() -> dict[int, object]:
-    """Return the functions by their position.
+def _position_of_count(guard: int, returns_one: bytes) -> int | None:
+    """Return where the function is that answers one chip, told by its code."""
+    functions = functions_of(guard, max(_DEVICE_COUNTS) + 1)
+    for position in _DEVICE_COUNTS:
+        if ctypes.string_at(functions[position], len(returns_one)) == returns_one:
+            return position
+    return None
 
-    Raises:
-        RuntimeError: There is no code for this processor.
-    """
-    code = _CODE.get(platform.machine())
-    if code is None:
-        raise RuntimeError(f"there is no code for {platform.machine()}")
+
+def _functions(code: Mapping[str, str], count_position: int) -> dict[int, object]:
+    """Return the functions by their position."""
     current = ctypes.addressof(inventory.WORDS)
     count = current + inventory.Words.count.offset
     stream = _executable(code["stream"], current)
@@ -195,7 +200,7 @@ def _functions() -> dict[int, object]:
         _GET_NEW_STREAM: stream,
         _EXCHANGE_STREAM: stream,
         # The engine keeps a stream for each index below it.
-        _DEVICE_COUNT: _executable(code["get"], count),
+        count_position: _executable(code["get"], count),
     }
 
 

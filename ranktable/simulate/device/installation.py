@@ -207,7 +207,6 @@ def _register() -> None:
         torch_parts.register_serialization,
         torch_parts.register_generator,
         torch_parts.register_accelerator,
-        torch_parts.register_optimisers,
     ):
         name = register.__name__.removeprefix("register_")
         with step(f"registering {'kernels' if name == 'register' else name}"):

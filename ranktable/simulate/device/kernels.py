@@ -1,40 +1,30 @@
-"""Which kernel torch gets for which operator, at which of its dispatch keys.
-
-Some recipes (``lstm``, attention) run above autograd and choose other operators on
-another device. There the whole operator runs on CPU aliases and records a graph of its
-own, through which the backward pass goes.
-"""
+"""Which kernel torch gets for which operator, at which of its dispatch keys."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import _C, library
-from torch.utils import _pytree
+from torch._decomp import decompositions
+from torch.nn import functional
 
-from ranktable.simulate.device import autocast, inventory
+from ranktable.simulate.device import inventory
 from ranktable.simulate.device.aliases import (
     MEMORY_KERNELS,
     aliases_of_shared,
     on_cpu,
-    on_device,
 )
 from ranktable.simulate.device.cpp_objects import is_pinned
 from ranktable.simulate.device.operators import (
-    Arguments,
     forward,
     forwarded_names,
     operator_named,
     run,
 )
-from ranktable.simulate.device.schemas import plan_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from torch._ops import OpOverload
 
 
 def copy_from(
@@ -180,166 +170,80 @@ def refuse(kind: str) -> Callable[..., NoReturn]:
     return kernel
 
 
-OPERATORS = (
-    "gru.data",
-    "gru.input",
-    "gru_cell",
-    "lstm.data",
-    "lstm.input",
-    "lstm_cell",
-    "rnn_relu.data",
-    "rnn_relu.input",
-    "rnn_relu_cell",
-    "rnn_tanh.data",
-    "rnn_tanh.input",
-    "rnn_tanh_cell",
-    "scaled_dot_product_attention",
-)
+def lstm_cell(
+    source: torch.Tensor, state: Sequence[torch.Tensor], *weights: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the next hidden state and the next cell."""
+    parts = [a + b for a, b in zip(*_gates(4, source, state[0], *weights), strict=True)]
+    enter, keep, out = parts[0].sigmoid(), parts[1].sigmoid(), parts[3].sigmoid()
+    cell = keep * state[1] + enter * parts[2].tanh()
+    return out * cell.tanh(), cell
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """An operator with its arguments on the CPU, and those that are differentiated."""
-
-    op: OpOverload
-    positional: list[Any]
-    named: dict[str, Any]
-    aliases: list[torch.Tensor]
-    chip: int
-
-    def run(self) -> list[torch.Tensor]:
-        results = self.op(*self.positional, **self.named)
-        return [results] if isinstance(results, torch.Tensor) else list(results)
+def gru_cell(
+    source: torch.Tensor, state: torch.Tensor, *weights: torch.Tensor
+) -> torch.Tensor:
+    """Return the next hidden state."""
+    given, kept = _gates(3, source, state, *weights)
+    reset, update = (given[0] + kept[0]).sigmoid(), (given[1] + kept[1]).sigmoid()
+    new = (given[2] + kept[2] * reset).tanh()
+    return (state - new) * update + new
 
 
-class _OnCpu(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,  # noqa: ANN401 - torch makes its class
-        call: _Call,
-        *tensors: torch.Tensor,
-    ) -> tuple[torch.Tensor, ...]:
-        with torch.enable_grad():
-            for alias in call.aliases:
-                alias.requires_grad_()
-            outputs = call.run()
-        ctx.save_for_backward(*tensors)  # so that a change in between is noticed
-        ctx.set_materialize_grads(value=False)  # None for an output that is not used
-        ctx.call, ctx.outputs = call, outputs
-        return tuple(on_device(output.detach(), call.chip) for output in outputs)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(
-        ctx: Any,  # noqa: ANN401 - as above
-        *grads: torch.Tensor | None,
-    ) -> tuple[torch.Tensor | None, ...]:
-        ctx.saved_tensors  # noqa: B018 - reading them raises if they were changed
-        used = [
-            (output, on_cpu(grad))
-            for output, grad in zip(ctx.outputs, grads, strict=True)
-            if grad is not None
-        ]
-        found = torch.autograd.grad(
-            [output for output, _ in used],
-            ctx.call.aliases,
-            [grad for _, grad in used],
-            retain_graph=True,  # the graph ends with the node that holds it
-            allow_unused=True,
-        )
-        chip = ctx.call.chip
-        return None, *(
-            grad if grad is None else on_device(grad, chip) for grad in found
-        )
+def _gates(
+    count: int, source: torch.Tensor, state: torch.Tensor, *weights: torch.Tensor
+) -> list[Sequence[torch.Tensor]]:
+    """Return what the input gives to each gate, and what the state does."""
+    biases = weights[2:] or (None, None)
+    return [
+        functional.linear(each, weight, bias).chunk(count, 1)
+        for each, weight, bias in zip((source, state), weights, biases)  # noqa: B905 - of weights the rest are biases
+    ]
 
 
-def on_cpu_graph(name: str) -> Callable[..., Any]:
-    """Return a kernel that runs one operator on the CPU, with its graph."""
+# Torch has one fused kernel for these on each device but the CPU, and none here.
+RECURRENT: dict[str, Callable[..., Any]] = {
+    "gru.data": decompositions.gru_impl_data,
+    "gru.input": decompositions.gru_impl,
+    "gru_cell": gru_cell,
+    "lstm.data": decompositions.lstm_data_impl,
+    "lstm.input": decompositions.lstm_impl,
+    "lstm_cell": lstm_cell,
+}
 
-    def kernel(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - any operator
-        op = operator_named(name)
-        arguments = Arguments(plan_of(op))
-        positional = arguments.lower_all(args)
-        named = arguments.lower_named(kwargs)
-        leaves = _pytree.tree_leaves((positional, named))
-        # Once each, also where a tensor is given twice: its gradient is that of all.
-        of_grad = {id(leaf): leaf for leaf in leaves if _needs_grad(arguments, leaf)}
-        aliases = list(of_grad.values())
-        call = _Call(op, positional, named, aliases, arguments.chip)
-        if not aliases or not torch.is_grad_enabled():
-            results = [on_device(result, call.chip) for result in call.run()]
-        else:
-            originals = [arguments.originals[id(alias)] for alias in aliases]
-            results = list(_OnCpu.apply(call, *originals))  # type: ignore[no-untyped-call]
-        return results[0] if len(op._schema.returns) == 1 else tuple(results)  # noqa: SLF001 - an operator has no public schema
+
+_AUTOGRAD, _AUTOCAST = "AutogradPrivateUse1", "AutocastPrivateUse1"
+_CAST = ("addmm", "matmul", "mm")
+"""What ``torch.autocast`` casts: torch_tpu registers these three and nothing else.
+
+Source: sophgo/torch-tpu, torch_tpu/csrc/ops/autocast_ops/autocast_ops.cpp.
+"""
+_AUTOCAST_KEYS = _C.DispatchKeySet(_C._dispatch_key_parse(_AUTOCAST))  # noqa: SLF001 - as torch.library does
+
+
+def cast(name: str) -> Callable[..., Any]:
+    """Return a kernel that casts to the type of the ``autocast`` block."""
+
+    def kernel(*args: Any) -> Any:  # noqa: ANN401 - any operator
+        with _C._ExcludeDispatchKeyGuard(_AUTOCAST_KEYS):  # noqa: SLF001 - as above
+            dtype = torch.get_autocast_dtype(inventory.device_name())
+            return operator_named(name)(*(_cast(value, dtype) for value in args))
 
     return kernel
 
 
-def _needs_grad(arguments: Arguments, leaf: object) -> bool:
-    original = arguments.originals.get(id(leaf))
-    return original is not None and original.requires_grad
+def _cast(value: Any, dtype: torch.dtype) -> Any:  # noqa: ANN401 - any argument
+    is_cast = (
+        isinstance(value, torch.Tensor)
+        and value.device.type == inventory.device_name()
+        and value.is_floating_point()
+        and value.dtype is not torch.float64
+    )
+    return value.to(dtype) if is_cast else value
 
 
-def dropout(source: torch.Tensor, p: float, train: bool) -> torch.Tensor:  # noqa: FBT001 - torch's signature
-    """Return the input with a share ``p`` of its elements zeroed, the rest scaled."""
-    if not 0 <= p <= 1:
-        raise RuntimeError(
-            f"dropout probability has to be between 0 and 1, but got {p:g}"
-        )
-    if p == 0 or not train or not source.numel():
-        return source
-    if p == 1:
-        return source * torch.zeros((), dtype=source.dtype, device=source.device)
-    noise = torch.empty_like(source).bernoulli_(1 - p).div_(1 - p)
-    return source * noise
-
-
-_GROUP_NORM = "native_group_norm"
-# Autograd's kernels are the same at each of its keys; that of the device is taken here.
-_AUTOGRAD_KEYS = _C.DispatchKeySet(_C.DispatchKey.AutogradOther)
-_whole = on_cpu_graph(_GROUP_NORM)
-
-
-def group_norm(
-    keys: _C.DispatchKeySet,
-    source: torch.Tensor,
-    *rest: Any,  # noqa: ANN401 - passed on
-) -> Any:  # noqa: ANN401 - three tensors
-    """Return the normalised input, the means, and the reciprocals of the deviations.
-
-    Args:
-        keys: What torch has still to do, from autograd on.
-        source: The input.
-        rest: Weight, bias, sizes and the least deviation.
-    """
-    if source.is_contiguous():
-        op = torch.ops.aten.native_group_norm.default
-        below = keys & _C._after_autograd_keyset  # noqa: SLF001 - no public way
-        return op.redispatch(below | _AUTOGRAD_KEYS, source, *rest)
-    return _whole(source, *rest)
-
-
-_DEVICE, _AUTOGRAD = "PrivateUse1", "AutogradPrivateUse1"
-
-
-class _Kernels(Protocol):
-    """What is used of torch.library.Library, which has no types."""
-
-    def impl(
-        self,
-        name: str,
-        kernel: Callable[..., object],
-        key: str,
-        *,
-        with_keyset: bool = False,
-    ) -> None: ...
-
-    def fallback(self, kernel: Callable[..., object], key: str) -> None: ...
-
-
-_Library: Any = library.Library
-_libraries: list[_Kernels] = []  # kernels go when their library does
+_Library: Any = library.Library  # it has no types
+_libraries: list[Any] = []  # kernels go when their library does
 
 
 def register() -> None:
@@ -348,15 +252,22 @@ def register() -> None:
     _libraries.extend((aten, everything))
     everything.fallback(run, _DEVICE)
     _register_operators(aten)
-    _register_recipes(aten)
-    _register_copies(aten)
-    _register_autocast(aten, everything)
+    for name, kernel in RECURRENT.items():
+        aten.impl(name, kernel, _AUTOGRAD)
+        aten.impl(name, kernel, _DEVICE)  # tensors of inference mode have no autograd
+    for key in ("Conjugate", "Negative"):
+        # Its schema hides that it writes, so these keys would give it a copy to fill.
+        aten.impl("_copy_from", library.fallthrough_kernel, key)
+    aten.impl("is_pinned", is_pinned, "CPU")
+    everything.fallback(library.fallthrough_kernel, _AUTOCAST)
+    for name in _CAST:
+        aten.impl(name, cast(name), _AUTOCAST)
     for key, kinds in REFUSED.items():
         for name, kind in kinds.items():
             aten.impl(name, refuse(kind), key)
 
 
-def _register_operators(aten: _Kernels) -> None:
+def _register_operators(aten: Any) -> None:  # noqa: ANN401 - torch's library
     own: dict[str, Callable[..., object]] = {
         **COPYING,
         **MEMORY_KERNELS,
@@ -368,26 +279,3 @@ def _register_operators(aten: _Kernels) -> None:
     for name in forwarded_names():
         if name not in own and name not in REFUSED[_DEVICE]:
             aten.impl(name, forward(name), _DEVICE)
-
-
-def _register_recipes(aten: _Kernels) -> None:
-    recipes = {name: on_cpu_graph(name) for name in OPERATORS}
-    recipes["dropout"] = dropout
-    for name, kernel in recipes.items():
-        aten.impl(name, kernel, _AUTOGRAD)
-        aten.impl(name, kernel, _DEVICE)  # tensors of inference mode have no autograd
-    aten.impl(_GROUP_NORM, group_norm, _AUTOGRAD, with_keyset=True)
-
-
-def _register_copies(aten: _Kernels) -> None:
-    for key in ("Conjugate", "Negative"):
-        # Its schema hides that it writes, so these keys would give it a copy to fill.
-        aten.impl("_copy_from", library.fallthrough_kernel, key)
-    aten.impl("is_pinned", is_pinned, "CPU")
-
-
-def _register_autocast(aten: _Kernels, everything: _Kernels) -> None:
-    everything.fallback(library.fallthrough_kernel, autocast.KEY)
-    for cast, names in autocast.TABLES.items():
-        for name in names:
-            aten.impl(name, cast(name), autocast.KEY)

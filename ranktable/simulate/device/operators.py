@@ -2,12 +2,11 @@
 
 Torch calls ``run`` for an operator that has no kernel of its own. Device tensors
 among the arguments are replaced by their aliases on the CPU, and the operator goes
-straight to its CPU kernel, so that results are the CPU's bit for bit.
+straight to its CPU kernel.
 
-For some operators torch has a recipe made of others, and prefers it to the fallback.
-Where the CPU has a kernel of its own, the recipe may round differently (layer_norm);
-and a recipe costs several ways through Python where one would do. These are
-forwarded.
+For some operators torch has a recipe made of others, and prefers it to the fallback. It
+costs several ways through Python where one would do. Where the CPU has a kernel of its
+own, these are forwarded to it.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from torch._ops import OpOverload
 
-    from ranktable.simulate.device.schemas import Plan
+    from ranktable.simulate.device.schemas import OperatorPlan
 
 
 _CPU = torch.device("cpu")
@@ -58,7 +57,7 @@ class Arguments:
         "originals",
     )
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: OperatorPlan) -> None:
         """Start without a chip; the first device tensor gives it."""
         self.originals: dict[int, torch.Tensor] = {}
         self._aliases: dict[int, torch.Tensor] = {}
@@ -183,7 +182,7 @@ _NOT_RESIZABLE = "not resizable"  # at::native::resize_bytes_cpu
 
 def run_with_outputs(
     op: OpOverload,
-    plan: Plan,
+    plan: OperatorPlan,
     arguments: Arguments,
     positional: list[Any],
     named: dict[str, Any],

@@ -27,19 +27,15 @@ _HOST_ARGUMENTS = {
     "_pack_padded_sequence_backward": {2},
     "_unsafe_index.Tensor": {1},
     "_unsafe_index_put": {1},
-    "gru.data": {1},
     "index.Tensor": {1},
     "index.Tensor_out": {1},
     "index_put": {1},
     "index_put_": {1},
-    "lstm.data": {1},
-    "rnn_relu.data": {1},
-    "rnn_tanh.data": {1},
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class OperatorPlan:
     """How to run an operator.
 
     Attributes:
@@ -58,7 +54,7 @@ class Plan:
 
 
 @cache
-def plan_of(op: OpOverload) -> Plan:
+def plan_of(op: OpOverload) -> OperatorPlan:
     """Return how to run an operator."""
     schema = op._schema  # noqa: SLF001 - an operator has no public schema
     written = [
@@ -67,7 +63,7 @@ def plan_of(op: OpOverload) -> Plan:
         if argument.alias_info is not None and argument.alias_info.is_write
     ]
     first = schema.arguments[0] if schema.arguments else None
-    return Plan(
+    return OperatorPlan(
         is_view=_is_view(op),
         outputs=tuple(argument.name for argument in written if argument.kwarg_only),
         tensors=tuple(
@@ -94,7 +90,7 @@ def _is_view(op: OpOverload) -> bool:
 
 
 def run_on_cpu(
-    op: OpOverload, plan: Plan, positional: Sequence[Any], named: dict[str, Any]
+    op: OpOverload, plan: OperatorPlan, positional: Sequence[Any], named: dict[str, Any]
 ) -> Any:  # noqa: ANN401 - whatever the operator returns
     """Run the CPU kernel of an operator, past autograd and autocast."""
     for position in plan.tensors:

@@ -7,8 +7,7 @@ thread, so it is set around each entry to the engine, from whichever thread it c
 Storages: torch has no allocator for the device; asked for one in C++, the interpreter
 ends with a segmentation fault. So a storage is made as that of a device tensor. Files:
 torch's loader refuses an index that is not below the number of devices; chips need not
-be numbered from 0. Generators: those of the CPU serve the device too. Optimisers: where
-the user does not choose, they do by default what they do on the CPU.
+be numbered from 0. Generators: those of the CPU serve the device too.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import torch
 from torch import _C, UntypedStorage
 from torch._C import _ImperativeEngine
 from torch.autograd import Variable
-from torch.optim import optimizer, swa_utils
 
 from ranktable.simulate.device import inventory
 from ranktable.simulate.device.module import (
@@ -179,19 +177,3 @@ _REPLACED: dict[str, Callable[..., object]] = {
     "setStream": set_stream,
     "synchronizeDevice": _nothing,
 }
-
-
-_DEVICES = "_get_foreach_kernels_supported_devices"
-
-
-def register_optimisers() -> None:
-    """Take the device from the devices on which ``foreach`` is the default."""
-    for module in (optimizer, swa_utils):
-        setattr(module, _DEVICES, _without_device(getattr(module, _DEVICES)))
-
-
-def _without_device(devices: Callable[[], list[str]]) -> Callable[[], list[str]]:
-    def others() -> list[str]:
-        return [name for name in devices() if name != inventory.device_name()]
-
-    return others

@@ -6,12 +6,16 @@ launches: device, process group, collectives. It has none of Ascend's own operat
 
 from __future__ import annotations
 
-# First of all: it refuses to be imported anywhere else.
-from torch_npu import _run  # isort: skip
+import os
 
-from ranktable.simulate.backend.joining import start
-from ranktable.simulate.needs_chip import NeedsChip
-from torch_npu import npu
+from ranktable.simulate.simulated_run import current_run
+
+# First of all: it refuses to be imported anywhere else.
+_FOLDER, _RUN = current_run(os.environ)
+
+from ranktable.simulate.backend.joining import start  # noqa: E402 - after the refusal
+from ranktable.simulate.needs_chip import NeedsChip  # noqa: E402
+from torch_npu import npu  # noqa: E402
 
 __all__ = ["npu"]
 
@@ -26,8 +30,8 @@ def __getattr__(name: str) -> NeedsChip:
 
 
 start(
-    _run.FOLDER,
-    _run.RUN,
+    _FOLDER,
+    _RUN,
     module=npu,
     selected_chip=npu.selected_chip,
     chip_map=lambda *_: (),  # HCCL finds the chips by its own rank table

@@ -7,13 +7,16 @@ repaired here, unless the run is strict.
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
+
 # First of all: it refuses to be imported anywhere else.
 from torch_tpu import _run  # isort: skip
 
 from ranktable.simulate.backend.joining import start
 from ranktable.simulate.needs_chip import NeedsChip
-from torch_tpu import jit, local_ranks, refused, tpu, utils
-from torch_tpu.options import ProcessGroupSCCLOptions, chip_map_of
+from torch_tpu import local_ranks, refused, tpu
+from torch_tpu.sccl_options import ProcessGroupSCCLOptions, chip_map_of
 from torch_tpu.variables import arch, lib_pwd, print_all_torch_tpu_envs
 
 __all__ = [
@@ -26,6 +29,12 @@ __all__ = [
     "tpu",
     "utils",
 ]
+
+# What the vendor has in these compiles for a chip.
+jit, utils = (
+    sys.modules.setdefault(f"torch_tpu.{name}", ModuleType(f"torch_tpu.{name}"))
+    for name in ("jit", "utils")
+)
 
 __simulated__ = True
 __profile__ = _run.RUN.profile  # by which ranktable.dist chooses its table

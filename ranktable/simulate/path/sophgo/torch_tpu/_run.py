@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import os
 
-from ranktable.simulate.run import current_run
+from ranktable.simulate.simulated_run import current_run
 
 FOLDER, RUN = current_run(os.environ)

@@ -25,14 +25,14 @@ from ranktable.runtime import table
 from ranktable.schema.readers.torch_tpu import load
 from ranktable.schema.topology import SOPHGO_8
 from ranktable.simulate import device as simulated
-from ranktable.simulate.errors import repaired
-from ranktable.simulate.run import Finding, report
+from ranktable.simulate.simulated_run import RunFinding, report
+from ranktable.simulate.simulation_error import repaired
 from torch_tpu._run import FOLDER, RUN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torch_tpu.options import ProcessGroupSCCLOptions
+    from torch_tpu.sccl_options import ProcessGroupSCCLOptions
 
 
 def is_rank_table_valid() -> bool:
@@ -121,7 +121,7 @@ _PAIR = 2
 def mapped(index: object) -> object:
     """Return the chip of a local rank: by ``CHIP_MAP``, or else itself.
 
-    What is no number is returned as it is.
+    What is not a number is returned as it is.
 
     Raises:
         ValueError: It is negative.
@@ -218,8 +218,9 @@ def _ring(given: list[int] | None) -> list[int]:
     recommended = _recommended(size)
     if given is not None:
         _warn(
-            f"set_chip_map was given {given}, which is in no order of a ring, and took "
-            f"{recommended} in its place; so does torch_tpu, with an INFO line at most"
+            f"set_chip_map was given {given}, which is not in the order of a ring, "
+            f"and took {recommended} in its place; so does torch_tpu, with an INFO "
+            "line at most"
         )
     return recommended
 
@@ -240,7 +241,7 @@ def _recommended(size: int) -> list[int]:
         if there.issuperset(ring):
             return list(ring)
     message = f"no {size} of the chips form a ring, which SCCL needs"
-    report(FOLDER, Finding(severity="error", message=message))
+    report(FOLDER, RunFinding(severity="error", message=message))
     raise RuntimeError(" TPUGetC2CRing failed! Error Code : #1")
 
 
@@ -277,7 +278,7 @@ def _first_rank() -> int:
 
 def _warn(message: str) -> None:
     if os.environ.get("LOCAL_RANK", "0") == "0":
-        report(FOLDER, Finding(severity="warning", message=message))
+        report(FOLDER, RunFinding(severity="warning", message=message))
 
 
 REAL = torch.device
@@ -290,14 +291,14 @@ _CALLERS_WITH_CHIPS = (
 )
 
 
-class Chip(int):
+class ChipIndex(int):
     """The index of a chip, which is mapped already."""
 
 
 def current_device() -> int:
     """Return the current chip."""
     index = simulated.current_device()
-    return index if RUN.is_strict else Chip(index)
+    return index if RUN.is_strict else ChipIndex(index)
 
 
 class _DeviceClass(type):
@@ -307,10 +308,10 @@ class _DeviceClass(type):
         return isinstance(instance, REAL)
 
     def __subclasscheck__(cls, subclass: type) -> bool:
-        return subclass is Device or issubclass(subclass, REAL)
+        return subclass is MappedDevice or issubclass(subclass, REAL)
 
     def __eq__(cls, other: object) -> bool:
-        return other is REAL or other is Device
+        return other is REAL or other is MappedDevice
 
     def __hash__(cls) -> int:
         return hash(REAL)
@@ -319,7 +320,7 @@ class _DeviceClass(type):
         return getattr(REAL, name)
 
 
-class Device(metaclass=_DeviceClass):
+class MappedDevice(metaclass=_DeviceClass):
     """torch.device."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as torch's
@@ -351,7 +352,7 @@ def _mapped_argument(argument: object) -> object:
 
 
 def _chip(index: object) -> object:
-    if isinstance(index, Chip):
+    if isinstance(index, ChipIndex):
         return int(index)
     text = os.environ.get(VARIABLE)
     if text and RUN.is_strict and isinstance(index, int):
@@ -363,7 +364,7 @@ def _chip(index: object) -> object:
 def _index_for_method(name: str, device: Any = None) -> object:  # noqa: ANN401 - int, str, torch.device
     """Return the chip for ``tensor.tpu(device)`` and ``module.tpu(device)``."""
     if isinstance(device, str):
-        device = Device(device)
+        device = MappedDevice(device)
     if not isinstance(device, REAL):
         return simulated.current_device() if device is None else _chip(device)
     if device.type != name:
@@ -380,12 +381,12 @@ _data_parallel = sys.modules["torch.nn.parallel.data_parallel"]
 def _index_for_ids(device: Any, *args: Any, **kwargs: Any) -> int:  # noqa: ANN401 - as torch's
     """Return the index of a member of ``device_ids``; a device has its chip already."""
     index = _index_of_ids(device, *args, **kwargs)
-    return index if isinstance(device, int) else Chip(index)
+    return index if isinstance(device, int) else ChipIndex(index)
 
 
 def put_in_place() -> None:
     """Make it what ``torch.device`` is."""
-    torch.device = Device  # type: ignore[misc]
+    torch.device = MappedDevice  # type: ignore[misc]
     if not RUN.is_strict:
         backend_registration._normalization_device = _index_for_method  # type: ignore[assignment]  # noqa: SLF001
         modules: tuple[Any, ...] = (_utils, _data_parallel, distributed)
@@ -405,7 +406,7 @@ def set_device(device: int | str | torch.device) -> None:
 
     Raises:
         RuntimeError: There is no such chip.
-        TypeError: It is no number, which a device is not either in a strict run.
+        TypeError: It is not a number; in a strict run a device is not one either.
     """
     global _selected  # noqa: PLW0603 - one chip a process is current
     is_named = isinstance(device, str) and device.startswith("tpu:")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import distributed as dist
 
-from ranktable.simulate.errors import reported
 from ranktable.simulate.needs_chip import NeedsChip
+from ranktable.simulate.simulation_error import reported
 from torch_tpu._run import FOLDER, RUN
 
 if TYPE_CHECKING:
@@ -105,9 +105,13 @@ def _compile_or_refuse(model: Any = None, **options: Any) -> Any:  # noqa: ANN40
     return _compile(model, **options)
 
 
+def _refuse_compiled(*_: object) -> NoReturn:
+    raise reported(FOLDER, _COMPILE)
+
+
 def _compile_on_cpu(graph: Any, inputs: Sequence[Any], **_: object) -> Any:  # noqa: ANN401 - as torch's
     if _on_chip(inputs):
-        raise reported(FOLDER, _COMPILE)
+        return _refuse_compiled  # an error here would come with a dump of torch's
     from torch._inductor.compile_fx import compile_fx  # noqa: PLC0415 - takes seconds
 
     return compile_fx(graph, list(inputs))

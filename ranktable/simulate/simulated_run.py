@@ -66,7 +66,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     is_recorded: bool = False
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class RunFinding(msgspec.Struct, frozen=True, kw_only=True):
     """What a rank has to report.
 
     Attributes:
@@ -103,7 +103,7 @@ def current_run(env: Mapping[str, str]) -> tuple[Path, Run]:
         ) from None
 
 
-def report(folder: Path, finding: Finding) -> None:
+def report(folder: Path, finding: RunFinding) -> None:
     """Append a finding; a line is written at once, so that those of ranks never mix."""
     line = msgspec.json.encode(finding) + b"\n"
     descriptor = os.open(folder / _FINDINGS, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -113,11 +113,11 @@ def report(folder: Path, finding: Finding) -> None:
         os.close(descriptor)
 
 
-def findings(folder: Path) -> list[Finding]:
+def findings(folder: Path) -> list[RunFinding]:
     """Return the distinct findings of a run, in the order in which they were made."""
     try:
         lines = (folder / _FINDINGS).read_bytes().splitlines()
     except FileNotFoundError:
         return []
-    decoded = (msgspec.json.decode(line, type=Finding) for line in lines)
+    decoded = (msgspec.json.decode(line, type=RunFinding) for line in lines)
     return list(dict.fromkeys(decoded))

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 from ranktable.schema.check import load
 from ranktable.schema.model import RankTable
 from ranktable.simulate import spawned
-from ranktable.simulate.errors import SimulationError
 from ranktable.simulate.launch import launch, printed
-from ranktable.simulate.plan import Plan, make_boxes, make_run
 from ranktable.simulate.processes import noted_signals
 from ranktable.simulate.requirements import refuse_missing_script, refuse_missing_torch
 from ranktable.simulate.run_folder import run_folder
+from ranktable.simulate.simulation import Simulation, make_boxes, make_run
+from ranktable.simulate.simulation_error import SimulationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from ranktable.simulate.launch import Outcome
-    from ranktable.simulate.plan import Profile, Vendor
-    from ranktable.simulate.run import Finding
+    from ranktable.simulate.launch import RunOutcome
+    from ranktable.simulate.simulated_run import RunFinding
+    from ranktable.simulate.simulation import Profile, Vendor
 
     Target = str | os.PathLike[str] | Callable[..., object]
 
@@ -36,7 +36,7 @@ class SimulatedChips:
 
     def __init__(self) -> None:
         """Begin with nothing found."""
-        self.findings: tuple[Finding, ...] = ()
+        self.findings: tuple[RunFinding, ...] = ()
 
     def spawn(  # noqa: PLR0913 - the options of the command
         self,
@@ -86,7 +86,7 @@ class SimulatedChips:
         with noted_signals() as signals, run_folder() as folder:
             tasks = folder / "tasks"
             tasks.mkdir()
-            job = partial(Plan, run=run, table=table, table_file=file)
+            job = partial(Simulation, run=run, table=table, table_file=file)
             plan = _plan(job, target, args, tasks)
             refuse_missing_torch()
             outcome = launch(plan, folder, signals)
@@ -115,8 +115,8 @@ def _table(
 
 
 def _plan(
-    job: partial[Plan], target: Target, args: tuple[object, ...], tasks: Path
-) -> Plan:
+    job: partial[Simulation], target: Target, args: tuple[object, ...], tasks: Path
+) -> Simulation:
     """Return the plan of a job that runs a function or a script."""
     if callable(target):
         spawned.write_task(tasks, spawned.task_of(target), args)
@@ -126,7 +126,7 @@ def _plan(
     return job(script=script, arguments=tuple(map(str, args)), keeps_output=True)
 
 
-def _refuse_failure(outcome: Outcome, tasks: Path) -> None:
+def _refuse_failure(outcome: RunOutcome, tasks: Path) -> None:
     """Raise unless the job has done all that it should."""
     if outcome.signum is not None:
         raise KeyboardInterrupt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable._error import Error
-from ranktable.simulate.run import Finding, report
+from ranktable.simulate.simulated_run import RunFinding, report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ class SimulationError(Error, RuntimeError):
 def reported(folder: Path, message: str, ranks: Sequence[int] = ()) -> SimulationError:
     """Return an error that its run knows of, so that it fails whoever catches it."""
     rank = ranks[0] if len(ranks) == 1 else None
-    report(folder, Finding(severity="error", rank=rank, message=message))
+    report(folder, RunFinding(severity="error", rank=rank, message=message))
     return SimulationError(message, ranks)
 
 
@@ -47,7 +47,7 @@ def repaired(folder: Path, what: str, vendors: str) -> None:
     message = f"{what}: torch_tpu raises {vendors}; here it is repaired"
     if message not in _repaired:
         _repaired.add(message)
-        report(folder, Finding(severity="warning", message=message))
+        report(folder, RunFinding(severity="warning", message=message))
 
 
 def rank_list(ranks: Sequence[int]) -> str:

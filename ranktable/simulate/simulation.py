@@ -12,7 +12,7 @@ from ranktable.cluster.hostfiles.hostfile import hostfile_from_table, refuse_int
 from ranktable.schema.messages import counted
 from ranktable.schema.topology import SOPHGO_8
 from ranktable.simulate.faults import parse_fault
-from ranktable.simulate.run import Run
+from ranktable.simulate.simulated_run import Run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,9 @@ def make_boxes(nproc: int, num_nodes: int, *, vendor: str) -> RankTable:
     """
     for count, what in ((nproc, "chips"), (num_nodes, "nodes")):
         if count < 1:
-            raise ArgumentError(f"{count} is no number of {what}; at least 1 is needed")
+            raise ArgumentError(
+                f"{count} is not a number of {what}; at least 1 is needed"
+            )
     refuse_crowd(nproc * num_nodes)
     chips: Sequence[int] = range(nproc)
     if vendor == "sophgo":
@@ -83,7 +85,7 @@ Profile = Literal["doc", "source"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Simulation:
     """What to start.
 
     Attributes:
@@ -123,13 +125,14 @@ def make_run(  # noqa: PLR0913 - what a run consists of
 
     Raises:
         ArgumentError: There is no such vendor or profile; a fault is malformed or names
-            no rank of the job; there are too many ranks; the time-out is no time.
+            a rank that the job lacks; there are too many ranks; the time-out is not a
+            time.
     """
     _refuse_other("vendor", vendor, get_args(Vendor))
     _refuse_other("profile", profile, get_args(Profile))
     refuse_crowd(table.world_size)
     if not 0 < timeout_s < math.inf:
-        raise ArgumentError(f"{timeout_s:g} is no time to wait for a rank")
+        raise ArgumentError(f"{timeout_s:g} is not a time to wait for a rank")
     refuse_interleaved(hostfile_from_table(table), "torchrun, which starts the ranks,")
     # torchrun numbers its nodes by their ranks, whatever the order of the file.
     nodes = sorted(table.nodes, key=lambda node: node.devices[0].rank)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from ranktable.runtime.chip_map import read_chip_map
 from ranktable.runtime.table import is_rank_table_valid, read_rank_table
-from ranktable.simulate.errors import repaired
+from ranktable.simulate.simulation_error import repaired
 from torch_tpu._run import FOLDER, RUN
+from torch_tpu.local_ranks import SHORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -74,7 +75,7 @@ def chip_map_of(
     if not chips:
         return range(size) if RUN.is_strict else _chips_of_members(world, membership)
     if len(chips) < size:
-        raise RuntimeError(world.profile.short_chip_map)
+        raise RuntimeError(f"{SHORT}\n")
     return chips[:size]
 
 
@@ -87,5 +88,5 @@ def _chips_of_members(world: World, membership: Membership) -> Sequence[int]:
     else:
         chips = read_chip_map(os.environ) or list(range(size))
     if len(chips) < size:
-        raise RuntimeError(world.profile.short_chip_map)
+        raise RuntimeError(f"{SHORT}\n")
     return chips[:size]

@@ -1,0 +1,151 @@
+"""Labels of Kubernetes nodes: what ``kubectl get nodes -o json`` prints.
+
+A label that says where a node is becomes a level: region and zone, and the blocks,
+racks and switches of clouds, Kueue's examples and topograph. Labels that some nodes
+lack say nothing, and of two that say the same the better known one is kept.
+
+Source: kubernetes.io, Well-Known Labels; Kueue's Topology; NVIDIA's topograph, Node
+Labels.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ranktable.cluster.hostfiles import hostfile_rules as rules
+from ranktable.cluster.hostfiles.kubernetes_manifests import documents_in
+from ranktable.layout.topologies.hierarchy import Hierarchy, Level
+from ranktable.schema.messages import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ranktable.cluster.source_text import SourceText
+
+HOSTNAME = "kubernetes.io/hostname"
+
+_KNOWN = {
+    "topology.kubernetes.io/region": "region",
+    "topology.kubernetes.io/zone": "zone",
+    "topology.k8s.aws/network-node-layer-1": "layer-1",
+    "topology.k8s.aws/network-node-layer-2": "layer-2",
+    "topology.k8s.aws/network-node-layer-3": "layer-3",
+    "cloud.google.com/gce-topology-block": "block",
+    "cloud.google.com/gce-topology-subblock": "subblock",
+    "cloud.google.com/gce-topology-host": "host",
+    "network.topology.nvidia.com/core": "core",
+    "network.topology.nvidia.com/spine": "spine",
+    "network.topology.nvidia.com/leaf": "leaf",
+    "network.topology.nvidia.com/accelerator": "accelerator",
+}
+"""Labels and the names of their levels."""
+
+_LARGEST_FIRST = (
+    *("region", "zone", "core", "layer-1", "spine", "block", "row", "pod", "layer-2"),
+    *("subblock", "leaf", "switch", "rack", "layer-3", "accelerator", "chassis"),
+    "host",
+)
+_PLACE = re.compile(
+    r"(?:^|[-_./])(block|row|pod|subblock|leaf|switch|rack|chassis)(?:[-_]?(?:id|name))?"
+)
+"""The end of any other label that says where a node is: ``example.com/rack``."""
+
+
+def read_kubernetes_nodes(source: SourceText) -> Hierarchy | None:
+    """Return the levels of the labels of nodes, None after saying what is wrong."""
+    hosts: dict[str, str] = {}
+    labels: dict[str, Mapping[str, object]] = {}
+    for document in documents_in(source):
+        for path, item in _items(document.data):
+            if item.get("kind", "Node") != "Node":
+                continue
+            name = document.text(*path, "metadata", "name")
+            found = document.get(*path, "metadata", "labels")
+            own = found if isinstance(found, dict) else {}
+            if name is None:
+                continue
+            if name in labels:
+                message = f"the node {quoted(name)} is listed twice"
+                place = document.span_of(*path, "metadata", "name")
+                source.report(rules.HOST_TWICE, place, message)
+            labels[name] = own
+            hosts[name] = name
+            other = own.get(HOSTNAME)
+            if isinstance(other, str):
+                hosts.setdefault(other, name)
+    source.refuse_nothing(labels)
+    if not source.is_sound:
+        return None
+    levels = _levels(labels)
+    if not levels:
+        source.report(
+            rules.WRONG_FIELD,
+            None,
+            "no label that all nodes have says where they are",
+            hint="topology.kubernetes.io/zone and labels that end in rack or block do",
+        )
+        return None
+    return Hierarchy(
+        levels=tuple(
+            Level(name=name, groups={host: of[node] for host, node in hosts.items()})
+            for name, of in levels
+        )
+    )
+
+
+def _items(data: object) -> Iterator[tuple[tuple[str | int, ...], dict[str, object]]]:
+    """Yield every node of a list, or the one node that a document is."""
+    items = data.get("items") if isinstance(data, dict) else None
+    if isinstance(items, list):
+        for at, item in enumerate(items):
+            if isinstance(item, dict):
+                yield ("items", at), item
+    elif isinstance(data, dict):
+        yield (), data
+
+
+def _is_within(inner: Mapping[str, str], outer: Mapping[str, str]) -> bool:
+    """Whether every group of one label lies in one group of another."""
+    return len(set(inner.values())) == len(
+        {(inner[node], outer[node]) for node in inner}
+    )
+
+
+def _levels(
+    labels: Mapping[str, Mapping[str, object]],
+) -> list[tuple[str, dict[str, str]]]:
+    """Return the levels with the group of every node, the smallest groups first.
+
+    A group is known by all labels around it, since racks of two zones may have one
+    name.
+    """
+    shared = set.intersection(*(set(own) for own in labels.values()))
+    found = [(label, _KNOWN[label]) for label in _KNOWN if label in shared]
+    for label in sorted(shared - _KNOWN.keys()):
+        ends = [match for match in _PLACE.finditer(label) if match.end() == len(label)]
+        found += [(label, match[1]) for match in ends]
+    values = {
+        label: {node: str(own[label]) for node, own in labels.items()}
+        for label, _ in found
+    }
+    found.sort(key=lambda pair: _LARGEST_FIRST.index(pair[1]))
+    for at in range(1, len(found)):  # a label that holds the one before goes before it
+        for place in range(at, 0, -1):
+            outer, inner = (values[found[one][0]] for one in (place - 1, place))
+            if _is_within(inner, outer) or not _is_within(outer, inner):
+                break
+            found[place - 1 : place + 1] = found[place], found[place - 1]
+    levels: list[tuple[str, dict[str, str]]] = []
+    around = dict.fromkeys(labels, "")
+    for label, name in found:
+        groups = {
+            node: f"{around[node]}/{value}".strip("/")
+            for node, value in values[label].items()
+        }
+        if levels and len(set(groups.values())) == len(set(around.values())):
+            continue  # it says again what is known
+        taken = {one for one, _ in levels}
+        levels.append((name if name not in taken else label, groups))
+        around = groups
+    return levels[::-1]

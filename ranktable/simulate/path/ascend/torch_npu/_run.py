@@ -1,9 +1,0 @@
-"""The run that this process is in; without one, nothing here can be imported."""
-
-from __future__ import annotations
-
-import os
-
-from ranktable.simulate.run import current_run
-
-FOLDER, RUN = current_run(os.environ)

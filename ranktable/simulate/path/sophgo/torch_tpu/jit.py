@@ -1,1 +1,0 @@
-"""``torch_tpu.jit``: compiles for a chip, so there is nothing here."""

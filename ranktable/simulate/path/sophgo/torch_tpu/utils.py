@@ -1,1 +1,0 @@
-"""``torch_tpu.utils``: tools for people at a machine, so there is nothing here."""

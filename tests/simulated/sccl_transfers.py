@@ -1,0 +1,36 @@
+"""Many transfers between two ranks, and the size of the folder of the run."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch_tpu
+
+TRANSFERS = 1100  # more than a file has places for
+
+rank = int(os.environ["RANK"])
+options = torch_tpu.ProcessGroupSCCLOptions()
+options.chip_map = torch_tpu.tpu.read_rank_table()
+torch_tpu.tpu.set_device(options.chip_map[rank])
+dist.init_process_group("sccl", pg_options=options)
+tensor = torch.ones(2, device="tpu")
+
+
+def size_after_transfers() -> int:
+    for _ in range(TRANSFERS):
+        if rank == 0:
+            dist.send(tensor, 1)
+        else:
+            dist.recv(tensor, 0)
+    dist.barrier()
+    folder = Path(os.environ["RANKTABLE_SIMULATE"])
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    dist.barrier()
+    return size
+
+
+sizes = [size_after_transfers(), size_after_transfers()]
+sys.stdout.write(json.dumps([rank, *sizes]) + "\n")

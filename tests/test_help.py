@@ -1,0 +1,92 @@
+"""What a terminal offers before a command runs: help and completion."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ranktable.cli.app import COMMANDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.conftest import Outcome
+
+    Run = Callable[..., Outcome]
+
+TYPED = {
+    "va": {"validate"},
+    "convert t.json --to open": {"openmpi-hostfile", "openmpi-rankfile"},
+    "convert --from hccl-1": {"hccl-1.0", "hccl-1.1", "hccl-1.2"},
+    "explain RT404": {"RT404"},
+    "explain EI001": {"EI0014", "EI0015", "EI0016", "EI0017"},
+    "explain duplicate-r": {"duplicate-rank"},
+    "explain --collective all_r": {"all_reduce"},
+    "explain --backend sc": {"sccl", "sccl:doc"},
+    "explain --op m": {"mean", "min", "max"},
+    "explain --dtype bf": {"bfloat16"},
+    "init ta": {"table", "table-of-two"},
+    "schema cl": {"cluster-spec"},
+    "validate --chip b": {"bm1690"},
+    "validate --for torch": {"torch_npu", "torch_tpu"},
+    "validate --from cl": {"cluster-spec"},
+    "validate --select RT202,RT118": {"RT202,RT118"},
+    "validate --format s": {"sarif"},
+    "gen --ring s": {"sophgo-8"},
+    "merge --ring s": {"sophgo-8"},
+    "plan --links s": {"sophgo-8"},
+    "plan --preset v": {"vllm"},
+    "mesh --ep-style t": {"torchtitan"},
+    "simulate --vendor a": {"ascend"},
+    "shrink --ke": {"--keep"},
+}
+
+
+def _offered(run: Run, typed: str, shell: str = "bash") -> list[str]:
+    words = ["ranktable", *typed.split(" ")]
+    env = {
+        "_RANKTABLE_COMPLETE": f"complete_{shell}",
+        "COMP_WORDS": "\n".join(words),
+        "COMP_CWORD": str(len(words) - 1),
+        "_TYPER_COMPLETE_ARGS": " ".join(words),
+    }
+    return run("ranktable", env=env).out.split()
+
+
+@pytest.mark.parametrize("typed", TYPED)
+def test_a_shell_completes_values(typed: str, run: Run) -> None:
+    assert set(_offered(run, typed)) == TYPED[typed]
+
+
+@pytest.mark.parametrize("typed", ["explain ", "schema ", "init ", "convert --to "])
+def test_every_value_is_offered_where_nothing_was_typed(typed: str, run: Run) -> None:
+    offered = _offered(run, typed)
+
+    assert len(offered) > 10
+    assert not set(offered) & COMMANDS.keys()
+
+
+def test_fish_is_offered_the_same(run: Run) -> None:
+    done = run(
+        "ranktable",
+        env={
+            "_RANKTABLE_COMPLETE": "complete_fish",
+            "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+            "_TYPER_COMPLETE_ARGS": "ranktable init ta",
+        },
+    )
+
+    assert done.out.split() == ["table", "table-of-two"]
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_help_shows_flags_as_flags(name: str, run: Run) -> None:
+    env = {"COLUMNS": "140", "TERMINAL_WIDTH": "140"}
+    shown = run("ranktable", *([name] if name else []), "--help", env=env)
+
+    assert shown.status == 0
+    # Neither a pair of flags, nor a Python type in place of what a value is.
+    wrong = r"--no-|<(?:bool|str|int|float|list)\b|TEXT|INTEGER|\[default: None\]"
+    assert re.findall(wrong, shown.out) == []

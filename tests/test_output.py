@@ -1,0 +1,173 @@
+"""Where output goes: one rule for all commands, as docs/commands.md states it."""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ranktable import dump
+from ranktable.cli.app import COMMANDS
+from ranktable.cluster.generate import make_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.conftest import Outcome
+
+    Run = Callable[..., Outcome]
+
+MAKES = {
+    "gen": ["--device-id", "[[0..7]]"],
+    "merge": ["a.json", "b.json", "--renumber"],
+    "init": ["slurm"],
+    "schema": ["cluster-spec"],
+    "convert": ["t.json", "--to", "openmpi-hostfile"],
+    "subset": ["t.json", "--ranks", "0-7"],
+    "plan": ["t.json", "--tp", "8", "--bytes", "dp=1GiB"],
+    "shrink": ["t.json", "--drop", "n1", "--tp", "8"],
+    "grow": ["t.json", "--add", "n9", "--new", "--tp", "8"],
+    "renumber": ["t.json", "--tp", "8", "--policy", "stable"],
+    "replace-node": ["t.json", "n1", "n9", "--new"],
+    "spares": ["t.json", "--add", "n9", "--new"],
+}
+"""Commands that make one file, with arguments."""
+
+USUAL = {"gen": "sccl_rank_table.json", "merge": "sccl_rank_table.json"} | {
+    "init": "slurm.sbatch"
+}
+"""Those whose file has a usual name, under which the next command looks for it."""
+
+SHOWS = {
+    "show": ["t.json"],
+    "validate": ["t.json"],
+    "mesh": ["t.json", "--tp", "8"],
+    "explain": ["RT202"],
+    "digest": ["t.json"],
+    "env": [],
+    "init": [],
+    "probe": [],
+    "wait": ["t.json"],
+    "diff": ["a.json", "b.json"],
+    "plan": MAKES["plan"],
+    "spares": ["t.json"],
+    "run": ["--rank-table", "a.json", "--dry-run", "a.json"],
+}
+"""Commands that print facts, or make no file with these arguments."""
+
+IN_A_FOLDER = {"split"}
+STARTS_A_JOB = {"simulate"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    table = make_table([range(8)] * 3, hosts=["n1", "n2", "n3"])
+    dump(table, tmp_path / "t.json")
+    for name in "ab":
+        dump(make_table([range(8)], hosts=[name]), tmp_path / f"{name}.json")
+    return tmp_path
+
+
+def _has_output(name: str) -> bool:
+    place = name.replace("-", "_")
+    function = getattr(import_module(f"ranktable.cli.commands.{place}"), place)
+    return "output" in inspect.signature(function).parameters
+
+
+def test_every_command_is_tried() -> None:
+    assert {name for name in COMMANDS if _has_output(name)} == {*MAKES, *IN_A_FOLDER}
+    assert {*MAKES, *SHOWS, *IN_A_FOLDER, *STARTS_A_JOB} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", MAKES)
+def test_output_names_a_file_or_standard_output(
+    name: str, folder: Path, run: Run
+) -> None:
+    before = sorted(folder.iterdir())
+    given = [name, *MAKES[name]]
+    printed = run("ranktable", *given, "-o", "-")
+    also_printed = run("ranktable", *given, "--output", "/dev/stdout")
+    assert sorted(folder.iterdir()) == before
+    written = run("ranktable", *given, "--output", "made")
+
+    assert printed == also_printed
+    assert (printed.status, written.status) == (0, 0)
+    assert (folder / "made").read_text() == printed.out
+    assert "wrote made" in written.err
+
+
+@pytest.mark.parametrize("name", MAKES)
+def test_a_file_with_something_else_is_kept(name: str, folder: Path, run: Run) -> None:
+    (folder / "made").write_text("mine\n")
+    given = [name, *MAKES[name], "-o", "made"]
+    refused = run("ranktable", *given)
+    kept = (folder / "made").read_text()
+    forced = run("ranktable", *given, "--force")
+    again = run("ranktable", *given)
+
+    assert (refused.status, kept) == (2, "mine\n")
+    assert "made holds something else; --force replaces it" in refused.err
+    assert (forced.status, again.status) == (0, 0)
+    assert "unchanged made" in again.err
+
+
+@pytest.mark.parametrize("name", MAKES)
+def test_without_output_it_is_printed_or_has_its_usual_name(
+    name: str, folder: Path, run: Run
+) -> None:
+    before = sorted(folder.iterdir())
+    given = [name, *MAKES[name]]
+    wanted = run("ranktable", *given, "-o", "-").out
+    done = run("ranktable", *given)
+    made = sorted(path.name for path in folder.iterdir() if path not in before)
+
+    assert done.status == 0
+    if name in USUAL:
+        assert made == [USUAL[name]]
+        assert (folder / USUAL[name]).read_text() == wanted
+    elif name != "plan":  # which shows what it has found, and writes where told to
+        assert (made, done.out) == ([], wanted)
+
+
+@pytest.mark.parametrize("name", MAKES)
+def test_an_empty_name_is_refused(name: str, folder: Path, run: Run) -> None:
+    before = sorted(folder.iterdir())
+    done = run("ranktable", name, *MAKES[name], "-o", "")
+
+    assert (done.status, done.out) == (2, "")
+    assert done.err.splitlines()[-1] == (
+        "ranktable: --output is empty; name a file, or - for standard output"
+    )
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", SHOWS)
+def test_facts_are_printed_and_nothing_is_written(
+    name: str, folder: Path, run: Run
+) -> None:
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    done = run("ranktable", name, *SHOWS[name])
+
+    assert done.status in (0, 1), done.err
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_several_files_do_not_go_to_standard_output(folder: Path, run: Run) -> None:
+    before = sorted(folder.iterdir())
+    for given in (["split", "t.json"], ["init", "vscode"]):
+        done = run("ranktable", *given, "-o", "-")
+
+        assert (done.status, done.out) == (2, "")
+    assert sorted(folder.iterdir()) == before
+
+
+def test_facts_step_aside_for_a_file_on_standard_output(folder: Path, run: Run) -> None:
+    given = ["plan", *MAKES["plan"], "--hostfile"]
+    done = run("ranktable", *given, "-")
+    run("ranktable", *given, "hosts")
+
+    assert done.out == (folder / "hosts").read_text()
+    assert "t.json" in done.err
