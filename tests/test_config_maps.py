@@ -209,3 +209,35 @@ def test_table_is_converted_into_a_new_config_map(
     assert (made.status, shown.status, back.status) == (0, 0, 0), made.err + back.err
     assert "hccl-1.0, 2 nodes, " in shown.out
     assert json.loads(back.out) == json.loads(TABLE)
+
+
+def test_repair_changes_the_table_in_its_block_only(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    before = (
+        "kind: ConfigMap\ndata:  # of a job\n  hccl.json: |\n"
+        '    {"status": "completed", "server_list": [\n'
+        '      {"server_id": "a", "device": [{"device_id": 0, "rank_id": "0"}]}]}\n'
+    )
+    (tmp_path / "map.yaml").write_text(before, encoding="utf-8")
+    done = run("ranktable", "validate", "map.yaml", "--fix")
+
+    after = (tmp_path / "map.yaml").read_text(encoding="utf-8")
+    assert (done.status, done.out) == (0, "map.yaml: sound\n")
+    assert after == before.replace('"device_id": 0', '"device_id": "0"').replace(
+        '{"status"', '{"version":"1.0","status"'
+    )
+
+
+def test_repair_of_an_escaped_table_is_refused_with_a_reason(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    table = '{"version":"1.0","status":"completed","server_list":[{"server_id":"a",'
+    table += '"device":[{"device_id":0,"rank_id":"0"}]}]}'
+    text = json.dumps({"kind": "ConfigMap", "data": {"hccl.json": table}})
+    (tmp_path / "map.json").write_text(text, encoding="utf-8")
+    done = run("ranktable", "validate", "map.json", "--fix")
+
+    assert done.status == 1
+    assert done.err == "map.json: only tables in blocks of YAML are repaired\n"
+    assert (tmp_path / "map.json").read_text(encoding="utf-8") == text

@@ -297,5 +297,5 @@ def test_a_rank_and_a_coordinate_are_integers(rank: Any) -> None:  # noqa: ANN40
         layout.along("tp").of,
         layout.along("tp").index_of,
     ):
-        with pytest.raises(TypeError, match="which is no integer"):
+        with pytest.raises(TypeError, match="which is not an integer"):
             ask(rank)

@@ -157,7 +157,7 @@ def test_stages_before_dp_are_allowed_where_they_agree() -> None:
         ),
         (
             {"dp": 8, "ep_style": "deepsped"},
-            ("'deepsped' is no ep_style; they are megatron, torchtitan, deepspeed, "
+            ("'deepsped' is not an ep_style; they are megatron, torchtitan, deepspeed, "
             "scaletorch, vllm; did you mean deepspeed?"),
         ),
     ],

@@ -154,10 +154,10 @@ def test_a_list_of_levels_counts_nodes() -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("rack=0", "'rack=0' is no level"),
-        ("rack=4,", "'' is no level"),
-        ("rack=4,pod", "'pod' is no level"),
-        ("rack=99999999", "is no level"),
+        ("rack=0", "'rack=0' is not a level"),
+        ("rack=4,", "'' is not a level"),
+        ("rack=4,pod", "'pod' is not a level"),
+        ("rack=99999999", "is not a level"),
         ("rack=4,rack=8", "rack is taken"),
         ("node=4", "node is taken"),
         ("rack=4,pod=6", "6 nodes do not hold whole groups of 4"),
@@ -249,7 +249,7 @@ def test_columns_with_a_mistake(
         ("BlockName=b1\n", ("RT130", 1, 11, 'the block "b1" has no Nodes=')),
         (
             "BlockName=b1 Nodes=n1\nBlockSizes=4,6\n",
-            ("RT227", 2, 12, "the block size 6 is no power of two times 4"),
+            ("RT227", 2, 12, "the block size 6 is not a power of two times 4"),
         ),
         (
             "BlockName=b1 Nodes=n1\nBlockSizes=0\n",
@@ -382,9 +382,9 @@ def test_super_pods_of_a_table() -> None:
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        ({"super_pod_list": 5}, "is no list of objects"),
-        ({"super_pod_list": [5]}, "is no list of objects"),
-        ({"super_pod_list": [{"super_pod_id": "a", "server_list": [1]}]}, "no list"),
+        ({"super_pod_list": 5}, "is not a list of objects"),
+        ({"super_pod_list": [5]}, "is not a list of objects"),
+        ({"super_pod_list": [{"super_pod_id": "a", "server_list": [1]}]}, "not a list"),
         ({"super_pod_list": []}, "node 0 is in no super pod"),
         (
             {

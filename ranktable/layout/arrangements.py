@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import accumulate, permutations
+from itertools import pairwise, permutations
+from operator import ne
 from typing import TYPE_CHECKING
 
 from ranktable.layout.boxes import (
@@ -70,18 +71,9 @@ def from_order(order: Sequence[int], sizes: Counter[int]) -> Owners:
 
 def blocks_of(owners: Owners) -> list[range]:
     """Return the runs of consecutive ranks that lie on one node."""
-    sizes = [len(run) for run in _runs(owners)]
-    starts = accumulate(sizes, initial=0)
-    return [range(s, s + size) for s, size in zip(starts, sizes, strict=False)]
-
-
-def _runs(owners: Owners) -> list[list[int]]:
-    runs: list[list[int]] = []
-    for node in owners:
-        if not runs or runs[-1][-1] != node:
-            runs.append([])
-        runs[-1].append(node)
-    return runs
+    changed = map(ne, owners, owners[1:])
+    starts = [0, *(at for at, is_new in enumerate(changed, 1) if is_new), len(owners)]
+    return [range(start, end) for start, end in pairwise(starts)]
 
 
 def by_domain(scene: Scene, order: Sequence[int], sizes: Counter[int]) -> list[int]:

@@ -27,7 +27,7 @@ def parse_rate(text: str) -> float:
     """
     bits = _BITS.fullmatch(text)
     if bits is not None:
-        rate = float(bits[1]) * 1000 ** " kMGT".index(bits[2] or " ") / 8
+        rate = float(bits[1]) * 1000.0 ** " kMGT".index(bits[2] or " ") / 8
     else:
         number, slash, second = text.rpartition("/")
         if (slash, second) != ("/", "s"):

@@ -197,6 +197,9 @@ class Scene:
             for flow, groups in zip(self.flows, self.groups, strict=True):
                 for ranks in groups:
                     held = [domain_of[rank] for rank in ranks]
+                    if held.count(held[0]) == len(held):
+                        sent[held[0]] += 0
+                        continue
                     for domain, size in flow.sent_by(held).items():
                         sent[domain] += size
             most = max(sent.values(), default=0.0)
@@ -233,10 +236,13 @@ def local_ranks(owners: Owners) -> list[int]:
 
 def _is_aligned(ranks: Sequence[int], owners: Owners, local: list[int]) -> bool | None:
     """Whether a group joins the same local ranks of its nodes; None inside a node."""
+    nodes = [owners[rank] for rank in ranks]
+    if nodes.count(nodes[0]) == len(nodes):
+        return None
+    if len(set(nodes)) == len(nodes):
+        return len({local[rank] for rank in ranks}) == 1
     places: dict[int, list[int]] = {}
     for rank in ranks:
         places.setdefault(owners[rank], []).append(local[rank])
-    if len(places) == 1:
-        return None
     first, *others = (sorted(held) for held in places.values())
     return all(held == first for held in others)

@@ -176,9 +176,9 @@ class Groups(Sequence[list[int]]):
 
 
 def check_number(name: str, value: object) -> None:
-    """Raise TypeError for what is no integer: 1.0 would go on as 1.0, True as 1."""
+    """Raise TypeError for what is not an integer: 1.0 would go on as 1.0, True as 1."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} is {value!r}, which is no integer")
+        raise TypeError(f"{name} is {value!r}, which is not an integer")
 
 
 def _number(rank: int, axes: tuple[Axis, ...]) -> int:

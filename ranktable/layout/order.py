@@ -42,7 +42,7 @@ def complete_order(order: str, sizes: Mapping[str, int]) -> tuple[str, ...]:
     """Return the tokens of an order with the axes of size 1 that it leaves out.
 
     Raises:
-        LayoutError: It is no order, or leaves out an axis that has a size.
+        LayoutError: It is not an order, or leaves out an axis that has a size.
     """
     tokens = parse_order(order)
     missing = [name for name in TOKENS if name not in tokens]

@@ -48,7 +48,7 @@ def find_preset(name: str) -> Preset:
     """
     if name not in PRESETS:
         raise LayoutError(
-            f"{name!r} is no preset; the presets are {', '.join(PRESETS)}"
+            f"{name!r} is not a preset; the presets are {', '.join(PRESETS)}"
             f"{did_you_mean(name, tuple(PRESETS))}"
         )
     return PRESETS[name]

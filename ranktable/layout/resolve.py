@@ -137,7 +137,7 @@ def _check(wishes: Wishes) -> None:
     check_size("dcp", wishes.dcp, may_be_inferred=False)
     if wishes.ep_style not in STYLE_NAMES:
         raise LayoutError(
-            f"{wishes.ep_style!r} is no ep_style; they are {', '.join(STYLE_NAMES)}"
+            f"{wishes.ep_style!r} is not an ep_style; they are {', '.join(STYLE_NAMES)}"
             f"{did_you_mean(wishes.ep_style, STYLE_NAMES)}"
         )
 

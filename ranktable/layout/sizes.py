@@ -15,7 +15,7 @@ INFERRED = -1
 
 
 def check_size(name: str, value: object, *, may_be_inferred: bool = True) -> None:
-    """Raise LayoutError for a size that is no integer of at least 1."""
+    """Raise LayoutError for a size that is not an integer of at least 1."""
     is_integer = isinstance(value, int) and not isinstance(value, bool)
     if is_integer and value == INFERRED and may_be_inferred:
         return

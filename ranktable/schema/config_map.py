@@ -31,6 +31,7 @@ from ranktable.schema.yaml_parser import MAX_YAML_BYTES, parse_yaml
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from ranktable.schema.diagnostic import Edit
     from ranktable.schema.document import Offsets, Path
 
 KEYS = ("hccl.json", "jobstart_hccl.json", "global_ranktable.json")
@@ -117,7 +118,7 @@ class Inner:
             yield replace(
                 one,
                 message=message,
-                edit=None,
+                edit=one.edit if self._takes(one.edit) else None,
                 span=self._outer(one.span, offsets, place),
                 related=tuple(
                     outer
@@ -125,6 +126,16 @@ class Inner:
                     if (outer := self._outer(span, offsets, place))
                 ),
             )
+
+    def _takes(self, edit: Edit | None) -> bool:
+        """Whether an edit of the table is the same edit of the whole text.
+
+        It is in a block of YAML; elsewhere the table is escaped or packed.
+        """
+        start = self.wrapper.offsets[0]
+        is_block = self.wrapper.text[start] == "|" and not self.wrapper.is_packed
+        is_plain = is_block and self.wrapper.is_whole
+        return is_plain and edit is not None and edit.kind in ("replace", "insert")
 
     def _outer(
         self,

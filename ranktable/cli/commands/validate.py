@@ -29,7 +29,7 @@ from ranktable.runtime import chip_map
 from ranktable.runtime.errors import LaunchEnvironmentError
 from ranktable.runtime.rules import RULES
 from ranktable.schema.atomic_files import replace_file
-from ranktable.schema.check import check_bytes, make_options
+from ranktable.schema.check import WRAPPED, check_bytes, make_options
 from ranktable.schema.diagnostic import RankTableError, Severity
 from ranktable.schema.fixes import repaired_text
 from ranktable.schema.messages import counted, printable
@@ -432,6 +432,9 @@ def _fix(report: Report, options: Options, site: SiteSchema | None) -> Report:
     """Repair a file and judge it again."""
     text = repaired_text(report, options)
     if text is None:
+        if report.format == WRAPPED and not report.ok:
+            name = printable(report.file)
+            sys.stderr.write(f"{name}: only tables in blocks of YAML are repaired\n")
         return report
     data = text.encode()
     replace_file(report.file, data, expected=report.data)

@@ -40,7 +40,7 @@ def folded(request: Request) -> Experts:
 
 
 def _refuse_gaps(request: Request, ep: int) -> None:
-    """Raise LayoutError where the ranks to be folded are no single run."""
+    """Raise LayoutError where the ranks to be folded are not a single run."""
     axes = [axis for axis in request.grid.axes if axis.size > 1]
     places = [place for place, axis in enumerate(axes) if axis.name in request.stage]
     between = [axis.name for axis in axes[places[0] : places[-1]]]

@@ -35,7 +35,7 @@ def block_hierarchy(
             tree.source.report(
                 rules.COUNTS_DISAGREE,
                 place,
-                f"the block size {size} is no power of two times {before}",
+                f"the block size {size} is not a power of two times {before}",
             )
     base = tree.hierarchy()
     if base is None or not tree.source.is_sound:

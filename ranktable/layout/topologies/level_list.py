@@ -16,7 +16,7 @@ _ITEM = re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,30})=([1-9][0-9]{0,6})")
 
 
 def is_level_list(text: str) -> bool:
-    """Whether an argument is a list of levels and no name of a file."""
+    """Whether an argument is a list of levels, not the name of a file."""
     return _LOOKS.fullmatch(text) is not None
 
 
@@ -28,7 +28,7 @@ def boundaries_of_levels(text: str, table: RankTable) -> tuple[Boundary, ...]:
         table: The table.
 
     Raises:
-        ArgumentError: It is no such list, or a number does not hold the one before.
+        ArgumentError: It is not such a list, or a number does not hold the one before.
     """
     found: list[Boundary] = []
     before = 1
@@ -37,7 +37,7 @@ def boundaries_of_levels(text: str, table: RankTable) -> tuple[Boundary, ...]:
         match = _ITEM.fullmatch(item)
         if match is None or match[1] in ("node", *(one.name for one in found)):
             raise ArgumentError(
-                f"{item!r} is no level" if match is None else f"{match[1]} is taken",
+                f"{item!r} is not a level" if match is None else f"{match[1]} is taken",
                 text=text,
                 position=at,
                 hint="write, for example, rack=4,pod=16: nodes of each",

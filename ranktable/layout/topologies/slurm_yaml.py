@@ -89,7 +89,7 @@ def _refuse_unknown(fields: Fields, path: Path, known: tuple[str, ...]) -> None:
 
 
 def _items(fields: Fields, path: Path) -> Iterable[Path]:
-    """Yield the path of every item of a list; say if it is no list of mappings."""
+    """Yield the path of every item of a list; say if it is not a list of mappings."""
     found = fields.get(*path)
     if not isinstance(found, list) or not found:
         fields.report(f"{dotted(path[1:])} is not a list of mappings", *path)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _LIST = "super_pod_list"
 _SHAPE = (
-    f"{_LIST} is no list of objects with {_ID} and a server_list of server_id, so it "
-    "says nothing about super pods"
+    f"{_LIST} is not a list of objects with {_ID} and a server_list of server_id, so "
+    "it says nothing about super pods"
 )
 
 
