@@ -52,6 +52,13 @@ def test_whatever_ranktable_reads_is_judged(
     assert not codes & {"RT101", "RT110"}, codes
 
 
+def test_an_unknown_format_is_refused_before_a_file_is_read(run: Run) -> None:
+    done = run("ranktable", "validate", "--from", "foo", "gone.json")
+
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith('ranktable: --from: there is no format "foo"\n')
+
+
 @pytest.mark.parametrize("form", ["full", "concise", "jsonl", "sarif", "github"])
 def test_findings_of_a_spec_reach_every_form(
     form: str, run: Run, tmp_path: Path

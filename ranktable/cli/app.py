@@ -16,7 +16,6 @@ from ranktable.cli.completion import VARIABLE, completed_command
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from click import Context, Parameter
 
 COMMANDS: Final = {
     "gen": "Generate a rank table.",
@@ -94,7 +93,7 @@ def app_for(arguments: Sequence[str]) -> typer.Typer:
     return make_app(())
 
 
-def _tidy(parameters: list[Parameter]) -> list[Parameter]:
+def _tidy(parameters: list[Any]) -> list[Any]:
     """Show flags as flags, arguments without a type, and a default where there is one.
 
     What --help shows of these differs between versions of typer.
@@ -103,27 +102,27 @@ def _tidy(parameters: list[Parameter]) -> list[Parameter]:
         if getattr(each, "is_flag", False):
             each.metavar = ""
         if each.default is None and not isinstance(_shown_default(each), str):
-            each.show_default = False  # type: ignore[attr-defined]
+            each.show_default = False
         if each.param_type_name == "argument":
-            each.display_type_rich = lambda ctx: None  # type: ignore[attr-defined] # noqa: ARG005
+            each.display_type_rich = lambda ctx: None  # noqa: ARG005
     return parameters
 
 
-def _shown_default(parameter: Parameter) -> object:
+def _shown_default(parameter: Any) -> object:  # noqa: ANN401 - as above
     return getattr(parameter, "show_default", None)
 
 
 class _Command(TyperCommand):
     """A command whose help is the same with every version of typer."""
 
-    def get_params(self, ctx: Context) -> list[Parameter]:
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - click, or typer's own
         return _tidy(super().get_params(ctx))
 
 
 class _Group(TyperGroup):
     """The list of commands, likewise."""
 
-    def get_params(self, ctx: Context) -> list[Parameter]:
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - click, or typer's own
         return _tidy(super().get_params(ctx))
 
 

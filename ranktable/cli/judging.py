@@ -22,6 +22,7 @@ from ranktable.schema.format import Format
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from ranktable.cluster.hostfiles.hostfile import LauncherFormat
     from ranktable.schema.diagnostic import Options
 
 _SPEC_NAME = "cluster-spec"
@@ -50,6 +51,7 @@ def judge_file(name: str, options: Options, kind: str | None = None) -> Report:
         CommandError: There is no such format.
     """
     shown = STANDARD_INPUT_NAME if name == STANDARD_INPUT else name
+    named = None if kind in (None, _SPEC_NAME) else _format_of(str(kind))
     try:
         if name == STANDARD_INPUT:
             data = read_stream(sys.stdin.buffer, options.max_size_bytes)
@@ -58,8 +60,8 @@ def judge_file(name: str, options: Options, kind: str | None = None) -> Report:
     except UnreadableError as error:
         return report_unreadable(error, file=shown)
     start = data[:LOOKED_AT_BYTES]
-    if kind not in (None, _SPEC_NAME):
-        return _report_of(str(kind), data, shown, options)
+    if named is not None:
+        return _report_of(named, data, shown, options)
     if kind is None and _is_table(start):
         return check_bytes(data, options, file=shown)
     if kind is not None or _is_spec(start):
@@ -73,20 +75,28 @@ def judge_file(name: str, options: Options, kind: str | None = None) -> Report:
     )
 
 
-def _report_of(kind: str, data: bytes, name: str, options: Options) -> Report:
-    """Return the report of a file whose format is named."""
+def _format_of(kind: str) -> LauncherFormat | Format:
     from ranktable.cluster.hostfiles.launcher_formats import (  # noqa: PLC0415 - rare
         any_format_of,
-        read_hostfile,
     )
 
     try:
-        format_ = any_format_of(kind)
+        return any_format_of(kind)
     except ArgumentError as error:
         raise CommandError(f"--from: {error}") from None
-    if isinstance(format_, Format):
-        return check_bytes(data, replace(options, format=format_), file=name)
-    return read_hostfile(data, format_, file=name, limit=options.limit).report
+
+
+def _report_of(
+    kind: LauncherFormat | Format, data: bytes, name: str, options: Options
+) -> Report:
+    """Return the report of a file whose format is named."""
+    from ranktable.cluster.hostfiles.launcher_formats import (  # noqa: PLC0415 - rare
+        read_hostfile,
+    )
+
+    if isinstance(kind, Format):
+        return check_bytes(data, replace(options, format=kind), file=name)
+    return read_hostfile(data, kind, file=name, limit=options.limit).report
 
 
 def _is_table(start: bytes) -> bool:

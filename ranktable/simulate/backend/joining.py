@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from torch import distributed as dist
@@ -244,7 +244,7 @@ def _create(
         timeout_s=membership.timeout_s,
     )
     with _without_output():
-        gloo = ProcessGroupGloo(
+        gloo: Any = ProcessGroupGloo(
             PrefixStore(folder.name, membership.store),
             membership.member,
             len(membership.ranks),
