@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import chain
 from operator import and_, ne
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -80,16 +81,23 @@ class Members(NamedTuple):
 def look_up(groups: Sequence[Sequence[int]]) -> Members:
     """Return the groups of a flow, looked up by rank."""
     size, count = len(groups[0]), len(groups)
-    found = Members(size, count, *([0] * (size * count) for _ in range(4)))
-    for index, ranks in enumerate(groups):
-        first, before = ranks[0], ranks[-1]
-        for place, rank in enumerate(ranks):
-            found.group[rank] = index
-            found.first[rank] = first
-            found.place[rank] = place
-            found.previous[rank] = before
-            before = rank
-    return found
+    flat = list(chain.from_iterable(groups))
+    before = list(chain.from_iterable((ranks[-1], *ranks[:-1]) for ranks in groups))
+    index = sorted(range(size * count), key=flat.__getitem__)
+    group = [at // size for at in index]
+    return Members(
+        size=size,
+        num_groups=count,
+        group=group,
+        first=[groups[at][0] for at in group],
+        place=[at % size for at in index],
+        previous=list(map(before.__getitem__, index)),
+    )
+
+
+@lru_cache(maxsize=8)  # a change asks for the groups of one layout several times
+def _members(layout: ParallelLayout, axes: str) -> Members:
+    return look_up(layout.groups(axes))
 
 
 class Scene:
@@ -123,7 +131,7 @@ class Scene:
     @cached_property
     def members(self) -> tuple[Members, ...]:
         """The groups of every flow, looked up by rank."""
-        return tuple(map(look_up, self.groups))
+        return tuple(_members(self.layout, flow.axes) for flow in self.flows)
 
     @cached_property
     def row_names(self) -> tuple[str, ...]:

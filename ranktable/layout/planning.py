@@ -218,6 +218,8 @@ class _Choice:
             starts = _different(chain((one.owners for one in tried), self.shuffled()))
         for begin in starts:
             owners = self.exchanged(begin, MAX_WORK // len(starts))
+            if owners is chosen.owners:
+                continue  # it was looked at already
             chosen = self.better(chosen, self.tried(owners))
             if self.is_optimal(chosen):
                 break
@@ -226,7 +228,9 @@ class _Choice:
     def tried(self, owners: Owners) -> _Tried:
         """Return a placement with what is to be known of it."""
         shared = None if self.spread is None else self.spread.shared(owners)
-        return _Tried(owners, self.scene.totals(owners), shared)
+        is_known = owners is self.before
+        totals = self.ceiling if is_known else self.scene.totals(owners)
+        return _Tried(owners, totals, shared)
 
     def better(self, one: _Tried, other: _Tried) -> _Tried:
         """Return the second of two placements if it is better, and allowed."""

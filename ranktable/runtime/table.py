@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from ranktable.schema.fast_decode import read_sound
 from ranktable.schema.files import UnreadableError, read_file
-from ranktable.schema.repetitive import read_repetitive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,9 +41,6 @@ def read_rank_table(
         data = read_file(name)
     except UnreadableError:
         return _read_any(name)
-    chip_map = read_repetitive(data)
-    if chip_map is not None:
-        return chip_map
     columns = read_sound(data)
     return _read_any(name, data) if columns is None else columns.chip_map()
 

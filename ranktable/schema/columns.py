@@ -103,7 +103,7 @@ class Columns:
     rank_paths: list[Path] | None = None
     wrapper: Wrapper | None = None
     quota: Quota = field(default_factory=Quota, compare=False)
-    worked_out: dict[str, object] = field(default_factory=dict)
+    worked_out: dict[str, object] = field(default_factory=dict, compare=False)
 
     @property
     def document(self) -> Document:
@@ -190,13 +190,29 @@ class Columns:
 
     def are_ranks_in_file_order(self) -> bool:
         """Whether the ranks are 0, 1, 2 ... in the order of the file."""
-        return self.ranks == list(range(self.num_devices))
+        found = self.worked_out.get("are_ranks_in_file_order")
+        if not isinstance(found, bool):
+            found = self.ranks == list(range(self.num_devices))
+            self.worked_out["are_ranks_in_file_order"] = found
+        return found
 
     def breaks(self, rule: Rule) -> bool:
         """Whether a fast rule finds something, which needs no options."""
         if rule.check is None:
             return False
         return any(True for _ in rule.check(self, Options()))
+
+    def num_without_address(self) -> int:
+        """Return the number of devices that have no address."""
+        found = self.worked_out.get("num_without_address")
+        if not isinstance(found, int):
+            found = 0
+            try:
+                "".join(self.addresses)  # type: ignore[arg-type]  # sooner than counted
+            except TypeError:
+                found = self.addresses.count(None)
+            self.worked_out["num_without_address"] = found
+        return found
 
     def chip_map(self) -> list[int]:
         """Return the chip of every rank of a sound table; length world_size."""

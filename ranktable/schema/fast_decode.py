@@ -11,10 +11,11 @@ property test holds that.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import operator
 import re
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from ranktable.schema.address import are_addresses
 from ranktable.schema.columns import Columns
 from ranktable.schema.format import Kind, Role
 from ranktable.schema.formats import FORMATS, decode_large
+from ranktable.schema.node_template import decode_alike
 from ranktable.schema.numbers import plain_number, plain_numbers
 
 if TYPE_CHECKING:
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 PIECE_BYTES = 64 * 1024
 """Size of a piece: its values fit into a second-level cache, and it is below 128 KiB,
 from where on the C library's allocator maps fresh pages for every request."""
+
+MANY_NODES = 100
+"""Nodes of a table for which a template is made: a millisecond for its pattern."""
 
 _COLON = b":"
 _NUMBERS = (Kind.NUMBER, Kind.NUMERAL, Kind.INTEGER)
@@ -60,6 +65,29 @@ def decode_columns(data: bytes, format_: Format) -> Columns | None:
     """
     if data.find(format_.nodes_key.encode(), 0, PIECE_BYTES) < 0:
         return None
+    try:
+        return decode_by_template(data, format_) or decode_each_node(data, format_)
+    except (msgspec.DecodeError, UnicodeDecodeError, _NotPlainError, RecursionError):
+        return None
+
+
+def decode_by_template(
+    data: bytes, format_: Format, least_nodes: int = MANY_NODES
+) -> Columns | None:
+    """Return the columns of a document whose nodes are spelt alike, None for others."""
+    plain = partial(_meant, format_)
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, _NotPlainError):
+        return decode_alike(data, format_, decode_each_node, plain, least_nodes)
+    return None
+
+
+def decode_each_node(data: bytes, format_: Format) -> Columns | None:
+    """Return the columns of a document, every node of which is decoded.
+
+    Raises:
+        _NotPlainError: Something is unusual.
+        msgspec.DecodeError: Something is unusual.
+    """
     first = re.search(
         rb'"%b"\s*:\s*\[\s*(\{[^{}\[\]]*\})' % _key(format_.devices), data
     )
@@ -67,16 +95,13 @@ def decode_columns(data: bytes, format_: Format) -> Columns | None:
         return None
     every_key = tuple(field.key for field in format_.device_fields)
     required = {field.key for field in format_.device_fields if field.is_required}
-    try:
-        keys = tuple(msgspec.json.decode(first[1], type=dict[str, object]))
-        if required <= set(keys) <= set(every_key):
-            try:  # most tables spell every device alike
-                return _Reading(data, format_, keys).columns()
-            except msgspec.ValidationError:
-                return _Reading(data, format_, every_key, are_optional=True).columns()
-    except (msgspec.DecodeError, UnicodeDecodeError, _NotPlainError, RecursionError):
-        pass
-    return None
+    keys = tuple(msgspec.json.decode(first[1], type=dict[str, object]))
+    if not required <= set(keys) <= set(every_key):
+        return None
+    try:  # most tables spell every device alike
+        return _Reading(data, format_, keys).columns()
+    except msgspec.ValidationError:
+        return _Reading(data, format_, every_key, are_optional=True).columns()
 
 
 def read_sound(data: bytes) -> Columns | None:
@@ -117,15 +142,16 @@ def is_surely_sound(columns: Columns) -> bool:
 
 
 def _are_addresses(column: list[Any]) -> bool:
-    if None in column:
-        column = [text for text in column if text is not None]
-    return are_addresses(column)
+    try:
+        return are_addresses(column)
+    except TypeError:  # None is among them
+        return are_addresses([text for text in column if text is not None])
 
 
 def _are_local_ranks_right(columns: Columns) -> bool:
     found = columns.local_ranks
-    if found.count(None) == len(found):
-        return True
+    if found[0] is None:
+        return found.count(None) == len(found)
     sizes = list(map(operator.sub, columns.starts[1:], columns.starts))
     if len(set(sizes)) == 1:
         return found == [*range(sizes[0])] * len(sizes)
@@ -133,15 +159,12 @@ def _are_local_ranks_right(columns: Columns) -> bool:
 
 
 def _are_chips_distinct(columns: Columns) -> bool:
-    found, starts = columns.device_ids, columns.starts
-    size = starts[1]
-    if starts == [*range(0, len(found) + 1, size)] and found == (
-        found[:size] * columns.num_nodes
-    ):
-        nodes = {tuple(found[:size])}  # every node uses the same chips
-    else:
-        nodes = {tuple(found[a:b]) for a, b in itertools.pairwise(starts)}
-    return all(len(set(chips)) == len(chips) for chips in nodes) and min(found) >= 0  # type: ignore[type-var, operator]
+    try:
+        found: Any = bytes(columns.device_ids)  # type: ignore[arg-type]  # is sliced fast
+    except ValueError:  # one is below 0 or above 255
+        found = tuple(columns.device_ids)
+    nodes = {found[start:end] for start, end in itertools.pairwise(columns.starts)}
+    return all(len(set(chips)) == len(chips) and min(chips) >= 0 for chips in nodes)
 
 
 def _key(field: Field) -> bytes:
@@ -415,10 +438,21 @@ class _Reading:
                 self.known[known] = _plain(values)
             return self.known[known]
         self.colons += "".join(values).count(":")
-        if field.values:
-            _refuse_unless(set(values) <= set(field.values))
-        if field.kind is Kind.HOST:
-            _refuse_unless(all(map(str.strip, values)))
-        if field.role is Role.ADDRESS and self.format.has_blank_addresses:
-            return [value or None for value in values] if "" in values else values
-        return values
+        return _meant(self.format, field, values)
+
+
+def _meant(format_: Format, field: Field, values: list[Any]) -> list[Any]:
+    """Return values as they are meant.
+
+    Raises:
+        _NotPlainError: One of them is not what its field allows.
+    """
+    if field.kind in _NUMBERS:
+        return _plain(values)
+    if field.values:
+        _refuse_unless(set(values) <= set(field.values))
+    if field.kind is Kind.HOST:
+        _refuse_unless(all(map(str.strip, values)))
+    if field.role is Role.ADDRESS and format_.has_blank_addresses:
+        return [value or None for value in values] if "" in values else values
+    return values

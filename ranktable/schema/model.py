@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
+from msgspec import json as json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.config_map import Wrapper
@@ -331,7 +332,7 @@ class RankTable:
         lines = [_canonical({"version": self.version, "extra": self.extra})]
         plain = self._in_file_order
         if plain is not None and plain.is_plain():
-            lines += _plain_lines(plain)
+            lines.append(_plain_text(plain))
         else:
             for node in self.nodes:
                 lines.append(_canonical({"host": node.host, "extra": node.extra}))
@@ -342,18 +343,30 @@ class RankTable:
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def _plain_lines(columns: Columns) -> Iterator[str]:
-    """Yield what ``digest`` takes of columns that have nothing unusual."""
-    addresses = [f'"{a}"' if a else "null" for a in columns.addresses]
-    devices = [
-        f"[{rank},{chip},{address},false,{{}}]"
-        for rank, chip, address in zip(
-            columns.ranks, columns.device_ids, addresses, strict=True
-        )
-    ]
-    for node, start, end in columns.nodes():
-        yield _canonical({"host": columns.hosts[node], "extra": {}})
-        yield from devices[start:end]
+def _plain_text(columns: Columns) -> str:
+    """Return the lines that ``digest`` takes of columns without anything unusual.
+
+    They are those of ``_canonical``, written from whole columns, which is faster.
+    """
+    spell = json.JSONEncoder().encode
+    hosts = ["null" if host is None else spell(host) for host in columns.hosts]
+    openings = ["\n["] * columns.num_devices
+    for start, host in zip(columns.starts, hosts, strict=False):
+        openings[start] = f'\n{{"extra":{{}},"host":{host}}}\n['
+    rest = [",null,false,{}]"] * columns.num_devices
+    if columns.num_without_address() < columns.num_devices:
+        addresses = [f'"{a}"' if a else "null" for a in columns.addresses]
+        rest = [f",{address},false,{{}}]" for address in addresses]
+    parts = [","] * (5 * columns.num_devices)
+    parts[0::5] = openings
+    parts[1::5] = _spelt(columns.ranks)
+    parts[3::5] = _spelt(columns.device_ids)
+    parts[4::5] = rest
+    return "".join(parts)[1:]
+
+
+def _spelt(numbers: list[int | None]) -> list[str]:
+    return json_text.encode(numbers)[1:-1].decode().split(",")
 
 
 def _canonical(value: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from hypothesis import strategies as st
 from msgspec import structs
@@ -152,47 +153,69 @@ def texts(draw: st.DrawFn) -> bytes:
     return data
 
 
+ODD_PIECES = (
+    *(b"", b" ", b"\n", b"\t", b"\x00", b"\x7f", b"\xc3\xa9", b"\xff", b"x", b"X"),
+    *(b"0", b"9", b"-", b"+", b".", b"e", b"_", b'"', b"\\", b"\\u0041", b"'"),
+    *(b",", b":", b";", b"/", b"[", b"]", b"{", b"}", b'"rank":"0",', b'","x":"'),
+)
+"""Bytes of each class that matters to a reader of JSON."""
+
+
 @st.composite
-def repetitive_texts(draw: st.DrawFn) -> bytes:
-    """Draw the bytes of a table of equal nodes, perhaps with a little damage."""
-    chips = draw(chip_lists)
-    keys = draw(
-        st.sampled_from(
-            [("rank",), ("world_rank",), ("rank", "world_rank"), ("local_rank", "rank")]
-        )
-    )
-    as_text = draw(st.booleans())
-    spell = str if as_text else int
-    node_list = [
-        {
-            "device_list": [
-                {
-                    "device_id": spell(chip),
-                    **{
-                        key: spell(
-                            place if key == "local_rank" else node * len(chips) + place
-                        )
-                        for key in keys
-                    },
-                }
-                for place, chip in enumerate(chips)
-            ]
-        }
-        for node in range(draw(st.integers(1, 12)))
-    ]
+def alike_tables(draw: st.DrawFn) -> tuple[bytes, str]:
+    """Draw a sound table whose nodes are spelt alike, and the name of its format."""
+    is_hccl = draw(st.booleans())
+    size, num_nodes = draw(st.integers(1, 4)), draw(st.integers(2, 14))
+    keys = ["rank_id"] if is_hccl else draw(st.sampled_from(_RANK_KEYS))
+    spell = str if is_hccl or draw(st.booleans()) else int
+    orders = draw(st.lists(st.permutations(range(size)), min_size=1, max_size=2))
+    has_hosts, has_addresses = draw(st.booleans()), draw(st.booleans())
+    gap = draw(st.sampled_from([1, 7, 99]))
+    nodes = []
+    for node in range(num_nodes):
+        devices = []
+        for place, chip in enumerate(orders[node % len(orders)]):
+            numbers = dict.fromkeys(keys, node * size + place)
+            numbers |= {"local_rank": place} if "local_rank" in keys else {}
+            device: dict[str, object] = {"device_id": spell(chip)}
+            if is_hccl or has_addresses:
+                device["device_ip"] = f"10.0.{node * gap}.{place}"
+            devices.append(device | {key: spell(n) for key, n in numbers.items()})
+        named: dict[str, object] = {}
+        if is_hccl or has_hosts:
+            named["server_id" if is_hccl else "host"] = f"n{node * gap}"
+        nodes.append({**named, "device" if is_hccl else "device_list": devices})
+    document: dict[str, object] = {"version": "1.0", "node_list": nodes}
+    if is_hccl:
+        count = {"server_count": str(num_nodes), "server_list": nodes}
+        document = {"status": "completed", **count, "version": "1.0"}
     indent = draw(st.sampled_from([None, 1, 4]))
-    document = {"version": "1.0", "node_list": node_list}
     data = json.dumps(document, indent=indent).encode()
-    if draw(st.booleans()):
-        start = draw(st.integers(0, len(data)))
-        end = draw(st.integers(start, min(len(data), start + 40)))
-        piece = draw(
-            st.sampled_from(
-                [b"", data[start:end] * 2, b" ", b",", b"]", b"0", b'"rank":"0",', b"}"]
-            )
-        )
+    return data, "hccl-1.0" if is_hccl else "sccl-1.0"
+
+
+_RANK_KEYS = [
+    ["rank"],
+    ["world_rank"],
+    ["rank", "world_rank"],
+    ["local_rank", "rank", "world_rank"],
+]
+
+
+@st.composite
+def alike_texts(draw: st.DrawFn) -> tuple[bytes, str]:
+    """Draw such a table with some damage, above all in and beside its values."""
+    data, name = draw(alike_tables())
+    places = [at for m in _VALUE.finditer(data) for at in range(m.start(), m.end() + 1)]
+    for _ in range(draw(st.integers(1, 2))):
+        start = draw(st.sampled_from(places) | st.integers(0, len(data)))
+        end = draw(st.sampled_from([start, start + 1, start + 40, len(data)]))
+        piece = draw(st.sampled_from(ODD_PIECES) | st.just(data[start:end] * 2))
         data = data[:start] + piece + data[end:]
-    return data
+    return data, name
+
+
+_VALUE = re.compile(rb':\s*("[^"]*"|[0-9]+)')
 
 
 @st.composite

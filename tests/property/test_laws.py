@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
+from operator import itemgetter
 
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -13,17 +15,20 @@ from ranktable.cluster.generate import make_table
 from ranktable.schema.check import check, decode_any
 from ranktable.schema.diagnostic import Quota
 from ranktable.schema.document import Document
-from ranktable.schema.fast_decode import read_sound
+from ranktable.schema.fast_decode import (
+    decode_by_template,
+    decode_each_node,
+    read_sound,
+)
 from ranktable.schema.fixes import fixed_text
-from ranktable.schema.formats import FORMATS, detect
+from ranktable.schema.formats import FORMATS, by_name, detect
 from ranktable.schema.json_parser import parse
 from ranktable.schema.model import RankTable
-from ranktable.schema.repetitive import read_repetitive
 from tests.property.strategies import (
-    chip_lists,
+    alike_tables,
+    alike_texts,
     documents,
     hccl_texts,
-    repetitive_texts,
     tables,
     texts,
     with_addresses,
@@ -73,7 +78,7 @@ def test_any_bytes_end_in_a_table_or_in_diagnostics(data: bytes) -> None:
         assert line is None or line <= data.count(b"\n") + 1
 
 
-@given(texts() | repetitive_texts() | hccl_texts())
+@given(texts() | alike_texts().map(itemgetter(0)) | hccl_texts())
 @example(b'{"version":"1.0","node_list":[{"device_list":[{"rank":"0"}]}]}')
 @example(
     b'{"version":"1.0","node_list":[{"device_list":[{"device_id":"0","rank":"0"}]}]}'
@@ -93,7 +98,7 @@ def test_fast_decode_reads_what_the_reader_of_documents_reads(data: bytes) -> No
     assert replace(columns, source=document) == closely
 
 
-@given(texts() | repetitive_texts() | hccl_texts())
+@given(texts() | alike_texts().map(itemgetter(0)) | hccl_texts())
 def test_surely_sound_tables_are_sound(data: bytes) -> None:
     columns = read_sound(data)
     report = check(data)
@@ -105,23 +110,47 @@ def test_surely_sound_tables_are_sound(data: bytes) -> None:
         assert ranktable.loads(data).digest() == _built(report.table).digest()
 
 
-@given(repetitive_texts())
-def test_predicted_text_never_contradicts_the_full_pipeline(data: bytes) -> None:
-    chip_map = read_repetitive(data)
-    report = check(data)
-
-    if chip_map is not None:
-        assert report.table is not None
-        assert report.table.chip_map == chip_map
-
-
-@given(st.integers(2, 40), chip_lists)
-def test_prediction_knows_every_table_of_equal_nodes(
-    num_nodes: int, chips: list[int]
+@given(alike_texts())
+def test_what_a_template_gives_is_what_each_node_says(
+    drawn: tuple[bytes, str],
 ) -> None:
-    data = ranktable.dumps(make_table([chips] * num_nodes))
+    data, name = drawn
+    columns = decode_by_template(data, by_name(name), least_nodes=2)
 
-    assert read_repetitive(data) == chips * num_nodes
+    if columns is not None:
+        parsed = parse(data.decode())
+        assert isinstance(parsed, tuple)
+        assert parsed[1] == []
+        document = Document(text=data.decode(), data=parsed[0])
+        assert columns == decode_each_node(data, columns.format)
+        assert (replace(columns, source=document), []) == columns.format.read(
+            document, Quota()
+        )
+
+
+@given(alike_tables())
+def test_a_template_knows_every_table_whose_nodes_are_spelt_alike(
+    drawn: tuple[bytes, str],
+) -> None:
+    data, name = drawn
+    columns = decode_by_template(data, by_name(name), least_nodes=2)
+
+    assert columns is not None
+    assert columns == decode_each_node(data, columns.format)
+
+
+def test_a_table_that_ends_early_is_refused_at_once() -> None:
+    nodes = [[0, 1, 2, 3, 4, 5, 6, 7]] * 30
+    table = with_addresses(make_table(nodes, hosts=[f"n{n}" for n in range(30)]))
+    data = ranktable.dumps(table, format="hccl-1.0")
+    format_ = by_name("hccl-1.0")
+    start = time.process_time()
+
+    for end in range(len(data) - 3_000, len(data) - 10, 97):
+        closed = data[:end] + b"]" * 3 + data[-3_000:]
+        assert decode_by_template(closed, format_, least_nodes=2) is None
+
+    assert time.process_time() - start < 5
 
 
 def _built(table: RankTable) -> RankTable:

@@ -32,7 +32,10 @@ def _all_addresses(columns: Columns) -> str:
     """Return every address in one text, which is searched fast."""
     found = columns.worked_out.get("addresses")
     if not isinstance(found, str):
-        found = " ".join(filter(None, columns.addresses))
+        there = columns.addresses
+        if columns.num_without_address():
+            there = list(filter(None, there))
+        found = " ".join(there)  # type: ignore[arg-type]
         columns.worked_out["addresses"] = found
     return found
 
@@ -49,7 +52,7 @@ def _not_completed(columns: Columns, _: Options) -> Iterator[Finding]:
 
 def _duplicate_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
     written = columns.addresses
-    nothing = written.count(None)
+    nothing = columns.num_without_address()
     repeated = len(written) - len(set(written)) - max(nothing - 1, 0)
     if not repeated and "," not in _all_addresses(columns):
         return
@@ -116,7 +119,7 @@ def _is_of_a3(columns: Columns, options: Options) -> bool:
 
 def _unreachable(columns: Columns, options: Options, rule: Rule) -> Iterator[Finding]:
     """Yield a finding for each server whose devices others cannot reach."""
-    if None not in columns.addresses or columns.num_nodes == 1:
+    if columns.num_nodes == 1 or not columns.num_without_address():
         return
     pods = num_pods(columns) if columns.format.name in OF_SUPER_PODS else 0
     if pods == 1:
@@ -154,7 +157,7 @@ def _missing_address(
 def _unequal_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
     """Yield RT272 for devices with another number of addresses than most."""
     written = columns.addresses
-    nothing = written.count(None)
+    nothing = columns.num_without_address()
     is_joined = "," in _all_addresses(columns)
     if not is_joined and (nothing in (0, len(written)) or columns.num_nodes > 1):
         return  # what is missing on one of several servers is RT271

@@ -1,0 +1,278 @@
+"""``all_to_all`` and ``shift``: every rank has something for another."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import TYPE_CHECKING, Literal, overload
+
+import torch
+
+from ranktable.dist.calls import shape_of
+from ranktable.dist.communicator import communicator
+from ranktable.dist.operations import begin
+from ranktable.dist.tensors import (
+    all_placed,
+    copies,
+    copy,
+    cut,
+    packed,
+    problem_of,
+    problem_of_all,
+)
+from ranktable.dist.transfer import exchange, shift_by, tell_all, tell_each
+from ranktable.dist.work import run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from torch.distributed import ProcessGroup
+
+    from ranktable.dist.communicator import Communicator
+    from ranktable.dist.work import Steps, Work
+
+
+@overload
+def all_to_all(
+    data: torch.Tensor,
+    group: ProcessGroup | None = None,
+    *,
+    input_splits: Sequence[int] | None = None,
+    even: bool = False,
+    uneven: bool | None = None,
+    async_op: Literal[False] = False,
+) -> torch.Tensor: ...
+@overload
+def all_to_all(
+    data: torch.Tensor,
+    group: ProcessGroup | None = None,
+    *,
+    input_splits: Sequence[int] | None = None,
+    even: bool = False,
+    uneven: bool | None = None,
+    async_op: Literal[True],
+) -> Work[torch.Tensor]: ...
+@overload
+def all_to_all(
+    data: Sequence[torch.Tensor],
+    group: ProcessGroup | None = None,
+    *,
+    even: bool = False,
+    uneven: bool | None = None,
+    async_op: Literal[False] = False,
+) -> list[torch.Tensor]: ...
+@overload
+def all_to_all(
+    data: Sequence[torch.Tensor],
+    group: ProcessGroup | None = None,
+    *,
+    even: bool = False,
+    uneven: bool | None = None,
+    async_op: Literal[True],
+) -> Work[list[torch.Tensor]]: ...
+def all_to_all(  # noqa: PLR0913 - torch's interface
+    data: torch.Tensor | Sequence[torch.Tensor],
+    group: ProcessGroup | None = None,
+    *,
+    input_splits: Sequence[int] | None = None,
+    even: bool = False,
+    uneven: bool | None = None,
+    async_op: bool = False,
+) -> object:
+    """Send a part to every rank of a group, and return what comes from all.
+
+    Args:
+        data: A tensor whose dimension 0 is cut into a part for each rank; the other
+            dimensions are the same on all ranks. Or a tensor for each rank, in the
+            order of the group, of any shapes and of one type.
+        group: A group; None for all ranks.
+        input_splits: How much of dimension 0 each rank gets; by default all the same.
+        even: Whether the caller knows that all parts of all ranks have one shape.
+        uneven: Whether shapes may differ, so that the ranks tell each other theirs
+            first; by default on CPUs only, and not with ``even``.
+        async_op: Whether to return at once; on devices, once shapes have been told.
+
+    Returns:
+        For a tensor the parts that came, one after the other along dimension 0; for a
+        list a new tensor of each rank. With ``async_op`` work whose result this is. A
+        single process gets a copy of what it has.
+
+    Raises:
+        ValueError: There is no part for each rank.
+        MismatchError: The ranks differ.
+        NotMemberError: This rank is not in the group.
+    """
+    members = communicator(group)
+    first = data if isinstance(data, torch.Tensor) else next(iter(data or ()), None)
+    is_uneven = members.is_uneven(first, even=even, uneven=uneven)
+    steps = _all_to_all(members, data, input_splits, is_uneven)
+    return run(members, steps, async_op=async_op)
+
+
+def _all_to_all(
+    members: Communicator,
+    data: torch.Tensor | Sequence[torch.Tensor],
+    input_splits: Sequence[int] | None,
+    is_uneven: bool,  # noqa: FBT001 - it is a fact
+) -> Steps[torch.Tensor | list[torch.Tensor]]:
+    is_one = isinstance(data, torch.Tensor)
+    parts, problem = _parts(members, data, input_splits, is_uneven=is_uneven)
+    first = parts[0] if parts else None
+    shape = shape_of(first)
+    row = None if shape is None or not is_one else tuple(shape[1:])
+    operations = yield from begin(
+        members,
+        "all_to_all",
+        first,
+        problem,
+        shape=None if is_uneven else shape,
+        details=(f"of rows {row}" if is_one else "of a list",),
+    )
+    if operations is None:
+        return copy(data) if isinstance(data, torch.Tensor) else copies(parts)
+    sources = [packed(part, members.device_for(part)) for part in parts]
+    shapes = [tuple(sources[0].shape)] * members.size
+    if is_uneven:
+        shapes = yield from tell_each(operations, sources)
+    found = yield from exchange(operations, sources, shapes, is_even=not is_uneven)
+    device = parts[0].device
+    if is_one:
+        return torch.cat(found).to(device)
+    # Of their own memory: to keep or to save one must not be to keep all.
+    return all_placed(device, copies(found))
+
+
+def _parts(
+    members: Communicator,
+    data: torch.Tensor | Sequence[torch.Tensor],
+    input_splits: Sequence[int] | None,
+    *,
+    is_uneven: bool,
+) -> tuple[list[torch.Tensor], Exception | None]:
+    """Return a tensor for each rank, and why there is not."""
+    if isinstance(data, torch.Tensor):
+        parts, problem = _split(data, members.size, input_splits)
+    else:
+        problem = problem_of_all(data, members.size, is_told=is_uneven)
+        if problem is None and input_splits is not None:
+            problem = ValueError("input_splits is for one tensor, not for a list")
+        parts = [] if problem is not None else list(data)
+    if problem is not None or members.is_single:
+        return parts, problem
+    if is_uneven:
+        problem = problem_of(parts[0], is_told=True)
+    elif len({tuple(part.shape) for part in parts}) > 1:
+        problem = ValueError(
+            "the parts are of different shapes; uneven=True lets the ranks tell each "
+            "other theirs"
+        )
+    return parts, problem
+
+
+def _split(
+    data: torch.Tensor, size: int, input_splits: Sequence[int] | None
+) -> tuple[list[torch.Tensor], Exception | None]:
+    """Return the parts of a tensor for all ranks, and why there are not.
+
+    Args:
+        data: A tensor, cut along dimension 0.
+        size: Number of ranks.
+        input_splits: How much each gets, None for all the same.
+    """
+    if input_splits is None:
+        return cut(data, size)
+    problem = problem_of(data)
+    if problem is not None:
+        return [], problem
+    try:
+        splits = [index(each) for each in input_splits]
+    except TypeError:  # on this rank only, maybe: the others have to be told
+        return [], TypeError(f"input_splits is {input_splits!r}, not several integers")
+    length = data.shape[0] if data.dim() else 0
+    is_possible = data.dim() and len(splits) == size and min(splits) >= 0
+    if not is_possible or sum(splits) != length:
+        return [], ValueError(
+            f"input_splits is {splits}; it needs a number for each of the {size} "
+            f"ranks, together dimension 0 of shape {tuple(data.shape)}"
+        )
+    return list(torch.split(data, splits)), None
+
+
+@overload
+def shift(
+    data: torch.Tensor,
+    by: int = 1,
+    group: ProcessGroup | None = None,
+    *,
+    even: bool = False,
+    uneven: bool | None = None,
+    async_op: Literal[False] = False,
+) -> torch.Tensor: ...
+@overload
+def shift(
+    data: torch.Tensor,
+    by: int = 1,
+    group: ProcessGroup | None = None,
+    *,
+    even: bool = False,
+    uneven: bool | None = None,
+    async_op: Literal[True],
+) -> Work[torch.Tensor]: ...
+def shift(  # noqa: PLR0913 - torch's interface
+    data: torch.Tensor,
+    by: int = 1,
+    group: ProcessGroup | None = None,
+    *,
+    even: bool = False,
+    uneven: bool | None = None,
+    async_op: bool = False,
+) -> Work[torch.Tensor] | torch.Tensor:
+    """Send a tensor around the ring of a group, and return what comes.
+
+    Args:
+        data: A tensor of any shape and strides, of the same type on every rank.
+        by: How many places it goes: to group rank ``(i + by) % N``; may be negative.
+        group: A group; None for all ranks.
+        even: Whether the caller knows that all ranks have the same shape.
+        uneven: Whether shapes may differ, so that the ranks tell each other theirs
+            first; by default on CPUs only, and not with ``even``.
+        async_op: Whether to return at once; on devices, once shapes have been told.
+
+    Returns:
+        A new tensor, that of group rank ``(i - by) % N``; with ``async_op`` work whose
+        result this is. A single process gets a copy of its own.
+
+    Raises:
+        TypeError: ``by`` is not an integer.
+        MismatchError: The ranks differ.
+        NotMemberError: This rank is not in the group.
+    """
+    members = communicator(group)
+    is_uneven = members.is_uneven(data, even=even, uneven=uneven)
+    return run(members, _shift(members, data, by, is_uneven), async_op=async_op)  # type: ignore[no-any-return]
+
+
+def _shift(
+    members: Communicator,
+    data: torch.Tensor,
+    by: int,
+    is_uneven: bool,  # noqa: FBT001 - it is a fact
+) -> Steps[torch.Tensor]:
+    problem = problem_of(data, is_told=is_uneven)
+    if type(by) is not int:
+        problem, by = TypeError(f"by is {by!r}, not a number of places"), 0
+    operations = yield from begin(
+        members,
+        "shift",
+        data,
+        problem,
+        shape=None if is_uneven else shape_of(data),
+        details=(f"by {by % members.size}",),
+    )
+    if operations is None:
+        return copy(data)
+    source = packed(data, members.device_for(data))
+    shapes = [tuple(source.shape)] * members.size
+    if is_uneven:
+        shapes = yield from tell_all(operations, source)
+    found = yield from shift_by(operations, source, by % members.size, shapes)
+    return found.to(data.device)
