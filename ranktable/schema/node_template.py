@@ -200,15 +200,15 @@ class _Template:
         node = text.node
         ends = [0, *(slot.end for slot in slots)]
         starts = [*(slot.start for slot in slots), len(node)]
-        pieces = [node[a:b] for a, b in zip(ends, starts, strict=True)]
+        pieces = [node[a:b].decode() for a, b in zip(ends, starts, strict=True)]
         self.start = text.start
         self.size = size
         self.slots = slots
         self.head, self.tail = pieces[0], pieces[-1]
-        self.cycle = [*pieces[1:-1], self.tail + text.gap + self.head]
+        self.cycle = [*pieces[1:-1], self.tail + text.gap.decode() + self.head]
         self.holes = [slot for slot in slots if slot.field.role is not Role.RANK]
-        self.taken: list[list[bytes]] = [[] for _ in self.holes]
-        self.patterns: dict[int, re.Pattern[bytes]] = {}
+        self.taken: list[list[str]] = [[] for _ in self.holes]
+        self.patterns: dict[int, re.Pattern[str]] = {}
 
     def follow(self, data: bytes, num_nodes: int) -> int:
         """Take the values of all holes; return where the nodes end, -1 if they differ.
@@ -217,31 +217,32 @@ class _Template:
             data: Bytes of the file.
             num_nodes: Number of nodes that it should have.
         """
-        if not data.startswith(self.head, self.start):
+        if not data.startswith(self.head.encode(), self.start):
             return -1
         at = self.start + len(self.head)
         step = max(1, BLOCK_RANKS // self.size)
+        view = memoryview(data)
+        reach = step * (sum(map(len, self.cycle)) + 2 * LONGEST_VALUE)
         for first in range(0, num_nodes, step):
             end = min(first + step, num_nodes)
-            taken = self.take(data, at, first, end)
+            near = str(view[at : at + reach], "ascii")
+            taken = self.take(near, first, end)
             if taken is None:
                 return -1
             text = self.block(taken, first, end, is_last=end == num_nodes)
-            if not data.startswith(text, at):
+            if not near.startswith(text):
                 return -1
             at += len(text)
+            reach = len(text) * 5 // 4  # what grows faster is read in another way
             for column, values in zip(self.taken, taken, strict=True):
                 column.extend(values)
         return at
 
-    def take(
-        self, data: bytes, at: int, first: int, end: int
-    ) -> list[tuple[bytes, ...]] | None:
+    def take(self, near: str, first: int, end: int) -> list[tuple[str, ...]] | None:
         """Return the values of each hole in some nodes, None if they are not there.
 
         Args:
-            data: Bytes of the file.
-            at: Where the first slot of the first node is.
+            near: What stands from the first slot of the first node on.
             first: The first node.
             end: The end of the nodes.
         """
@@ -249,12 +250,12 @@ class _Template:
             return []
         shortest = len(str(first * self.size))
         is_uniform = shortest == len(str(end * self.size - 1))
-        found = self.pattern(shortest if is_uniform else 0).finditer(data, at)
+        found = self.pattern(shortest if is_uniform else 0).finditer(near)
         nodes = list(map(re.Match.groups, islice(found, end - first)))
         is_lacking = (None,) * len(self.holes) in nodes
         return None if is_lacking else list(zip(*nodes, strict=True))
 
-    def pattern(self, length: int) -> re.Pattern[bytes]:
+    def pattern(self, length: int) -> re.Pattern[str]:
         """Return what takes the values of a node out, or nothing: it always matches.
 
         Args:
@@ -268,30 +269,29 @@ class _Template:
                     skipped += length + len(piece)
                     continue
                 # A value ends where its delimiter is, so there is one way to match.
-                value = b"([^%b]{0,%d})" % (re.escape(piece[:1]), LONGEST_VALUE)
+                value = f"([^{re.escape(piece[:1])}]{{0,{LONGEST_VALUE}}})"
                 if slot.field.role is Role.RANK:
-                    value = b"[0-9]{1,%d}" % _LONGEST_RANK
-                parts += [b".{%d}" % skipped, value, re.escape(piece[:1])]
+                    value = f"[0-9]{{1,{_LONGEST_RANK}}}"
+                parts += [f".{{{skipped}}}", value, re.escape(piece[:1])]
                 skipped = len(piece) - 1
-            parts.append(b".{0,%d}" % skipped)  # less follows the last node
-            text = b"(?:%b|)" % b"".join(parts)
-            self.patterns[length] = re.compile(text, re.DOTALL)
+            parts.append(f".{{0,{skipped}}}")  # less follows the last node
+            self.patterns[length] = re.compile(f"(?:{''.join(parts)}|)", re.DOTALL)
         return self.patterns[length]
 
     def block(
         self,
-        taken: list[tuple[bytes, ...]],
+        taken: list[tuple[str, ...]],
         first: int,
         end: int,
         *,
         is_last: bool,
-    ) -> bytes:
+    ) -> str:
         """Return the text of nodes."""
         ranks = list(range(first * self.size, end * self.size))
-        spelt = msgspec.json.encode(ranks)[1:-1].split(b",")
+        spelt = msgspec.json.encode(ranks)[1:-1].decode().split(",")
         values = iter(taken)
         width = 2 * len(self.slots)
-        parts = [b""] * (width * (end - first))
+        parts = [""] * (width * (end - first))
         for at, slot in enumerate(self.slots):
             if slot.field.role is Role.RANK:
                 parts[2 * at :: width] = spelt[slot.place :: self.size]
@@ -300,7 +300,7 @@ class _Template:
         parts[1::2] = self.cycle * (end - first)
         if is_last:
             parts[-1] = self.tail
-        return b"".join(parts)
+        return "".join(parts)
 
     def columns(
         self, plain: Callable[[Field, list[Any]], list[Any]]
@@ -314,26 +314,25 @@ class _Template:
         for hole, slot in enumerate(self.holes):
             places.setdefault(slot.field, []).append(hole)
         for field, holes in places.items():
-            values = [b""] * (len(holes) * len(self.taken[holes[0]]))
+            values = [""] * (len(holes) * len(self.taken[holes[0]]))
             for place, hole in enumerate(holes):
                 values[place :: len(holes)] = self.taken[hole]
             if field.kind in _NUMBERS:
                 yield field, _numbers(values)
             else:
-                yield field, plain(field, _texts(values))
+                yield field, plain(field, _plain_texts(values))
 
 
-def _texts(values: list[bytes]) -> list[str]:
+def _plain_texts(values: list[str]) -> list[str]:
     """Return the texts that stand between quotation marks."""
-    text = b'["%b"]' % b'","'.join(values)
-    if b"\\" in text or not text.isascii():
+    if _UNPLAIN.search("".join(values)):
         raise msgspec.DecodeError("not written plainly")
-    return _TEXTS.decode(text)
+    return values
 
 
-def _numbers(values: list[bytes]) -> list[int]:
+def _numbers(values: list[str]) -> list[int]:
     """Return the numbers that stand between quotation marks, or without them."""
-    text = b",".join(values)
+    text = ",".join(values).encode()
     found = _INTEGERS.decode(b"[%b]" % text)
     is_plain = len(found) == len(values) and max(found) <= MAX_NUMBER
     if not is_plain or text.translate(None, b"0123456789,"):
@@ -341,7 +340,7 @@ def _numbers(values: list[bytes]) -> list[int]:
     return found
 
 
-_TEXTS = msgspec.json.Decoder(list[str])
+_UNPLAIN = re.compile(r"[\x00-\x1f\\]")
 _INTEGERS = msgspec.json.Decoder(list[int])
 
 
