@@ -49,6 +49,10 @@ def say(*values):
 """
 
 
+MOST_MODULES = 30
+"""Modules of ours that a training process without a table may import."""
+
+
 def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
@@ -126,6 +130,27 @@ def run_all(
             for rank in range(world_size)
         ]
     )
+
+
+def test_bring_up_without_a_table_loads_few_modules() -> None:
+    code = (
+        "import sys; from ranktable.runtime import init_process_group; "
+        "init_process_group('gloo'); "
+        "print(*(name for name in sys.modules if name.split('.')[0] == 'ranktable'))"
+    )
+    by_hand = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
+    done = subprocess.run(  # noqa: S603 - this interpreter
+        [sys.executable, "-c", code],  # nothing is imported yet
+        env=environment(**by_hand, MASTER_PORT=str(free_port())),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=True,
+    )
+    modules = done.stdout.split()
+
+    assert "ranktable.runtime.process_group" in modules
+    assert len(modules) <= MOST_MODULES
 
 
 @pytest.mark.parametrize("world_size", [1, 2, 4])
