@@ -292,12 +292,20 @@ def test_chips_of_a_spare_that_are_not_needed_stay_spare(tmp_path: Path) -> None
     assert ranktable.load(tmp_path / "found.json").digest() == found.digest()
 
 
-def test_diff_says_how_nodes_without_hosts_are_told_apart(run: Run) -> None:
-    run("ranktable", "gen", "--device-id", "[[0],[0],[0]]", "-o", "p.json")
-    less = run("ranktable", "shrink", "p.json", "--drop", "1", "--dp", "3", "-o", "q")
+def test_node_without_a_host_has_one_number_in_shrink_and_diff(run: Run) -> None:
+    run("ranktable", "gen", "--device-id", "[[0],[0],[0],[0]]", "-o", "p.json")
+    drop = ("ranktable", "shrink", "p.json", "--dp", "4", "--drop")
+    less = run(*drop, "1", "-o", "q.json")
+    again = run("ranktable", "shrink", "q.json", "--drop", "2", "-o", "r.json")
 
-    shown = run("ranktable", "diff", "p.json", "q")
+    shown = run("ranktable", "diff", "p.json", "q.json")
+    later = run("ranktable", "diff", "q.json", "r.json")
 
-    note = "nodes out: -2\n  without hosts, nodes are told apart by their place"
-    assert "nodes out: -1\nranks" in less.err
-    assert note in shown.out
+    moves = less.err[less.err.index("nodes out") : less.err.index("roles")]
+    note = "  nodes without hosts are told apart by their numbers\n"
+    assert moves.startswith("nodes out: -1\nranks: 2 as before, 1 moved\n")
+    assert moves.replace("-1\n", f"-1\n{note}") in shown.out
+    assert "keys without a meaning" not in shown.out
+    assert "nodes out: -2\n" in again.err
+    assert "nodes out: -2\n" in later.out
+    assert "RT117" not in run("ranktable", "validate", "r.json").out
