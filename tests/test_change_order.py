@@ -290,3 +290,14 @@ def test_chips_of_a_spare_that_are_not_needed_stay_spare(tmp_path: Path) -> None
     assert back.nodes == table.nodes
     ranktable.dump(found, tmp_path / "found.json")
     assert ranktable.load(tmp_path / "found.json").digest() == found.digest()
+
+
+def test_diff_says_how_nodes_without_hosts_are_told_apart(run: Run) -> None:
+    run("ranktable", "gen", "--device-id", "[[0],[0],[0]]", "-o", "p.json")
+    less = run("ranktable", "shrink", "p.json", "--drop", "1", "--dp", "3", "-o", "q")
+
+    shown = run("ranktable", "diff", "p.json", "q")
+
+    note = "nodes out: -2\n  without hosts, nodes are told apart by their place"
+    assert "nodes out: -1\nranks" in less.err
+    assert note in shown.out

@@ -214,3 +214,28 @@ def test_run_takes_the_option_that_simulate_has(option: str, run: Run) -> None:
 
     assert done.status == 0
     assert "torchrun --standalone --nproc-per-node 8 train.py" in done.out
+
+
+@pytest.mark.torch
+def test_a_rank_that_dies_at_once_shows_its_own_error_first(
+    run: Run, tmp_path: Path
+) -> None:
+    run("ranktable", "gen", "--device-id", "[[0,1]]", "-o", "t.json")
+    (tmp_path / "die.py").write_text(
+        "import os\n"
+        "if os.environ['RANK'] == '1':\n"
+        "    raise ValueError('mine')\n"
+        "from ranktable.runtime import init_process_group\n"
+        "init_process_group(timeout_s=30)\n"
+    )
+    done = subprocess.run(  # noqa: S603 - our own command
+        [BIN / "ranktable", "run", "--rank-table", "t.json", "die.py"],
+        cwd=tmp_path, env={**clean_environment(), "OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, check=False, timeout=100,
+    )  # fmt: skip
+
+    assert done.returncode != 0
+    first, _, torchrun = done.stderr.partition("ValueError: mine\n")
+    assert first.startswith("Traceback (most recent call last):\n")
+    assert "torch/" not in first
+    assert "ChildFailedError" in torchrun

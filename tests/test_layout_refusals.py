@@ -20,24 +20,24 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
     "unknown token": (
         {"tp": 2, "order": "tp-sp-dp"},
         (
-            "the order 'tp-sp-dp' has 'sp', which is none of tp, cp, ep, dp, pp; did "
-            "you mean tp or pp?"
+            "the order 'tp-sp-dp' has 'sp', which is not one of tp, cp, ep, dp, pp; "
+            "did you mean tp or pp?"
         ),
     ),
     # Megatron looks for the letters anywhere in the order, so that cp is found here.
     "token that is part of another": (
         {"cp": 2, "tp": 2, "order": "tp-ccp-dp"},
         (
-            "the order 'tp-ccp-dp' has 'ccp', which is none of tp, cp, ep, dp, pp; did "
-            "you mean cp?"
+            "the order 'tp-ccp-dp' has 'ccp', which is not one of tp, cp, ep, dp, pp; "
+            "did you mean cp?"
         ),
     ),
     # Megatron ignores the case.
     "token in capitals": (
         {"tp": 2, "order": "TP-DP"},
         (
-            "the order 'TP-DP' has 'TP', which is none of tp, cp, ep, dp, pp; did you "
-            "mean tp?"
+            "the order 'TP-DP' has 'TP', which is not one of tp, cp, ep, dp, pp; "
+            "did you mean tp?"
         ),
     ),
     # Megatron: RuntimeError.
@@ -57,7 +57,7 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
         {"tp": -2},
         "tp is -2; a size is an integer of at least 1, or -1 for one of them",
     ),
-    "size that is no integer": (
+    "size that is not an integer": (
         {"tp": 2.0},
         "tp is 2.0; a size is an integer of at least 1, or -1 for one of them",
     ),
@@ -114,7 +114,7 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
     ),
     "empty order": (
         {"order": ""},
-        "the order '' has '', which is none of tp, cp, ep, dp, pp",
+        "the order '' has '', which is not one of tp, cp, ep, dp, pp",
     ),
 }
 

@@ -399,7 +399,7 @@ def test_chips_that_links_lack_are_named(run: Run, folder: Path) -> None:
     done = run("ranktable", "plan", "ten.json", "--links", "sophgo-8")
 
     assert (done.status, done.out) == (2, "")
-    assert "chip 9 is none of the 8 chips of sophgo-8" in done.err
+    assert "chip 9 is not one of the 8 chips of sophgo-8" in done.err
 
 
 def test_a_broken_table_is_a_defect(run: Run, folder: Path) -> None:

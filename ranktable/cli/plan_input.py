@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import typer
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ranktable.layout.boundaries import Boundary
     from ranktable.layout.flow import Flow
     from ranktable.layout.parallel import ParallelLayout
+    from ranktable.layout.topologies.hierarchy import Hierarchy
     from ranktable.schema.model import RankTable
 
 _MODEL = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")
@@ -165,12 +167,12 @@ def racks_of(
     """
     if is_level_list(topology) and not os.path.exists(topology):  # noqa: PTH110 - any name, no Path needed
         return boundaries_of_levels(topology, table)
-    return _from_file(topology, table, form, color)
+    return boundaries_of(_hierarchy(topology, form, color), table, file=topology)
 
 
-def _from_file(
-    name: str, table: RankTable, form: OutputFormat, color: Color
-) -> tuple[Boundary, ...]:
+@lru_cache(maxsize=1)  # a change looks at the racks of several tables
+def _hierarchy(name: str, form: OutputFormat, color: Color) -> Hierarchy:
+    """Return what a file says holds nodes; show what is wrong with it."""
     _, data = read_input(name, MAX_JSON_BYTES)
     report, hierarchy = read_topology(data, file=name)
     if hierarchy is None:
@@ -180,4 +182,4 @@ def _from_file(
         raise typer.Exit(DEFECTS_FOUND)
     if report.totals:
         show_findings([report], None, color, aside=True)
-    return boundaries_of(hierarchy, table, file=name)
+    return hierarchy

@@ -44,11 +44,10 @@ class Boundary:
 
 def node_boundary(table: RankTable) -> Boundary:
     """Return the boundary between the nodes of a table."""
-    nodes = enumerate(table.nodes)
     return Boundary(
         name="node",
-        domains=tuple(range(len(table.nodes))),
-        labels=tuple(node.host or f"node {at}" for at, node in nodes),
+        domains=tuple(range(table.num_nodes)),
+        labels=tuple(host or f"node {at}" for at, host in enumerate(table.hosts)),
     )
 
 

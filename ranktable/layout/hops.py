@@ -65,8 +65,8 @@ def ring_rows(
     highest = max(chips)
     if highest >= topology.num_chips:
         raise LayoutError(
-            f"chip {highest} is none of the {counted(topology.num_chips, 'chip')} of "
-            f"{topology.name}"
+            f"chip {highest} is not one of the "
+            f"{counted(topology.num_chips, 'chip')} of {topology.name}"
         )
     nodes = [table.node_rank_of(rank) for rank in range(table.world_size)]
     return {name: _row(layout.along(name), nodes, chips, topology) for name in axes}

@@ -26,7 +26,7 @@ def parse_order(order: str) -> tuple[str, ...]:
     for token in tokens:
         if token not in TOKENS:
             raise LayoutError(
-                f"the order {order!r} has {token!r}, which is none of {_ALL}"
+                f"the order {order!r} has {token!r}, which is not one of {_ALL}"
                 f"{did_you_mean(token, TOKENS)}"
             )
     for token in tokens:

@@ -46,6 +46,8 @@ def render_changes(found: Difference, look: Style) -> Iterator[str]:
     """Yield what differs, without the names of the files."""
     yield from _nodes("nodes out", found.nodes_out, look.mark("-", "removed"))
     yield from _nodes("nodes in", found.nodes_in, look.mark("+", "added"))
+    if (found.nodes_out or found.nodes_in) and None in found.before.hosts:
+        yield "  without hosts, nodes are told apart by their place in each table\n"
     moves = found.rank_moves
     parts = [f"{found.num_kept} as before"]
     if found.chips_in:

@@ -217,9 +217,10 @@ def plan(
     if bandwidth is not None:
         times = plan_times(made, read_bandwidths(bandwidth))
     placed = table
-    if made.is_better:
+    if made.is_better and (wanted or links):
         placed = place_ranks(table, made.after)
-    placed = remembering(placed, layout, topology=links)
+    if wanted:
+        placed = remembering(placed, layout, topology=links)
     rings = _rings(links, table, placed, made)
     texts = _texts(placed, wanted)
     is_aside = any(map(is_standard_output, wanted.values()))

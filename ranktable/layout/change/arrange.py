@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 _MOST_PAIRS = 20_000
 """Nodes times parts times chips up to which nodes are assigned exactly."""
 
+_FEW_PARTS = 8
+"""Nodes of a kind up to which none is left where it is without a look at others."""
+
 _MOST_TRIED = 1_000
 """Placements up to which all are tried."""
 
@@ -311,9 +314,39 @@ class Search:
 
     def _matched(self, parts: list[list[int]], nodes: list[int]) -> list[int]:
         """Return the node of every part, all of one kind, that suits it best."""
-        pairs = len(parts) * len(nodes)
         if len(nodes) == 1:
             return nodes
+        if len(parts) <= _FEW_PARTS:
+            return self._suited(parts, nodes)
+        staying = self._staying(parts, nodes)
+        kept = set(staying.values())
+        moved = [at for at in range(len(parts)) if at not in staying]
+        left = [node for node in nodes if node not in kept]
+        suited = self._suited([parts[at] for at in moved], left) if moved else []
+        chosen = {**staying, **dict(zip(moved, suited, strict=True))}
+        return [chosen[at] for at in range(len(parts))]
+
+    def _staying(self, parts: list[list[int]], nodes: list[int]) -> dict[int, int]:
+        """Return the node of every part that costs nothing where it is.
+
+        No way is better that moves it: what a second part costs on its node, the first
+        costs at least where the second would be instead.
+        """
+        starts = {ranks[0]: at for at, ranks in enumerate(parts)}
+        found = {}
+        for node in nodes:
+            at = (
+                starts.get(int(self.firsts[node]))
+                if self.firsts[node] != _NEW
+                else None
+            )
+            if at is not None and not any(self.inside.of(node, parts[at])[1]):
+                found[at] = node
+        return found
+
+    def _suited(self, parts: list[list[int]], nodes: list[int]) -> list[int]:
+        """Return the node of every part, the best ones if there are few."""
+        pairs = len(parts) * len(nodes)
         if len(parts) <= MOST_EXACT and pairs * len(parts[0]) <= _MOST_PAIRS:
             weigh = self.inside.weight
             costs = [[weigh(node, ranks) for node in nodes] for ranks in parts]

@@ -29,7 +29,7 @@ def spares_of(table: RankTable) -> list[Node]:
     """
     listed = table.extra.get(KEY, [])
     if not isinstance(listed, list):
-        raise ChangeError(f"{KEY} is no list of nodes")
+        raise ChangeError(f"{KEY} is not a list of nodes")
     return [_node(table, place, entry) for place, entry in enumerate(listed)]
 
 
@@ -101,10 +101,10 @@ def _node(table: RankTable, place: int, entry: object) -> Node:
     where = f"{KEY}[{place}]"
     chips = entry.get(format_.devices_key) if isinstance(entry, dict) else None
     if not isinstance(entry, dict) or not isinstance(chips, list) or not chips:
-        raise ChangeError(f"{where} is no node: it has no {format_.devices_key}")
+        raise ChangeError(f"{where} is not a node: it has no {format_.devices_key}")
     host = entry.get(format_.host_key)
     if host is not None and (not isinstance(host, str) or not host):
-        raise ChangeError(f"{where} has a host that is no name: {host!r}")
+        raise ChangeError(f"{where} has a host that is not a name: {host!r}")
     devices = tuple(_device(rank, chip, where) for rank, chip in enumerate(chips))
     ids = [device.device_id for device in devices]
     if len(set(ids)) < len(ids):
@@ -117,11 +117,13 @@ def _device(rank: int, chip: object, where: str) -> Device:
     found = chip.get("device_id") if isinstance(chip, dict) else None
     number = plain_number(found)
     if not isinstance(chip, dict) or number is None or number < 0:
-        raise ChangeError(f"{where} has a chip whose device_id is {found!r}, no number")
+        raise ChangeError(
+            f"{where} has a chip whose device_id is {found!r}, not a number"
+        )
     emulated = chip.get("device_ip_emulator")
     address = emulated if emulated is not None else chip.get("device_ip")
     if address is not None and not isinstance(address, str):
-        raise ChangeError(f"{where} has a chip whose address is {address!r}, no text")
+        raise ChangeError(f"{where} has a chip whose address is {address!r}, not text")
     return Device(
         rank=rank,
         device_id=number,

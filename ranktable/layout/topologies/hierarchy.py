@@ -50,13 +50,13 @@ def boundaries_of(
         LayoutError: A node has no host, or one that the topology does not have.
     """
     hosts = []
-    for node_rank, node in enumerate(table.nodes):
-        if node.host is None:
+    for node_rank, host in enumerate(table.hosts):
+        if host is None:
             raise LayoutError(
                 f"node {node_rank} has no host, and {printable(file)} names hosts; "
                 "give the table hosts: convert --hosts LIST, or gen --hosts LIST"
             )
-        hosts.append(node.host)
+        hosts.append(host)
     for level in hierarchy.levels:
         for node_rank, host in enumerate(hosts):
             if host not in level.groups:

@@ -49,7 +49,7 @@ def boundaries_of_levels(text: str, table: RankTable) -> tuple[Boundary, ...]:
                 text=text,
                 position=at + len(name) + 1,
             )
-        labels = [f"{name} {node // size}" for node in range(len(table.nodes))]
+        labels = [f"{name} {node // size}" for node in range(table.num_nodes)]
         found.append(make_boundary(name, labels))
         before = size
         at += len(item) + 1

@@ -36,7 +36,7 @@ def super_pods(table: RankTable) -> Boundary | None:
     pods = table.extra.get(_LIST)
     found: list[object]
     if pods is None:
-        found = [node.extra.get(_ID) for node in table.nodes]
+        found = table.extras_of_nodes(_ID)
         if all(pod is None for pod in found):
             return None
     else:
