@@ -28,7 +28,7 @@ from ranktable.schema.numbers import plain_number
 from ranktable.schema.record import Member, Record, RecordFormat, integer, is_eid, text
 from ranktable.schema.record_reader import RecordReader
 from ranktable.schema.rules import hccl_2_0 as rules
-from ranktable.schema.rules import nodes, ranks, shape
+from ranktable.schema.rules import hccl_chips, nodes, ranks, shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -589,7 +589,7 @@ FORMAT = RankListFormat(
     device_fields=RANK.members,
     counts_ranks=True,
     matches=is_hccl_2_0,
-    rules=RULES,
+    rules=(*RULES, hccl_chips.WRONG_GENERATION),
     example=TABLE.example,  # type: ignore[arg-type]
 )
 _ROOT = replace(
