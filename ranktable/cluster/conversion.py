@@ -185,7 +185,7 @@ def convert_table(
         return Conversion(data=wrapped, losses=inner.losses)
     if not table.has_global_ranks:
         raise ArgumentError(no_global_ranks(table.format).message)
-    if target.name == "hccl-2.0":
+    if target.name == "hccl-2.0" and table.format not in _RANK_LISTS:
         return _skeleton(table, options)
     _refuse_rank_list(table, to)
     given = _with_given(table, to, options)
@@ -444,6 +444,8 @@ def _refuse_for_mindie(nodes: Sequence[Node]) -> None:
 
 def _stripped(table: RankTable, target: Format) -> RankTable:
     """Return the table with the keys that the target has a place for."""
+    if target.name == "hccl-2.0":
+        return table
     if not target.joins_addresses:
         table = table.with_changes(nodes=map(_with_one_address, table.nodes))
     if target.name == "vllm-pd":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -56,6 +56,18 @@ class AxisRow:
     group_size: int
     at: tuple[AxisCrossing, ...]
     is_rail_aligned: bool | None
+
+
+class Look(NamedTuple):
+    """What crosses with one placement.
+
+    Attributes:
+        rows: A row for every axis, and for all axes along which is sent.
+        busiest: For every boundary the domain that sends most over it, and how much.
+    """
+
+    rows: list[AxisRow]
+    busiest: list[tuple[int, float]]
 
 
 class Members(NamedTuple):
@@ -155,64 +167,60 @@ class Scene:
             for domain_of in self.domains(owners)
         )
 
-    def rows(self, owners: Owners) -> list[AxisRow]:
-        """Return a row for every axis and for all axes along which is sent."""
+    @cached_property
+    def _row_groups(self) -> tuple[Sequence[Sequence[int]], ...]:
+        return tuple(groups_named(self.layout, axes) for axes in self.row_names)
+
+    def look(self, owners: Owners) -> Look:
+        """Return what crosses with a placement."""
         senders = {flow.axes: flow for flow in self.flows}
         domains = self.domains(owners)
         local = local_ranks(owners)
-        return [
-            self._row(axes, senders.get(axes), owners, domains, local)
-            for axes in self.row_names
-        ]
+        sent = [[0.0] * len(one.labels) for one in self.boundaries]
+        rows = []
+        for axes, groups in zip(self.row_names, self._row_groups, strict=True):
+            flow = senders.get(axes)
+            at = [
+                _axis_crossing(flow, groups, domain_of, sums)
+                for domain_of, sums in zip(domains, sent, strict=True)
+            ]
+            aligned = [_is_aligned(ranks, owners, local) for ranks in groups]
+            known = [one for one in aligned if one is not None]
+            row = AxisRow(
+                axes=axes,
+                num_groups=len(groups),
+                group_size=len(groups[0]),
+                at=tuple(at),
+                is_rail_aligned=all(known) if known else None,
+            )
+            rows.append(row)
+        return Look(rows, [(sums.index(max(sums)), max(sums)) for sums in sent])
 
-    def _row(
-        self,
-        axes: str,
-        flow: Flow | None,
-        owners: Owners,
-        domains: list[list[int]],
-        local: list[int],
-    ) -> AxisRow:
-        groups = groups_named(self.layout, axes)
-        at = []
-        for domain_of in domains:
-            inside, spread, least, flat = 0, 1, 0.0, 0.0
-            for ranks in groups:
-                held = [domain_of[rank] for rank in ranks]
-                width = len(set(held))
-                inside += width == 1
-                spread = max(spread, width)
-                if flow is not None:
-                    sent = flow.crossing(held)
-                    least, flat = least + sent.least, flat + sent.flat
-            crossing = None if flow is None else Crossing(least, flat)
-            at.append(AxisCrossing(inside=inside, spread=spread, crossing=crossing))
-        aligned = [_is_aligned(ranks, owners, local) for ranks in groups]
-        known = [one for one in aligned if one is not None]
-        return AxisRow(
-            axes=axes,
-            num_groups=len(groups),
-            group_size=len(groups[0]),
-            at=tuple(at),
-            is_rail_aligned=all(known) if known else None,
-        )
 
-    def busiest(self, owners: Owners) -> list[tuple[int, float]]:
-        """Return the domain that sends most over each boundary, and how much."""
-        found = []
-        for domain_of in self.domains(owners):
-            sent: defaultdict[int, float] = defaultdict(float)
-            for flow, groups in zip(self.flows, self.groups, strict=True):
-                for ranks in groups:
-                    held = [domain_of[rank] for rank in ranks]
-                    if held.count(held[0]) == len(held):
-                        sent[held[0]] += 0
-                        continue
-                    for domain, size in flow.sent_by(held).items():
-                        sent[domain] += size
-            most = max(sent.values(), default=0.0)
-            found.append((min((d for d in sent if sent[d] == most), default=0), most))
-        return found
+def _axis_crossing(
+    flow: Flow | None,
+    groups: Sequence[Sequence[int]],
+    domain_of: list[int],
+    sent: list[float],
+) -> AxisCrossing:
+    """Return what crosses one boundary; add what every domain sends.
+
+    Many groups are in the same domains: those of all chips of a node, for example.
+    """
+    held = Counter(tuple(map(domain_of.__getitem__, ranks)) for ranks in groups)
+    inside, spread, least, flat = 0, 1, 0.0, 0.0
+    for domains, number in held.items():
+        width = len(set(domains))
+        spread = max(spread, width)
+        if width == 1:
+            inside += number
+        elif flow is not None:
+            crossed = flow.crossing(domains)
+            least, flat = least + number * crossed.least, flat + number * crossed.flat
+            for domain, size in flow.sent_by(domains).items():
+                sent[domain] += number * size
+    crossing = None if flow is None else Crossing(least, flat)
+    return AxisCrossing(inside=inside, spread=spread, crossing=crossing)
 
 
 def _crossing(flow: Flow, members: Members, domain_of: list[int]) -> float:

@@ -139,7 +139,8 @@ def make_plan(  # noqa: PLR0913 - what a plan is made of
     kept = (node_boundary(table), *smallest_first(boundaries))
     scene = Scene(layout, flows, kept, shown)
     before = [table.node_rank_of(rank) for rank in range(table.world_size)]
-    sizes_ = [len(node.devices) for node in table.nodes]
+    held = Counter(before)
+    sizes_ = [held[node] for node in range(table.num_nodes)]
     bounds = tuple(
         lower_bound(layout, flows, one.num_ranks(sizes_)) for one in scene.boundaries
     )

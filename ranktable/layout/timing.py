@@ -83,7 +83,7 @@ def step_times(
     if INSIDE in bandwidths:
         rank, size = _busiest_rank(scene, owners)
         found.append(StepTime(INSIDE, f"rank {rank}", size, bandwidths[INSIDE]))
-    pairs = zip(scene.boundaries, scene.busiest(owners), strict=True)
+    pairs = zip(scene.boundaries, scene.look(owners).busiest, strict=True)
     for boundary, (domain, size) in pairs:
         if boundary.name in bandwidths:
             label = boundary.labels[domain]
