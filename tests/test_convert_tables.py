@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ranktable
+from ranktable.cluster import ArgumentError, TableOptions, convert_table
 from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
@@ -351,3 +352,40 @@ def test_what_cannot_be_converted_is_said(
 
     assert done.status == 2
     assert message in done.err
+
+
+# In Python
+
+
+def test_python_writes_the_bytes_of_the_command(run: Run) -> None:
+    table = ranktable.load(VALID / PODS)
+    pods = ranktable.loads(convert_table(table, "hccl-1.0").data)
+    options = TableOptions(
+        super_device_ids=[str(rank) for rank in range(32)], pods=list("aabb")
+    )
+
+    there = convert(run, PODS, "hccl-1.0")
+    back = convert(
+        run,
+        there.out.encode(),
+        "hccl-1.2",
+        *("--super-device-id", "0-31", "--pods", "a,a,b,b"),
+    )
+
+    assert convert_table(table, "hccl-1.0").data == there.out.encode()
+    assert convert_table(table, "hccl-1.0").losses == (
+        "super_pod_id of 4 nodes",
+        "super_device_id of 32 devices",
+    )
+    assert convert_table(pods, "hccl-1.2", options).data == back.out.encode()
+
+
+def test_every_refusal_in_python_is_one_of_our_errors() -> None:
+    table = ranktable.loads(SCCL)
+
+    with pytest.raises(ArgumentError, match="there is no format 'hccl-9'"):
+        convert_table(table, "hccl-9")
+    with pytest.raises(ArgumentError, match="--server-id"):
+        convert_table(table, "hccl-1.0")
+    with pytest.raises(ArgumentError, match="cannot be written from a table"):
+        convert_table(table, "hccl-roles")

@@ -171,12 +171,16 @@ def convert_table(
         options: What the format needs and the table does not say.
 
     Raises:
-        ArgumentError: The format needs what nothing says; the hint names the option.
+        ArgumentError: There is no such format, it cannot be written, or it needs what
+            nothing says; the hint names the option of ``ranktable convert``.
         RankTableError: The table would not be sound in that format.
     """
     options = options or TableOptions()
+    try:
+        target = by_name("hccl-1.0" if to == MINDIE else to)
+    except ValueError as error:
+        raise ArgumentError(str(error)) from None
     _refuse_others(options, to)
-    target = by_name("hccl-1.0" if to == MINDIE else to)
     if to in (table.format, WRAPPED) and options == TableOptions():
         return Conversion(data=dumps(table, format=to))
     if to == WRAPPED:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ranktable.layout.communicator import Communicator, Communicators
-    from ranktable.layout.neighbours import Neighbours
+    from ranktable.layout.grid import Neighbours
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.report.folding import Progression
     from ranktable.report.terminal import Style
