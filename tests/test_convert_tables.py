@@ -274,6 +274,42 @@ def test_table_of_the_lab_keeps_its_ranks_and_names_what_is_lost(run: Run) -> No
     assert "rank_id" not in done.err
 
 
+def test_table_of_the_cloud_gets_the_ranks_that_hccl_gives(run: Run) -> None:
+    document = json.loads((VALID / "legacy_group_cloud_8p.json").read_text())
+    group = document["group_list"][0]
+    other = json.loads(json.dumps(group["instance_list"][0]).replace("10.40", "10.41"))
+    other |= {"pod_name": "bert-worker-1", "server_id": "10.30.7.100"}
+    group["instance_list"].append(other)
+    group |= {"device_count": "16", "instance_count": "2"}
+    done = convert(run, json.dumps(document).encode(), "hccl-1.0")
+
+    servers = table_of(done)["server_list"]
+    assert [(s["server_id"], s["device"][0]["rank_id"]) for s in servers] == [
+        ("10.30.7.100", "0"),
+        ("10.30.7.11", "8"),
+    ]
+    assert "pod_name" in json.dumps(servers)
+    assert "pod_name" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("to", "lost"),
+    [
+        ("sccl-1.0", "super_pod_id of 4 nodes, host_ip of 4 nodes, super_device_id"),
+        ("paddle-mapping", "device_ip of 32 devices"),
+        ("openmpi-rankfile", "device_ip of 32 devices"),
+        ("mpich-machinefile", "device_ip of 32 devices"),
+    ],
+)
+def test_what_other_files_have_no_place_for_is_named(
+    run: Run, to: str, lost: str
+) -> None:
+    done = convert(run, PODS, to)
+
+    assert done.status == 0, done.err
+    assert lost in done.err
+
+
 def test_new_server_names_keep_the_super_pods(run: Run) -> None:
     source = str(CORPUS / "hccl" / "valid" / "hccl12_2pods_4s_32p.json")
     done = run(

@@ -9,11 +9,18 @@ import pytest
 from ranktable.cluster.generate import make_table
 from ranktable.layout import LayoutError, ParallelLayout
 from ranktable.layout.boundaries import make_boundary
-from ranktable.layout.byte_sizes import GIB, parse_size
-from ranktable.layout.flow import Crossing, Flow, Pattern
-from ranktable.layout.lower_bound import is_reached
+from ranktable.layout.crossings import is_reached
 from ranktable.layout.planning import make_plan
-from ranktable.layout.traffic import Model, given_flows, model_flows
+from ranktable.layout.traffic import (
+    GIB,
+    Crossing,
+    Flow,
+    Model,
+    Pattern,
+    given_flows,
+    model_flows,
+    parse_size,
+)
 
 MIB = 1 << 20
 MODEL = Model(layers=32, hidden=4096, sequence=4096, microbatches=16)

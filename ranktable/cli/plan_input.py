@@ -19,14 +19,13 @@ from ranktable.layout.boundaries import (
     is_level_list,
     super_pods,
 )
-from ranktable.layout.byte_sizes import parse_rate
 from ranktable.layout.topologies.reading import MAX_JSON_BYTES, read_topology
-from ranktable.layout.traffic import Model, given_flows, model_flows
+from ranktable.layout.traffic import Model, given_flows, model_flows, parse_rate
 
 if TYPE_CHECKING:
     from ranktable.layout.boundaries import Boundary, Hierarchy
-    from ranktable.layout.flow import Flow
     from ranktable.layout.parallel import ParallelLayout
+    from ranktable.layout.traffic import Flow
     from ranktable.schema.model import RankTable
 
 _MODEL = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
         communicators,
     )
     from ranktable.layout.errors import LayoutError
-    from ranktable.layout.flow import Flow
     from ranktable.layout.grid import Groups, Neighbours
     from ranktable.layout.megatron import megatron_groups
     from ranktable.layout.parallel import ParallelLayout
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from ranktable.layout.planning import Plan, make_plan
     from ranktable.layout.rings import best_chip_order, ring_orders
     from ranktable.layout.sizes import PRESETS
-    from ranktable.layout.traffic import Model, given_flows, model_flows
+    from ranktable.layout.traffic import Flow, Model, given_flows, model_flows
     from ranktable.schema.chip_order import ChipOrder
 
 _HOMES = {
@@ -30,7 +29,7 @@ _HOMES = {
     "ChipOrder": "ranktable.schema.chip_order",
     "Communicator": "ranktable.layout.communicator",
     "Communicators": "ranktable.layout.communicator",
-    "Flow": "ranktable.layout.flow",
+    "Flow": "ranktable.layout.traffic",
     "Groups": "ranktable.layout.grid",
     "LayoutError": "ranktable.layout.errors",
     "Model": "ranktable.layout.traffic",

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.host_lists import fold_hosts
-from ranktable.layout.lower_bound import is_reached
+from ranktable.layout.crossings import is_reached
 from ranktable.schema.messages import counted, fold_numbers, printable
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from ranktable.layout.byte_sizes import GIB
-from ranktable.layout.lower_bound import is_reached
+from ranktable.layout.crossings import is_reached
+from ranktable.layout.traffic import GIB
 from ranktable.report.mesh import describe_sizes
 from ranktable.report.terminal import table_lines
 from ranktable.schema.messages import counted, printable
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from ranktable.layout.boundaries import Boundary
     from ranktable.layout.crossings import AxisCrossing, AxisRow, Look, Owners
-    from ranktable.layout.hops import RingRow, RingRows
     from ranktable.layout.planning import Plan
+    from ranktable.layout.rings import RingRow, RingRows
     from ranktable.layout.spreading import Spread
     from ranktable.layout.timing import PlanTimes, StepTime
     from ranktable.report.terminal import Style

@@ -27,10 +27,10 @@ from ranktable.cli.plan_input import (
     read_bandwidths,
 )
 from ranktable.cli.site_options import TOPOLOGY_HELP, links_of
-from ranktable.layout.hops import RingRows, ring_rows
 from ranktable.layout.placing import place_ranks
 from ranktable.layout.planning import Mode, is_spread, make_plan
 from ranktable.layout.remembered import remembering
+from ranktable.layout.rings import RingRows, ring_rows
 from ranktable.layout.timing import PlanTimes, plan_times
 from ranktable.report.plan import render_plan, render_plan_json
 from ranktable.schema.writing import dumps
