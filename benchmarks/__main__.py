@@ -17,6 +17,7 @@ from benchmarks.collectives import measure_collectives
 from benchmarks.hosts import measure_hosts
 from benchmarks.layouts import measure_layouts
 from benchmarks.measure import Bench
+from benchmarks.other_vendors import measure_other_vendors
 from benchmarks.reading import measure_reading
 from benchmarks.report import NOTES, budget_table, growth_table, is_within
 from benchmarks.scaling import judge_growth, measure_growth
@@ -36,6 +37,7 @@ PARTS = (
     "validating",
     "host lists",
     "clusters",
+    "other vendors",
     "scaling",
     "simulating",
     "collectives",
@@ -61,6 +63,7 @@ def main() -> int:
         "validating": lambda bench: measure_validating(bench, scale),
         "host lists": lambda _: measure_hosts(scale),
         "clusters": lambda bench: measure_clusters(bench, scale),
+        "other vendors": lambda bench: measure_other_vendors(bench, scale),
         "scaling": scaling,
         "simulating": lambda bench: measure_simulating(bench, scale),
         "collectives": lambda bench: measure_collectives(bench, scale),

@@ -25,6 +25,8 @@ class Scale:
         commands: Fresh processes for each command on a large table.
         growths: Fresh processes for each size, to see the cost of a rank.
         nodes: Nodes of a cluster that is described, eight chips each.
+        pods: Ranks of a table of super pods.
+        rank_list: Ranks of a table that lists the addresses of each.
         fill_mib: Size of a file that is nothing but one character.
         few: Ranks of a small simulated job.
         box: Ranks of a simulated job on a whole box.
@@ -51,6 +53,8 @@ class Scale:
     commands: int = 3
     growths: int = 2
     nodes: int = 10_000
+    pods: int = 4_096
+    rank_list: int = 65_536
     fill_mib: int = 64
     few: int = 2
     box: int = 8
@@ -77,6 +81,8 @@ QUICK = Scale(
     commands=1,
     growths=1,
     nodes=40,
+    pods=256,
+    rank_list=256,
     fill_mib=1,
     box=2,
     jobs=1,
@@ -145,6 +151,9 @@ LAYOUTS = {
     "hccl": "HCCL 1.0",
 }
 """The layouts of a table that are read, and their names for people."""
+
+RANK_LISTS = {"": "", " odd": ", a wrong EID at the end"}
+"""Tables of version 2.0 that are judged, and their names for people."""
 
 BUDGETS = (
     *(
@@ -271,6 +280,39 @@ BUDGETS = (
     Budget(
         key="merge linear",
         what="merge: time of a file among {nodes}, against a quarter of them",
+        limit=1.3,
+    ),
+    Budget(
+        key="check hccl 1.0",
+        what="check {large} of HCCL 1.0, against SCCL's with hosts and addresses",
+        limit=1.5,
+    ),
+    Budget(
+        key="validate hccl 1.2",
+        what="validate {pods} of HCCL 1.2",
+        limit=500,
+        unit=Unit.MILLISECONDS,
+    ),
+    *(
+        Budget(
+            key=f"validate hccl 2.0{key}",
+            what=f"validate {{rank_list}} of HCCL 2.0{name}",
+            limit=6_000,
+            unit=Unit.MILLISECONDS,
+        )
+        for key, name in RANK_LISTS.items()
+    ),
+    *(
+        Budget(
+            key=f"validate hccl 2.0{key} memory",
+            what=f"validate {{rank_list}} of HCCL 2.0{name}: memory against the file",
+            limit=4,
+        )
+        for key, name in RANK_LISTS.items()
+    ),
+    Budget(
+        key="merge hccl linear",
+        what="merge HCCL 1.0: time of a file among {nodes}, against a tenth of them",
         limit=1.3,
     ),
     Budget(

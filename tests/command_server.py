@@ -190,6 +190,9 @@ class Server:
 
     def _start(self, asker: socket.socket) -> None:
         data, descriptors, _, _ = socket.recv_fds(asker, MAX_REQUEST_BYTES, 4)
+        if not data:  # who was about to ask has been ended
+            asker.close()
+            return
         program, umask, count, *rest = os.fsdecode(data).split("\0")
         arguments, variables = rest[: int(count)], rest[int(count) :]
         env = dict(variable.split("=", 1) for variable in variables if variable)

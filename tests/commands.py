@@ -36,6 +36,7 @@ TORCH_ENVIRONMENT = {
 }
 """What torch reads when it is imported, or a rank should have anyway."""
 KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
+OF_DEVICES = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
 
 
 def clean_environment() -> dict[str, str]:
@@ -43,9 +44,13 @@ def clean_environment() -> dict[str, str]:
 
 
 def torch_environment() -> dict[str, str]:
-    """Return the variables of a process that imports torch for others."""
-    own = {name: os.environ[name] for name in os.environ if name.startswith(AT_START)}
-    return {**clean_environment(), **own, **TORCH_ENVIRONMENT}
+    """Return the variables of a process that has torch imported, or does it."""
+    kept = {
+        name: os.environ[name]
+        for name in os.environ
+        if name.startswith(AT_START) or name in OF_DEVICES
+    }
+    return {**clean_environment(), **kept, **TORCH_ENVIRONMENT}
 
 
 @dataclass(frozen=True)

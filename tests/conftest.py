@@ -14,11 +14,10 @@ from hypothesis import settings
 
 from tests import effort as effort  # noqa: PLC0414 - registers the profiles
 from tests.commands import Commands, clean_environment
+from tests.ranks import Pool, named, stop_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-
-    from tests.dist_ranks import Pool
 
 HERE = Path(__file__).parent
 
@@ -109,11 +108,8 @@ def run(tmp_path: Path, commands: Commands) -> Callable[..., Outcome]:
 @pytest.fixture(scope="session")
 def _rank_pools() -> Iterator[None]:
     """Keep the ranks of ``ranktable.dist`` for all tests of a session."""
-    from tests import dist_ranks  # noqa: PLC0415 - it imports torch
-
-    with dist_ranks.forking():
-        yield
-        dist_ranks.stop_all()
+    yield
+    stop_all()
 
 
 def _fixture_of_ranks(*names: str) -> Callable[..., Pool]:
@@ -121,9 +117,7 @@ def _fixture_of_ranks(*names: str) -> Callable[..., Pool]:
 
     @pytest.fixture(params=names)
     def ranks(request: pytest.FixtureRequest, _rank_pools: None) -> Pool:
-        from tests import dist_ranks  # noqa: PLC0415 - it imports torch
-
-        return dist_ranks.named(request.param)
+        return named(request.param)
 
     return ranks
 

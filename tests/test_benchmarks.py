@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import ranktable
 from benchmarks.budgets import BUDGETS, QUICK
 from benchmarks.calls import vendor_chip_map
+from benchmarks.other_vendors import super_pods, write_rank_list
 from benchmarks.tables import LAYOUTS, RING, Defect, write_table
 from ranktable.cluster.generate import make_table
 
@@ -61,6 +63,26 @@ def test_ours_and_the_vendors_loop_read_the_same_chips(
     assert ranktable.check(path).ok
     assert ranktable.read_rank_table(path) == list(RING)
     assert vendor_chip_map(str(path), LAYOUTS[layout], 0) == list(RING)
+
+
+@pytest.mark.parametrize(("is_odd", "totals"), [(False, {}), (True, {"RT263": 1})])
+def test_rank_list_has_the_defect_that_it_says(
+    is_odd: bool,  # noqa: FBT001 - a parameter of the test
+    totals: dict[str, int],
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "table.json"
+
+    write_rank_list(path, 64, is_odd=is_odd)
+
+    report = ranktable.check(path)
+    assert (report.format, report.totals) == ("hccl-2.0", totals)
+
+
+def test_table_of_super_pods_is_sound() -> None:
+    report = ranktable.check(json.dumps(super_pods(256)).encode())
+
+    assert (report.format, report.totals) == ("hccl-1.2", {})
 
 
 @pytest.mark.parametrize(

@@ -299,7 +299,7 @@ tp: 16 groups, 2 to be made anew
 dp: 16 groups, 4 to be made anew
 pp: 16 groups, 8 to be made anew
 distinct groups: 48 groups, 14 to be made anew
-bytes between nodes, GiB a step: 48.00 -> 48.00, the least there can be
+bytes between nodes, GiB a step: 48.00 -> 48.00, optimal
 """
     )
 

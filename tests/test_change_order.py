@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -292,12 +293,62 @@ def test_chips_of_a_spare_that_are_not_needed_stay_spare(tmp_path: Path) -> None
     assert ranktable.load(tmp_path / "found.json").digest() == found.digest()
 
 
-def test_diff_says_how_nodes_without_hosts_are_told_apart(run: Run) -> None:
-    run("ranktable", "gen", "--device-id", "[[0],[0],[0]]", "-o", "p.json")
-    less = run("ranktable", "shrink", "p.json", "--drop", "1", "--dp", "3", "-o", "q")
+def test_node_without_a_host_has_one_number_in_shrink_and_diff(run: Run) -> None:
+    run("ranktable", "gen", "--device-id", "[[0],[0],[0],[0]]", "-o", "p.json")
+    drop = ("ranktable", "shrink", "p.json", "--dp", "4", "--drop")
+    less = run(*drop, "1", "-o", "q.json")
+    again = run("ranktable", "shrink", "q.json", "--drop", "2", "-o", "r.json")
 
-    shown = run("ranktable", "diff", "p.json", "q")
+    shown = run("ranktable", "diff", "p.json", "q.json")
+    later = run("ranktable", "diff", "q.json", "r.json")
 
-    note = "nodes out: -2\n  without hosts, nodes are told apart by their place"
-    assert "nodes out: -1\nranks" in less.err
-    assert note in shown.out
+    moves = less.err[less.err.index("nodes out") : less.err.index("roles")]
+    note = "  nodes without hosts are told apart by their numbers\n"
+    assert moves.startswith("nodes out: -1\nranks: 2 as before, 1 moved\n")
+    assert moves.replace("-1\n", f"-1\n{note}") in shown.out
+    assert "keys without a meaning" not in shown.out
+    assert "nodes out: -2\n" in again.err
+    assert "nodes out: -2\n" in later.out
+    assert "RT117" not in run("ranktable", "validate", "r.json").out
+
+
+@pytest.mark.parametrize("command", ["shrink", "renumber --policy stable"])
+def test_spare_that_a_change_has_used_comes_back(
+    run: Run, rings: str, command: str
+) -> None:
+    run("ranktable", "spares", rings, "--add", "s1", "--new", "-i")
+
+    used = run("ranktable", *command.split(), rings, "--drop", "n1", "--tp", "8", "-i")
+    back = run("ranktable", "replace-node", rings, "s1", "n1", "-i")
+    listed = run("ranktable", "spares", rings)
+
+    assert "nodes in: +s1\n" in used.err
+    assert back.status == 0, back.err
+    assert listed.out == "j.json: 1 spare\ns1: chips 0,2,6,7,3,1,5,4\n"
+
+
+def test_changes_say_optimal_or_how_far_they_are(run: Run, rings: str) -> None:
+    filled = run(
+        *("ranktable", "renumber", rings, "--policy", "fill", "--drop", "n1"),
+        *("--tp", "8", "-o", "f.json", "--format", "json"),
+    )
+    mixed = run(
+        *("ranktable", "replace-node", rings, "n1", "s0", "--new", "--tp", "8"),
+        *("--pp", "2", "--topology", "racks", "-o", "m.json"),
+    )
+
+    assert [one["optimal"] for one in json.loads(filled.out)["crossings"]] == [True]
+    nodes, racks = [
+        line for line in mixed.err.splitlines() if line.startswith("typical bytes")
+    ]
+    assert nodes.endswith(", optimal")
+    assert re.search(r", optimal$|, \d+% above the bound of [0-9.]+$", racks)
+
+
+def test_single_chips_have_an_alternative_too(run: Run, rings: str) -> None:
+    done = run("ranktable", "shrink", rings, "--drop-ranks", "9", "--tp", "8")
+
+    assert done.err.endswith(
+        "note: 8 chips on other nodes would keep dp 4: ranktable replace-node j.json "
+        "n1 NEW\n"
+    )

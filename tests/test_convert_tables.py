@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ranktable
+from ranktable.cluster import ArgumentError, TableOptions, convert_table
 from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
@@ -273,6 +274,42 @@ def test_table_of_the_lab_keeps_its_ranks_and_names_what_is_lost(run: Run) -> No
     assert "rank_id" not in done.err
 
 
+def test_table_of_the_cloud_gets_the_ranks_that_hccl_gives(run: Run) -> None:
+    document = json.loads((VALID / "legacy_group_cloud_8p.json").read_text())
+    group = document["group_list"][0]
+    other = json.loads(json.dumps(group["instance_list"][0]).replace("10.40", "10.41"))
+    other |= {"pod_name": "bert-worker-1", "server_id": "10.30.7.100"}
+    group["instance_list"].append(other)
+    group |= {"device_count": "16", "instance_count": "2"}
+    done = convert(run, json.dumps(document).encode(), "hccl-1.0")
+
+    servers = table_of(done)["server_list"]
+    assert [(s["server_id"], s["device"][0]["rank_id"]) for s in servers] == [
+        ("10.30.7.100", "0"),
+        ("10.30.7.11", "8"),
+    ]
+    assert "pod_name" in json.dumps(servers)
+    assert "pod_name" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("to", "lost"),
+    [
+        ("sccl-1.0", "super_pod_id of 4 nodes, host_ip of 4 nodes, super_device_id"),
+        ("paddle-mapping", "device_ip of 32 devices"),
+        ("openmpi-rankfile", "device_ip of 32 devices"),
+        ("mpich-machinefile", "device_ip of 32 devices"),
+    ],
+)
+def test_what_other_files_have_no_place_for_is_named(
+    run: Run, to: str, lost: str
+) -> None:
+    done = convert(run, PODS, to)
+
+    assert done.status == 0, done.err
+    assert lost in done.err
+
+
 def test_new_server_names_keep_the_super_pods(run: Run) -> None:
     source = str(CORPUS / "hccl" / "valid" / "hccl12_2pods_4s_32p.json")
     done = run(
@@ -315,3 +352,40 @@ def test_what_cannot_be_converted_is_said(
 
     assert done.status == 2
     assert message in done.err
+
+
+# In Python
+
+
+def test_python_writes_the_bytes_of_the_command(run: Run) -> None:
+    table = ranktable.load(VALID / PODS)
+    pods = ranktable.loads(convert_table(table, "hccl-1.0").data)
+    options = TableOptions(
+        super_device_ids=[str(rank) for rank in range(32)], pods=list("aabb")
+    )
+
+    there = convert(run, PODS, "hccl-1.0")
+    back = convert(
+        run,
+        there.out.encode(),
+        "hccl-1.2",
+        *("--super-device-id", "0-31", "--pods", "a,a,b,b"),
+    )
+
+    assert convert_table(table, "hccl-1.0").data == there.out.encode()
+    assert convert_table(table, "hccl-1.0").losses == (
+        "super_pod_id of 4 nodes",
+        "super_device_id of 32 devices",
+    )
+    assert convert_table(pods, "hccl-1.2", options).data == back.out.encode()
+
+
+def test_every_refusal_in_python_is_one_of_our_errors() -> None:
+    table = ranktable.loads(SCCL)
+
+    with pytest.raises(ArgumentError, match="there is no format 'hccl-9'"):
+        convert_table(table, "hccl-9")
+    with pytest.raises(ArgumentError, match="--server-id"):
+        convert_table(table, "hccl-1.0")
+    with pytest.raises(ArgumentError, match="cannot be written from a table"):
+        convert_table(table, "hccl-roles")

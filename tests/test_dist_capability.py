@@ -21,7 +21,7 @@ from tests.test_dist_plans import DTYPES
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.dist_ranks import Pool
+    from tests.ranks import Pool
 
 pytestmark = pytest.mark.torch
 

@@ -6,8 +6,6 @@ Each runs on gloo twice, with torch's own functions and with ours.
 from __future__ import annotations
 
 import gc
-import os
-import subprocess
 import time
 import weakref
 from threading import Thread
@@ -19,10 +17,8 @@ import torch.distributed as plain
 from torch.distributed.distributed_c10d import _get_default_store
 
 from ranktable import dist
-from tests.commands import TORCH_ENVIRONMENT, with_torch
-from tests.dist_ranks import Pool
-from tests.dist_worker import told
-from tests.simulated_ranks import free_port
+from tests.rank_worker import told
+from tests.ranks import Pool, finish, free_port, start_rank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -173,23 +169,13 @@ print("ended", flush=True)
 def test_a_script_ends_though_what_it_has_begun_is_never_done(tmp_path: Path) -> None:
     script = tmp_path / "leave.py"
     script.write_text(LEAVING)
-    port = str(free_port())
-    env = {**os.environ, **TORCH_ENVIRONMENT}
-    names = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    ranks = [
-        subprocess.Popen(  # noqa: S603 - our own script
-            [with_torch() / "python", script],
-            env={**env, **names, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    said = [rank.communicate(timeout=60) for rank in ranks]
+    port = free_port()
+    ended = finish(
+        [start_rank(rank, 2, port, script, LOCAL_RANK=str(rank)) for rank in range(2)]
+    )
 
-    assert [rank.returncode for rank in ranks] == [0, 0], said
-    assert [out for out, _ in said] == ["ended\n"] * 2
+    assert [rank.status for rank in ended] == [0, 0], ended
+    assert [rank.out for rank in ended] == ["ended\n"] * 2
 
 
 def another_shape(whose: str, what: str) -> object:

@@ -12,11 +12,11 @@ import pytest
 import torch
 from torch import nn
 
-from tests.dist_worker import device, group_of, tensor
-from tests.dist_worker import fully as dist
+from tests.rank_worker import device, group_of, tensor
+from tests.rank_worker import fully as dist
 
 if TYPE_CHECKING:
-    from tests.dist_ranks import Pool
+    from tests.ranks import Pool
 
 pytestmark = pytest.mark.torch
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable import dist
-from tests.dist_ranks import Pool, RankFailureError
+from tests.ranks import Pool, RankFailureError, run_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +25,8 @@ def two() -> Iterator[Pool]:
 
 
 def die() -> None:
+    print("rank", dist.get_rank(), "begins", flush=True)  # noqa: T201 - for the test
+    dist.barrier()
     if dist.get_rank() == 1:
         os._exit(7)
     time.sleep(60)
@@ -48,9 +50,11 @@ def answer() -> int:
 def test_a_rank_that_dies_is_a_failure_with_its_status(two: Pool) -> None:
     with pytest.raises(
         RankFailureError, match="rank 1 of gloo-2 ended with exit status 7"
-    ):
+    ) as raised:
         two.call(die)
 
+    for rank in (0, 1):
+        assert f"rank {rank} of gloo-2 wrote:\nrank {rank} begins" in str(raised.value)
     assert two.returned(answer) == [0, 1]
 
 
@@ -64,7 +68,29 @@ def test_a_rank_that_hangs_is_a_failure(two: Pool) -> None:
 
 
 def test_a_rank_that_raises_is_a_failure(two: Pool) -> None:
-    with pytest.raises(AssertionError, match=r"(?s)rank 1 of gloo-2:.*wrong"):
+    with pytest.raises(RankFailureError, match=r"(?s)rank 1 of gloo-2:.*wrong"):
         two.returned(fail)
 
     assert two.returned(answer) == [0, 1]
+
+
+SLOW = """
+print("rank", os.environ["RANK"], "begins", flush=True)
+time.sleep(60 * int(os.environ["RANK"]))
+"""
+
+
+def test_what_does_not_end_by_the_deadline_is_a_failure_with_all_output(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run_code("", 1)  # from now on torch has been imported
+    monkeypatch.setattr("tests.ranks.DEADLINE_S", 5.0)
+
+    with pytest.raises(RankFailureError) as raised:
+        run_code(SLOW, 2)
+
+    said = str(raised.value)
+    assert said.startswith("did not end in 5 s: rank 1\n")
+    assert "--- rank 0, exit status 0\n--- rank 1, had not ended\n" in said
+    for rank in (0, 1):
+        assert f"--- rank {rank} wrote:\nrank {rank} begins" in said

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from tests.dist_worker import device, tensor
-from tests.dist_worker import fully as dist
+from tests.rank_worker import device, tensor
+from tests.rank_worker import fully as dist
 
 if TYPE_CHECKING:
-    from tests.dist_ranks import Pool
+    from tests.ranks import Pool
 
 pytestmark = pytest.mark.torch
 

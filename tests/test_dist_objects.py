@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from ranktable import dist
-from tests.dist_worker import device, tensor, told
+from tests.rank_worker import device, tensor, told
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.dist_ranks import Pool
+    from tests.ranks import Pool
 
 pytestmark = pytest.mark.torch
 

@@ -12,13 +12,13 @@ from ranktable import dist
 from ranktable.cluster.generate import make_table
 from ranktable.runtime import MissingVariableError
 from ranktable.runtime.job import current_job
-from tests.dist_worker import group_of, tensor, told
-from tests.simulated_ranks import free_port
+from tests.rank_worker import group_of, tensor, told
+from tests.ranks import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.dist_ranks import Pool
+    from tests.ranks import Pool
 
 pytestmark = pytest.mark.torch
 

@@ -10,12 +10,12 @@ import torch
 
 from ranktable import dist
 from ranktable.dist.work import LOOK
-from tests.dist_worker import group_of, tensor, told
+from tests.rank_worker import group_of, tensor, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.dist_ranks import Pool
+    from tests.ranks import Pool
 
 pytestmark = pytest.mark.torch
 

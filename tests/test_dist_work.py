@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from ranktable import dist
-from tests.dist_worker import tensor, told
+from tests.rank_worker import tensor, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.dist_ranks import Pool
+    from tests.ranks import Pool
 
 pytestmark = pytest.mark.torch
 

@@ -10,13 +10,13 @@ import torch
 import torch.distributed
 
 from ranktable import dist
-from tests.dist_worker import tensor, told
+from tests.rank_worker import tensor, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.dist_ranks import Pool
+    from tests.ranks import Pool
 
 pytestmark = pytest.mark.torch
 

@@ -130,6 +130,19 @@ def test_sound_but_for_what_is_ignored_says_how_much(run: Run) -> None:
     assert (done.status, done.out) == (0, f"{BROKEN}: sound, with 2 findings ignored\n")
 
 
+def test_patterns_of_a_project_count_from_its_folder(run: Run, tmp_path: Path) -> None:
+    for name in ("sub/t.json", "sub/old/u.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(BROKEN.read_bytes())
+    settings = "exclude = ['sub/old/']\n[per-file-ignores]\n'sub/t*' = ['RT202']\n"
+    (tmp_path / "ranktable.toml").write_text(settings)
+
+    inside = run("ranktable", "validate", ".", cwd=tmp_path / "sub")
+    whole = run("ranktable", "validate", str(tmp_path / "sub"))
+
+    assert (inside.status, whole.status) == (0, 0), inside.out + whole.out
+
+
 SETTINGS = {
     "ignore = ['RT202']": 0,
     "ignore = ['RT2']": 0,

@@ -200,6 +200,42 @@ def test_digest_as_hccl_looks_past_the_form_of_1_0_and_not_of_2_0(
     assert (other.status, "HCCL does not read" in other.err) == (2, True)
 
 
+def test_digest_as_hccl_of_a_config_map_is_of_the_table_inside(
+    run: Run, tmp_path: Path
+) -> None:
+    text = PODS.read_text()
+    inside = {"kind": "ConfigMap", "data": {"hccl.json": text}}
+    (tmp_path / "map.json").write_text(json.dumps(inside))
+    done = run("ranktable", "digest", "map.json", str(PODS), "--as", "hccl")
+
+    assert done.status == 0, done.err
+    assert len({line.split()[0] for line in done.out.splitlines()}) == 1
+
+
+def test_root_information_becomes_a_table_of_version_2(run: Run) -> None:
+    source = VALID / "hccl_rootinfo_a5.json"
+    refused = run("ranktable", "subset", str(source), "--ranks", "0")
+    done = run("ranktable", "convert", str(source), "--to", "hccl-2.0")
+
+    before = json.loads(source.read_text())
+    assert "change it with convert --to hccl-2.0" in refused.err
+    assert done.err == (
+        "warning: hccl-2.0 has no place for: topo_file_path of the table\n"
+    )
+    made = json.loads(done.out)
+    assert made["rank_list"] == before["rank_list"]
+    assert set(made) == {"version", "rank_count", "rank_list"}
+
+
+def test_mesh_says_which_ranks_run_on_a_host(run: Run) -> None:
+    shown = run("ranktable", "mesh", str(HETEROGENEOUS)).out
+    one = run("ranktable", "mesh", str(HETEROGENEOUS), "--rank", "1").out
+
+    assert "dp/0: ranks 0-3, chips 0,host,0,host" in shown
+    assert "   1  172.20.3.40  host   1\n" in shown
+    assert one.startswith("rank 1: node 0 (172.20.3.40), on the host, dp 1\n")
+
+
 def test_file_that_is_not_there_is_not_called_unsound(run: Run) -> None:
     done = run("ranktable", "digest", "nowhere.json")
 

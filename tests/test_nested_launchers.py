@@ -406,3 +406,12 @@ def test_no_launcher_is_overlooked_because_its_file_is_not_loaded(name: str) -> 
         is_owned = bool(launcher.fields.items() & torchs_names.items())
         is_found = launcher in launchers_in(env)
         assert is_found or is_owned or not list(launcher.claims(env))
+
+
+def test_bare_process_of_prterun_says_what_is_missing() -> None:
+    env = {"PMIX_RANK": "1", "PMIX_NAMESPACE": "prterun-n1-77@1"}
+
+    error = no_rank(resolve_environment(env), env)
+
+    assert "PMIX_RANK comes without a number of processes" in str(error)
+    assert "(prterun)" in str(error)

@@ -208,6 +208,21 @@ def test_links_show_which_groups_are_rings(run: Run) -> None:
     }
 
 
+def test_rings_of_remembered_links_are_those_of_the_new_placement(
+    run: Run, folder: Path
+) -> None:
+    options = ("--order", "pp-dp-tp", *MODEL, "--mode", "free", "--format", "json")
+    given = json.loads(plan(run, *options, "--links", "sophgo-8").out)
+    table = ranktable.load(folder / "t.json")
+    named = table.with_changes(extra={"topology": "sophgo-8"})
+    ranktable.dump(named, folder / "t.json")
+    remembered = json.loads(plan(run, *options).out)
+
+    assert remembered["is_better"]
+    assert remembered["after"] == given["after"]
+    assert remembered["after"]["axes"] != remembered["before"]["axes"]
+
+
 @pytest.mark.usefixtures("folder")
 def test_json_has_these_keys(run: Run) -> None:
     options = ("--topology", "racks", *MODEL, "--mode", "node-order")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import ranktable
 from ranktable.cluster.generate import make_table
 from ranktable.layout import LayoutError, ParallelLayout, make_boundary, make_plan
-from ranktable.layout.byte_sizes import parse_rate
+from ranktable.layout.traffic import parse_rate
 from tests.effort import law
 
 if TYPE_CHECKING:

@@ -12,14 +12,15 @@ import pytest
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import make_table
 from ranktable.layout import LayoutError
-from ranktable.layout.boundaries import Boundary, smallest_first
-from ranktable.layout.topologies.hierarchy import boundaries_of
-from ranktable.layout.topologies.level_list import (
+from ranktable.layout.boundaries import (
+    Boundary,
+    boundaries_of,
     boundaries_of_levels,
     is_level_list,
+    smallest_first,
+    super_pods,
 )
 from ranktable.layout.topologies.reading import MAX_SIZE_BYTES, read_topology
-from ranktable.layout.topologies.super_pods import super_pods
 from ranktable.schema.model import RankTable
 
 if TYPE_CHECKING:

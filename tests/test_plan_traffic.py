@@ -9,11 +9,18 @@ import pytest
 from ranktable.cluster.generate import make_table
 from ranktable.layout import LayoutError, ParallelLayout
 from ranktable.layout.boundaries import make_boundary
-from ranktable.layout.byte_sizes import GIB, parse_size
-from ranktable.layout.flow import Crossing, Flow, Pattern
-from ranktable.layout.lower_bound import is_reached
+from ranktable.layout.crossings import is_reached
 from ranktable.layout.planning import make_plan
-from ranktable.layout.traffic import Model, given_flows, model_flows
+from ranktable.layout.traffic import (
+    GIB,
+    Crossing,
+    Flow,
+    Model,
+    Pattern,
+    given_flows,
+    model_flows,
+    parse_size,
+)
 
 MIB = 1 << 20
 MODEL = Model(layers=32, hidden=4096, sequence=4096, microbatches=16)
@@ -50,7 +57,7 @@ def test_worked_example_has_these_digits(  # noqa: PLR0913, PLR0917 - a row
     flows = model_flows(MODEL, layout)
 
     plan = make_plan(TABLE, layout, flows=flows, boundaries=[RACKS])
-    rows = {row.axes: row for row in plan.scene.rows(owners)}
+    rows = {row.axes: row for row in plan.scene.look(owners).rows}
     found = [rows[axes].at[0] for axes in ("tp", "dp", "pp")]
     sent = [one.crossing or Crossing(-1, -1) for one in found]
 
@@ -80,7 +87,7 @@ def test_sizes_of_the_example_follow_from_the_model() -> None:
 def test_counts_and_rails_of_the_example() -> None:
     layout = ParallelLayout(tp=4, dp=4, pp=4)
     plan = make_plan(TABLE, layout, boundaries=[RACKS])
-    rows = plan.scene.rows(plan.before)
+    rows = plan.scene.look(plan.before).rows
 
     assert [
         (row.axes, row.num_groups, row.group_size, *(one.inside for one in row.at))
@@ -94,7 +101,7 @@ def test_groups_that_join_different_local_ranks_are_off_the_rails() -> None:
     layout = ParallelLayout(tp=4, dp=2)
     plan = make_plan(make_table([range(3), range(5)]), layout)
 
-    assert [row.is_rail_aligned for row in plan.scene.rows(plan.before)] == [
+    assert [row.is_rail_aligned for row in plan.scene.look(plan.before).rows] == [
         False,
         False,
     ]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +26,19 @@ from ranktable.runtime.errors import BootstrapError
 from ranktable.runtime.process_group import place
 from ranktable.runtime.rendezvous import GRACE_S
 from ranktable.schema import writing
-from tests.commands import TORCH_ENVIRONMENT, with_torch
+from tests.commands import torch_environment
+from tests.ranks import (
+    HEAD,
+    Process,
+    finish,
+    free_port,
+    run_code,
+    run_program,
+    start,
+    start_code,
+    torchrun,
+    write_table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,100 +46,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.torch
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "all_reduce.py"
-TIMEOUT_S = 120
 ORDER = [3, 1, 0, 2, 7, 6, 5, 4]
-HEAD = """
-import json, os, sys, time
-import torch
-import torch.distributed as dist
-from ranktable.runtime import *
-
-def say(*values):
-    sys.stdout.write(json.dumps(values) + "\\n")
-"""
-
-
 MOST_MODULES = 30
 """Modules of ours that a training process without a table may import."""
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
-def environment(**more: str) -> dict[str, str]:
-    drop = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "RANK_TABLE_FILE", "CHIP_MAP")
-    clean = {key: value for key, value in os.environ.items() if key not in drop}
-    return {**clean, **TORCH_ENVIRONMENT, **more}
-
-
-def write_table(folder: Path, chips: Sequence[Sequence[int]]) -> str:
-    path = folder / "table.json"
-    ranktable.dump(make_table(chips), path)
-    return str(path)
-
-
-def torchrun(
-    script: Path, nproc: int, *options: str, **env: str
-) -> subprocess.CompletedProcess[str]:
-    command = [str(with_torch() / "torchrun"), "--nproc-per-node", str(nproc)]
-    if not options:
-        command.append("--standalone")
-    return subprocess.run(  # noqa: S603 - torch's own launcher
-        [*command, *options, script],
-        env=environment(**env),
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-
-
-def start(
-    code: str, rank: int, world_size: int, port: int, **env: str
-) -> subprocess.Popen[str]:
-    """Start one process by hand, without a launcher."""
-    by_hand = {
-        "RANK": str(rank),
-        "WORLD_SIZE": str(world_size),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-    }
-    return subprocess.Popen(  # noqa: S603 - this interpreter
-        [with_torch() / "python", "-c", HEAD + code],
-        env=environment(**{**by_hand, **env}),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def finish(processes: Sequence[subprocess.Popen[str]]) -> list[tuple[int, str, str]]:
-    """Wait for all of them, and kill what is left when time is up."""
-    end = time.monotonic() + TIMEOUT_S
-    done = []
-    for process in processes:
-        try:
-            out, err = process.communicate(timeout=max(1, end - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            out, err = process.communicate()
-        done.append((process.returncode, out, err))
-    return done
-
-
-def run_all(
-    code: str, world_size: int, *, env: dict[str, str] | None = None
-) -> list[tuple[int, str, str]]:
-    port = free_port()
-    return finish(
-        [
-            start(code, rank, world_size, port, **(env or {}))
-            for rank in range(world_size)
-        ]
-    )
 
 
 def test_bring_up_without_a_table_loads_few_modules() -> None:
@@ -139,12 +58,11 @@ def test_bring_up_without_a_table_loads_few_modules() -> None:
         "print(*(name for name in sys.modules if name.split('.')[0] == 'ranktable'))"
     )
     by_hand = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
-    done = subprocess.run(  # noqa: S603 - this interpreter
-        [sys.executable, "-c", code],  # nothing is imported yet
-        env=environment(**by_hand, MASTER_PORT=str(free_port())),
+    done = subprocess.run(  # noqa: S603 - this interpreter, without anything imported
+        [sys.executable, "-c", code],
+        env={**torch_environment(), **by_hand, "MASTER_PORT": str(free_port())},
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_S,
         check=True,
     )
     modules = done.stdout.split()
@@ -159,8 +77,8 @@ def test_example_adds_up_under_torchrun(world_size: int, tmp_path: Path) -> None
     done = torchrun(EXAMPLE, world_size, RANK_TABLE_FILE=write_table(tmp_path, [chips]))
     total = ", ".join([f"{world_size}."] * 4)
 
-    assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.splitlines()) == [
+    assert done.status == 0, done.err
+    assert sorted(done.out.splitlines()) == [
         f"rank {rank}: chip {chip}: [{total}]" for rank, chip in enumerate(chips)
     ]
 
@@ -169,15 +87,10 @@ def test_two_nodes_are_two_agents(tmp_path: Path) -> None:
     table = write_table(tmp_path, [[3, 1], [0, 2]])
     port = str(free_port())
     options = ["--nnodes", "2", "--master-addr", "127.0.0.1", "--master-port", port]
-    command = [str(with_torch() / "torchrun"), "--nproc-per-node", "2"]
+    options += ["--nproc-per-node", "2"]
+    env = {**torch_environment(), "RANK_TABLE_FILE": table}
     agents = [
-        subprocess.Popen(  # noqa: S603 - torch's own launcher
-            [*command, *options, "--node-rank", str(node), EXAMPLE],
-            env=environment(RANK_TABLE_FILE=table),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        start("torchrun", *options, "--node-rank", str(node), EXAMPLE, env=env)
         for node in range(2)
     ]
     done = finish(agents)
@@ -197,7 +110,7 @@ tensor = torch.ones(1)
 dist.all_reduce(tensor)
 say(job.rank, job.chip_map, job.device_id, str(job.device), job.backend, tensor.item())
 """
-    done = run_all(code, 2, env={"RANK_TABLE_FILE": table})
+    done = run_code(code, 2, env={"RANK_TABLE_FILE": table})
 
     assert [(status, err) for status, _, err in done] == [(0, ""), (0, "")]
     assert [json.loads(out) for _, out, _ in done] == [
@@ -224,7 +137,7 @@ with init_process_group("gloo", timeout_s=60) as job:
             raise SystemExit(3)
 say(dist.is_initialized())
 """
-    done = run_all(code, 4, env={"RANK_TABLE_FILE": table})
+    done = run_code(code, 4, env={"RANK_TABLE_FILE": table})
 
     assert [(status, err) for status, _, err in done] == [(0, "")] * 4
     assert [json.loads(out.splitlines()[0]) for _, out, _ in done] == [
@@ -246,7 +159,7 @@ with init_process_group("gloo", timeout_s=60) as job:
     job.new_group([2, 1])
 say(seen)
 """
-    done = run_all(code, 3, env={"RANK_TABLE_FILE": table})
+    done = run_code(code, 3, env={"RANK_TABLE_FILE": table})
 
     # torch orders the members of a group by their global rank.
     assert [json.loads(out) for _, out, _ in done] == [[[[3, 1, 0], [1, 0]]]] * 3
@@ -268,7 +181,7 @@ def failure(
 ) -> list[object]:  # fmt: skip
     if chips is not None:
         env["RANK_TABLE_FILE"] = write_table(tmp_path, chips)
-    process = start(
+    process = start_code(
         FAILS.replace("{arguments}", arguments), rank, world_size, free_port(), **env
     )
     ((status, out, err),) = finish([process])
@@ -303,7 +216,7 @@ with init_process_group("gloo", timeout_s=60) as job:
 """
     env = {"RANK": "", "WORLD_SIZE": "", "RANK_ID": "0"}
     table = write_table(tmp_path, [[3]])
-    process = start(code, 0, 1, free_port(), RANK_TABLE_FILE=table, **env)
+    process = start_code(code, 0, 1, free_port(), RANK_TABLE_FILE=table, **env)
     ((status, out, err),) = finish([process])
 
     assert (status, json.loads(out or "null")) == (0, [0, 1, 3]), err
@@ -404,24 +317,17 @@ with init_process_group("gloo", timeout_s=30):
     except RuntimeError as error:
         say(str(error))
 """
-    ((status, out, err),) = run_all(code, 1)
+    ((status, out, err),) = run_code(code, 1)
 
     assert (status, err) == (0, "")
     assert "has a process group already; leave it first" in out
 
 
 def test_without_a_launcher_the_way_out_is_shown() -> None:
-    done = subprocess.run(  # noqa: S603 - this interpreter
-        [sys.executable, EXAMPLE],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    done = run_program("python", EXAMPLE)
 
-    assert done.returncode == 1
-    assert "RT301 RANK and WORLD_SIZE are not set" in done.stderr.splitlines()[-1]
+    assert done.status == 1
+    assert "RT301 RANK and WORLD_SIZE are not set" in done.err.splitlines()[-1]
 
 
 def elapsed(stderr: str) -> float:
@@ -432,7 +338,7 @@ def elapsed(stderr: str) -> float:
 def bootstrap_failure(port: int, *, rank: int, arguments: str) -> tuple[str, float]:
     """Return the message of a process that cannot join, and its seconds."""
     code = FAILS.replace("{arguments}", arguments)
-    ((status, out, err),) = finish([start(code, rank, 2, port)])
+    ((status, out, err),) = finish([start_code(code, rank, 2, port)])
     assert status == 0, err
     kind, text, _ = json.loads(out)
     assert kind == "BootstrapError"
@@ -482,7 +388,7 @@ sys.stderr.write(f"{time.monotonic() - begin}")
 """
 
 
-def outcomes(processes: Sequence[subprocess.Popen[str]]) -> list[list[object]]:
+def outcomes(processes: Sequence[Process]) -> list[list[object]]:
     """Return what scripts said that try to meet, after a look at their times."""
     done = finish(processes)
     assert [status for status, _, _ in done] == [0] * len(done), done
@@ -492,7 +398,7 @@ def outcomes(processes: Sequence[subprocess.Popen[str]]) -> list[list[object]]:
 
 def test_rank_that_never_comes_is_named_by_all_others() -> None:
     port = free_port()
-    found = outcomes([start(MEET, rank, 4, port) for rank in (0, 1, 3)])
+    found = outcomes([start_code(MEET, rank, 4, port) for rank in (0, 1, 3)])
 
     assert [item[:2] for item in found] == [["RT404", [2]]] * 3
     # Only one of them looks, and all say what it saw.
@@ -515,7 +421,7 @@ def hold(store, member, phase, *more):
 rendezvous._hold = hold
 """
     codes = [MEET, dies + MEET, MEET]
-    found = outcomes([start(code, r, 3, port) for r, code in enumerate(codes)])
+    found = outcomes([start_code(code, r, 3, port) for r, code in enumerate(codes)])
 
     assert [item[:2] for item in found] == [["RT404", [1]], [], ["RT404", [1]]]
     assert "1 of 3 ranks came and went away: 1" in str(found[0][2])
@@ -538,7 +444,9 @@ process_group._start_group = leave
     short += "process_group.DEFAULT_TIMEOUT_S = 7.0\n"
     stays = short + MEET.replace("timeout_s=7", timeout)
     # Rank 0 serves the store, so it is the one that stays.
-    found = outcomes([start(stays, 0, 2, port), start(gone + MEET, 1, 2, port)])
+    found = outcomes(
+        [start_code(stays, 0, 2, port), start_code(gone + MEET, 1, 2, port)]
+    )
 
     assert found[0][0] == "RT404", found
     assert "ranks met" in str(found[0][2])
@@ -546,7 +454,7 @@ process_group._start_group = leave
 
 def test_two_processes_of_one_rank_are_refused() -> None:
     port = free_port()
-    found = outcomes([start(MEET, rank, 3, port) for rank in (0, 1, 1)])
+    found = outcomes([start_code(MEET, rank, 3, port) for rank in (0, 1, 1)])
 
     assert [item[:2] for item in found] == [["RT405", [1]]] * 3
     assert "two processes have rank 1; give every process" in str(found[0][2])
@@ -554,7 +462,7 @@ def test_two_processes_of_one_rank_are_refused() -> None:
 
 def test_ranks_of_jobs_of_two_sizes_are_refused() -> None:
     port = free_port()
-    found = outcomes([start(MEET, 0, 2, port), start(MEET, 2, 3, port)])
+    found = outcomes([start_code(MEET, 0, 2, port), start_code(MEET, 2, 3, port)])
 
     assert [item[:2] for item in found] == [["RT405", [2]]] * 2
     assert "rank 2 is one of 3 ranks, rank 0 one of 2" in str(found[0][2])
@@ -568,7 +476,7 @@ def test_ranks_with_different_tables_all_learn_who(tmp_path: Path) -> None:
         ranktable.dump(make_table([[0, 1, 2]], hosts=[name]), tables[-1])
     late = "time.sleep(1)\n"  # rank 0 knows by then, and still serves the store
     processes = [
-        start(code + MEET, rank, 3, port, RANK_TABLE_FILE=tables[rank == 2])
+        start_code(code + MEET, rank, 3, port, RANK_TABLE_FILE=tables[rank == 2])
         for rank, code in enumerate(["", late, ""])
     ]
     found = outcomes(processes)
@@ -590,10 +498,10 @@ say(total.item())
 """
     )
     by_agent = torchrun(script, 2)
-    by_hand = run_all(script.read_text(), 2)
+    by_hand = run_code(script.read_text(), 2)
 
-    assert by_agent.returncode == 0, by_agent.stderr
-    assert by_agent.stdout.split() == ["[2.0]", "[2.0]"]
+    assert by_agent.status == 0, by_agent.err
+    assert by_agent.out.split() == ["[2.0]", "[2.0]"]
     assert by_hand == [(0, "[2.0]\n", "")] * 2
 
 
@@ -605,7 +513,7 @@ def test_exception_in_the_script_ends_the_process_with_its_traceback(
 job = init_process_group("gloo", timeout_s=60)
 raise ArithmeticError("the script's own mistake")
 """
-    done = run_all(code, 2, env={"RANK_TABLE_FILE": table})
+    done = run_code(code, 2, env={"RANK_TABLE_FILE": table})
 
     assert [status for status, _, _ in done] == [1, 1]
     for _, _, err in done:

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from ranktable.simulate.simulated_run import Fault, Run, RunFinding
-from tests.commands import with_torch
-from tests.simulated_ranks import (
+from tests.ranks import (
     SCRIPTS,
-    TIMEOUT_S,
-    environment,
+    SimulatedJob,
+    chip_environment,
     free_port,
+    run_program,
     simulate,
     write_table,
 )
-
-if TYPE_CHECKING:
-    from tests.simulated_ranks import Ended
 
 pytestmark = pytest.mark.torch
 
@@ -37,8 +32,8 @@ SHORT_S = 4.0
 """Time after which a rank is missed; all the others start within it of each other."""
 
 
-def succeeded(ended: Ended) -> Ended:
-    assert set(ended.statuses) == {0}, ended.err + ended.out
+def succeeded(ended: SimulatedJob) -> SimulatedJob:
+    assert ended.status == 0, ended.err + ended.out
     assert "terminate called" not in ended.err
     return ended
 
@@ -131,17 +126,11 @@ def test_folder_of_a_run_does_not_grow_with_transfers(tmp_path: Path) -> None:
 
 def test_script_may_start_its_ranks_itself(tmp_path: Path) -> None:
     run = Run(chips=((3, 1),))
-    done = subprocess.run(  # noqa: S603 - this interpreter
-        [with_torch() / "python", SCRIPTS / "sccl_spawned.py", str(free_port())],
-        env=environment(tmp_path, run, write_table(tmp_path, run.chips)),
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    env = chip_environment(tmp_path, run, write_table(tmp_path, run.chips))
+    done = run_program("python", SCRIPTS / "sccl_spawned.py", str(free_port()), env=env)
 
-    assert done.returncode == 0, done.stderr
-    assert sorted(map(json.loads, done.stdout.splitlines())) == [
+    assert done.status == 0, done.err
+    assert sorted(map(json.loads, done.out.splitlines())) == [
         [0, 3, [2.0, 2.0]],
         [1, 1, [2.0, 2.0]],
     ]
@@ -229,7 +218,7 @@ def test_strict_run_has_the_vendors_defects_and_its_manuals_limits(
     assert "the group of ranks 1 and 2 has the chip map [3, 1]" in str(ended.findings)
 
 
-def faulty(folder: Path, *faults: Fault, num_ranks: int = 3) -> Ended:
+def faulty(folder: Path, *faults: Fault, num_ranks: int = 3) -> SimulatedJob:
     run = Run(chips=(RING[:num_ranks],), timeout_s=SHORT_S, faults=faults)
     ended = simulate(folder, STEPS, run)
     assert "terminate called" not in ended.err
@@ -268,7 +257,7 @@ def test_fault_ends_the_run_with_one_sentence_that_names_the_rank(
     needs_majority = fault.kind in ("map", "shape")
     ended = faulty(tmp_path, fault, num_ranks=3 if needs_majority else 2)
 
-    assert ended.statuses == [1]
+    assert ended.status == 1
     assert ended.out == ""
     errors = [found for found in ended.findings if found.severity == "error"]
     assert errors == [RunFinding(severity="error", rank=fault.rank, message=sentence)]

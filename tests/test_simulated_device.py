@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import ast
 import json
-import os
-import subprocess
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.commands import TORCH_ENVIRONMENT, with_torch
+from tests.ranks import run_program
 
 pytestmark = pytest.mark.torch
 
 CHECKS = Path(__file__).parent / "simulated_device"
-TIMEOUT_S = 150
 BARE = "installing"  # its checks install the device themselves, so each has a process
 SLOW = (BARE, "layers", "optimisers", "training")
 
@@ -34,17 +31,9 @@ def checks() -> list[object]:
 
 @cache
 def outcomes(*arguments: str) -> dict[str, str]:
-    done = subprocess.run(  # noqa: S603 - the project's own checks
-        [with_torch() / "python", "-m", "tests.simulated_device.run", *arguments],
-        cwd=CHECKS.parent.parent,
-        env={**os.environ, **TORCH_ENVIRONMENT},
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, str] = json.loads(done.stdout)
+    done = run_program("python", "-m", "tests.simulated_device.run", *arguments)
+    assert done.status == 0, done.err
+    found: dict[str, str] = json.loads(done.out)
     return found
 
 

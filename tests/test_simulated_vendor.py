@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import textwrap
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
 from ranktable.schema.readers.torch_tpu import TorchTpu
 from ranktable.simulate.simulated_run import Run, findings
-from tests.commands import with_torch
 from tests.conftest import CORPUS
-from tests.simulated_ranks import (
-    PACKAGE,
+from tests.ranks import (
     SCRIPTS,
-    TIMEOUT_S,
-    environment,
+    chip_environment,
     free_port,
+    job_variables,
+    run_program,
     simulate,
     write_table,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 pytestmark = pytest.mark.torch
 
@@ -38,21 +35,15 @@ BOX = (0, 2, 6, 7, 3, 1, 5, 4)
 def python(
     folder: Path,
     run: Run,
-    table: Path | None,
+    table: str | None,
     *arguments: str,
     env: Mapping[str, str] | None = None,
 ) -> str:
     """Return what a script prints that torchrun has not started."""
-    done = subprocess.run(  # noqa: S603 - this interpreter
-        [with_torch() / "python", *arguments],
-        env={**environment(folder, run, table), **(env or {})},
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    of_chips = chip_environment(folder, run, table)
+    done = run_program("python", *arguments, env={**of_chips, **(env or {})})
+    assert done.status == 0, done.err
+    return done.out
 
 
 @pytest.mark.parametrize(
@@ -65,7 +56,7 @@ def test_script_of_the_manual_adds_up_on_every_rank(
     num_ranks = sum(map(len, chips))
     total = ", ".join([f"{num_ranks}."] * 4)
 
-    assert set(ended.statuses) == {0}, ended.err
+    assert ended.status == 0, ended.err
     # Python writes the end of a line by itself, so that lines may share one.
     assert sorted(re.findall(r"rank: \d+, results: tensor\(.*?\)", ended.out)) == [
         f"rank: {rank}, results: tensor([{total}])" for rank in range(num_ranks)
@@ -76,7 +67,7 @@ def test_script_of_the_manual_adds_up_on_every_rank(
 def test_manuals_other_way_takes_the_local_rank(tmp_path: Path) -> None:
     ended = simulate(tmp_path, SCRIPTS / "sccl_set_chip_map.py", Run(chips=((1, 0),)))
 
-    assert set(ended.statuses) == {0}, ended.err
+    assert ended.status == 0, ended.err
     assert ended.said == [[0, "tpu:0", [2.0, 2.0]], [1, "tpu:1", [2.0, 2.0]]]
 
 
@@ -85,10 +76,8 @@ def chip_maps(folder: Path, *, is_strict: bool) -> dict[str, object]:
     run = Run(chips=(BOX, BOX), is_strict=is_strict)
     own = write_table(folder, [[0, 1, 2, 3], [7, 6, 5, 4]])
     vendors = folder / "vendors.json"
-    vendors.write_text(own.read_text().replace("world_rank", "unknown"))
-    out = python(
-        folder, run, own, str(SCRIPTS / "chip_maps.py"), str(own), str(vendors)
-    )
+    vendors.write_text(Path(own).read_text().replace("world_rank", "unknown"))
+    out = python(folder, run, own, str(SCRIPTS / "chip_maps.py"), own, str(vendors))
     outcomes: dict[str, object] = json.loads(out.splitlines()[-1])
     return outcomes
 
@@ -196,7 +185,7 @@ def test_hccl_launch_finds_device_backend_and_collectives(tmp_path: Path) -> Non
         "operator": "NotImplementedError: torch_npu.npu_fusion_attention is an "
         "operator of its own, and this chip is simulated: there is none",
     }
-    assert set(ended.statuses) == {0}, ended.err
+    assert ended.status == 0, ended.err
     assert ended.said == [[rank, "hccl", told] for rank in range(2)]
 
 
@@ -262,22 +251,14 @@ def test_rest_of_the_interface_answers_or_says_why_not(tmp_path: Path) -> None:
     ("vendor", "package"), [("sophgo", "torch_tpu"), ("ascend", "torch_npu")]
 )
 def test_package_cannot_be_imported_outside_of_a_run(
-    vendor: str, package: str, tmp_path: Path
+    vendor: Literal["sophgo", "ascend"], package: str, tmp_path: Path
 ) -> None:
-    env = environment(tmp_path, Run(chips=((0,),)), None)
+    env = chip_environment(tmp_path, Run(chips=((0,),), vendor=vendor), None)
     env.pop("RANKTABLE_SIMULATE")
-    env["PYTHONPATH"] += f":{PACKAGE / 'simulate' / 'path' / vendor}"
-    done = subprocess.run(  # noqa: S603 - this interpreter
-        [sys.executable, "-c", f"import {package}"],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    done = run_program("python", "-c", f"import {package}", env=env)
 
-    assert done.returncode == 1
-    assert "NotSimulatedError: simulated chips exist only in a run of" in done.stderr
+    assert done.status == 1
+    assert "NotSimulatedError: simulated chips exist only in a run of" in done.err
 
 
 FORMS_CHIPS = (3, 1, 0, 2)
@@ -287,7 +268,7 @@ def test_local_ranks_are_mapped_once_in_every_form(tmp_path: Path) -> None:
     ended = simulate(tmp_path, SCRIPTS / "sccl_forms.py", Run(chips=(FORMS_CHIPS,)))
     said: dict[int, dict[str, object]] = dict(ended.said)  # type: ignore[arg-type]
 
-    assert set(ended.statuses) == {0}, ended.err
+    assert ended.status == 0, ended.err
     assert sorted(said) == [0, 1, 2, 3]
     random = said[0].pop("random")
     for rank, chip in enumerate(FORMS_CHIPS):
@@ -314,12 +295,7 @@ def test_what_cannot_run_says_so_in_a_sentence(tmp_path: Path) -> None:
         write_table(tmp_path, [[3]]),
         str(SCRIPTS / "sccl_refused.py"),
         str(free_port()),
-        env={
-            "RANK": "0",
-            "WORLD_SIZE": "1",
-            "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(free_port()),
-        },
+        env=job_variables(0, 1, free_port()),
     )
     told = json.loads(out)
     none = "and this chip is simulated: there is none"

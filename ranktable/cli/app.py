@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.utils import get_params_from_function
 
 from ranktable import __version__
 from ranktable.cli.completion import VARIABLE, completed_command
@@ -116,7 +117,15 @@ class _Command(TyperCommand):
     """A command whose help is the same with every version of typer."""
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - click, or typer's own
-        return _tidy(super().get_params(ctx))
+        found = _tidy(super().get_params(ctx))
+        lost = [each for each in found if getattr(each, "help", "") is None]
+        if lost and self.callback is not None:
+            # click 8.5 empties what typer before 0.26 has set: the help of arguments.
+            declared = get_params_from_function(self.callback)
+            for each in lost:
+                if each.name in declared:
+                    each.help = getattr(declared[each.name].default, "help", None)
+        return found
 
 
 class _Group(TyperGroup):

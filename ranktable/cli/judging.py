@@ -186,13 +186,9 @@ def _files_below(folder: str, exclude: Sequence[str]) -> Iterator[str]:
 
 
 def is_like(path: str, patterns: Sequence[str]) -> bool:
-    """Whether a pattern matches a path below the working folder, or its last part."""
-    relative = os.path.relpath(path)
-    name = Path(path).name
-    return any(
-        fnmatch(relative, pattern.rstrip("/")) or fnmatch(name, pattern.rstrip("/"))
-        for pattern in patterns
-    )
+    """Whether an absolute pattern matches a path, or another one its last part."""
+    whole, name = os.path.abspath(path), Path(path).name  # noqa: PTH100 - no links
+    return any(fnmatch(whole, each) or fnmatch(name, each) for each in patterns)
 
 
 def _is_ours(path: str) -> bool:

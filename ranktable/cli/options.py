@@ -15,9 +15,8 @@ from ranktable.cli import CommandError
 from ranktable.layout.experts import OWN_AXIS
 from ranktable.layout.megatron import megatron_refusal
 from ranktable.layout.parallel import ParallelLayout
-from ranktable.layout.presets import find_preset
 from ranktable.layout.remembered import remembered, spelt
-from ranktable.layout.sizes import INFERRED
+from ranktable.layout.sizes import INFERRED, find_preset
 from ranktable.schema.remembered_layout import SIZES
 
 if TYPE_CHECKING:

@@ -13,18 +13,19 @@ from ranktable.cli import DEFECTS_FOUND, CommandError
 from ranktable.cli.files import read_input
 from ranktable.cli.output import Color, FindingsFormat, OutputFormat, show_findings
 from ranktable.cli.site_options import read_bytes
-from ranktable.layout.byte_sizes import parse_rate
-from ranktable.layout.topologies.hierarchy import boundaries_of
-from ranktable.layout.topologies.level_list import boundaries_of_levels, is_level_list
+from ranktable.layout.boundaries import (
+    boundaries_of,
+    boundaries_of_levels,
+    is_level_list,
+    super_pods,
+)
 from ranktable.layout.topologies.reading import MAX_JSON_BYTES, read_topology
-from ranktable.layout.topologies.super_pods import super_pods
-from ranktable.layout.traffic import Model, given_flows, model_flows
+from ranktable.layout.traffic import Model, given_flows, model_flows, parse_rate
 
 if TYPE_CHECKING:
-    from ranktable.layout.boundaries import Boundary
-    from ranktable.layout.flow import Flow
+    from ranktable.layout.boundaries import Boundary, Hierarchy
     from ranktable.layout.parallel import ParallelLayout
-    from ranktable.layout.topologies.hierarchy import Hierarchy
+    from ranktable.layout.traffic import Flow
     from ranktable.schema.model import RankTable
 
 _MODEL = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import sys
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -96,7 +97,20 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
         beside = path.parent / str(values.get(name))
         if beside.is_file():
             values[name] = str(beside)
+    folder = path.parent
+    ignores = values.get("per_file_ignores", {})
+    values["per_file_ignores"] = {_anchored(k, folder): v for k, v in ignores.items()}
+    values["exclude"] = tuple(_anchored(p, folder) for p in values.get("exclude", ()))
     return Settings(**values)
+
+
+def _anchored(pattern: str, folder: Path) -> str:
+    """Return a pattern of paths below a folder as one of absolute paths.
+
+    A pattern of names, without a slash, matches in every folder and stays.
+    """
+    bare = pattern.rstrip("/")
+    return f"{glob.escape(str(folder.absolute()))}/{bare}" if "/" in bare else bare
 
 
 def _value(key: str, value: object, path: Path) -> object:

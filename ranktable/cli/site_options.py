@@ -9,8 +9,8 @@ import typer
 
 from ranktable.cli import CommandError, completion
 from ranktable.cli.output import Color, OutputFormat
-from ranktable.layout.byte_sizes import parse_size
 from ranktable.layout.change.site import Site
+from ranktable.layout.traffic import parse_size
 from ranktable.schema.format import TOPOLOGY_KEY
 from ranktable.schema.topology import BUILT_IN
 from ranktable.schema.topology_file import find_topology

@@ -171,12 +171,16 @@ def convert_table(
         options: What the format needs and the table does not say.
 
     Raises:
-        ArgumentError: The format needs what nothing says; the hint names the option.
+        ArgumentError: There is no such format, it cannot be written, or it needs what
+            nothing says; the hint names the option of ``ranktable convert``.
         RankTableError: The table would not be sound in that format.
     """
     options = options or TableOptions()
+    try:
+        target = by_name("hccl-1.0" if to == MINDIE else to)
+    except ValueError as error:
+        raise ArgumentError(str(error)) from None
     _refuse_others(options, to)
-    target = by_name("hccl-1.0" if to == MINDIE else to)
     if to in (table.format, WRAPPED) and options == TableOptions():
         return Conversion(data=dumps(table, format=to))
     if to == WRAPPED:
@@ -185,7 +189,7 @@ def convert_table(
         return Conversion(data=wrapped, losses=inner.losses)
     if not table.has_global_ranks:
         raise ArgumentError(no_global_ranks(table.format).message)
-    if target.name == "hccl-2.0":
+    if target.name == "hccl-2.0" and table.format not in _RANK_LISTS:
         return _skeleton(table, options)
     _refuse_rank_list(table, to)
     given = _with_given(table, to, options)
@@ -444,6 +448,8 @@ def _refuse_for_mindie(nodes: Sequence[Node]) -> None:
 
 def _stripped(table: RankTable, target: Format) -> RankTable:
     """Return the table with the keys that the target has a place for."""
+    if target.name == "hccl-2.0":
+        return table
     if not target.joins_addresses:
         table = table.with_changes(nodes=map(_with_one_address, table.nodes))
     if target.name == "vllm-pd":

@@ -14,16 +14,14 @@ if TYPE_CHECKING:
         communicators,
     )
     from ranktable.layout.errors import LayoutError
-    from ranktable.layout.flow import Flow
-    from ranktable.layout.grid import Groups
+    from ranktable.layout.grid import Groups, Neighbours
     from ranktable.layout.megatron import megatron_groups
-    from ranktable.layout.neighbours import Neighbours
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.layout.placing import place_ranks
     from ranktable.layout.planning import Plan, make_plan
-    from ranktable.layout.presets import PRESETS
     from ranktable.layout.rings import best_chip_order, ring_orders
-    from ranktable.layout.traffic import Model, given_flows, model_flows
+    from ranktable.layout.sizes import PRESETS
+    from ranktable.layout.traffic import Flow, Model, given_flows, model_flows
     from ranktable.schema.chip_order import ChipOrder
 
 _HOMES = {
@@ -31,12 +29,12 @@ _HOMES = {
     "ChipOrder": "ranktable.schema.chip_order",
     "Communicator": "ranktable.layout.communicator",
     "Communicators": "ranktable.layout.communicator",
-    "Flow": "ranktable.layout.flow",
+    "Flow": "ranktable.layout.traffic",
     "Groups": "ranktable.layout.grid",
     "LayoutError": "ranktable.layout.errors",
     "Model": "ranktable.layout.traffic",
-    "Neighbours": "ranktable.layout.neighbours",
-    "PRESETS": "ranktable.layout.presets",
+    "Neighbours": "ranktable.layout.grid",
+    "PRESETS": "ranktable.layout.sizes",
     "ParallelLayout": "ranktable.layout.parallel",
     "Plan": "ranktable.layout.planning",
     "best_chip_order": "ranktable.layout.rings",

@@ -1,25 +1,179 @@
-"""Placements that may be better: nodes in another order, or ranks in boxes."""
+"""Placements that may be better: nodes in another order, ranks in boxes, exchanges.
+
+A box holds a few neighbours along every axis. Where the ranks of a domain are a box
+with sides that divide the sizes of the axes, every group along an axis touches
+size/side domains, so that what crosses follows from the sides alone. The shapes are
+few: the ways to write the number of ranks as a product.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from itertools import pairwise, permutations
+from math import prod
 from operator import ne
 from typing import TYPE_CHECKING
 
-from ranktable.layout.boxes import (
-    best_chains,
-    box_of_block,
-    grid_axes,
-    ranks_in_boxes,
-)
+from ranktable.layout.sizes import divisors
+from ranktable.layout.traffic import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ranktable.layout.boundaries import Boundary
-    from ranktable.layout.boxes import Box
     from ranktable.layout.crossings import Owners, Scene
+    from ranktable.layout.grid import Axis
+    from ranktable.layout.parallel import ParallelLayout
+    from ranktable.layout.traffic import Flow
+
+Box = tuple[int, ...]
+"""The side along every axis of a grid."""
+
+MAX_BOXES = 2_000
+"""Boxes of one size that are looked at; 2^17 ranks have a few hundred."""
+
+
+def boxes(sizes: Sequence[int], volume: int) -> Iterator[Box]:
+    """Yield the boxes of a volume whose sides divide the sizes."""
+    if not sizes:
+        if volume == 1:
+            yield ()
+        return
+    for side in divisors(sizes[0]):
+        if volume % side == 0:
+            for rest in boxes(sizes[1:], volume // side):
+                yield (side, *rest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """Boxes within boxes, the smallest first, and the bytes that cross them all."""
+
+    boxes: tuple[Box, ...]
+    cost: float
+
+
+def best_chains(
+    layout: ParallelLayout,
+    flows: Sequence[Flow],
+    volumes: Sequence[int],
+    *,
+    first: Box | None = None,
+    limit: int,
+) -> list[tuple[Box, ...]]:
+    """Return boxes within boxes, those first that the fewest bytes cross.
+
+    Args:
+        layout: The layout; the boxes are those of the grid of its ``mesh_shape``.
+        flows: What is sent; what belongs to no axis of that grid is passed over.
+        volumes: Ranks of a domain, the smallest first; each divides the next.
+        first: The smallest box, where it is given.
+        limit: Number of results.
+    """
+    axes = grid_axes(layout)
+    sizes = [axis.size for axis in axes]
+    known = [flow for flow in flows if _places(flow, layout, axes) is not None]
+    chains = [_Chain((), 0.0)]
+    for at, volume in enumerate(volumes):
+        shapes = [first] if first is not None and at == 0 else []
+        if not shapes:
+            found = boxes(sizes, volume)
+            shapes = [box for box, _ in zip(found, range(MAX_BOXES), strict=False)]
+        chains = [
+            chain
+            for box in shapes
+            if (chain := _extended(chains, box, _cost(box, known, layout, axes)))
+        ]
+    chains.sort(key=lambda chain: chain.cost)
+    return [chain.boxes for chain in chains[:limit]]
+
+
+def _extended(chains: Sequence[_Chain], box: Box, cost: float) -> _Chain | None:
+    """Return the best chain that ends in a box, None if nothing fits into it."""
+    inner = [
+        chain
+        for chain in chains
+        if not chain.boxes
+        or all(
+            side % part == 0 for side, part in zip(box, chain.boxes[-1], strict=True)
+        )
+    ]
+    if not inner:
+        return None
+    best = min(inner, key=lambda chain: chain.cost)
+    return _Chain((*best.boxes, box), best.cost + cost)
+
+
+def grid_axes(layout: ParallelLayout) -> tuple[Axis, ...]:
+    """Return the axes of the grid that every rank is a point of, the fastest first."""
+    every = layout.along("-".join(reversed(layout.mesh_shape)))
+    return every.inside
+
+
+def _places(
+    flow: Flow, layout: ParallelLayout, axes: Sequence[Axis]
+) -> list[int] | None:
+    """Return the places of a flow's axes in the grid, None if it is in another."""
+    groups = layout.along(flow.axes)
+    names = [axis.name for axis in axes]
+    if {axis.name for axis in (*groups.inside, *groups.outside)} != {*names}:
+        return None
+    return [names.index(axis.name) for axis in groups.inside]
+
+
+def _cost(
+    box: Box, flows: Sequence[Flow], layout: ParallelLayout, axes: Sequence[Axis]
+) -> float:
+    """Return the bytes that cross the boundary of domains that are such boxes."""
+    total = 0.0
+    for flow in flows:
+        places = _places(flow, layout, axes) or []
+        size = prod(axes[place].size for place in places)
+        held = prod(box[place] for place in places)
+        total += _box_crossing(flow, size, held) * (layout.world_size // size)
+    return total
+
+
+def _box_crossing(flow: Flow, size: int, held: int) -> float:
+    """Return the bytes of one group that each domain holds so many members of."""
+    domains = size // held
+    if domains == 1:
+        return 0.0
+    if flow.pattern is Pattern.ALL_TO_ALL:
+        return flow.size_bytes / size * (size**2 - domains * held**2)
+    if flow.pattern is Pattern.RING:
+        return flow.size_bytes * domains
+    wrapped = flow.wrap_bytes if flow.pattern is Pattern.CHAIN else 0.0
+    return flow.per_domain * (domains - 1) + wrapped
+
+
+def ranks_in_boxes(layout: ParallelLayout, chain: Sequence[Box]) -> list[int]:
+    """Return all ranks, box by box: those of the first smallest box, and so on."""
+    axes = grid_axes(layout)
+    done = [1] * len(axes)
+    ranks = [0]
+    for box in (*chain, tuple(axis.size for axis in axes)):
+        for place, axis in enumerate(axes):
+            times = box[place] // done[place]
+            step = axis.stride * done[place]
+            ranks = [at * step + rank for at in range(times) for rank in ranks]
+            done[place] = box[place]
+    return ranks
+
+
+def box_of_block(layout: ParallelLayout, volume: int) -> Box | None:
+    """Return the box that consecutive ranks are, None where they are none."""
+    sides = []
+    left = volume
+    for axis in grid_axes(layout):
+        side = min(axis.size, left)
+        if axis.size % side or left % side:
+            return None
+        sides.append(side)
+        left //= side
+    return tuple(sides)
+
 
 MAX_CHAINS = 8
 """Boxes within boxes that are tried; the first is the best where all sizes divide."""
@@ -135,3 +289,107 @@ def _dealt(ranks: Sequence[int], slots: Sequence[int]) -> Owners:
     for rank, node in zip(ranks, slots, strict=True):
         owners[rank] = node
     return owners
+
+
+MAX_WORK = 1_500_000
+"""Members of groups that are looked at, about a second; then the search is given up."""
+
+_GAIN = 1e-9
+"""Of what crosses; a smaller gain may be the rounding of a sum."""
+
+
+def exchange(
+    scene: Scene,
+    owners: Owners,
+    units: Sequence[Sequence[int]],
+    ceiling: Sequence[float],
+    *,
+    work: int = MAX_WORK,
+) -> Owners:
+    """Return a placement that no exchange of two units makes better.
+
+    Args:
+        scene: Groups, flows and boundaries.
+        owners: The placement to begin with.
+        units: Ranks that stay together, all of them on one node: its block, or one
+            rank. Two units of one size may change places.
+        ceiling: Bytes that may cross every boundary at most, or as many as cross it
+            in the beginning.
+        work: Members of groups to look at before giving up.
+    """
+    search = _Exchange(scene, owners, ceiling, work)
+    while search.goes_round(units):
+        pass
+    return search.owners
+
+
+class _Exchange:
+    """A placement that is being improved."""
+
+    def __init__(
+        self, scene: Scene, owners: Owners, ceiling: Sequence[float], work: int
+    ) -> None:
+        self.scene = scene
+        self.owners = list(owners)
+        self.ceiling = ceiling
+        self.totals = list(scene.totals(owners))
+        self.work = work
+        self.along = [scene.layout.along(flow.axes) for flow in scene.flows]
+        # Nodes in the same domains everywhere are alike but for themselves.
+        self.domains = [one.domains for one in scene.boundaries]
+
+    def goes_round(self, units: Sequence[Sequence[int]]) -> bool:
+        """Try every exchange once; return whether to try again."""
+        is_better = False
+        for at, one in enumerate(units):
+            for other in units[:at]:
+                self.work -= 1
+                if self.work <= 0:
+                    return False
+                if (
+                    len(one) == len(other)
+                    and self.owners[one[0]] != self.owners[other[0]]
+                ):
+                    is_better |= self.improves(one, other)
+        return is_better
+
+    def improves(self, one: Sequence[int], other: Sequence[int]) -> bool:
+        """Exchange two units if that is better."""
+        touched = {
+            (at, groups.index_of(rank))
+            for at, groups in enumerate(self.along)
+            for rank in (*one, *other)
+        }
+        before = self.crossing(touched)
+        self.swap(one, other)
+        after = self.crossing(touched)
+        totals = [
+            total - old + new
+            for total, old, new in zip(self.totals, before, after, strict=True)
+        ]
+        is_allowed = all(
+            total <= max(most, now) * (1 + _GAIN)
+            for total, most, now in zip(totals, self.ceiling, self.totals, strict=True)
+        )
+        if is_allowed and sum(totals) < sum(self.totals) * (1 - _GAIN):
+            self.totals = totals
+            return True
+        self.swap(one, other)
+        return False
+
+    def swap(self, one: Sequence[int], other: Sequence[int]) -> None:
+        owners = self.owners
+        for rank, partner in zip(one, other, strict=True):
+            owners[rank], owners[partner] = owners[partner], owners[rank]
+
+    def crossing(self, touched: set[tuple[int, int]]) -> list[float]:
+        """Return the bytes of some groups that cross every boundary."""
+        found = [0.0] * len(self.domains)
+        for at, index in touched:
+            ranks = self.scene.groups[at][index]
+            self.work -= len(ranks)
+            held = [self.owners[rank] for rank in ranks]
+            flow = self.scene.flows[at]
+            for which, domain_of in enumerate(self.domains):
+                found[which] += flow.crossing([domain_of[node] for node in held]).least
+        return found

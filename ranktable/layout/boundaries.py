@@ -1,15 +1,25 @@
-"""Boundaries that bytes cross: between nodes, and between what holds several nodes."""
+"""Boundaries that bytes cross: between nodes, and between what holds several nodes.
+
+What holds nodes is known from a topology, from a list such as ``rack=4,pod=16``, or
+from the super pods of the table itself.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from ranktable.cluster.argument import ArgumentError
+from ranktable.layout.errors import LayoutError
+from ranktable.schema.format import SUPER_POD_KEY
+from ranktable.schema.messages import printable
 
-    from ranktable.schema.model import RankTable
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from ranktable.schema.model import Node, RankTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +54,10 @@ class Boundary:
 
 def node_boundary(table: RankTable) -> Boundary:
     """Return the boundary between the nodes of a table."""
-    nodes = enumerate(table.nodes)
     return Boundary(
         name="node",
-        domains=tuple(range(len(table.nodes))),
-        labels=tuple(node.host or f"node {at}" for at, node in nodes),
+        domains=tuple(range(table.num_nodes)),
+        labels=tuple(host or f"node {at}" for at, host in enumerate(table.hosts)),
     )
 
 
@@ -71,3 +80,167 @@ def smallest_first(boundaries: Sequence[Boundary]) -> tuple[Boundary, ...]:
         if is_new and not boundary.is_trivial:
             kept.append(boundary)
     return tuple(kept)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """One level.
+
+    Attributes:
+        name: What a group is called: ``rack``.
+        groups: Group of every host.
+    """
+
+    name: str
+    groups: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hierarchy:
+    """Levels, the smallest groups first; each group lies in one of the next level."""
+
+    levels: tuple[Level, ...]
+
+
+def boundaries_of(
+    hierarchy: Hierarchy, table: RankTable, *, file: str
+) -> tuple[Boundary, ...]:
+    """Return the boundaries of a topology on a table.
+
+    Args:
+        hierarchy: The topology; it may have hosts that the table has not.
+        table: The table, whose nodes need hosts.
+        file: Name of the topology.
+
+    Raises:
+        LayoutError: A node has no host, or one that the topology does not have.
+    """
+    hosts = []
+    for node_rank, host in enumerate(table.hosts):
+        if host is None:
+            raise LayoutError(
+                f"node {node_rank} has no host, and {printable(file)} names hosts; "
+                "give the table hosts: convert --hosts LIST, or gen --hosts LIST"
+            )
+        hosts.append(host)
+    for level in hierarchy.levels:
+        for node_rank, host in enumerate(hosts):
+            if host not in level.groups:
+                raise LayoutError(_missing(node_rank, host, level, file))
+    return tuple(
+        make_boundary(level.name, [level.groups[host] for host in hosts])
+        for level in hierarchy.levels
+    )
+
+
+def _missing(node_rank: int, host: str, level: Level, file: str) -> str:
+    short = host.partition(".")[0]
+    alike = [name for name in level.groups if name.partition(".")[0] == short]
+    told = f"; it has {printable(alike[0])}, spelt otherwise" if alike else ""
+    return (
+        f"{printable(file)} has no {printable(host)}, the host of node {node_rank}"
+        f"{told}"
+    )
+
+
+_LOOKS = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}=[^/]*")
+_ITEM = re.compile(r"([A-Za-z][A-Za-z0-9_-]{0,30})=([1-9][0-9]{0,6})")
+
+
+def is_level_list(text: str) -> bool:
+    """Whether an argument is a list of levels, not the name of a file."""
+    return _LOOKS.fullmatch(text) is not None
+
+
+def boundaries_of_levels(text: str, table: RankTable) -> tuple[Boundary, ...]:
+    """Return the boundaries of a list of levels, the nodes taken in file order.
+
+    Args:
+        text: Names and numbers of nodes, the smallest first: ``rack=4,pod=16``.
+        table: The table.
+
+    Raises:
+        ArgumentError: It is not such a list, or a number does not hold the one before.
+    """
+    found: list[Boundary] = []
+    before = 1
+    at = 0
+    for item in text.split(","):
+        match = _ITEM.fullmatch(item)
+        if match is None or match[1] in ("node", *(one.name for one in found)):
+            raise ArgumentError(
+                f"{item!r} is not a level" if match is None else f"{match[1]} is taken",
+                text=text,
+                position=at,
+                hint="write, for example, rack=4,pod=16: nodes of each",
+            )
+        name, size = match[1], int(match[2])
+        if size % before:
+            raise ArgumentError(
+                f"{size} nodes do not hold whole groups of {before}",
+                text=text,
+                position=at + len(name) + 1,
+            )
+        labels = [f"{name} {node // size}" for node in range(table.num_nodes)]
+        found.append(make_boundary(name, labels))
+        before = size
+        at += len(item) + 1
+    return tuple(found)
+
+
+_POD_LIST = "super_pod_list"
+_POD_SHAPE = (
+    f"{_POD_LIST} is not a list of objects with {SUPER_POD_KEY} and a server_list of "
+    "server_id, so it says nothing about super pods"
+)
+
+
+def super_pods(table: RankTable) -> Boundary | None:
+    """Return the boundary between the super pods of a table, None where it has none.
+
+    The ranks of one super pod have to follow each other; HCCL refuses any other order.
+
+    Source: Ascend's rank table 1.2, ``super_pod_list[].server_list[].server_id``, and
+    envref_07_0100, HCCL_LOGIC_SUPERPOD_ID.
+
+    Raises:
+        LayoutError: They are spelt in another way, or a node is in none or in two.
+    """
+    pods = table.extra.get(_POD_LIST)
+    found: list[object]
+    if pods is None:
+        found = table.extras_of_nodes(SUPER_POD_KEY)
+        if all(pod is None for pod in found):
+            return None
+    else:
+        of_server: dict[str, str] = {}
+        for server, name in _servers(pods):
+            if of_server.setdefault(server, name) != name:
+                raise LayoutError(
+                    f"the server {printable(server)} is in the super pods "
+                    f"{printable(of_server[server])} and {printable(name)}"
+                )
+        found = [_pod_of(node, of_server) for node in table.nodes]
+    for node_rank, pod in enumerate(found):
+        if not isinstance(pod, str) or not pod:
+            raise LayoutError(f"node {node_rank} is in no super pod, and others are")
+    return make_boundary("super pod", [str(pod) for pod in found], is_contiguous=True)
+
+
+def _servers(pods: object) -> Iterator[tuple[str, str]]:
+    """Yield every server with its super pod."""
+    for pod in pods if isinstance(pods, list) else [None]:
+        name = pod.get(SUPER_POD_KEY) if isinstance(pod, dict) else None
+        servers = pod.get("server_list") if isinstance(pod, dict) else None
+        if not isinstance(name, str) or not isinstance(servers, list):
+            raise LayoutError(_POD_SHAPE)
+        for server in servers:
+            one = server.get("server_id") if isinstance(server, dict) else None
+            if not isinstance(one, str):
+                raise LayoutError(_POD_SHAPE)
+            yield one, name
+
+
+def _pod_of(node: Node, of_server: dict[str, str]) -> object:
+    server = node.extra.get("server_id", node.host)
+    return of_server.get(str(server))

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
+
+from ranktable.layout.errors import LayoutError
+from ranktable.layout.sizes import did_you_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,3 +210,133 @@ def _offsets(axes: tuple[Axis, ...]) -> list[int]:
         steps = range(0, axis.size * axis.stride, axis.stride)
         offsets = [step + offset for step in steps for offset in offsets]
     return offsets
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Names for the axes of a grid.
+
+    Attributes:
+        grid: The grid.
+        names: The axes that each name stands for: usually itself; several for a name
+            such as ``dp`` where it is split; none for an axis that does not exist,
+            whose groups are then single ranks.
+        counted: For groups along one of these axes the other axes, the fastest first,
+            where the library counts its groups in another order than its ranks.
+    """
+
+    grid: Grid
+    names: Mapping[str, tuple[str, ...]]
+    counted: Mapping[str, tuple[str, ...]]
+
+    def groups(self, names: Iterable[str]) -> Groups:
+        """Return the groups along the axes that these names stand for."""
+        inside = {axis for name in names for axis in self.names[name]}
+        groups = self.grid.groups(inside)
+        counted = self.counted.get(*inside) if len(inside) == 1 else None
+        return groups if counted is None else groups.counted_over(counted)
+
+    def rank_at(self, coordinates: Mapping[str, int]) -> tuple[int, tuple[str, ...]]:
+        """Return the rank at a point, and the axes that it leaves open.
+
+        Coordinates under other names are passed over; so are those that say again what
+        others have said.
+        """
+        rank = 0
+        covered: set[str] = set()
+        known = [name for name in coordinates if name in self.names]
+        # A name for several axes comes before the names of its parts.
+        for name in sorted(known, key=lambda name: -len(self.names[name])):
+            axes = self.names[name]
+            if covered.isdisjoint(axes):
+                rank = self.groups([name]).moved(rank, coordinates[name])
+                covered.update(axes)
+        open_axes = (axis for axis in self.grid.axes if axis.name not in covered)
+        return rank, tuple(axis.name for axis in open_axes if axis.size > 1)
+
+
+def make_view(
+    grid: Grid,
+    aliases: Mapping[str, tuple[str, ...]] | None = None,
+    counted: Mapping[str, tuple[str, ...]] | None = None,
+) -> View:
+    """Return a view of a grid under the names of its axes and some more."""
+    own = {axis.name: (axis.name,) for axis in grid.axes}
+    return View(grid, {**own, **(aliases or {})}, counted or {})
+
+
+def split_names(axes: str) -> tuple[str, ...]:
+    """Return the names in ``dp-cp``.
+
+    Raises:
+        LayoutError: A name is given twice.
+    """
+    names = tuple(axes.split("-"))
+    for name in names:
+        if names.count(name) > 1:
+            raise LayoutError(f"the axes {axes!r} name {name} twice")
+    return names
+
+
+def find_view(views: Sequence[View], names: Iterable[str]) -> View:
+    """Return the first view that knows all of these names.
+
+    Raises:
+        LayoutError: A name is unknown, or no view knows all of them.
+    """
+    wanted = tuple(names)
+    for view in views:
+        if all(name in view.names for name in wanted):
+            return view
+    known = all_names(views)
+    for name in wanted:
+        if name not in known:
+            raise LayoutError(
+                f"there is no axis {name!r}; the axes are {', '.join(known)}"
+                f"{did_you_mean(name, known)}"
+            )
+    together = ", and so do ".join(", ".join(view.names) for view in views)
+    raise LayoutError(
+        f"the axes {'-'.join(wanted)} lie in different grids; {together} go together"
+    )
+
+
+def all_names(views: Sequence[View]) -> tuple[str, ...]:
+    """Return every name once, in the order of the views."""
+    return tuple(dict.fromkeys(name for view in views for name in view.names))
+
+
+class Neighbours(NamedTuple):
+    """The ranks on either side of a rank.
+
+    Attributes:
+        previous: The rank before it, None where there is none.
+        next: The rank after it, None where there is none.
+    """
+
+    previous: int | None
+    next: int | None
+
+
+def neighbours_in(groups: Groups, rank: int, *, is_ring: bool) -> Neighbours:
+    """Return the neighbours of a rank within its group."""
+    size, place = groups.group_size, groups.place_of(rank)
+    before, after = place - 1, place + 1
+    if is_ring and size > 1:
+        before, after = before % size, after % size
+    return Neighbours(
+        groups.moved(rank, before) if before >= 0 else None,
+        groups.moved(rank, after) if after < size else None,
+    )
+
+
+def all_neighbours(groups: Groups, *, is_ring: bool) -> list[Neighbours]:
+    """Return the neighbours of every rank, all at once."""
+    found = [Neighbours(None, None)] * groups.world_size
+    for ranks in groups:
+        is_closed = is_ring and len(ranks) > 1
+        before = [ranks[-1] if is_closed else None, *ranks[:-1]]
+        after = [*ranks[1:], ranks[0] if is_closed else None]
+        for rank, *pair in zip(ranks, before, after, strict=True):
+            found[rank] = Neighbours(*pair)
+    return found

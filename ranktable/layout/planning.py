@@ -11,16 +11,16 @@ from math import factorial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from ranktable.layout.arrangements import (
+    MAX_WORK,
     blocks_of,
+    exchange,
     free_orders,
     from_order,
     node_orders,
 )
 from ranktable.layout.boundaries import node_boundary, smallest_first
-from ranktable.layout.crossings import Scene
+from ranktable.layout.crossings import Scene, is_reached, lower_bound
 from ranktable.layout.errors import LayoutError
-from ranktable.layout.exchanging import MAX_WORK, exchange
-from ranktable.layout.lower_bound import is_reached, lower_bound
 from ranktable.layout.sizes import factors
 from ranktable.layout.spreading import make_spread
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from ranktable.layout.boundaries import Boundary
     from ranktable.layout.crossings import Owners
-    from ranktable.layout.flow import Flow
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.layout.spreading import Shared, Spread
+    from ranktable.layout.traffic import Flow
     from ranktable.schema.model import RankTable
 
 MAX_UNITS = 1_024
@@ -139,7 +139,8 @@ def make_plan(  # noqa: PLR0913 - what a plan is made of
     kept = (node_boundary(table), *smallest_first(boundaries))
     scene = Scene(layout, flows, kept, shown)
     before = [table.node_rank_of(rank) for rank in range(table.world_size)]
-    sizes_ = [len(node.devices) for node in table.nodes]
+    held = Counter(before)
+    sizes_ = [held[node] for node in range(table.num_nodes)]
     bounds = tuple(
         lower_bound(layout, flows, one.num_ranks(sizes_)) for one in scene.boundaries
     )

@@ -1,7 +1,9 @@
-"""Sizes that multiply to the world, one of them inferred; strict about all of them."""
+"""Sizes that multiply to the world, the order of their axes, and libraries' presets."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from difflib import get_close_matches
 from math import isqrt, prod
 from typing import TYPE_CHECKING
 
@@ -55,7 +57,7 @@ def resolve_sizes(given: Mapping[str, int], world_size: int | None) -> dict[str,
             "is given, a multiple of that"
         )
     if world_size % product:
-        raise LayoutError(_no_divisor(known, world_size, name))
+        raise LayoutError(_not_inferred(known, world_size, name))
     return {key: world_size // product if key == name else given[key] for key in given}
 
 
@@ -77,7 +79,7 @@ def _mismatch(known: Mapping[str, int], world_size: int) -> str:
     return f"{factors(known)}, but world_size is {world_size}; nearest: {listed}"
 
 
-def _no_divisor(known: Mapping[str, int], world_size: int, name: str) -> str:
+def _not_inferred(known: Mapping[str, int], world_size: int, name: str) -> str:
     product = prod(known.values())
     choices = []
     for key, size in known.items():
@@ -112,3 +114,97 @@ def either(choices: Iterable[object]) -> str:
     """Return ``a``, ``a or b``, ``a, b or c``."""
     *others, last = map(str, choices)
     return f"{', '.join(others)} or {last}" if others else last
+
+
+TOKENS = ("tp", "cp", "ep", "dp", "pp")
+"""Axes that an order may name: tensor, context, expert, data, pipeline parallel."""
+
+_ALL = ", ".join(TOKENS)
+
+
+def parse_order(order: str) -> tuple[str, ...]:
+    """Return the tokens of an order.
+
+    Raises:
+        LayoutError: A token is unknown, spelt in another way or given twice.
+    """
+    tokens = tuple(order.split("-"))
+    for token in tokens:
+        if token not in TOKENS:
+            raise LayoutError(
+                f"the order {order!r} has {token!r}, which is not one of {_ALL}"
+                f"{did_you_mean(token, TOKENS)}"
+            )
+    for token in tokens:
+        if tokens.count(token) > 1:
+            raise LayoutError(
+                f"the order {order!r} names {token} twice; each of {_ALL} may stand in "
+                "it once"
+            )
+    return tokens
+
+
+def complete_order(order: str, sizes: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the tokens of an order with the axes of size 1 that it leaves out.
+
+    Raises:
+        LayoutError: It is not an order, or leaves out an axis that has a size.
+    """
+    tokens = parse_order(order)
+    missing = [name for name in TOKENS if name not in tokens]
+    for name in missing:
+        if sizes[name] != 1:
+            raise LayoutError(
+                f"{name} is {sizes[name]} and the order {order!r} has no {name}; "
+                f"{order}-{name} would have it as the slowest"
+            )
+    return (*tokens, *missing)
+
+
+def did_you_mean(word: str, known: tuple[str, ...]) -> str:
+    """Return the end of a sentence that names the nearest of the known words."""
+    plain = word.strip().lower()
+    near = get_close_matches(plain, known, n=1 if plain in known else 2, cutoff=0.5)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """How a library numbers its ranks.
+
+    Attributes:
+        order: Its axes, the fastest first.
+        ep_style: What it means by ep.
+    """
+
+    order: str
+    ep_style: str
+
+
+# Sources: RankGenerator's default order in Megatron-Core; the axes pipe, data, model of
+# DeepSpeed's PipeModelDataParallelTopology; ParallelDims of torchtitan; the grid DP,
+# PP, CP, EP, TP of ScaleTorch; the shape (dp, pp, pcp, tp) of vLLM. JAX names no axes;
+# these are MaxText's, data, stage, context, tensor, expert. The others are written with
+# the slowest first, and are read backwards here.
+PRESETS: Mapping[str, Preset] = {
+    "megatron": Preset("tp-cp-ep-dp-pp", "megatron"),
+    "deepspeed": Preset("tp-cp-ep-dp-pp", "deepspeed"),
+    "torchtitan": Preset("tp-cp-dp-pp", "torchtitan"),
+    "scaletorch": Preset("tp-ep-cp-pp-dp", "scaletorch"),
+    "vllm": Preset("tp-cp-pp-dp", "vllm"),
+    "jax": Preset("ep-tp-cp-pp-dp", "scaletorch"),
+}
+
+
+def find_preset(name: str) -> Preset:
+    """Return a preset by its name.
+
+    Raises:
+        LayoutError: There is no such preset.
+    """
+    if name not in PRESETS:
+        raise LayoutError(
+            f"{name!r} is not a preset; the presets are {', '.join(PRESETS)}"
+            f"{did_you_mean(name, tuple(PRESETS))}"
+        )
+    return PRESETS[name]

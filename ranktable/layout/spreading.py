@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice, permutations
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.layout.boxes import grid_axes
+from ranktable.layout.arrangements import grid_axes
 from ranktable.layout.errors import LayoutError
 
 if TYPE_CHECKING:

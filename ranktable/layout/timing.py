@@ -6,14 +6,14 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.layout.errors import LayoutError
-from ranktable.layout.flow import Pattern
+from ranktable.layout.traffic import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ranktable.layout.crossings import Owners, Scene
-    from ranktable.layout.flow import Flow
     from ranktable.layout.planning import Plan
+    from ranktable.layout.traffic import Flow
 
 INSIDE = "intra"
 """The name of what ranks send to others on their node."""
@@ -83,7 +83,7 @@ def step_times(
     if INSIDE in bandwidths:
         rank, size = _busiest_rank(scene, owners)
         found.append(StepTime(INSIDE, f"rank {rank}", size, bandwidths[INSIDE]))
-    pairs = zip(scene.boundaries, scene.busiest(owners), strict=True)
+    pairs = zip(scene.boundaries, scene.look(owners).busiest, strict=True)
     for boundary, (domain, size) in pairs:
         if boundary.name in bandwidths:
             label = boundary.labels[domain]

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.host_lists import fold_hosts
-from ranktable.layout.lower_bound import is_reached
+from ranktable.layout.crossings import is_reached
 from ranktable.schema.messages import counted, fold_numbers, printable
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def render_changes(found: Difference, look: Style) -> Iterator[str]:
     yield from _nodes("nodes out", found.nodes_out, look.mark("-", "removed"))
     yield from _nodes("nodes in", found.nodes_in, look.mark("+", "added"))
     if (found.nodes_out or found.nodes_in) and None in found.before.hosts:
-        yield "  without hosts, nodes are told apart by their place in each table\n"
+        yield "  nodes without hosts are told apart by their numbers\n"
     moves = found.rank_moves
     parts = [f"{found.num_kept} as before"]
     if found.chips_in:
@@ -76,7 +76,7 @@ def _crossings(found: Difference) -> Iterator[str]:
             continue
         how = ""
         if is_reached(one.bound, one.after):
-            how = ", the least there can be"
+            how = ", optimal"
         elif found.is_optimal:
             how = f", optimal; the bound is {bound:.2f}"
         elif one.bound:
@@ -216,8 +216,14 @@ def render_diff_json(
             None,
         ),
         "crossings": [
-            {"name": o.name, "before": o.before, "after": o.after, "bound": o.bound}
-            for o in found.crossed
+            {
+                "name": one.name,
+                "before": one.before,
+                "after": one.after,
+                "bound": one.bound,
+                "optimal": found.is_optimal or is_reached(one.bound, one.after),
+            }
+            for one in found.crossed
         ],
         "bytes_are_typical": found.is_typical,
         "optimal": found.is_optimal,

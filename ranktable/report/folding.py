@@ -56,7 +56,7 @@ def _chips(node: Node) -> list[int]:
     return [device.device_id for device in node.devices]
 
 
-def _chips_label(chips: Sequence[int]) -> str:
+def chips_label(chips: Sequence[int]) -> str:
     """Return chips as a line has them; a process without one runs on the host."""
     if min(chips) >= 0:
         return fold_numbers(chips)
@@ -107,7 +107,7 @@ def _fold(nodes: Sequence[Node], first: int, last: int) -> NodeFold:
         first=first,
         last=last,
         host=host_label(nodes[first : last + 1], first),
-        chips=_chips_label(_chips(nodes[first])),
+        chips=chips_label(_chips(nodes[first])),
         ranks=ranks,
     )
 

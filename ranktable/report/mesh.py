@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.layout.sizes import divisors
 from ranktable.report.folding import (
+    chips_label,
     fold_items,
     host_label,
     spell,
@@ -18,13 +19,13 @@ from ranktable.report.folding import (
     spell_numbers,
 )
 from ranktable.report.terminal import table_lines, tree_lines
-from ranktable.schema.messages import counted, fold_numbers, printable
+from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ranktable.layout.communicator import Communicator, Communicators
-    from ranktable.layout.neighbours import Neighbours
+    from ranktable.layout.grid import Neighbours
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.report.folding import Progression
     from ranktable.report.terminal import Style
@@ -62,7 +63,9 @@ def render_rank(found: Communicators, rank: int, look: Style) -> Iterator[str]:
     host = table.nodes[node].host
     named = f" ({printable(host)})" if host else ""
     head = look.mark(f"rank {rank}", "bold")
-    yield f"{head}: node {node}{named}, chip {table.device_of(rank).device_id}{here}\n"
+    chip = table.device_of(rank).device_id
+    runs = "on the host" if chip < 0 else f"chip {chip}"
+    yield f"{head}: node {node}{named}, {runs}{here}\n"
     for one in found.of_rank(rank):
         yield f"{look.mark(one.name, 'place')}: {_members(one)}{_sides(one, rank)}\n"
 
@@ -97,7 +100,7 @@ def _ranks(found: Communicators, look: Style) -> Iterator[str]:
         place = found.layout.coordinates(rank)
         node = found.table.node_rank_of(rank)
         name = found.table.nodes[node].host or str(node)
-        chip = found.table.device_of(rank).device_id
+        chip = chips_label([found.table.device_of(rank).device_id])
         row = (rank, printable(name), chip, *(place[axis] for axis in axes))
         rows.append(tuple(map(str, row)))
     columns = range(len(rows[0]))
@@ -225,8 +228,8 @@ def _chips(chips: Sequence[int]) -> str:
     size = len(chips)
     period = next(p for p in divisors(size) if list(chips) == _repeated(chips, p))
     if size > MAX_UNFOLDED and period < size:
-        return f"{fold_numbers(chips[:period])} x{size // period}"
-    shown = fold_numbers(chips[:MAX_CHIPS])
+        return f"{chips_label(chips[:period])} x{size // period}"
+    shown = chips_label(chips[:MAX_CHIPS])
     return f"{shown},..." if size > MAX_CHIPS else shown
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from ranktable.layout.byte_sizes import GIB
-from ranktable.layout.lower_bound import is_reached
+from ranktable.layout.crossings import is_reached
+from ranktable.layout.traffic import GIB
 from ranktable.report.mesh import describe_sizes
 from ranktable.report.terminal import table_lines
 from ranktable.schema.messages import counted, printable
@@ -19,15 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ranktable.layout.boundaries import Boundary
-    from ranktable.layout.crossings import AxisRow, Owners
-    from ranktable.layout.hops import RingRow, RingRows
+    from ranktable.layout.crossings import AxisCrossing, AxisRow, Look, Owners
     from ranktable.layout.planning import Plan
+    from ranktable.layout.rings import RingRow, RingRows
     from ranktable.layout.spreading import Spread
     from ranktable.layout.timing import PlanTimes, StepTime
     from ranktable.report.terminal import Style
 
     Cells = tuple[str, ...]
-    from ranktable.layout.crossings import AxisCrossing
 
 _NOTHING = "-"
 
@@ -169,12 +168,12 @@ def _table(
     plan: Plan, owners: Owners, look: Style, rings: dict[str, RingRow]
 ) -> Iterator[str]:
     scene = plan.scene
-    rows = scene.rows(owners)
+    found = scene.look(owners)
     has_bytes = bool(scene.flows)
     grid = [_head(scene.boundaries, has_bytes=has_bytes, has_rings=bool(rings))]
-    grid += [_row(row, rings, has_bytes=has_bytes) for row in rows]
+    grid += [_row(row, rings, has_bytes=has_bytes) for row in found.rows]
     if has_bytes:
-        grid += _foot(plan, owners, rows, len(grid[0]))
+        grid += _foot(plan, found, len(grid[0]))
     yield from table_lines(grid, look, right=range(1, len(grid[0])))
 
 
@@ -204,20 +203,17 @@ def _row(row: AxisRow, rings: dict[str, RingRow], *, has_bytes: bool) -> Cells:
     return tuple(cells)
 
 
-def _foot(
-    plan: Plan, owners: Owners, rows: Sequence[AxisRow], width: int
-) -> list[Cells]:
+def _foot(plan: Plan, found: Look, width: int) -> list[Cells]:
     """Return the lines below the axes: the sum, the bound, how far it is, the most."""
     total, bound, above, most = ["total"], ["lower bound"], ["above it"], ["busiest"]
-    busiest = plan.scene.busiest(owners)
     for at, least in enumerate(plan.bounds):
-        known = [row.at[at].crossing for row in rows]
+        known = [row.at[at].crossing for row in found.rows]
         crossings = [one for one in known if one is not None]
         sent = sum(one.least for one in crossings)
         total += [gib(sent), gib(sum(one.flat for one in crossings))]
         bound += [gib(least), ""]
         above += distance(least, sent)
-        most += [gib(busiest[at][1]), ""]
+        most += [gib(found.busiest[at][1]), ""]
     lines = (total, bound, above, most)
     return [(one[0], *[""] * (width - len(one)), *one[1:]) for one in lines]
 
@@ -334,8 +330,7 @@ def _placement(
 ) -> dict[str, object]:
     scene = plan.scene
     totals = scene.totals(owners)
-    busiest = scene.busiest(owners)
-    rows = scene.rows(owners)
+    rows, busiest = scene.look(owners)
     found = []
     for at, (one, bound) in enumerate(zip(scene.boundaries, plan.bounds, strict=True)):
         if not scene.flows:

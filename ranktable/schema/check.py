@@ -112,9 +112,9 @@ def check_bytes(data: bytes, options: Options, *, file: str) -> Report:
         return make_report([TOO_LARGE.finding(None, message)], file=file, data=data)
     quota = Quota(options.limit)
     columns = decode_any(data, options.format)
-    if columns is not None:  # nothing is wrong with the shape
+    if columns is not None:
         columns.quota = quota
-        found = list(judge(columns, options))
+        found = [*columns.found, *judge(columns, options)]
         found = list(_weighed(found, columns.format, options.reader))
         name = columns.format.name
         return make_report(
@@ -138,7 +138,7 @@ def check_bytes(data: bytes, options: Options, *, file: str) -> Report:
 
 
 def decode_any(data: bytes, format_: Format | None = None) -> Columns | None:
-    """Return the columns of a document without a defect of its shape, fast.
+    """Return the columns of a document with few defects of its shape or none, fast.
 
     Returns:
         None for a document that has to be looked at closely.

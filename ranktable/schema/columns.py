@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ranktable.schema.config_map import Wrapper
-    from ranktable.schema.diagnostic import Rule
+    from ranktable.schema.diagnostic import Finding, Rule
     from ranktable.schema.document import Path
     from ranktable.schema.format import Format
 
@@ -78,6 +78,7 @@ class Columns:
         rank_paths: Path of what holds the rank of each device, where that is not it.
         device_paths: Path of each device, where devices are not just a node's list.
         wrapper: The ConfigMap around the table, None if there is none.
+        found: Defects of the shape, where the table was read fast in spite of them.
         quota: How many findings are worth building.
         worked_out: What a rule has worked out and others use too.
     """
@@ -102,6 +103,7 @@ class Columns:
     device_paths: Sequence[Path] | None = None
     rank_paths: list[Path] | None = None
     wrapper: Wrapper | None = None
+    found: list[Finding] = field(default_factory=list, compare=False)
     quota: Quota = field(default_factory=Quota, compare=False)
     worked_out: dict[str, object] = field(default_factory=dict, compare=False)
 

@@ -126,7 +126,8 @@ def is_surely_sound(columns: Columns) -> bool:
     if columns.format.counts_ranks:
         has_counted = columns.num_devices
     return (
-        columns.are_ranks_in_file_order()
+        not columns.found
+        and columns.are_ranks_in_file_order()
         and _are_local_ranks_right(columns)
         and _are_chips_distinct(columns)
         and len(set(hosts)) == len(hosts)

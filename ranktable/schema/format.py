@@ -35,6 +35,9 @@ SPARES_KEY = "spare_list"
 STANDS_IN_KEY = "spare_for"
 """The key by which a spare in use says which node it stands in for."""
 
+NUMBER_KEY = "node_number"
+"""The key of the number of a node without a host, where others before it have gone."""
+
 SUPER_POD_KEY = "super_pod_id"
 """The key by which a node says in which super pod it is, as Ascend's tables have it."""
 

@@ -247,6 +247,15 @@ class RankTable:
             return tuple(self._in_file_order.hosts)
         return tuple(node.host for node in self.nodes)
 
+    def extras_of_nodes(self, key: str) -> list[object]:
+        """Return what every node has under an extra key, None where it has none."""
+        columns = self._in_file_order
+        if columns is None or columns.format.keeps_document:
+            return [node.extra.get(key) for node in self.nodes]
+        nodes = map(columns.node_path, range(columns.num_nodes))
+        members = (columns.document.get(*path) for path in nodes)
+        return [one.get(key) if isinstance(one, dict) else None for one in members]
+
     @cached_property
     def first_ranks(self) -> tuple[int, ...]:
         """Lowest rank of every node."""

@@ -284,7 +284,10 @@ class RecordFormat(Format):
             return table.document
         if self.make is None:
             if table.format == self.name:
-                way = "convert --to hccl-1.0" if self.has_global_ranks else "an editor"
+                version = "2.0" if self.counts_ranks else "1.0"
+                way = f"convert --to hccl-{version}"
+                if not self.has_global_ranks:
+                    way = "an editor"
                 raise NotExpressibleError(
                     f"a file of the format {self.name} is written as it was read only; "
                     f"change it with {way}"

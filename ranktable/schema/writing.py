@@ -153,7 +153,7 @@ def _judged_plain(
         columns = format_.decode(data)
         if columns is not None:
             columns.quota = quota
-            return data, list(judge(columns, options))
+            return data, [*columns.found, *judge(columns, options)]
     return None
 
 

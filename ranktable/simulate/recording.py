@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ranktable.layout.flow import NOTHING, Crossing, Flow, Pattern
+from ranktable.layout.traffic import NOTHING, Crossing, Flow, Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

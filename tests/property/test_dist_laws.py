@@ -14,13 +14,13 @@ import torch
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.dist_worker import device, group_of
-from tests.dist_worker import fully as dist
+from tests.rank_worker import device, group_of
+from tests.rank_worker import fully as dist
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.dist_ranks import Pool
+    from tests.ranks import Pool
 
 pytestmark = pytest.mark.torch
 

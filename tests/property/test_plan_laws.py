@@ -15,13 +15,11 @@ from ranktable import dumps, loads
 from ranktable.cluster.generate import make_table
 from ranktable.layout import ParallelLayout, planning
 from ranktable.layout.boundaries import Boundary, make_boundary, node_boundary
-from ranktable.layout.crossings import Scene
-from ranktable.layout.flow import Flow, Pattern
-from ranktable.layout.lower_bound import is_reached, lower_bound
+from ranktable.layout.crossings import Scene, is_reached, lower_bound
 from ranktable.layout.placing import place_ranks
 from ranktable.layout.planning import Mode, make_plan
 from ranktable.layout.topologies.reading import read_topology
-from ranktable.layout.traffic import given_flows
+from ranktable.layout.traffic import Flow, Pattern, given_flows
 from tests.property.test_layout_laws import layouts
 
 if TYPE_CHECKING:

@@ -62,10 +62,11 @@ def _as_hccl(read: TableFile) -> str:
     Raises:
         CommandError: HCCL reads no such file.
     """
-    found = None
-    if read.table.wrapper is None:
-        found = hccl_digest(read.table.format, read.data)
+    wrapper = read.table.wrapper
+    data = read.data if wrapper is None else wrapper.inner.encode()
+    found = hccl_digest(read.table.format, data)
     if found is None:
-        kind = "a ConfigMap" if read.table.wrapper else f"format {read.table.format}"
-        raise CommandError(f"{read.name}: HCCL does not read {kind}")
+        raise CommandError(
+            f"{read.name}: HCCL does not read format {read.table.format}"
+        )
     return found

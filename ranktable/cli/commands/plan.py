@@ -27,10 +27,10 @@ from ranktable.cli.plan_input import (
     read_bandwidths,
 )
 from ranktable.cli.site_options import TOPOLOGY_HELP, links_of
-from ranktable.layout.hops import RingRows, ring_rows
 from ranktable.layout.placing import place_ranks
 from ranktable.layout.planning import Mode, is_spread, make_plan
 from ranktable.layout.remembered import remembering
+from ranktable.layout.rings import RingRows, ring_rows
 from ranktable.layout.timing import PlanTimes, plan_times
 from ranktable.report.plan import render_plan, render_plan_json
 from ranktable.schema.writing import dumps
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ranktable.cli.files import TableFile
     from ranktable.layout.planning import Plan
     from ranktable.schema.model import RankTable
+    from ranktable.schema.topology import Topology
 
 MAX_NUMBER = 10**12
 """Of tokens, layers and the like; products of a few of them are floats still."""
@@ -216,11 +217,13 @@ def plan(
     times = None
     if bandwidth is not None:
         times = plan_times(made, read_bandwidths(bandwidth))
+    chips = links_of(links, table)
     placed = table
-    if made.is_better:
+    if made.is_better and (wanted or chips):
         placed = place_ranks(table, made.after)
-    placed = remembering(placed, layout, topology=links)
-    rings = _rings(links, table, placed, made)
+    if wanted:
+        placed = remembering(placed, layout, topology=links)
+    rings = None if chips is None else _rings(chips, table, placed, made)
     texts = _texts(placed, wanted)
     is_aside = any(map(is_standard_output, wanted.values()))
     pieces = _rendered(name, made, rings, times, format, color)
@@ -235,16 +238,11 @@ def plan(
 
 
 def _rings(
-    links: str | None, table: RankTable, placed: RankTable, made: Plan
-) -> RingRows | None:
-    topology = links_of(links, table)
-    if topology is None:
-        return None
-
+    chips: Topology, table: RankTable, placed: RankTable, made: Plan
+) -> RingRows:
     scene = made.scene
     before, after = (
-        ring_rows(one, scene.layout, topology, scene.row_names)
-        for one in (table, placed)
+        ring_rows(one, scene.layout, chips, scene.row_names) for one in (table, placed)
     )
     return RingRows(before=before, after=after)
 

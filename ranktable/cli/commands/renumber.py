@@ -20,7 +20,7 @@ from ranktable.layout.change.fitting import with_dp_for as resized
 from ranktable.layout.change.names import named
 from ranktable.layout.change.rebuilt import left_of
 from ranktable.layout.change.renumbering import Policy
-from ranktable.layout.change.renumbering import renumber as change
+from ranktable.layout.change.renumbering import renumbered as change
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.remembered import remembered, spelt
 from ranktable.schema.messages import counted
@@ -80,8 +80,10 @@ def renumber(
     if policy is not Policy.STABLE:
         left = sum(map(len, left_of(table, lost, ranks)))
     layouts = _layouts(layout_options, table, size, left)
-    found = change(table, policy, nodes=lost, ranks=ranks, layouts=layouts, site=where)
-    result.put(read, found, layouts, site=where)
+    found, is_optimal = change(
+        table, policy, nodes=lost, ranks=ranks, layouts=layouts, site=where
+    )
+    result.put(read, found, layouts, site=where, is_optimal=is_optimal)
 
 
 def _layouts(

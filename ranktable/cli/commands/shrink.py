@@ -23,7 +23,7 @@ from ranktable.schema.messages import counted, printable
 from ranktable.schema.rules.ranks import WRONG_LOCAL_RANK
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.schema.columns import Columns
@@ -106,14 +106,23 @@ def shrink(
     )
     say_sizes(layout, found.layout)
     if ranks is None and found.layout.dp < layout.dp:
-        _say_alternative(read.name, table, lost, layout)
+        _say_alternative(read.name, table, lost, single, layout)
 
 
 def _say_alternative(
-    file: str, table: RankTable, lost: Sequence[int], layout: ParallelLayout
+    file: str,
+    table: RankTable,
+    lost: Sequence[int],
+    ranks: Collection[int],
+    layout: ParallelLayout,
 ) -> None:
     """Say how dp would stay as it is."""
-    nodes = [table.nodes[place] for place in lost]
+    single = set(ranks)
+    nodes = [
+        node
+        for place, node in enumerate(table.nodes)
+        if place in lost or any(device.rank in single for device in node.devices)
+    ]
     steps = [
         f"ranktable replace-node {shlex.quote(file)} {shlex.quote(str(node.host))} NEW"
         for node in nodes[:2]

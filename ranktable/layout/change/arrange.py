@@ -22,13 +22,12 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.layout.arrangements import by_domain, node_orders
+from ranktable.layout.arrangements import by_domain, exchange, node_orders
 from ranktable.layout.change.assign import Chip, Place, assign
 from ranktable.layout.change.cheapest import MOST_EXACT, cheapest
 from ranktable.layout.change.inside import Inside
 from ranktable.layout.change.orders import Before, Orders, free_placements
-from ranktable.layout.exchanging import exchange
-from ranktable.layout.lower_bound import is_reached, lower_bound
+from ranktable.layout.crossings import is_reached, lower_bound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.experts import OWN_AXIS
-from ranktable.layout.order import did_you_mean
 from ranktable.layout.parallel import ParallelLayout
-from ranktable.layout.sizes import divisors, either, factors
+from ranktable.layout.sizes import did_you_mean, divisors, either, factors
 from ranktable.schema.messages import counted
 
 if TYPE_CHECKING:

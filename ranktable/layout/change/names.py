@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from itertools import count
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from ranktable.layout.change.errors import ChangeError
+from ranktable.schema.format import NUMBER_KEY
 from ranktable.schema.messages import counted
+from ranktable.schema.numbers import plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,10 +23,16 @@ _SHOWN = 8
 
 
 def node_names(nodes: Sequence[Node]) -> list[str]:
-    """Return the name of every node: its host, or its place among them."""
+    """Return the name of every node: its host, or its number.
+
+    That is its place, or what it was before others were removed.
+    """
+    known = [node.host or _number(node) for node in nodes]
+    taken = set(known)
+    free = (number for number in map(str, count(len(nodes))) if number not in taken)
     return [
-        str(place) if node.host is None else node.host
-        for place, node in enumerate(nodes)
+        name or (str(place) if str(place) not in taken else next(free))
+        for place, name in enumerate(known)
     ]
 
 
@@ -68,16 +77,38 @@ def named(table: RankTable) -> RankTable:
     if all(node.host is not None for node in table.nodes):
         return table
     nodes = [
-        structs.replace(node, host=name)
+        structs.replace(node, host=name, extra=without_number(node))
         for name, node in zip(node_names(table.nodes), table.nodes, strict=True)
     ]
     return table.with_changes(nodes=nodes)
 
 
 def unnamed(nodes: Iterable[Node], before: RankTable) -> list[Node]:
-    """Return nodes without the names that ``named`` has given those of a table."""
-    given = {str(place) for place, node in enumerate(before.nodes) if node.host is None}
+    """Return nodes without the names that ``named`` has given those of a table.
+
+    A node whose place is another now keeps its number beside it.
+    """
+    given = {
+        name
+        for name, node in zip(node_names(before.nodes), before.nodes, strict=True)
+        if node.host is None
+    }
     return [
-        structs.replace(node, host=None) if node.host in given else node
-        for node in nodes
+        _unnamed(node, place) if node.host in given else node
+        for place, node in enumerate(nodes)
     ]
+
+
+def without_number(node: Node) -> dict[str, object]:
+    """Return what else is known of a node, without its number."""
+    return {key: value for key, value in node.extra.items() if key != NUMBER_KEY}
+
+
+def _unnamed(node: Node, place: int) -> Node:
+    number = {} if node.host == str(place) else {NUMBER_KEY: node.host}
+    return structs.replace(node, host=None, extra={**node.extra, **number})
+
+
+def _number(node: Node) -> str | None:
+    number = plain_number(node.extra.get(NUMBER_KEY))
+    return None if number is None else str(number)

@@ -11,14 +11,14 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.layout.arrangements import free_orders
-from ranktable.layout.flow import Pattern
+from ranktable.layout.traffic import Pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.layout.change.arrange import Search
     from ranktable.layout.crossings import Members, Owners, Scene
-    from ranktable.layout.flow import Flow
+    from ranktable.layout.traffic import Flow
 
 _MOST_STATES = 20_000
 """Steps of a search."""

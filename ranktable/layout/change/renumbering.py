@@ -13,7 +13,7 @@ from ranktable.layout.change.rebuilt import left_of, with_nodes, with_ranks
 from ranktable.layout.change.resize import rearranged
 from ranktable.layout.change.roles import roles
 from ranktable.layout.change.site import Site
-from ranktable.layout.change.spares import spares_of, with_spares
+from ranktable.layout.change.spares import spares_of, standing_in, with_spares
 from ranktable.layout.crossings import Scene
 from ranktable.layout.placing import is_free
 from ranktable.schema.messages import counted
@@ -46,7 +46,22 @@ def renumber(  # noqa: PLR0913 - each is a part of the question
     layouts: tuple[ParallelLayout, ParallelLayout] | None = None,
     site: Site | None = None,
 ) -> RankTable:
-    """Return a table whose ranks have no gaps.
+    """Return the table of ``renumbered``."""
+    return renumbered(
+        table, policy, nodes=nodes, ranks=ranks, layouts=layouts, site=site
+    )[0]
+
+
+def renumbered(  # noqa: PLR0913 - each is a part of the question
+    table: RankTable,
+    policy: Policy,
+    *,
+    nodes: Collection[int] = (),
+    ranks: Collection[int] = (),
+    layouts: tuple[ParallelLayout, ParallelLayout] | None = None,
+    site: Site | None = None,
+) -> tuple[RankTable, bool]:
+    """Return a table whose ranks have no gaps, and whether every placement was tried.
 
     ``fill`` lets chips move into the gaps as ``arrange`` decides. ``shift`` keeps the
     order, so that all after the first gap move. With ``stable`` none moves, and the
@@ -67,18 +82,18 @@ def renumber(  # noqa: PLR0913 - each is a part of the question
     site = site or Site()
     left = left_of(table, nodes, ranks)
     if policy is Policy.STABLE:
-        return _stable(table, left, layouts[0] if layouts else None, site)
+        return _stable(table, left, layouts[0] if layouts else None, site), False
     if policy is Policy.SHIFT:
         chips = [(place, device) for place, own in enumerate(left) for device in own]
         order = sorted(range(len(chips)), key=lambda at: chips[at][1].rank)
-        return with_nodes(table, with_ranks(table.nodes, chips, order)[0])
+        return with_nodes(table, with_ranks(table.nodes, chips, order)[0]), False
     before: list[tuple[Hashable, int]] = []
     after = None
     places = [Place()] * sum(map(len, left))
     if layouts is not None:
         before, after = roles(layouts[0]), layouts[1]
         places = [Place(role=role, copy=copy) for role, copy in roles(after)]
-    return rearranged(table, left, [], before, places, site=site, layout=after)[0]
+    return rearranged(table, left, [], before, places, site=site, layout=after)
 
 
 def _stable(
@@ -128,7 +143,7 @@ def _stable(
             "the place of a whole node; drop all of the node, or use --policy fill"
         )
     nodes, idle = with_ranks(every, chips, min(found, key=lambda one: one[0])[1])
-    after = with_nodes(table, nodes)
+    after = with_nodes(table, standing_in(table, nodes))
     return with_spares(after, idle) if spares else after
 
 

@@ -78,9 +78,8 @@ def stands_in_for(node: Node) -> object:
 
 def _without(node: Node, used: Collection[int]) -> Node:
     """Return a node as a spare, without some of its chips."""
-    extra = {key: value for key, value in node.extra.items() if key != STANDS_IN_KEY}
     idle = tuple(one for one in node.devices if one.device_id not in used)
-    return structs.replace(node, devices=idle, extra=extra)
+    return structs.replace(node, devices=idle)
 
 
 def _with_more_spares(table: RankTable, idle: Iterable[Node]) -> RankTable:

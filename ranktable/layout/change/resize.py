@@ -11,7 +11,12 @@ from ranktable.layout.change.fitting import fit_layout
 from ranktable.layout.change.rebuilt import joined, left_of, with_nodes, with_ranks
 from ranktable.layout.change.roles import KEPT, roles
 from ranktable.layout.change.site import Site
-from ranktable.layout.change.spares import refuse_present, spares_of, with_spares
+from ranktable.layout.change.spares import (
+    refuse_present,
+    spares_of,
+    standing_in,
+    with_spares,
+)
 from ranktable.layout.crossings import Scene
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.placing import is_free
@@ -219,6 +224,6 @@ def rearranged(  # noqa: PLR0913 - each is a part of the question
     waiting = [node for node in spares if node.host not in given]
     was_spare = {node.host for node in spares}
     idle.sort(key=lambda node: node.host not in was_spare)
-    after = with_nodes(table, joined(nodes))
+    after = with_nodes(table, standing_in(table, joined(nodes)))
     rest = joined([*waiting, *idle])
     return with_spares(after, rest) if rest != spares else after, found.is_optimal

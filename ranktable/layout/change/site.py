@@ -6,12 +6,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ranktable.layout.boundaries import node_boundary, smallest_first
+from ranktable.layout.boundaries import node_boundary, smallest_first, super_pods
 from ranktable.layout.change.rebuilt import with_nodes
-from ranktable.layout.crossings import Scene
+from ranktable.layout.crossings import Scene, lower_bound
 from ranktable.layout.errors import LayoutError
-from ranktable.layout.lower_bound import lower_bound
-from ranktable.layout.topologies.super_pods import super_pods
 from ranktable.layout.traffic import given_flows
 from ranktable.schema.topology import SOPHGO_8
 
@@ -19,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ranktable.layout.boundaries import Boundary
-    from ranktable.layout.flow import Flow
     from ranktable.layout.parallel import ParallelLayout
+    from ranktable.layout.traffic import Flow
     from ranktable.schema.model import Node, RankTable
     from ranktable.schema.topology import Topology
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from ranktable.layout.change.errors import ChangeError
 from ranktable.layout.change.names import node_names
 from ranktable.schema.format import SPARES_KEY as KEY
+from ranktable.schema.format import STANDS_IN_KEY
 from ranktable.schema.formats import by_name
 from ranktable.schema.model import Device, Node
 from ranktable.schema.numbers import plain_number
@@ -45,7 +48,8 @@ def with_spares(table: RankTable, spares: Iterable[Node]) -> RankTable:
             spelt = {"device_id": str(device.device_id), **address}
             chips.append({**spelt, **device.extra})
         host = {} if node.host is None else {format_.host_key: node.host}
-        entries.append({**host, format_.devices_key: chips, **node.extra})
+        known = _without(node.extra, (STANDS_IN_KEY,))
+        entries.append({**host, format_.devices_key: chips, **known})
     extra = {key: value for key, value in table.extra.items() if key != KEY}
     return table.with_changes(extra={**extra, KEY: entries} if entries else extra)
 
@@ -80,6 +84,29 @@ def take_spare(table: RankTable, host: str) -> tuple[Node, RankTable]:
     named = ", ".join(node_names(found))
     known = f"the spares are: {named}" if named else "the table has none"
     raise ChangeError(f"there is no spare {host!r}; {known}")
+
+
+def standing_in(before: RankTable, nodes: Iterable[Node]) -> list[Node]:
+    """Return nodes of which those that were spares say whose ranks they carry.
+
+    That is a node of the table before with exactly these ranks that is there no more.
+    """
+    after = list(nodes)
+    there = {node.host for node in after}
+    gone = {_ranks(node): node.host for node in before.nodes if node.host not in there}
+    waiting = {spare.host for spare in spares_of(before)} if gone else set()
+    found = []
+    for node in after:
+        old = gone.get(_ranks(node)) if node.host in waiting else None
+        known = {} if old is None else {STANDS_IN_KEY: old}
+        found.append(
+            structs.replace(node, extra={**node.extra, **known}) if known else node
+        )
+    return found
+
+
+def _ranks(node: Node) -> frozenset[int]:
+    return frozenset(device.rank for device in node.devices)
 
 
 def is_spare(table: RankTable, host: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.layout.change.names import node_names
+from ranktable.layout.change.names import node_names, without_number
 from ranktable.schema.messages import counted
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def unmoved(
         yield "the order of the nodes"
     by_name = dict(zip(sides[0], before.nodes, strict=True))
     others = sum(
-        name in common and by_name[name].extra != node.extra
+        name in common and without_number(by_name[name]) != without_number(node)
         for name, node in zip(sides[1], after.nodes, strict=True)
     )
     if others:

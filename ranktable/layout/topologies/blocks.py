@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.hostfiles import hostfile_rules as rules
-from ranktable.layout.topologies.hierarchy import Hierarchy, Level
+from ranktable.layout.boundaries import Hierarchy, Level
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.cluster.hostfiles.slurm import expand_token
 from ranktable.cluster.source_text import words_of
-from ranktable.layout.topologies.hierarchy import Hierarchy, Level
+from ranktable.layout.boundaries import Hierarchy, Level
 from ranktable.layout.topologies.host_tree import Names
 from ranktable.schema.messages import counted, quoted
 

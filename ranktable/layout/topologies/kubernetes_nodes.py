@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.cluster.hostfiles.kubernetes_manifests import documents_in
-from ranktable.layout.topologies.hierarchy import Hierarchy, Level
+from ranktable.layout.boundaries import Hierarchy, Level
 from ranktable.schema.messages import quoted
 
 if TYPE_CHECKING:

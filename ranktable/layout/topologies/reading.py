@@ -15,7 +15,7 @@ from ranktable.schema.rules.syntax import TOO_LARGE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ranktable.layout.topologies.hierarchy import Hierarchy
+    from ranktable.layout.boundaries import Hierarchy
 
 MAX_SIZE_BYTES = 8 * 1024 * 1024
 """A line for each of 100,000 hosts is 3 MB; as YAML this is read in seconds."""

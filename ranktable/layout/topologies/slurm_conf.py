@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.cluster.source_text import SourceText, Token
-    from ranktable.layout.topologies.hierarchy import Hierarchy
+    from ranktable.layout.boundaries import Hierarchy
 
 _EXAMPLE = "write, for example, SwitchName=s1 Nodes=n[1-8]"
 _KEYS = {

@@ -12,8 +12,8 @@ from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.cluster.hostfiles.kubernetes_manifests import Fields, dotted
+from ranktable.layout.boundaries import Hierarchy
 from ranktable.layout.topologies.blocks import block_hierarchy
-from ranktable.layout.topologies.hierarchy import Hierarchy
 from ranktable.layout.topologies.host_tree import HostTree, Names, refuse_both
 from ranktable.schema.messages import quoted
 from ranktable.schema.yaml_parser import parse_yaml

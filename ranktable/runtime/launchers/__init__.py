@@ -23,6 +23,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "pals": ("PALS_RANKID",),
     "jsrun": ("JSM_NAMESPACE_RANK",),
     "mpich": ("PMI_RANK", "PMI_ID"),
+    "prrte": ("PMIX_RANK",),
     "torchrun_arguments": (
         *("PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK"),
         *("PET_MASTER_ADDR", "PET_MASTER_PORT"),

@@ -28,7 +28,7 @@ from ranktable.schema.numbers import plain_number
 from ranktable.schema.record import Member, Record, RecordFormat, integer, is_eid, text
 from ranktable.schema.record_reader import RecordReader
 from ranktable.schema.rules import hccl_2_0 as rules
-from ranktable.schema.rules import nodes, ranks, shape
+from ranktable.schema.rules import hccl_chips, nodes, ranks, shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 MAX_RANKS = 65_536
 PIECE_BYTES = 64 * 1024
 """Text that is decoded at once."""
+
+MAX_FOUND = 1_000
+"""Defects of a large table that are all explained, without counting the others."""
 
 KEY = "rank_list"
 _IS_OF_TYPE: dict[str, Callable[[str], bool]] = {
@@ -482,7 +485,7 @@ def make(table: RankTable) -> dict[str, object]:
     Raises:
         NotExpressibleError: The table was read from a format without layers.
     """
-    if not table.format.startswith("hccl-2.0"):
+    if table.format not in ("hccl-2.0", "hccl-rootinfo"):
         raise NotExpressibleError(
             f"a table of the format {table.format} has no layers and no EIDs, which "
             "hccl-2.0 needs"
@@ -493,6 +496,7 @@ def make(table: RankTable) -> dict[str, object]:
         for one in sorted(devices, key=lambda device: device.rank)
     ]
     top = {"version": "2.0", **table.extra}
+    top.pop("topo_file_path", None)
     return {**top, "rank_count": len(listed), KEY: listed}
 
 
@@ -509,7 +513,7 @@ class RankListFormat(RecordFormat):
         return Columns(format=self, source=document, quota=quota), [finding]
 
     def decode(self, data: bytes) -> Columns | None:
-        """Return the columns of a document without a defect of its shape, fast.
+        """Return the columns of a document, fast, with the defects of its ranks.
 
         The entries are read in pieces that are forgotten again, so that a table of
         65,536 ranks needs little more memory than its file.
@@ -522,7 +526,7 @@ class RankListFormat(RecordFormat):
             entries = msgspec.json.decode(top.pop(KEY), type=list[msgspec.Raw])
             head = {key: msgspec.json.decode(raw) for key, raw in top.items()}
             is_own = self.matches({**head, KEY: []})
-            if entries and is_own and HEAD.fits(head):
+            if 0 < len(entries) <= MAX_RANKS and is_own and HEAD.fits(head):
                 return self._decode_entries(data, head, entries)
         except (msgspec.DecodeError, KeyError, RecursionError):
             pass
@@ -540,19 +544,22 @@ class RankListFormat(RecordFormat):
             piece = b"[%b]" % b",".join(entries[start : start + step])
             listed = msgspec.json.decode(piece)
             colons += _colons(listed)
+            if start == 0 and is_draft({KEY: listed}):
+                return None
             for index, members in enumerate(listed, start):
-                if not RANK.fits(members):
-                    return None
-                ranks_.add(index, members)
-            if reader.found:
+                reader.look_at((KEY, index), members, RANK)
+                ranks_.add(index, members if isinstance(members, dict) else {})
+            if len(reader.found) > MAX_FOUND:
                 return None
         # A repeated key is not in what was decoded, and its colon is missing then.
         if colons != data.count(b":"):
             return None
         ranks_.finish()
         beyond = max(reader.columns.ranks, key=lambda rank: rank or 0) or 0
-        is_changed_list = ranks_.networks.spares and beyond >= head["rank_count"]
-        return None if reader.found or is_changed_list else reader.columns
+        if ranks_.networks.spares and beyond >= head["rank_count"]:
+            return None  # a list of changed ranks
+        reader.columns.found = reader.found
+        return reader.columns
 
 
 def _colons(value: object) -> int:
@@ -582,7 +589,7 @@ FORMAT = RankListFormat(
     device_fields=RANK.members,
     counts_ranks=True,
     matches=is_hccl_2_0,
-    rules=RULES,
+    rules=(*RULES, hccl_chips.WRONG_GENERATION),
     example=TABLE.example,  # type: ignore[arg-type]
 )
 _ROOT = replace(

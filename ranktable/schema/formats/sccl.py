@@ -11,6 +11,7 @@ from __future__ import annotations
 from ranktable.schema.format import (
     FREE,
     LAYOUT_KEY,
+    NUMBER_KEY,
     PLACEMENT_KEY,
     SPARES_KEY,
     STANDS_IN_KEY,
@@ -83,6 +84,14 @@ STANDS_IN = Field(
     description="The host that this node, a spare, stands in for. Our own addition; "
     "readers of the vendor ignore it.",
     examples=("node-b",),
+)
+NUMBER = Field(
+    key=NUMBER_KEY,
+    kind=Kind.NUMBER,
+    title="Number of the node",
+    description="The number of this node, which has no host, from before other nodes "
+    "were removed. Our own addition; readers of the vendor ignore it.",
+    examples=("3",),
 )
 OWN_FIELDS = (PLACEMENT, LAYOUT, TOPOLOGY)
 DEVICE_ID = Field(
@@ -194,6 +203,7 @@ FORMAT = Format(
             examples=("node-a", "10.20.0.5"),
         ),
         STANDS_IN,
+        NUMBER,
     ),
     device_fields=(
         DEVICE_ID,

@@ -77,6 +77,7 @@ FORMAT = Format(
             examples=("reserve",),
         ),
         sccl.STANDS_IN,
+        sccl.NUMBER,
     ),
     device_fields=(
         sccl.DEVICE_ID,

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+import sys
 from typing import TYPE_CHECKING
 
 from ranktable.schema.address import is_address
 from ranktable.schema.diagnostic import Refusal, Rule, Severity
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.messages import counted, quoted
+from ranktable.schema.messages import counted, folded, quoted
 from ranktable.schema.rules.examples import hccl_server, hccl_table, pods_table
 from ranktable.schema.rules.ranks import is_permutation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Finding, Options
+    from ranktable.schema.document import Path
 
 COMPLETED = "completed"
 PODS = "super_pod_list"
@@ -85,16 +88,80 @@ def _duplicate_address(
 def _interleaved(columns: Columns, _: Options) -> Iterator[Finding]:
     if not is_permutation(columns.ranks):
         return  # missing and repeated ranks are reported as such
-    for node, start, end in columns.nodes():
-        ranks = sorted(rank for rank in columns.ranks[start:end] if rank is not None)
-        if not ranks or ranks[-1] - ranks[0] == len(ranks) - 1:
-            continue
+    servers: list[list[int]] = []
+    if not columns.are_ranks_in_file_order():
+        servers = [[node] for node, _, _ in columns.nodes()]
+    of_pods: dict[str, list[int]] = {}
+    pods = pod_of_servers(columns)
+    for node, host in enumerate(columns.hosts if pods else ()):
+        of_pods.setdefault(pods.get(host or "", f"no pod {node}"), []).append(node)
+    found = list(_mixed(columns, servers)) or _mixed(columns, of_pods.values())
+    for first, second, nodes in found:
         if not columns.quota.is_spent(INTERLEAVED):
             yield INTERLEAVED.finding(
-                columns.devices_span(node),
-                f"the ranks of node {node} are not consecutive",
-                hint="number the devices server by server",
+                columns.devices_span(first),
+                f"the ranks of nodes {folded(nodes)} are mixed",
+                hint="number the devices server by server, and pod by pod",
+                related=(columns.devices_span(second),),
             )
+
+
+def _mixed(
+    columns: Columns, groups: Iterable[list[int]]
+) -> Iterator[tuple[int, int, list[int]]]:
+    """Yield groups of nodes with ranks among those of each other, as one.
+
+    Yields:
+        The first node of the first group and of the second one, and all nodes.
+    """
+    ends = []
+    for nodes in groups:
+        ranks = [
+            rank
+            for node in nodes
+            for rank in columns.ranks[columns.starts[node] : columns.starts[node + 1]]
+            if rank is not None
+        ]
+        if ranks:
+            ends.append((min(ranks), max(ranks), nodes))
+    chain: list[list[int]] = []
+    last = -1
+    for low, high, nodes in [*sorted(ends), (sys.maxsize, sys.maxsize, [])]:
+        if low > last:
+            if len(chain) > 1:
+                first, second = sorted(group[0] for group in chain)[:2]
+                yield first, second, sorted(itertools.chain.from_iterable(chain))
+            chain = []
+        chain.append(nodes)
+        last = max(last, high)
+
+
+def pods_of(columns: Columns) -> Iterator[tuple[str, Path, list[tuple[str, Path]]]]:
+    """Yield the id of each pod and of each of its servers, with their places."""
+    pods = columns.top.get(PODS)
+    for place, pod in enumerate(pods if isinstance(pods, list) else ()):
+        name = pod.get("super_pod_id") if isinstance(pod, dict) else None
+        servers = pod.get("server_list") if isinstance(pod, dict) else None
+        listed = servers if isinstance(servers, list) else []
+        path: Path = (PODS, place)
+        yield (
+            name if isinstance(name, str) else "",
+            (*path, "super_pod_id"),
+            [
+                (server["server_id"], (*path, "server_list", at, "server_id"))
+                for at, server in enumerate(listed)
+                if isinstance(server, dict) and isinstance(server.get("server_id"), str)
+            ],
+        )
+
+
+def pod_of_servers(columns: Columns) -> dict[str, str]:
+    """Return the first pod of every server that is in one."""
+    found: dict[str, str] = {}
+    for pod, _, servers in pods_of(columns):
+        for server, _ in servers:
+            found.setdefault(server, pod)
+    return found
 
 
 def num_pods(columns: Columns) -> int:
@@ -295,12 +362,12 @@ INTERLEAVED = Rule(
     code="RT215",
     name="interleaved-servers",
     severity=Severity.WARNING,
-    summary="the ranks of a server are not consecutive",
+    summary="the ranks of servers or of super pods are mixed",
     why=(
         "The manual asks for the ranks of a server, and of a super pod, one after the "
         "other. HCCL does not check it; its algorithms assume it."
     ),
-    fix="Number the devices server by server.",
+    fix="Number the devices server by server, and pod by pod.",
     readers={"HCCL": "accepted"},
     bad=hccl_table(
         hccl_server("n1", (0, 0, "10.0.0.1"), (1, 2, "10.0.0.2")),

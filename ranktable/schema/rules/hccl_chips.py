@@ -73,7 +73,7 @@ def _wrong_generation(columns: Columns, options: Options) -> Iterator[Finding]:
     if is_2_0 == (options.npu == "A5"):
         return
     wanted = "2.0" if options.npu == "A5" else "1.0, or 1.2 on A3"
-    is_given = columns.document.has("version")
+    is_given = "version" in columns.top or columns.document.has("version")
     version = columns.top.get("version") if is_given else "none"
     yield WRONG_GENERATION.finding(
         SourceSpan(("version",) if is_given else ()),

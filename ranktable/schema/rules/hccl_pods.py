@@ -9,7 +9,7 @@ from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import quoted
 from ranktable.schema.numbers import leading_digits
 from ranktable.schema.rules.examples import pods_table
-from ranktable.schema.rules.hccl import PODS
+from ranktable.schema.rules.hccl import PODS, pod_of_servers, pods_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,37 +23,9 @@ _LOG = Refusal("a line in the device log only")
 _UINT32_DIGITS = 10
 
 
-def _pods(columns: Columns) -> Iterator[tuple[str, Path, list[tuple[str, Path]]]]:
-    """Yield the id of each pod and of each of its servers, with their places."""
-    pods = columns.top.get(PODS)
-    for place, pod in enumerate(pods if isinstance(pods, list) else ()):
-        name = pod.get("super_pod_id") if isinstance(pod, dict) else None
-        servers = pod.get("server_list") if isinstance(pod, dict) else None
-        listed = servers if isinstance(servers, list) else []
-        path: Path = (PODS, place)
-        yield (
-            name if isinstance(name, str) else "",
-            (*path, "super_pod_id"),
-            [
-                (server["server_id"], (*path, "server_list", at, "server_id"))
-                for at, server in enumerate(listed)
-                if isinstance(server, dict) and isinstance(server.get("server_id"), str)
-            ],
-        )
-
-
-def _pod_of_servers(columns: Columns) -> dict[str, str]:
-    """Return the first pod of every server that is in one."""
-    found: dict[str, str] = {}
-    for pod, _, servers in _pods(columns):
-        for server, _ in servers:
-            found.setdefault(server, pod)
-    return found
-
-
 def _unknown_servers(columns: Columns, _: Options) -> Iterator[Finding]:
     hosts = set(columns.hosts)
-    for pod, _path, servers in _pods(columns):
+    for pod, _path, servers in pods_of(columns):
         for server, path in servers:
             if server in hosts or columns.quota.is_spent(UNKNOWN_POD_SERVER):
                 continue
@@ -73,7 +45,7 @@ def _podless_servers(columns: Columns, _: Options) -> Iterator[Finding]:
         hint = "list the super pods, or remove the key"
         yield SERVER_WITHOUT_POD.finding(SourceSpan((PODS,)), message, hint=hint)
         return
-    of_servers = _pod_of_servers(columns)
+    of_servers = pod_of_servers(columns)
     lacking = [
         node for node, host in enumerate(columns.hosts) if host not in of_servers
     ]
@@ -93,7 +65,7 @@ def _podless_servers(columns: Columns, _: Options) -> Iterator[Finding]:
 def _duplicate_pods(columns: Columns, _: Options) -> Iterator[Finding]:
     first_pods: dict[str, Path] = {}
     first_servers: dict[str, Path] = {}
-    for pod, pod_path, servers in _pods(columns):
+    for pod, pod_path, servers in pods_of(columns):
         named = [("super_pod_id", pod, pod_path, first_pods)]
         named += [("server", name, path, first_servers) for name, path in servers]
         for what, name, path, first_use in named:
@@ -145,7 +117,7 @@ def _duplicate_super_ids(columns: Columns, _: Options) -> Iterator[Finding]:
     ids = columns.optional.get(SUPER_ID)
     if ids is None or len(set(ids)) == len(ids):
         return
-    of_servers = _pod_of_servers(columns)
+    of_servers = pod_of_servers(columns)
     first_use: dict[tuple[str, object], int] = {}
     for node, start, end in columns.nodes():
         host = str(columns.hosts[node])

@@ -19,7 +19,7 @@ OUT_OF_RANGE = Rule(
     readers={
         "HCCL": Refusal(
             "2.0: text of an exception, no code; negative numbers: EI0014 with "
-            '"0 ~ UINT32_MAX"'
+            '"0 ~ UINT32_MAX"; 1.x: a line in the device log only'
         )
     },
     seen_as=("0 ~ UINT32_MAX",),
@@ -35,7 +35,11 @@ UNKNOWN_WORD = Rule(
         "writes IPv4. net_type and detour have words of their own."
     ),
     fix="Write one of the words that are named.",
-    readers={"HCCL": Refusal("2.0: text of an exception, no code")},
+    readers={
+        "HCCL": Refusal(
+            "2.0: text of an exception, no code; 1.1: a line in the device log only"
+        )
+    },
     bad=table(rank(0, addr_type="IPv4")),
     good=table(rank(0)),
 )

@@ -72,7 +72,7 @@ WRONG_TYPE = Rule(
         "SCCL": "answers chip -1, silently",
         "HCCL": Refusal(
             'EI0017 "Config x is missing in the ranktable file" for a number where '
-            "a string belongs"
+            "a string belongs; in 2.0 the text of an exception, no code"
         ),
         "MindIE": Refusal("refuses the table"),
     },

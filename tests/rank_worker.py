@@ -1,4 +1,4 @@
-"""A rank that calls what a test asks it to call, and answers; see ``dist_ranks``."""
+"""A rank that calls what a test asks it to call, and answers; see ``tests.ranks``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pickle
 import sys
 import traceback
 import warnings
-from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,10 +17,10 @@ import torch.distributed
 from ranktable import dist
 from ranktable.dist.communicator import communicator
 from ranktable.runtime.job import current_job
+from tests.ranks import Raised
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from multiprocessing.connection import Connection
 
     from torch.distributed import ProcessGroup
 
@@ -29,24 +29,17 @@ COLLECTIVE_TIMEOUT_S = 20.0
 _groups: dict[tuple[int, ...], ProcessGroup | None] = {}
 
 
-@dataclass(frozen=True)
-class Raised:
-    """What a rank raised: the name of its type, its message, and where."""
+def serve(backend: str) -> None:
+    """Join the job, if there is one, and answer until nobody asks any more.
 
-    kind: str
-    message: str
-    trace: str
-
-
-def serve(pipe: Connection, env: Mapping[str, str], backend: str | None) -> None:
-    """Join the job, if there is one, and answer until nobody asks any more."""
-    os.environ.clear()
-    os.environ.update(env)
-    sys.path[:0] = [each for each in env.get("PYTHONPATH", "").split(":") if each]
+    Standard input is the pipe of whoever asks.
+    """
+    env = dict(os.environ)
+    pipe = Connection(os.dup(0))
     torch.set_num_threads(1)
     warnings.simplefilter("error")
     try:
-        if backend is not None:
+        if backend:
             dist.init_dist(backend=backend, timeout=COLLECTIVE_TIMEOUT_S)
         answer: object = None
     except BaseException as error:  # noqa: BLE001 - the test gets it
@@ -57,7 +50,9 @@ def serve(pipe: Connection, env: Mapping[str, str], backend: str | None) -> None
             asked = pipe.recv_bytes()
         except EOFError:
             break
-        pipe.send_bytes(_answer(asked, env))
+        answered = _answer(asked, env)
+        sys.stdout.flush()
+        pipe.send_bytes(answered)
     # Others have gone as well, so there is nobody to take leave of.
     os._exit(0)
 

@@ -1,0 +1,17 @@
+"""PRRTE's prterun without Open MPI: a rank of PMIx, and not the size of the job.
+
+The size is asked of the server of PMIx only. Source: openpmix/prrte, prterun(1).
+"""
+
+from __future__ import annotations
+
+from ranktable.runtime.launchers.launcher import Launcher
+
+PRRTE = Launcher(
+    name="prterun",
+    markers=("PMIX_RANK", "PMIX_NAMESPACE"),
+    advice="PMIX_RANK comes without a number of processes; start the script with "
+    "mpirun of Open MPI, or set RANK=$PMIX_RANK and WORLD_SIZE in the command",
+    lacks=("RANK", "WORLD_SIZE"),
+)
+LAUNCHERS = (PRRTE,)
