@@ -164,7 +164,7 @@ ROWS: dict[str, Row] = {
     "host address wrong": (TABLE, lambda t: server(t, 1).update(host_ip="x"), ANY, "RT211", ERROR, "EI0014"),
     "address missing": (TABLE, lambda t: devices(t)[3].pop("device_ip"), ANY, "RT271", ERROR, "EI0014"),
     "address empty": (TABLE, lambda t: devices(t)[3].update(device_ip=""), ANY, "RT271", ERROR, "EI0014"),
-    "address missing on A2": (TABLE, lambda t: (server(t, 1).update(host_ip="10.9.0.1"), without_addresses(t, 1)), A2, "RT271", ERROR, "EI0014"),
+    "address missing on A2": (TABLE, lambda t: (server(t, 1).update(host_ip="10.9.0.1"), without_addresses(t, 1)), A2, "RT271", ERROR, "EI0014"),  # type: ignore[func-returns-value]
     "addresses missing in pods": (PODS, lambda t: without_addresses(t, 1), ANY, "RT278", WARNING, TAKEN),
     "addresses missing in pods of 2025": (PODS, lambda t: without_addresses(t, 1), {"reader": "hccl-2025"}, "RT278", ERROR, "EI0004"),
     "numbers of addresses": (TABLE, lambda t: devices(t)[3].update(device_ip="10.1.0.7,10.1.0.8"), ANY, "RT272", ERROR, LOG),
