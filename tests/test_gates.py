@@ -109,6 +109,7 @@ def test_a_folder_stands_for_the_tables_and_specs_in_it(
         (tmp_path / place).write_bytes(BROKEN.read_bytes())
     (tmp_path / "a" / "cluster-role.yaml").write_text("kind: ClusterRole\n")
     (tmp_path / "a" / "package.json").write_text("{")
+    (tmp_path / "a" / "hostfile.py").write_text("import os\n")
     data = json.loads(run("ranktable", "validate", "a", "--format", "json").out)
 
     assert [each["file"] for each in data["files"]] == ["a/t.json", "a/b/t.json"]

@@ -36,7 +36,8 @@ _SPEC = tuple(
 )
 _LINKS = re.compile(rb"(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:\[[\[ \t\n]*)?-?[0-9]+[ \t,]")
 _SPEC_NAMES = (".yaml", ".yml", ".json")
-_KNOWN_NAMES = ("*hostfile*", "*rankfile*", "*machinefile*", "topology.conf")
+_KNOWN_NAMES = ("*hostfile*", "*rankfile*", "*machinefile*")
+_KNOWN_ENDINGS = ("", ".txt", ".conf", ".cfg", ".hosts")
 
 
 def judge_file(name: str, options: Options, kind: str | None = None) -> Report:
@@ -157,7 +158,7 @@ def named_files(names: Sequence[str], exclude: Sequence[str]) -> list[str]:
     """Return the files to judge; a folder stands for what it holds, if that is ours.
 
     Raises:
-        CommandError: A folder holds nothing to judge.
+        CommandError: The one folder that is named holds nothing to judge.
     """
     found: list[str] = []
     for name in names:
@@ -165,9 +166,9 @@ def named_files(names: Sequence[str], exclude: Sequence[str]) -> list[str]:
             found.append(name)
             continue
         held = [path for path in _files_below(name, exclude) if _is_ours(path)]
-        if not held:
+        if not held and len(names) == 1:
             raise CommandError(f"{name} holds no table, spec or host file")
-        found += held
+        found += held or [name]
     return found
 
 
@@ -200,4 +201,9 @@ def _is_ours(path: str) -> bool:
         start = file.read(LOOKED_AT_BYTES)
     if _is_table(start) or (name.endswith(_SPEC_NAMES) and _is_spec(start)):
         return True
-    return any(fnmatch(name, pattern) for pattern in (*_KNOWN_NAMES, "hccn.conf"))
+    if name in ("topology.conf", "hccn.conf"):
+        return True
+    ending = Path(name).suffix
+    return (ending in _KNOWN_ENDINGS or ending[1:].isdigit()) and any(
+        fnmatch(name, pattern) for pattern in _KNOWN_NAMES
+    )

@@ -26,13 +26,14 @@ from ranktable.cluster.merging.merge_nodes import (
 )
 from ranktable.cluster.probes.read_probes import read_probes
 from ranktable.schema.diagnostic import Finding, Severity
-from ranktable.schema.format import SUPER_POD_KEY
+from ranktable.schema.format import SUPER_POD_KEY, TOPOLOGY_KEY
 from ranktable.schema.formats import DEFAULT
 from ranktable.schema.json_parser import decode
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.rules.ranks import NOT_FROM_ZERO, RANK_GAP
 from ranktable.schema.rules.records import no_global_ranks
 from ranktable.schema.rules.syntax import EMPTY_FILE
+from ranktable.schema.topology import BUILT_IN
 
 SERVERS = "server_list"
 
@@ -215,7 +216,9 @@ def merge_probes(
     check_duplicate_nodes(nodes, format_, findings)
     check_models(nodes, findings)
     check_sizes(nodes, findings)
-    top = RankTable(nodes=(), format=format_.name)
+    known = options.topology in BUILT_IN  # a file of links is not remembered
+    extra = {TOPOLOGY_KEY: options.topology.name} if options.topology and known else {}
+    top = RankTable(nodes=(), format=format_.name, extra=extra)
     options = replace(options, order=options.order or Order.BY_HOST, renumber=True)
     return merge_nodes(nodes, top, format_, options, findings)
 
