@@ -183,6 +183,22 @@ def test_table_remembers_its_layout(run: Run, rings: str, tmp_path: Path) -> Non
     assert "RT117" not in run("ranktable", "validate", "l.json").out
 
 
+@pytest.mark.parametrize("command", ["mesh", "plan"])
+def test_layout_of_another_size_is_said(
+    run: Run, rings: str, tmp_path: Path, command: str
+) -> None:
+    document = json.loads((tmp_path / rings).read_text())
+    (tmp_path / rings).write_text(json.dumps({**document, "layout": "tp=4 dp=2"}))
+
+    shown = run("ranktable", command, rings)
+
+    assert (shown.status, shown.out) == (2, "")
+    assert shown.err == (
+        "ranktable: the layout that the table remembers is one of 8 ranks, and the "
+        'table has 32; change or remove "layout" in the table\n'
+    )
+
+
 @pytest.mark.parametrize("text", ["tp=0", "tp=4 tp=4", "x=1", "", "tp=x", "tp"])
 def test_layout_that_is_not_one_is_said(
     run: Run, rings: str, tmp_path: Path, text: str

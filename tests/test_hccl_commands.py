@@ -176,6 +176,47 @@ def test_subset_of_version_2_keeps_its_layers(run: Run) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("command", "written"),
+    [
+        ("subset t.json --ranks 0-7 -o out.json", "out.json"),
+        ("split t.json --renumber -o out", "out/n1.json"),
+        ("merge parts/n0.json parts/n2.json --renumber -o out.json", "out.json"),
+    ],
+)
+def test_table_of_fewer_ranks_forgets_the_layout_and_the_spares_of_the_job(
+    run: Run, tmp_path: Path, command: str, written: str
+) -> None:
+    chips, hosts = "[[0..7],[0..7],[0..7]]", "n[0-2]"
+    made = ("--hosts", hosts, "--tp", "4", "--ring", "sophgo-8", "-o", "a.json")
+    run("ranktable", "gen", "--device-id", chips, *made)
+    run("ranktable", "spares", "a.json", "--add", "n9", "--new", "-o", "t.json")
+    run("ranktable", "split", "t.json", "-o", "parts")
+    done = run("ranktable", *command.split())
+
+    part = ranktable.load(tmp_path / written)
+    assert done.status == 0, done.err
+    assert dict(part.extra) == {"topology": "sophgo-8"}
+    assert "RT509" not in ranktable.check(tmp_path / written).totals
+
+
+def test_merge_puts_the_layout_and_the_spares_together_again(
+    run: Run, tmp_path: Path
+) -> None:
+    chips = ("--device-id", "[[0,1],[0,1]]", "--hosts", "a,b", "--tp", "2")
+    run("ranktable", "gen", *chips, "-o", "a.json")
+    run("ranktable", "spares", "a.json", "--add", "n9", "--new", "-o", "t.json")
+    run("ranktable", "split", "t.json", "-o", "parts")
+    files = ("parts/a.json", "parts/b.json", "--renumber", "-o", "again.json")
+    run("ranktable", "merge", *files)
+    run("ranktable", "subset", "t.json", "--ranks", "2,3,0,1", "-o", "turned.json")
+
+    data = (tmp_path / "t.json").read_bytes()
+    turned = ranktable.load(tmp_path / "turned.json")
+    assert (tmp_path / "again.json").read_bytes() == data
+    assert turned.extra == ranktable.load(tmp_path / "t.json").extra
+
+
 @pytest.mark.parametrize("ranks", ["32", "3-1", "x", "1,1", "", "0-999999999"])
 def test_ranks_that_are_not_there_are_refused(run: Run, ranks: str) -> None:
     done = run("ranktable", "subset", str(PODS), "--ranks", ranks)

@@ -17,6 +17,8 @@ from ranktable.layout.megatron import megatron_refusal
 from ranktable.layout.parallel import ParallelLayout
 from ranktable.layout.remembered import remembered, spelt
 from ranktable.layout.sizes import INFERRED, find_preset
+from ranktable.schema.format import LAYOUT_KEY
+from ranktable.schema.messages import counted
 from ranktable.schema.remembered_layout import SIZES
 
 if TYPE_CHECKING:
@@ -189,6 +191,22 @@ class LayoutOptions:
                 "--tp 8 --pp 4, or --dp -1 where every rank holds the whole model"
             )
         return self.given_layout(world_size or table.world_size, with_dp=with_dp)
+
+    def layout_of_all(self, table: RankTable) -> ParallelLayout:
+        """Return the layout of a table from which no node was taken.
+
+        Raises:
+            CommandError: As ``layout``, or what the table remembers is out of date.
+            LayoutError: There is no such layout.
+        """
+        layout = self.layout(table)
+        if layout.world_size != table.world_size:
+            raise CommandError(
+                "the layout that the table remembers is one of "
+                f"{counted(layout.world_size, 'rank')}, and the table has "
+                f'{table.world_size}; change or remove "{LAYOUT_KEY}" in the table'
+            )
+        return layout
 
     def given_layout(self, world_size: int, *, with_dp: bool = True) -> ParallelLayout:
         """Return the layout that the options are; dp is what the other sizes leave.

@@ -43,7 +43,8 @@ def split_by_node(table: RankTable, *, renumber: bool) -> Iterator[tuple[str, by
     """
     format_ = by_name(table.format)
     for name, node in zip(file_names(table), table.nodes, strict=True):
-        part = with_nodes(table, [_renumbered(node) if renumber else node])
+        chosen = [_renumbered(node) if renumber else node]
+        part = with_nodes(table, chosen, is_renumbered=renumber)
         yield name, encode(format_.write(part))
 
 

@@ -8,10 +8,11 @@ from msgspec import structs
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.conversion import PODS, pods_with
+from ranktable.schema.format import LAYOUT_KEY, SPARES_KEY
 from ranktable.schema.messages import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ranktable.schema.model import Node, RankTable
 
@@ -34,7 +35,7 @@ def subset(table: RankTable, ranks: Sequence[int]) -> RankTable:
     kept = sorted(
         (node for node in parts if node.devices), key=lambda node: node.devices[0].rank
     )
-    return with_nodes(table, kept)
+    return with_nodes(table, kept, is_renumbered=True)
 
 
 def _part(node: Node, places: dict[int, int]) -> Node:
@@ -47,9 +48,23 @@ def _part(node: Node, places: dict[int, int]) -> Node:
     return structs.replace(node, devices=tuple(ordered))
 
 
-def with_nodes(table: RankTable, nodes: Sequence[Node]) -> RankTable:
-    """Return a table with some of its nodes, and the super pods of those only."""
+def with_nodes(
+    table: RankTable, nodes: Sequence[Node], *, is_renumbered: bool
+) -> RankTable:
+    """Return a table with some of its nodes, and the super pods of those only.
+
+    Where fewer ranks are numbered anew, the layout and the spares of the whole job are
+    left out. Parts that keep their ranks keep them too, for merge.
+    """
     extra = dict(table.extra)
     if PODS in extra:
         extra[PODS] = pods_with(extra[PODS], {node.host for node in nodes})
+    size = sum(len(node.devices) for node in nodes)
+    if is_renumbered and size != table.world_size:
+        extra = without_job(extra)
     return table.with_changes(nodes=nodes, extra=extra)
+
+
+def without_job(extra: Mapping[str, object]) -> dict[str, object]:
+    """Return the keys of a table without those that are about all ranks of a job."""
+    return {k: v for k, v in extra.items() if k not in (LAYOUT_KEY, SPARES_KEY)}

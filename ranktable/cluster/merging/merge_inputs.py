@@ -25,11 +25,17 @@ from ranktable.cluster.merging.merge_nodes import (
     merge_nodes,
 )
 from ranktable.cluster.probes.read_probes import read_probes
+from ranktable.cluster.subsetting import without_job
 from ranktable.schema.diagnostic import Finding, Severity
-from ranktable.schema.format import SUPER_POD_KEY, TOPOLOGY_KEY
+from ranktable.schema.format import LAYOUT_KEY, SUPER_POD_KEY, TOPOLOGY_KEY
 from ranktable.schema.formats import DEFAULT
 from ranktable.schema.json_parser import decode
 from ranktable.schema.model import Device, Node, RankTable
+from ranktable.schema.remembered_layout import (
+    LayoutTextError,
+    parse_layout,
+    world_size_of,
+)
 from ranktable.schema.rules.ranks import NOT_FROM_ZERO, RANK_GAP
 from ranktable.schema.rules.records import no_global_ranks
 from ranktable.schema.rules.syntax import EMPTY_FILE
@@ -105,9 +111,21 @@ def merge_tables(
     if not findings.has_errors:
         check_duplicate_nodes(nodes, format_, findings, with_addresses=options.renumber)
         check_sizes(nodes, findings)
+    if options.renumber and _is_of_another_size(extra.get(LAYOUT_KEY), nodes):
+        extra = without_job(extra)
     # The table is spelt as the first file is.
     top = tables[0].with_changes(nodes=(), extra=extra)
     return merge_nodes(nodes, top, format_, options, findings)
+
+
+def _is_of_another_size(layout: object, nodes: Sequence[FileNode]) -> bool:
+    """Whether what the files remember is the layout of more or fewer ranks."""
+    try:
+        known = parse_layout(layout) if isinstance(layout, str) else None
+    except LayoutTextError:
+        return False
+    size = sum(len(node.node.devices) for node in nodes)
+    return known is not None and world_size_of(known) != size
 
 
 def _nodes_of(
