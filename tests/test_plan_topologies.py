@@ -420,6 +420,21 @@ def test_what_scontrol_shows_is_a_topology() -> None:
     ]
 
 
+def test_what_scontrol_shows_of_blocks_is_a_topology() -> None:
+    blocks = "".join(
+        f"BlockName=b{at} BlockIndex={at - 1} Nodes=n[{2 * at - 1}-{2 * at}] "
+        "BlockSize=2\n"
+        for at in range(1, 5)
+    )
+    shown = (
+        f"{blocks}AggregatedBlock=b[1-2] BlockIndex=4 Nodes=n[1-4] BlockSize=4\n"
+        "AggregatedBlock=b[3-4] BlockIndex=5 Nodes=n[5-8] BlockSize=4\n"
+    )
+
+    assert held(shown) == held(BLOCKS)
+    assert held(blocks) == held(BLOCKS)[:1]
+
+
 def nodes_json(labels: dict[str, dict[str, str]], *, indent: int | None = 4) -> str:
     """Return what ``kubectl get nodes -o json`` prints, as far as it matters."""
     items = [
@@ -514,6 +529,18 @@ def test_kubernetes_nodes_that_say_nothing_are_refused() -> None:
     assert hierarchy is None
     (found,) = report.diagnostics
     assert "no label that all nodes have says where they are" in found.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        nodes_json({}, indent=None),
+        nodes_json({}),
+        '{"kind": "List", "apiVersion": "v1", "items": []}',
+    ],
+)
+def test_list_without_kubernetes_nodes_names_no_host(text: str) -> None:
+    assert found_in(text) == [("RT133", None, None, "the file names no host")]
 
 
 def test_kubernetes_node_that_is_listed_twice_is_refused() -> None:

@@ -58,7 +58,9 @@ TOPOLOGY_FORMATS = (
         "kubernetes-nodes",
         re.compile(
             r"""(?:^|[{,])[ \t]*["']?kind["']?[ \t]*:[ \t]*["']?Node(?:List)?["']?"""
-            r"""[ \t]*(?:[,}]|$)""",
+            r"""[ \t]*(?:[,}]|$)"""
+            # Without nodes, a list has only its own kind.
+            r"""|\A\s*\{(?=[^{}]*["']items["']\s*:)[^{}]*["']kind["']\s*:\s*["']List["']""",
             re.MULTILINE,
         ),
         "kubernetes_nodes",

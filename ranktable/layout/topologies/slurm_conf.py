@@ -1,7 +1,7 @@
 """Slurm's topology.conf: ``SwitchName=s1 Nodes=n[1-8]``, ``BlockName=b1 Nodes=``.
 
-What ``scontrol show topology`` prints is read too: it adds Level=, and for a switch of
-switches the nodes below them.
+What ``scontrol show topology`` prints is read too: it adds Level=, for a switch of
+switches the nodes below them, and instead of BlockSizes= a line for every larger block.
 
 Source: SchedMD/slurm, topology.conf(5) and scontrol(1). Names of parameters may be
 in any case, and a line goes on after a backslash.
@@ -29,6 +29,7 @@ _EXAMPLE = "write, for example, SwitchName=s1 Nodes=n[1-8]"
 _KEYS = {
     "switchname": ("switches", "nodes", "linkspeed", "level"),
     "blockname": ("nodes", "blockindex", "blocksize"),
+    "aggregatedblock": ("nodes", "blockindex", "blocksize"),
     "blocksizes": (),
 }
 """Parameters that begin a line, and those that may follow each."""
@@ -42,6 +43,15 @@ class _Reader:
     names: Names
     sizes: list[int] = field(default_factory=list)
     sizes_at: Token | None = None
+    shown: set[int] = field(default_factory=set)
+    has_larger: bool = False
+
+    @property
+    def all_sizes(self) -> list[int]:
+        """The sizes of blocks: those of BlockSizes=, or those that scontrol shows."""
+        if self.sizes or not self.has_larger:
+            return self.sizes
+        return sorted(self.shown)
 
     def line(self, words: list[Token]) -> None:
         """Read one line."""
@@ -51,6 +61,11 @@ class _Reader:
         first = next(iter(found))
         if first == "blocksizes":
             self.block_sizes(found[first])
+            return
+        if "blocksize" in found:
+            self.shown.update(self.sizes_in(found["blocksize"]))
+        if first == "aggregatedblock":
+            self.has_larger = True
             return
         is_switch = first == "switchname"
         tree = self.switches if is_switch else self.blocks
@@ -93,12 +108,15 @@ class _Reader:
         if self.sizes_at is not None:
             self.source.report(rules.BAD_LINE, value, "BlockSizes stands twice")
         self.sizes_at = value
+        self.sizes += self.sizes_in(value)
+
+    def sizes_in(self, value: Token) -> Iterator[int]:
         for part in value.parts(","):
             size = self.source.number(part, "a number of nodes")
             if size == 0:
                 self.source.report(rules.BAD_COUNT, part, "a block has no nodes")
             if size is not None:
-                self.sizes.append(size)
+                yield size
 
 
 def read_slurm_conf(source: SourceText) -> Hierarchy | None:
@@ -117,7 +135,7 @@ def read_slurm_conf(source: SourceText) -> Hierarchy | None:
             "a topology.conf has either switches or blocks, and here are both",
         )
     if reader.blocks.groups:
-        return block_hierarchy(reader.blocks, reader.sizes, reader.sizes_at)
+        return block_hierarchy(reader.blocks, reader.all_sizes, reader.sizes_at)
     return reader.switches.hierarchy()
 
 
