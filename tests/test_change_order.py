@@ -94,6 +94,25 @@ def test_rings_stay_legal(run: Run, rings: str) -> None:
     assert "RT501" not in judged.out
 
 
+def test_new_nodes_have_closed_rings_of_tensor_parallel_groups(run: Run) -> None:
+    gen = ("ranktable", "gen", "--device-id")
+    sizes = ("--tp", "4", "--pp", "2", "--ring", "sophgo-8")
+    run(*gen, str([list(range(8))] * 3), "--hosts", "n[0-2]", *sizes, "-o", "j.json")
+    run(*gen, str([list(range(8))]), "--hosts", "m", "-o", "m.json")
+    run("ranktable", "spares", "j.json", "--add", "n9", "--new", "-o", "s.json")
+
+    for change in (
+        ("shrink", "s.json", "--drop", "n1"),
+        ("grow", "j.json", "--add", "n7", "--new"),
+        ("grow", "j.json", "--add", "./m.json"),
+    ):
+        done = run("ranktable", *change, "-o", "k.json", "--force")
+        judged = run("ranktable", "validate", "k.json")
+
+        assert (done.status, judged.status) == (0, 0), done.err
+        assert "RT507" not in judged.out
+
+
 def test_spare_of_the_same_rack_comes_first(run: Run, rings: str) -> None:
     run("ranktable", "spares", rings, "--add", "s1,s0", "--new", "-i")
     sizes = ("--tp", "8", "--pp", "2", "--topology", "racks")

@@ -320,6 +320,22 @@ def test_what_begins_on_a_chip_and_is_not_waited_for_leaves_no_keys() -> None:
     assert chips.returned(drop_begun, 20, is_last=True) == [(True, 0)] * 2
 
 
+def refuse_then_go_on() -> object:
+    """Let a call on chips fail at its start, and go on with right ones."""
+    dist.all_reduce(torch.ones(1).to("tpu"))
+    data = torch.ones(3 + plain.get_rank()).to("tpu")
+    with pytest.raises(dist.DistError):
+        dist.all_reduce(data, async_op=True)
+    for _ in range(3):
+        time.sleep(0.4)
+        dist.all_reduce(torch.ones(2).to("tpu"))
+    return True
+
+
+def test_what_was_refused_at_its_start_is_not_told_again() -> None:
+    assert Pool("sccl", 2).returned(refuse_then_go_on, is_last=True) == [True] * 2
+
+
 def drop_sent(count: int) -> int:
     """Send without waiting, and return how many of the tensors are kept."""
     sent = []

@@ -208,6 +208,16 @@ def test_links_show_which_groups_are_rings(run: Run) -> None:
     }
 
 
+@pytest.mark.usefixtures("folder")
+def test_embedding_groups_are_shown_beside_links(run: Run) -> None:
+    shown = plan(run, "--links", "sophgo-8", "--groups", "embedding")
+
+    assert shown.status == 0, shown.err
+    assert shown.out.splitlines()[-1].split() == [
+        *("embedding", "16", "2", "0/16", "2", "yes", "-")
+    ]
+
+
 def test_rings_of_remembered_links_are_those_of_the_new_placement(
     run: Run, folder: Path
 ) -> None:

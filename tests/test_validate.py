@@ -487,3 +487,24 @@ def test_braces_and_brackets_are_escaped_in_sarif(run: Callable[..., Outcome]) -
     (result,) = json.loads(done.out)["runs"][0]["results"]
 
     assert r'"\[x\](y){{0}}"' in result["message"]["text"]
+
+
+def test_a_second_address_key_of_some_devices_is_judged_in_large_tables() -> None:
+    def table(emulator: str) -> bytes:
+        servers = []
+        for node in range(120):
+            ranks = [str(2 * node), str(2 * node + 1)]
+            first = {"device_id": "0", "rank": ranks[0], "world_rank": ranks[0]}
+            second = {"device_id": "1", "rank": ranks[1], "world_rank": ranks[1]}
+            first["device_ip"] = f"10.0.{node}.1"
+            second |= {"device_ip": "", "device_ip_emulator": emulator.format(node)}
+            servers.append({"server_ip": f"h{node}", "device": [first, second]})
+        top = {"status": "completed", "server_count": 120, "version": "1.0"}
+        return json.dumps(top | {"server_list": servers}).encode()
+
+    sound = ranktable.check(table("10.1.{}.1"))
+    broken = ranktable.check(table("nonsense"))
+
+    assert sound.table is not None
+    assert sound.table.nodes[7].devices[1].address == "10.1.7.1"
+    assert broken.totals["RT211"] == 120

@@ -94,8 +94,9 @@ class Work(Generic[Result]):
         self._go_on()
         if not members.supports_timed_wait:
             if self._is_ahead():
-                members.keep_unheard(self, self._step)
+                call = self._step
                 self._go_on()
+                members.keep_unheard(self, call)
             self.begin()
             if self._error is not None:
                 raise self._error

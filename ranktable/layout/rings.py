@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ranktable.layout.errors import LayoutError
+from ranktable.layout.megatron import groups_named
 from ranktable.schema.chip_order import best_order
 from ranktable.schema.messages import counted
 
@@ -116,7 +117,7 @@ def ring_rows(
         table: The table.
         layout: The layout.
         topology: The links of every host.
-        axes: The axes.
+        axes: The axes, or names of groups of ``groups_named``.
 
     Raises:
         LayoutError: A chip is not among those of the topology.
@@ -129,11 +130,12 @@ def ring_rows(
             f"{counted(topology.num_chips, 'chip')} of {topology.name}"
         )
     nodes = [table.node_rank_of(rank) for rank in range(table.world_size)]
-    return {name: _row(layout.along(name), nodes, chips, topology) for name in axes}
+    groups = {name: groups_named(layout, name) for name in axes}
+    return {name: _row(of, nodes, chips, topology) for name, of in groups.items()}
 
 
 def _row(
-    groups: Iterable[list[int]],
+    groups: Iterable[Sequence[int]],
     nodes: Sequence[int],
     chips: Sequence[int],
     topology: Topology,

@@ -172,7 +172,7 @@ def _slots(node: bytes, first: Columns) -> list[_Slot]:
     is_alike = (
         first.are_ranks_in_file_order()
         and 0 < roles.count(Role.RANK) == len({*found}.intersection(format_.rank_keys))
-        and roles.count(Role.ADDRESS) <= 1
+        and len({*found}.intersection(format_.address_keys)) <= 1
     )
     return slots if is_alike else []
 

@@ -15,6 +15,7 @@ def check_products_of_matrices_are_cast_and_nothing_else() -> None:
         found = {
             "linear": out.dtype,
             "matmul": (batch @ batch.t()).dtype,
+            "addmm": torch.addmm(batch[0], batch, layer.weight, alpha=0.5).dtype,
             "softmax": out.softmax(-1).dtype,
             "layer_norm": nn.LayerNorm(4, device="tpu")(batch).dtype,
             "exp": batch.exp().dtype,
@@ -26,6 +27,7 @@ def check_products_of_matrices_are_cast_and_nothing_else() -> None:
     assert found == {
         "linear": torch.bfloat16,
         "matmul": torch.bfloat16,
+        "addmm": torch.bfloat16,
         "softmax": torch.bfloat16,
         "layer_norm": torch.float32,
         "exp": torch.float32,

@@ -143,7 +143,8 @@ class Search:
             for node, own in self.members.items()
         }
         self.by_rank = sorted(self.members, key=self.firsts.__getitem__)
-        self.inside = Inside(job.chips, self.members, job.places, job.links)
+        tp = job.scene.layout.along("tp") if job.scene else None
+        self.inside = Inside(job.chips, self.members, job.places, job.links, tp)
         self.is_exact = True
         self.best: tuple[_Cost, list[int], Owners] | None = None
         self.known: set[tuple[int, ...]] = set()

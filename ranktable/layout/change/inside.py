@@ -12,6 +12,7 @@ from ranktable.layout.change.assign import Chip, Place, assign
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
+    from ranktable.layout.grid import Groups
     from ranktable.schema.topology import Topology
 
 _ELSEWHERE = 1 << 40
@@ -35,12 +36,14 @@ class Inside:
         members: Mapping[int, Sequence[int]],
         places: Sequence[Place],
         links: Topology | None,
+        tp: Groups | None,
     ) -> None:
         """Look nothing up yet."""
         self.chips = chips
         self.members = members
         self.places = places
         self.links = links
+        self.tp = tp
         self._known: dict[
             tuple[int, tuple[int, ...]], tuple[list[int], tuple[int, int, int]]
         ] = {}
@@ -81,11 +84,29 @@ class Inside:
             ids = tuple(self.chips[at].device_id for at in block)
             legal = _legal_orders(self.links, ids, len(ranks))
             orders = [[block[place] for place in order] for order in legal]
+        if orders and not cost[0]:  # of orders that cost the same, the node's own
+            orders.insert(0, as_now)
         if not orders:
             orders = [self._assigned(block, ranks)]
-        found = [(self._cost(order, ranks), order) for order in orders]
-        cost, order = min(found, key=lambda one: one[0])
-        return order, cost
+        costs = [self._cost(order, ranks) for order in orders]
+        cost = min(costs)
+        same = [own for own, one in zip(orders, costs, strict=True) if one == cost]
+        return min(same, key=lambda order: self._open_groups(order, ranks)), cost
+
+    def _open_groups(self, order: Sequence[int], ranks: Sequence[int]) -> int:
+        """Return how many tensor parallel groups inside the node are not rings."""
+        if self.links is None or self.tp is None:
+            return 0
+        chip_of = {
+            rank: self.chips[at].device_id
+            for rank, at in zip(ranks, order, strict=True)
+        }
+        indices = {self.tp.index_of(rank) for rank in ranks}
+        return sum(
+            _is_open(self.links, tuple([chip_of[rank] for rank in group]))
+            for group in (self.tp[index] for index in indices)
+            if chip_of.keys() >= set(group)
+        )
 
     def _is_elsewhere(self, block: Sequence[int], ranks: Sequence[int]) -> bool:
         """Whether no chip of a node has one of these ranks, so that all move."""

@@ -170,7 +170,7 @@ def join(world: World, membership: Membership, chip_map: Sequence[int]) -> Path:
         rank=rank,
         ranks=membership.ranks,
         wording=_JoinWording(membership),
-        is_alone=True,
+        is_erased=True,
     )
     round_.post("join")
     found = round_.hear(membership.timeout_s)

@@ -224,10 +224,11 @@ _AUTOCAST_KEYS = _C.DispatchKeySet(_C._dispatch_key_parse(_AUTOCAST))  # noqa: S
 def cast(name: str) -> Callable[..., Any]:
     """Return a kernel that casts to the type of the ``autocast`` block."""
 
-    def kernel(*args: Any) -> Any:  # noqa: ANN401 - any operator
+    def kernel(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - any operator
         with _C._ExcludeDispatchKeyGuard(_AUTOCAST_KEYS):  # noqa: SLF001 - as above
             dtype = torch.get_autocast_dtype(inventory.device_name())
-            return operator_named(name)(*(_cast(value, dtype) for value in args))
+            cast_args = (_cast(value, dtype) for value in args)
+            return operator_named(name)(*cast_args, **kwargs)
 
     return kernel
 
