@@ -212,6 +212,32 @@ def test_layout_that_is_not_one_is_said(
     assert '"layout" of the table' in shown.err
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("tp=4 dp=8 order=foo", 'the order has "foo", which is not one of tp, cp, ep'),
+        ("tp=4 dp=8 order=tp-dp-tp", "the order names tp twice"),
+        ("tp=4 pp=8 order=tp-dp", "pp has a size and is not in the order"),
+        ("tp=32 ep_style=nonsense", 'ep_style "nonsense" is not one of megatron'),
+        ("tp=4 dp=8 ep=3", "ep 3 x etp 4 does not divide tp x cp x dp = 32"),
+        ("tp=4 dp=8 ep=16 etp=4", "ep 16 x etp 4 does not divide"),
+    ],
+)
+def test_remembered_layout_that_mesh_refuses_is_warned_of(
+    run: Run, rings: str, tmp_path: Path, text: str, reason: str
+) -> None:
+    document = json.loads((tmp_path / rings).read_text())
+    (tmp_path / rings).write_text(json.dumps({**document, "layout": text}))
+
+    judged = run("ranktable", "validate", rings)
+    shown = run("ranktable", "mesh", rings)
+
+    assert "warning[RT508]" in judged.out
+    assert reason in judged.out
+    assert shown.status == 2
+    assert reason in shown.err
+
+
 def test_single_chips_are_dropped(run: Run, rings: str, tmp_path: Path) -> None:
     done = run(
         *("ranktable", "shrink", rings, "--drop-ranks", "3", "--tp", "2"),

@@ -199,6 +199,52 @@ def test_sccl_takes_addresses_from_hccn_conf(run: Run, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        (("b=x.conf", "y.conf"), "--hccn-conf names a server for some files only"),
+        (("b=x.conf", "b=y.conf"), "--hccn-conf names b twice"),
+        (("a=x.conf", "b=x.conf", "b=y.conf"), "--hccn-conf names b twice"),
+    ],
+)
+def test_hccn_conf_names_every_server_once(
+    run: Run, tmp_path: Path, files: tuple[str, ...], reason: str
+) -> None:
+    for name in ("x.conf", "y.conf"):
+        (tmp_path / name).write_text("address_0=10.0.0.1\n")
+    given = [f"--hccn-conf={name}" for name in files]
+    done = convert(run, SCCL, "hccl-1.0", "--server-id", "a,b", *given)
+
+    assert (done.status, done.out) == (2, "")
+    assert reason in done.err
+
+
+def test_files_in_a_folder_with_an_equals_sign_are_not_named(
+    run: Run, tmp_path: Path
+) -> None:
+    files = []
+    for number in (1, 2):
+        files.append(tmp_path / f"run={number}" / "hccn.conf")
+        files[-1].parent.mkdir()
+        files[-1].write_text(f"address_0=10.0.0.{number}\n")
+    given = ("--server-id", "a,b", *(f"--hccn-conf={file}" for file in files))
+    done = convert(run, SCCL, "hccl-1.0", *given)
+
+    assert [s["device"][0]["device_ip"] for s in table_of(done)["server_list"]] == [
+        "10.0.0.1",
+        "10.0.0.2",
+    ]
+
+
+@pytest.mark.parametrize("wrong", ["x", "10.9.0.256"])
+def test_container_ip_is_an_address(run: Run, wrong: str) -> None:
+    given = f"10.9.0.[1-3],{wrong}"
+    done = convert(run, PODS, "mindie", "--container-ip", given)
+
+    assert (done.status, done.out) == (2, "")
+    assert f"--container-ip: {wrong!r} is not an IP address" in done.err
+
+
 def test_keys_of_operators_are_kept_between_versions_and_lost_beyond(run: Run) -> None:
     document = json.loads((VALID / PODS).read_text())
     document["server_list"][0]["device"][0]["tor_ip"] = "10.1.1.1"

@@ -13,6 +13,7 @@ from ranktable.cluster.generate import make_table
 from ranktable.layout import PRESETS, ParallelLayout
 from ranktable.layout.experts import STYLE_NAMES
 from ranktable.layout.suggesting import balanced_dims, legal_layouts, spread_of
+from ranktable.schema.remembered_layout import EP_STYLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -326,6 +327,7 @@ def test_options_name_every_preset_and_every_style(
 
     assert [peer.value for peer in Peer] == list(PRESETS)
     assert [style.value for style in ExpertStyle] == list(STYLE_NAMES)
+    assert set(EP_STYLES) == set(STYLE_NAMES)
     assert "Example: ranktable mesh sccl_rank_table.json --tp 4 --dp -1" in said
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ from ranktable.cluster.discovery.ascend import parse_hccn
 from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.cluster.generate import parse_address_list
 from ranktable.cluster.host_lists import expand_hosts
+from ranktable.schema.address import is_address
 from ranktable.schema.messages import folded, printable
 
 if TYPE_CHECKING:
@@ -116,10 +118,18 @@ class TableArguments:
             device_ips=addresses,
             super_device_ids=None if supers is None else _numbers(supers),
             pods=None if pods is None else _names(pods),
-            container_ips=None if containers is None else expand_hosts(containers),
+            container_ips=None if containers is None else _container_ips(containers),
             prefill=self.prefill,
             is_skeleton=self.skeleton,
         )
+
+
+def _container_ips(text: str) -> list[str]:
+    found = expand_hosts(text)
+    for value in found:
+        if not is_address(value):
+            raise ArgumentError(f"--container-ip: {value!r} is not an IP address")
+    return found
 
 
 def _names(text: str) -> list[str]:
@@ -171,10 +181,30 @@ def _addresses(given: list[str], table: RankTable) -> list[list[str]]:
     return found
 
 
+def _files_by_host(given: list[str]) -> dict[str, str]:
+    """Return the files that are given as HOST=FILE by their host, {} for none.
+
+    Raises:
+        ArgumentError: Some are not, or a host has two.
+    """
+    pairs = [item.split("=", 1) for item in given if "=" in item]
+    pairs = [pair for pair in pairs if "/" not in pair[0]]  # a folder may have a "="
+    hosts = Counter(host for host, _ in pairs)
+    twice = [host for host, times in hosts.items() if times > 1]
+    if twice:
+        raise ArgumentError(f"--hccn-conf names {printable(twice[0])} twice")
+    if 0 < len(pairs) < len(given):
+        raise ArgumentError(
+            "--hccn-conf names a server for some files only",
+            hint="write HOST=FILE for all of them, or for none",
+        )
+    return dict(pairs)
+
+
 def _by_server(given: list[str], table: RankTable) -> list[tuple[str, str]]:
     """Return the name and the text of the file of every server, in their order."""
-    named = dict(item.split("=", 1) for item in given if "=" in item)
-    if named and len(named) == len(given):
+    named = _files_by_host(given)
+    if named:
         lacking = [host for host in table.hosts if host not in named]
         unknown = [host for host in named if host not in table.hosts]
         if lacking or unknown:

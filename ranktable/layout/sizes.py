@@ -8,6 +8,7 @@ from math import isqrt, prod
 from typing import TYPE_CHECKING
 
 from ranktable.layout.errors import LayoutError
+from ranktable.schema.remembered_layout import TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -115,9 +116,6 @@ def either(choices: Iterable[object]) -> str:
     *others, last = map(str, choices)
     return f"{', '.join(others)} or {last}" if others else last
 
-
-TOKENS = ("tp", "cp", "ep", "dp", "pp")
-"""Axes that an order may name: tensor, context, expert, data, pipeline parallel."""
 
 _ALL = ", ".join(TOKENS)
 
