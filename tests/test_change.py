@@ -534,6 +534,22 @@ def test_spares_have_no_rank_and_no_warning(
     )
 
 
+def test_spares_that_are_known_are_named_as_such(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    name = saved(tmp_path, eight())
+    run("ranktable", "spares", name, "--add", "s1", "--new", "-i")
+    before = (tmp_path / name).read_bytes()
+
+    twice = run("ranktable", "spares", name, "--add", "s1")
+    again = run("ranktable", "spares", name, "--add", "s1", "--again", "-i")
+    present = run("ranktable", "spares", name, "--add", "n2")
+
+    assert twice.err == "ranktable: s1 is a spare already\n"
+    assert (again.status, (tmp_path / name).read_bytes()) == (0, before), again.err
+    assert present.err.startswith("ranktable: n2 is in the table already, as node ")
+
+
 @pytest.mark.parametrize(
     "spares",
     [

@@ -340,6 +340,25 @@ def test_sound_node_becomes_a_spare_when_asked(run: Run, rings: str) -> None:
     assert listed.out == "j.json: 1 spare\nn1: chips 0,2,6,7,3,1,5,4\n"
 
 
+@pytest.mark.parametrize("number", ["0", "1"])
+def test_node_without_a_host_comes_back_from_the_spares(
+    run: Run, tmp_path: Path, number: str
+) -> None:
+    run("ranktable", "gen", "--device-id", "[[0,1],[2,3],[4,5]]", "-o", "p.json")
+    options = ("--new", "--to-spares", "-o", "q.json")
+    run("ranktable", "replace-node", "p.json", number, "x", *options)
+
+    back = run("ranktable", "replace-node", "q.json", "x", number, "-o", "r.json")
+    unknown = run("ranktable", "replace-node", "q.json", "x", "7")
+
+    assert back.status == 0, back.err
+    found = ranktable.load(tmp_path / "r.json")
+    assert list(found.chip_map) == [0, 1, 2, 3, 4, 5]
+    assert [node.host for node in found.nodes] == [None] * 3
+    assert spares_of(found) == []
+    assert f"did you mean {number}?" in unknown.err
+
+
 def test_chips_of_a_spare_that_are_not_needed_stay_spare(tmp_path: Path) -> None:
     table = make_table([range(4)] * 2, hosts=["a", "b"])
     large = add_spares(table, make_table([range(8)], hosts=["s"]).nodes)

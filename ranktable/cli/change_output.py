@@ -20,9 +20,7 @@ from ranktable.cli.files import (
 )
 from ranktable.cli.output import OutputFormat, style, write
 from ranktable.layout.change.differing import difference
-from ranktable.layout.change.names import named, unnamed
-from ranktable.layout.change.rebuilt import with_nodes
-from ranktable.layout.change.spares import spares_of, with_spares
+from ranktable.layout.change.spares import named_table, unnamed_table
 from ranktable.layout.remembered import remembering
 from ranktable.report.diff import render_changes, render_diff_json
 from ranktable.schema.atomic_files import replace_file
@@ -105,7 +103,7 @@ class ChangeOutput:
 
         Args:
             read: The file that was read.
-            after: What became of it once its nodes were ``named``.
+            after: What became of it made of its ``named_table``.
             layouts: The layout of each, which the new table remembers.
             site: What decides about a placement beside the table.
             is_optimal: Whether every placement was tried.
@@ -118,9 +116,9 @@ class ChangeOutput:
         """
         if layouts is not None:
             after = remembering(after, layouts[1])
-        before = named(read.table)
+        before = named_table(read.table)
         found = difference(before, after, layouts, site=site, is_optimal=is_optimal)
-        after = _as_named(after, read.table)
+        after = unnamed_table(after, read.table)
         data = dumps(after)
         if self.in_place:
             self._replace(read, after, data)
@@ -151,11 +149,3 @@ class ChangeOutput:
 
         if not found.is_same:
             sys.stderr.writelines(render_changes(found, style(stream=sys.stderr)))
-
-
-def _as_named(after: RankTable, before: RankTable) -> RankTable:
-    """Return a table whose nodes have the names that they were read with."""
-    if all(node.host is not None for node in before.nodes):
-        return after
-    spares = unnamed(spares_of(after), before)
-    return with_spares(with_nodes(after, unnamed(after.nodes, before)), spares)

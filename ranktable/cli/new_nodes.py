@@ -60,7 +60,7 @@ def node_like(table: RankTable, like: Node, host: str, *, is_new: bool) -> Node:
     """
     name = like.host or "the last node"
     if not is_new:
-        spares = [str(node.host) for node in spares_of(table)]
+        spares = [node.host for node in spares_of(table) if node.host is not None]
         near = get_close_matches(host, spares, n=2) or spares[:4]
         meant = f"did you mean {' or '.join(near)}? Or " if near else ""
         raise CommandError(

@@ -25,9 +25,8 @@ from ranktable.cli.new_nodes import (
 from ranktable.cli.options import LayoutOptions, with_options
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.errors import ChangeError
-from ranktable.layout.change.names import named
 from ranktable.layout.change.resize import grow as change
-from ranktable.layout.change.spares import spares_of
+from ranktable.layout.change.spares import named_table, spares_of
 
 if TYPE_CHECKING:
     from ranktable.schema.model import Node, RankTable
@@ -74,7 +73,7 @@ def grow(
     if not add and not spares:
         raise CommandError("nothing to add; give --add NODES or --spares")
     read = table_with_gaps(file)
-    table = named(read.table)
+    table = named_table(read.table)
     nodes = _nodes(table, add or [], with_spares=spares, again=again, is_new=new)
     layout = layout_options.layout(
         table, with_dp=bool(nodes) or not again, is_needed=True

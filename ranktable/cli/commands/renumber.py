@@ -17,10 +17,10 @@ from ranktable.cli.commands.shrink import (
 from ranktable.cli.options import LayoutOptions, with_options
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.fitting import with_dp_for as resized
-from ranktable.layout.change.names import named
 from ranktable.layout.change.rebuilt import left_of
 from ranktable.layout.change.renumbering import Policy
 from ranktable.layout.change.renumbering import renumbered as change
+from ranktable.layout.change.spares import named_table
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.remembered import remembered, spelt
 from ranktable.schema.messages import counted
@@ -71,7 +71,7 @@ def renumber(
     """
     result.prepare()
     read = table_with_gaps(file)
-    table = named(read.table)
+    table = named_table(read.table)
     lost = places_of(table, drop or [], again=again)
     ranks = [] if drop_ranks is None else ranks_in(drop_ranks)
     where = site.site(table)

@@ -19,10 +19,10 @@ from ranktable.cli.new_nodes import (
 )
 from ranktable.cli.options import LayoutOptions, with_options
 from ranktable.cli.site_options import SiteOptions
-from ranktable.layout.change.names import find_nodes, named, node_names
+from ranktable.layout.change.names import find_nodes, node_names
 from ranktable.layout.change.replace import replace_node as change
 from ranktable.layout.change.replace import stands_in_for
-from ranktable.layout.change.spares import is_spare
+from ranktable.layout.change.spares import is_spare, named_table
 from ranktable.layout.remembered import remembered
 from ranktable.schema.messages import printable
 
@@ -64,7 +64,7 @@ def replace_node(
     """
     result.prepare()
     read = table_with_gaps(file)
-    table = named(read.table)
+    table = named_table(read.table)
     node = read_node(new) if is_file(new) else one_host(new)
     if isinstance(node, str) and node not in node_names(table.nodes):
         (place,) = find_nodes(table, [old])

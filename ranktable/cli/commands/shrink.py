@@ -16,8 +16,9 @@ from ranktable.cli.new_nodes import hosts_in, part_of
 from ranktable.cli.options import LayoutOptions, with_options
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.fitting import factor_names
-from ranktable.layout.change.names import find_nodes, named, node_names
+from ranktable.layout.change.names import find_nodes, node_names
 from ranktable.layout.change.resize import shrink as change
+from ranktable.layout.change.spares import named_table
 from ranktable.schema.diagnostic import Options
 from ranktable.schema.messages import counted, printable
 from ranktable.schema.rules.ranks import WRONG_LOCAL_RANK
@@ -74,7 +75,7 @@ def shrink(
     """
     result.prepare()
     read = table_with_gaps(file)
-    table = named(read.table)
+    table = named_table(read.table)
     # Done again, dp is what is left by now, whatever it was at first.
     lost = places_of(table, drop or [], again=again)
     single = [] if drop_ranks is None else ranks_in(drop_ranks)

@@ -20,8 +20,14 @@ from ranktable.cli.new_nodes import (
 )
 from ranktable.cli.options import with_options
 from ranktable.cli.output import OutputFormat, write
-from ranktable.layout.change.names import named
-from ranktable.layout.change.spares import add_spares, spares_of, take_spare
+from ranktable.layout.change.spares import (
+    add_spares,
+    named_table,
+    refuse_present,
+    refuse_spare,
+    spares_of,
+    take_spare,
+)
 from ranktable.schema.messages import counted, fold_numbers, printable
 
 if TYPE_CHECKING:
@@ -68,7 +74,8 @@ def spares(
     result.prepare()
 
     result.put(
-        read, _changed(named(table), add or [], remove or [], again=again, is_new=new)
+        read,
+        _changed(named_table(table), add or [], remove or [], again=again, is_new=new),
     )
 
 
@@ -79,17 +86,24 @@ def _changed(
     for host in (host for text in removed for host in hosts_in(text)):
         if host in hosts or not again:
             table = take_spare(table, host)[1]
-    new = [node for text in added for node in _nodes(table, text, is_new=is_new)]
-    if again:
-        new = [node for node in new if node.host not in hosts]
-    return add_spares(table, new)
+    known = {node.host for node in spares_of(table)} if again else set()
+    new = [node for text in added for node in _nodes(table, text, known, is_new=is_new)]
+    return add_spares(table, [node for node in new if node.host not in known])
 
 
-def _nodes(table: RankTable, text: str, *, is_new: bool) -> list[Node]:
+def _nodes(
+    table: RankTable, text: str, known: set[str | None], *, is_new: bool
+) -> Iterator[Node]:
+    """Yield the nodes of an argument, without hosts that are known to be spares."""
     if is_file(text):
-        return list(read_nodes(text))
-    last = table.nodes[-1]
-    return [node_like(table, last, host, is_new=is_new) for host in hosts_in(text)]
+        yield from read_nodes(text)
+        return
+    found, last = spares_of(table), table.nodes[-1]
+    for host in hosts_in(text):
+        if host not in known:
+            refuse_present(table, host)
+            refuse_spare(found, host)
+            yield node_like(table, last, host, is_new=is_new)
 
 
 def _show(name: str, table: RankTable, form: OutputFormat) -> None:

@@ -27,7 +27,7 @@ def node_names(nodes: Sequence[Node]) -> list[str]:
 
     That is its place, or what it was before others were removed.
     """
-    known = [node.host or _number(node) for node in nodes]
+    known = [node.host or number_of(node) for node in nodes]
     taken = set(known)
     free = (number for number in map(str, count(len(nodes))) if number not in taken)
     return [
@@ -69,34 +69,19 @@ def _unknown(name: str, names: Sequence[str]) -> str:
     return f"there is no node {name!r}; the nodes are {listed}"
 
 
-def named(table: RankTable) -> RankTable:
-    """Return a table whose nodes without a host have their number as one.
+def named(node: Node, name: str) -> Node:
+    """Return a node whose name is its host, so that it can be told apart later."""
+    return structs.replace(node, host=name, extra=without_number(node))
 
-    So they can be told apart after a change too; ``unnamed`` takes the names away.
+
+def unnamed(node: Node, place: int | None) -> Node:
+    """Return a node without the host that ``named`` has given it.
+
+    A node whose place is another now keeps its number beside it, and so does a spare,
+    which has no place.
     """
-    if all(node.host is not None for node in table.nodes):
-        return table
-    nodes = [
-        structs.replace(node, host=name, extra=without_number(node))
-        for name, node in zip(node_names(table.nodes), table.nodes, strict=True)
-    ]
-    return table.with_changes(nodes=nodes)
-
-
-def unnamed(nodes: Iterable[Node], before: RankTable) -> list[Node]:
-    """Return nodes without the names that ``named`` has given those of a table.
-
-    A node whose place is another now keeps its number beside it.
-    """
-    given = {
-        name
-        for name, node in zip(node_names(before.nodes), before.nodes, strict=True)
-        if node.host is None
-    }
-    return [
-        _unnamed(node, place) if node.host in given else node
-        for place, node in enumerate(nodes)
-    ]
+    number = {} if node.host == str(place) else {NUMBER_KEY: node.host}
+    return structs.replace(node, host=None, extra={**node.extra, **number})
 
 
 def without_number(node: Node) -> dict[str, object]:
@@ -104,11 +89,7 @@ def without_number(node: Node) -> dict[str, object]:
     return {key: value for key, value in node.extra.items() if key != NUMBER_KEY}
 
 
-def _unnamed(node: Node, place: int) -> Node:
-    number = {} if node.host == str(place) else {NUMBER_KEY: node.host}
-    return structs.replace(node, host=None, extra={**node.extra, **number})
-
-
-def _number(node: Node) -> str | None:
+def number_of(node: Node) -> str | None:
+    """Return the number that a node keeps, None if it has none."""
     number = plain_number(node.extra.get(NUMBER_KEY))
     return None if number is None else str(number)

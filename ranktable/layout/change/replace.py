@@ -61,7 +61,7 @@ def replace_node(
     else:
         node = twin_of(gone, new, name=old) if isinstance(new, str) else new
     if node.host is None or node.host != gone.host:
-        refuse_present(table, node)
+        refuse_present(table, node.host)
     nodes = list(table.nodes)
     nodes[place] = _in_place_of(gone, node, old)
     used = {device.device_id for device in nodes[place].devices}

@@ -124,7 +124,7 @@ def grow(  # noqa: PLR0913 - each is a part of the question
     hosts = {node.host for node in spares_of(table)}
     for node in nodes:
         if node.host not in hosts:
-            refuse_present(table, node)
+            refuse_present(table, node.host)
     more = sum(len(node.devices) for node in nodes)
     fitting = fit_layout(
         layout,

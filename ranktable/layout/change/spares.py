@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from ranktable.layout.change.errors import ChangeError
-from ranktable.layout.change.names import node_names
+from ranktable.layout.change.names import named, node_names, number_of, unnamed
 from ranktable.schema.format import SPARES_KEY as KEY
 from ranktable.schema.format import STANDS_IN_KEY
 from ranktable.schema.formats import by_name
@@ -62,11 +62,10 @@ def add_spares(table: RankTable, nodes: Iterable[Node]) -> RankTable:
     """
     found = spares_of(table)
     for node in nodes:
-        refuse_present(table, node)
+        refuse_present(table, node.host)
         if node.host is None:
             raise ChangeError("a spare needs a host, by which it is asked for")
-        if node.host in (spare.host for spare in found):
-            raise ChangeError(f"{node.host} is a spare already")
+        refuse_spare(found, node.host)
         found.append(node)
     return with_spares(table, found)
 
@@ -84,6 +83,47 @@ def take_spare(table: RankTable, host: str) -> tuple[Node, RankTable]:
     named = ", ".join(node_names(found))
     known = f"the spares are: {named}" if named else "the table has none"
     raise ChangeError(f"there is no spare {host!r}; {known}")
+
+
+def named_table(table: RankTable) -> RankTable:
+    """Return a table whose nodes without a host have their number as one.
+
+    So they can be told apart after a change too, and a spare that was such a node is
+    found by its number; ``unnamed_table`` takes the names away.
+    """
+    if any(node.host is None for node in table.nodes):
+        pairs = zip(table.nodes, node_names(table.nodes), strict=True)
+        table = table.with_changes(nodes=[named(node, name) for node, name in pairs])
+    spares = spares_of(table)
+    numbers = [spare.host or number_of(spare) for spare in spares]
+    if numbers == [spare.host for spare in spares]:
+        return table
+    pairs = zip(spares, numbers, strict=True)
+    return with_spares(
+        table, [named(spare, name) if name else spare for spare, name in pairs]
+    )
+
+
+def unnamed_table(after: RankTable, before: RankTable) -> RankTable:
+    """Return a table without the names that ``named_table`` has given those of one."""
+    pairs = zip(node_names(before.nodes), before.nodes, strict=True)
+    given = {name for name, node in pairs if node.host is None}
+    given |= {
+        number
+        for spare in spares_of(before)
+        if spare.host is None and (number := number_of(spare))
+    }
+    if not given:
+        return after
+    nodes = [
+        unnamed(node, place) if node.host in given else node
+        for place, node in enumerate(after.nodes)
+    ]
+    spares = [
+        unnamed(spare, None) if spare.host in given else spare
+        for spare in spares_of(after)
+    ]
+    return with_spares(after.with_changes(nodes=nodes), spares)
 
 
 def standing_in(before: RankTable, nodes: Iterable[Node]) -> list[Node]:
@@ -114,13 +154,19 @@ def is_spare(table: RankTable, host: str) -> bool:
     return any(spare.host == host for spare in spares_of(table))
 
 
-def refuse_present(table: RankTable, node: Node) -> None:
-    """Raise ChangeError if a node is in the table already."""
-    if node.host is None:
+def refuse_present(table: RankTable, host: str | None) -> None:
+    """Raise ChangeError if a host is in the table already."""
+    if host is None:
         return
     for place, other in enumerate(table.nodes):
-        if other.host == node.host:
-            raise ChangeError(f"{node.host} is in the table already, as node {place}")
+        if other.host == host:
+            raise ChangeError(f"{host} is in the table already, as node {place}")
+
+
+def refuse_spare(spares: Iterable[Node], host: str) -> None:
+    """Raise ChangeError if a host is one of some spares."""
+    if host in (spare.host for spare in spares):
+        raise ChangeError(f"{host} is a spare already")
 
 
 def _node(table: RankTable, place: int, entry: object) -> Node:
