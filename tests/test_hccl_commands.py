@@ -126,6 +126,25 @@ def test_what_has_no_ranks_is_not_merged(
     assert "RT262" in done.err
 
 
+@pytest.mark.parametrize("name", ["k8s_initializing.json", "clusterd_global_a3.json"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["renumber", "--policy", "stable"],
+        ["shrink", "--drop", "n1"],
+        ["grow", "--add", "n9", "--new"],
+        ["replace-node", "n1", "n9", "--new"],
+    ],
+)
+def test_what_has_no_ranks_is_not_changed(
+    run: Run, name: str, command: list[str]
+) -> None:
+    done = run("ranktable", command[0], str(VALID / name), *command[1:])
+
+    assert done.status == 2
+    assert "gives the processes of a job no ranks\nhelp: " in done.err
+
+
 def test_groups_become_files(run: Run, tmp_path: Path) -> None:
     source = str(VALID / "clusterd_global_a3.json")
     folder = tmp_path / "groups"

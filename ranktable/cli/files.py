@@ -112,10 +112,20 @@ def sound_table(file: str | None, *, needs_ranks: bool = True) -> TableFile:
         named_file(file), Options(limit=5, max_size_bytes=DEFAULT_MAX_SIZE_BYTES)
     )
     table = table_in(report)
-    if needs_ranks and not table.has_global_ranks:
-        finding = no_global_ranks(table.format)
-        raise CommandError(f"{report.file}: {finding.message}\nhelp: {finding.hint}")
+    if needs_ranks:
+        refuse_without_ranks(table, report.file)
     return TableFile(report.file, table, report.data or b"")
+
+
+def refuse_without_ranks(table: RankTable, name: str) -> None:
+    """Refuse a table that gives the processes of a job no ranks.
+
+    Raises:
+        CommandError: It is such a table.
+    """
+    if not table.has_global_ranks:
+        finding = no_global_ranks(table.format)
+        raise CommandError(f"{name}: {finding.message}\nhelp: {finding.hint}")
 
 
 def table_in(report: Report) -> RankTable:

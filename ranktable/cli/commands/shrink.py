@@ -11,7 +11,7 @@ import typer
 
 from ranktable.cli import CommandError
 from ranktable.cli.change_output import Again, ChangeOutput
-from ranktable.cli.files import TableFile, check_file, table_in
+from ranktable.cli.files import TableFile, check_file, refuse_without_ranks, table_in
 from ranktable.cli.new_nodes import hosts_in, part_of
 from ranktable.cli.options import LayoutOptions, with_options
 from ranktable.cli.site_options import SiteOptions
@@ -139,13 +139,18 @@ def _say_alternative(
 
 
 def table_with_gaps(file: str) -> TableFile:
-    """Return a table whose ranks may have gaps."""
+    """Return a table whose ranks may have gaps.
+
+    Raises:
+        CommandError: It has other errors, or gives the processes of a job no ranks.
+    """
     report = check_file(file, Options(limit=5))
     # Where chips were taken out of a node, its local ranks have gaps too.
     also = [WRONG_LOCAL_RANK.code] if _count_up(report.columns) else []
     table = part_of(report, also)
     if table is None:
         table = table_in(report)
+    refuse_without_ranks(table, report.file)
     return TableFile(report.file, table, report.data or b"")
 
 

@@ -64,13 +64,16 @@ NO_GLOBAL_RANKS = Rule(
 
 def no_global_ranks(format_name: str) -> Finding:
     """Return RT262 for a file of a format that gives no ranks."""
-    is_of_groups = format_name == "server-groups"
+    by_group = "ranktable split --by group writes the rank table of each group"
+    hints = {
+        "server-groups": by_group,
+        "kubernetes": "it is not complete yet: ranktable wait FILE waits until it is",
+    }
+    other = "point RANK_TABLE_FILE at the rank table of the job"
     return NO_GLOBAL_RANKS.finding(
         None,
         f"a file of the format {format_name} gives the processes of a job no ranks",
-        hint="ranktable split --by group writes the rank table of each group"
-        if is_of_groups
-        else "point RANK_TABLE_FILE at the rank table of the job",
+        hint=hints.get(format_name, other),
     )
 
 
