@@ -714,3 +714,26 @@ def test_two_nodes_of_one_name_are_not_guessed_at() -> None:
 
     with pytest.raises(ChangeError, match="the nodes 0 and 1 are both named 'a'"):
         replace_node(table, "a", "b")
+
+
+def test_super_pods_follow_the_nodes_of_a_change() -> None:
+    nodes = make_table([range(2)] * 3, hosts=["a", "b", "c"]).nodes
+    servers = [{"server_id": host} for host in "abc"]
+    pods = [
+        {"super_pod_id": "0", "server_list": servers[:2]},
+        {"super_pod_id": "1", "server_list": servers[2:]},
+    ]
+    extra = {"super_pod_list": pods}
+    table = ranktable.RankTable(nodes=nodes, extra=extra)
+
+    less = shrink(table, ParallelLayout(tp=2, dp=3), [1]).table
+    other = replace_node(table, "b", "z")
+
+    assert less.extra["super_pod_list"] == [
+        {"super_pod_id": "0", "server_list": [{"server_id": "a"}]},
+        pods[1],
+    ]
+    assert other.extra["super_pod_list"] == [
+        {"super_pod_id": "0", "server_list": [{"server_id": "a"}, {"server_id": "z"}]},
+        pods[1],
+    ]

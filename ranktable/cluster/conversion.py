@@ -224,16 +224,16 @@ def with_servers(table: RankTable, names: Sequence[str]) -> RankTable:
     new = {node.host: name for node, name in zip(table.nodes, names, strict=True)}
     extra = dict(table.extra)
     if PODS in extra:
-        extra[PODS] = _pods_renamed(extra[PODS], new)
+        extra[PODS] = pods_renamed(extra[PODS], new)
     return table.with_changes(nodes=nodes, extra=extra)
 
 
-def _pods_renamed(pods: object, new: Mapping[Any, str]) -> list[dict[str, Any]]:
+def pods_renamed(pods: object, new: Mapping[Any, str]) -> list[dict[str, Any]]:
     """Return super pods whose servers have other names."""
     renamed = []
     for pod in objects(pods):
         servers = [
-            {**server, "server_id": new.get(server.get("server_id"))}
+            {**server, "server_id": new.get(name := server.get("server_id"), name)}
             for server in objects(pod.get("server_list"))
         ]
         renamed.append({**pod, "server_list": servers})

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from ranktable.cluster.conversion import PODS, pods_renamed, pods_with
 from ranktable.layout.change.errors import ChangeError
 from ranktable.schema.messages import folded
 from ranktable.schema.model import RankTable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ranktable.schema.model import Device, Node
 
@@ -39,13 +40,26 @@ def left_of(
     return left
 
 
-def with_nodes(table: RankTable, nodes: Iterable[Node]) -> RankTable:
-    """Return a table with other nodes."""
+def with_nodes(
+    table: RankTable, nodes: Iterable[Node], renamed: Mapping[str, str] | None = None
+) -> RankTable:
+    """Return a table with other nodes, and the super pods of these only.
+
+    Args:
+        table: The table.
+        nodes: Its new nodes.
+        renamed: Hosts, and those that take their places in the super pods.
+    """
+    kept = tuple(nodes)
+    extra = dict(table.extra)
+    if PODS in extra:
+        pods = pods_renamed(extra[PODS], renamed) if renamed else extra[PODS]
+        extra[PODS] = pods_with(pods, {node.host for node in kept})
     return RankTable(
-        nodes=tuple(nodes),
+        nodes=kept,
         version=table.version,
         format=table.format,
-        extra=table.extra,
+        extra=extra,
         layout=table.layout,
     )
 

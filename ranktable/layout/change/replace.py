@@ -68,7 +68,8 @@ def replace_node(
     idle = [_without(node, used)] if STANDS_IN_KEY in node.extra else []
     if to_spares or stands_in_for(gone) == host:
         idle.append(_without(gone, ()))
-    return _with_more_spares(with_nodes(table, nodes), idle)
+    renamed = {gone.host: node.host} if gone.host and node.host else None
+    return _with_more_spares(with_nodes(table, nodes, renamed), idle)
 
 
 def stands_in_for(node: Node) -> object:
