@@ -98,10 +98,11 @@ def named_table(table: RankTable) -> RankTable:
     numbers = [spare.host or number_of(spare) for spare in spares]
     if numbers == [spare.host for spare in spares]:
         return table
-    pairs = zip(spares, numbers, strict=True)
-    return with_spares(
-        table, [named(spare, name) if name else spare for spare, name in pairs]
-    )
+    known = [
+        named(spare, name) if name else spare
+        for spare, name in zip(spares, numbers, strict=True)
+    ]
+    return with_spares(table, known)
 
 
 def unnamed_table(after: RankTable, before: RankTable) -> RankTable:
