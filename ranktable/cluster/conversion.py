@@ -27,6 +27,7 @@ from ranktable.schema.formats import by_name
 from ranktable.schema.messages import counted, folded, printable, quoted
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.rules.records import no_global_ranks
+from ranktable.schema.super_pods import PODS, objects, pods_renamed, pods_with
 from ranktable.schema.writing import dumps, encode
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ MINDIE = "mindie"
 """A table 1.0 with the addresses of containers; a name for ``--to`` only."""
 
 SUPER_DEVICE = "super_device_id"
-PODS = "super_pod_list"
 CONTAINER = "container_ip"
 FEWEST_MINDIE_SERVERS = 2
 
@@ -149,17 +149,6 @@ def _part(table: RankTable, group: str, nodes: list[Node]) -> RankTable:
     )
 
 
-def pods_with(pods: object, hosts: set[str | None]) -> list[object]:
-    """Return the super pods with those of their servers that have these hosts."""
-    found: list[object] = []
-    for pod in objects(pods):
-        servers = objects(pod.get("server_list"))
-        own = [server for server in servers if server.get("server_id") in hosts]
-        if own:
-            found.append({**pod, "server_list": own})
-    return found
-
-
 def convert_table(
     table: RankTable, to: str, options: TableOptions | None = None
 ) -> Conversion:
@@ -226,18 +215,6 @@ def with_servers(table: RankTable, names: Sequence[str]) -> RankTable:
     if PODS in extra:
         extra[PODS] = pods_renamed(extra[PODS], new)
     return table.with_changes(nodes=nodes, extra=extra)
-
-
-def pods_renamed(pods: object, new: Mapping[Any, str]) -> list[dict[str, Any]]:
-    """Return super pods whose servers have other names."""
-    renamed = []
-    for pod in objects(pods):
-        servers = [
-            {**server, "server_id": new.get(name := server.get("server_id"), name)}
-            for server in objects(pod.get("server_list"))
-        ]
-        renamed.append({**pod, "server_list": servers})
-    return renamed
 
 
 def _refuse_others(options: TableOptions, to: str) -> None:
@@ -332,12 +309,6 @@ def pods_of(table: RankTable) -> list[str | None]:
         own = node.extra.get(SUPER_POD_KEY, first.get(SUPER_POD_KEY))
         found.append(listed.get(node.host or "", None if own is None else str(own)))
     return found
-
-
-def objects(value: object) -> list[dict[str, Any]]:
-    """Return the objects in a list; a table 1.0 may have anything under this key."""
-    listed = value if isinstance(value, list) else []
-    return [one for one in listed if isinstance(one, dict)]
 
 
 def _with_roles(nodes: list[Node], prefill: int | None) -> list[Node]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.conversion import PODS, pods_with
 from ranktable.schema.format import LAYOUT_KEY, SPARES_KEY
 from ranktable.schema.messages import counted
+from ranktable.schema.super_pods import PODS, pods_with
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

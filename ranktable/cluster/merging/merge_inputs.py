@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.conversion import PODS, objects
 from ranktable.cluster.file_findings import FileFinding, FileFindings, InputFile
 from ranktable.cluster.generate import ring_order
 from ranktable.cluster.merging.merge_checks import (
@@ -39,6 +38,7 @@ from ranktable.schema.remembered_layout import (
 from ranktable.schema.rules.ranks import NOT_FROM_ZERO, RANK_GAP
 from ranktable.schema.rules.records import no_global_ranks
 from ranktable.schema.rules.syntax import EMPTY_FILE
+from ranktable.schema.super_pods import PODS, objects
 from ranktable.schema.topology import BUILT_IN
 
 SERVERS = "server_list"

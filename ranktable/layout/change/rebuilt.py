@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ranktable.cluster.conversion import PODS, pods_renamed, pods_with
 from ranktable.layout.change.errors import ChangeError
 from ranktable.schema.messages import folded
 from ranktable.schema.model import RankTable
+from ranktable.schema.super_pods import PODS, pods_renamed, pods_with
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -12,6 +12,7 @@ from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import counted, folded, quoted
 from ranktable.schema.rules.examples import hccl_server, hccl_table, pods_table
 from ranktable.schema.rules.ranks import is_permutation
+from ranktable.schema.super_pods import PODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from ranktable.schema.document import Path
 
 COMPLETED = "completed"
-PODS = "super_pod_list"
 ADDRESS = "device_ip"
 OF_SUPER_PODS = ("hccl-1.2", "cce")
 """Formats that say which servers are in a super pod."""

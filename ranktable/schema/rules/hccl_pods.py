@@ -9,7 +9,8 @@ from ranktable.schema.document import SourceSpan
 from ranktable.schema.messages import quoted
 from ranktable.schema.numbers import leading_digits
 from ranktable.schema.rules.examples import pods_table
-from ranktable.schema.rules.hccl import PODS, pod_of_servers, pods_of
+from ranktable.schema.rules.hccl import pod_of_servers, pods_of
+from ranktable.schema.super_pods import PODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

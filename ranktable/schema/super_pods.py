@@ -1,0 +1,39 @@
+"""The list of super pods that HCCL 1.2 keeps beside its servers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PODS = "super_pod_list"
+
+
+def objects(value: object) -> list[dict[str, Any]]:
+    """Return the objects in a list; a table 1.0 may have anything under this key."""
+    listed = value if isinstance(value, list) else []
+    return [one for one in listed if isinstance(one, dict)]
+
+
+def pods_with(pods: object, hosts: set[str | None]) -> list[object]:
+    """Return the super pods with those of their servers that have these hosts."""
+    found: list[object] = []
+    for pod in objects(pods):
+        servers = objects(pod.get("server_list"))
+        own = [server for server in servers if server.get("server_id") in hosts]
+        if own:
+            found.append({**pod, "server_list": own})
+    return found
+
+
+def pods_renamed(pods: object, new: Mapping[Any, str]) -> list[dict[str, Any]]:
+    """Return super pods whose servers have other names."""
+    renamed = []
+    for pod in objects(pods):
+        servers = [
+            {**server, "server_id": new.get(name := server.get("server_id"), name)}
+            for server in objects(pod.get("server_list"))
+        ]
+        renamed.append({**pod, "server_list": servers})
+    return renamed
