@@ -252,7 +252,7 @@ def test_dry_run_prints_a_command_a_node(
     [
         ([], {}, "nothing says which of 2 nodes this is"),
         (["--node", "2"], {}, "node 2 is not among the 2 nodes"),
-        ([], SLURM, "start ranktable run once a node"),
+        ([], SLURM, "start ranktable run once per node"),
         ([], {**SLURM, "RANK": "0"}, "RT303"),
         (["--table", "nowhere"], {}, "RT001"),
         ([], {"JOB_COMPLETION_INDEX": "7"}, "the rank table has 2 nodes"),

@@ -23,15 +23,17 @@ if TYPE_CHECKING:
     from ranktable.schema.topology import Topology
 
 TOPOLOGY_HELP = (
-    "What holds nodes: Slurm's topology.conf, topology.yaml or scontrol show topology, "
-    "kubectl get nodes -o json, a list of hosts and racks, or numbers of nodes, "
-    "rack=4,pod=16."
+    "Racks and pods of the nodes: Slurm's topology.conf, topology.yaml or the output "
+    "of scontrol show topology, that of kubectl get nodes -o json, a list of hosts and "
+    "racks, or how many nodes each has: rack=4,pod=16."
 )
 LINKS_HELP = (
     "Links of every host: sophgo-8, or a file with a matrix or pairs; by default those "
     "that the table names."
 )
-BYTES_HELP = "Bytes of a group and step: tp=16GiB,dp=2.25GiB,pp=256MiB."
+BYTES_HELP = (
+    "Bytes that each kind of group sends in a step: tp=16GiB,dp=2.25GiB,pp=256MiB."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""One table becomes several, one a node."""
+"""One table becomes several, one per node."""
 
 from __future__ import annotations
 

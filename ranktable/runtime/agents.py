@@ -1,4 +1,4 @@
-"""The torchrun agents of a job, one a node, as the rank table has them."""
+"""The torchrun agents of a job, one per node, as the rank table has them."""
 
 from __future__ import annotations
 

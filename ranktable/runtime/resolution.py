@@ -2,7 +2,7 @@
 
 Every launcher states claims: a field, its value, the variable it came from, and
 whether it speaks of the process or of its node. An inner launcher shadows the one that
-it runs inside, because that one speaks of the agent: srun starts one torchrun a node,
+it runs inside, because that one speaks of the agent: srun starts one torchrun per node,
 torchrun starts the workers. Everything else must agree, and be complete and possible.
 """
 

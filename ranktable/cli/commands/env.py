@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 def env(
     explain: Annotated[
         bool,
-        typer.Option("--explain", help="Show every claim and what became of it."),
+        typer.Option(
+            "--explain",
+            help="Show every variable that says something, and whether it was used.",
+        ),
     ] = False,
     format: Annotated[  # noqa: A002 - the name of the option
         OutputFormat, typer.Option(help="Form of the output.")

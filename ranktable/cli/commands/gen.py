@@ -68,7 +68,8 @@ def gen(
             "--device-ip",
             "--device_ip",
             metavar="LISTS",
-            help="Addresses: one a node, \"['10.0.0.5','10.0.0.6']\", or one a chip.",
+            help="Addresses: one per node, \"['10.0.0.5','10.0.0.6']\", or one per "
+            "chip.",
         ),
     ] = None,
     hosts: Annotated[

@@ -1,4 +1,4 @@
-"""Configurations of accelerate, one a machine: ``num_machines``, ``num_processes``.
+"""Configurations of accelerate, one per machine: ``num_machines``, ``num_processes``.
 
 ``num_processes`` is the total; every machine starts the same share of it.
 

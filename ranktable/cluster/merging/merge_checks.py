@@ -75,7 +75,7 @@ def check_duplicate_nodes(
                     REPEATED_NODE,
                     node.at(*steps),
                     f"the {kind} {quoted(name)} is in {first.origin(node)}, too",
-                    hint="run probe once a node: srun --ntasks-per-node=1 "
+                    hint="run probe once per node: srun --ntasks-per-node=1 "
                     "ranktable probe"
                     if node.source is None
                     else "leave one of the two out",

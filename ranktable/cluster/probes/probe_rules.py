@@ -28,9 +28,9 @@ NOT_A_PROBE_LINE = Rule(
     name="not-a-probe-line",
     summary="a line is none that ranktable probe prints",
     why=(
-        "merge reads one JSON object a node and a line. A message of a launcher or of "
-        "a login script between them may stand for a node that failed, so it is not "
-        "skipped."
+        "merge reads one JSON object per node, each on a line of its own. A message of "
+        "a launcher or of a login script between them may stand for a node that "
+        "failed, so it is not skipped."
     ),
     fix="Keep messages out of standard output, or remove the line.",
     command="merge",
