@@ -87,7 +87,7 @@ def read(source: SourceText) -> Hostfile | None:
         source.report(
             rules.UNEVEN,
             fields.span_of("num_processes"),
-            f"{total} processes cannot be shared out evenly to {machines} machines",
+            f"{total} processes cannot be divided evenly among {machines} machines",
             hint="num_processes is the total of all machines",
         )
     slots = total // machines

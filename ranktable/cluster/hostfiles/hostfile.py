@@ -231,7 +231,7 @@ def with_hosts(hostfile: Hostfile, names: Sequence[str]) -> Hostfile:
     the names in their order.
 
     Raises:
-        ArgumentError: There are too few names or too many, or one stands twice.
+        ArgumentError: There are too few names or too many, or one occurs twice.
     """
     seen: set[str] = set()
     for name in names:

@@ -266,8 +266,8 @@ RANK_CLASH = Rule(
     name="rank-clash",
     summary="two files give the same ranks",
     why=(
-        "Every file that was made on its own node begins at rank 0. Which one comes "
-        "first is for you to say; it is not guessed."
+        "Every file that was made on its own node begins at rank 0. Only you know "
+        "which one comes first."
     ),
     fix="Give the files in the order that you want, and --renumber.",
     command="merge",
