@@ -39,8 +39,13 @@ class Counting:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of torch's store
         """Return a function of the store."""
-        self.count += 1
-        return getattr(self.store, name)
+        function = getattr(self.store, name)
+
+        def counted(*given: object) -> object:
+            self.count += 1
+            return function(*given)
+
+        return counted
 
 
 def serve(pipe: Connection) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -35,9 +35,14 @@ class Counting:
         self.store = store
         self.count = 0
 
-    def __getattr__(self, name: str) -> object:
-        self.count += 1
-        return getattr(self.store, name)
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of torch's store
+        function = getattr(self.store, name)
+
+        def counted(*given: object) -> object:
+            self.count += 1
+            return function(*given)
+
+        return counted
 
 
 def take_part(
@@ -190,7 +195,7 @@ def test_who_waits_makes_two_requests_a_second_at_most() -> None:
     assert verdict is not None
     assert verdict.kind == "agreed"
     assert len(told) == 1
-    assert told[0] <= MOST_REQUESTS - 5
+    assert told[0] <= MOST_REQUESTS - 6
     assert own.count <= told[0] + 2 * 3 + 5  # the last to hear it removes five keys
     assert store.num_keys() == 0
 

@@ -29,6 +29,7 @@ _LOOK_S = 0.5
 _FIRST_PAUSE_S = 0.002
 _GROWTH = 10.0
 _LONGEST_PAUSE_S = 1.0
+_LATE_S = 1.0  # a round of thousands takes less on a machine that does nothing else
 _CLOCK_S = 0.05  # torch rounds a wait to milliseconds, so it may end a bit early
 _LINGER_S = 0.02
 _SHORT = 1000  # what is longer has a key of its own, since all read the first one's
@@ -214,7 +215,7 @@ class StoreRound:
                 return False
             if not main_thread().is_alive():
                 raise RuntimeError("the script has ended")
-            if pause_s == _LONGEST_PAUSE_S and on_wait is not None:
+            if on_wait is not None and left_s < time_s - _LATE_S:
                 on_wait()
                 on_wait = None
             time.sleep(min(pause_s, left_s))
