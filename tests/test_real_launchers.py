@@ -167,7 +167,7 @@ def add_up(launch: Sequence[str], folder: Path, **env: str) -> list[str]:
 def fates(folder: Path, launcher: str) -> set[str]:
     """Return what became of a launcher's claims about any process."""
     return {
-        claim["fate"]
+        claim["outcome"]
         for answer in answers(folder)
         for claim in answer["claims"]
         if claim["launcher"] == launcher and claim["field"] != "host"

@@ -113,7 +113,7 @@ def _data(
                 "text": claim.text,
                 "launcher": claim.launcher,
                 "level": claim.level.value,
-                "fate": outcome.value,
+                "outcome": outcome.value,
             }
             for claim, outcome in claims
         ],
@@ -161,7 +161,7 @@ def _shown(value: object) -> str:
 
 
 def _table(claims: list[tuple[VariableClaim, Outcome]], look: Style) -> Iterator[str]:
-    rows = [("field", "value", "variable", "launcher", "level", "fate")]
+    rows = [("field", "value", "variable", "launcher", "level", "outcome")]
     rows += [
         (
             claim.field or "-",

@@ -194,8 +194,8 @@ def _seen(root: str, *, run_programs: bool) -> _Chips:
     if not found.chips:
         reasons = "; ".join(f"{item.what}: {item.why}" for item in found.unseen)
         raise CommandError(
-            f"no --device-id is given, and no chips are seen on {found.host}\n"
-            f"it was looked for {reasons}\n"
+            f"no --device-id is given, and no chips were found on {found.host}\n"
+            f"looked for {reasons}\n"
             "help: write the chips, for example --device-id '[[0..7]]', or --spec FILE"
         )
     return _Chips(

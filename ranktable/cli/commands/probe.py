@@ -107,7 +107,7 @@ def _text(found: NodeProbe, look: Style) -> Iterator[str]:
         yield f"  {_chip(chip, look)}\n"
     for item in found.unseen:
         what = look.mark(printable(item.what), "place")
-        yield f"  not seen: {what}: {printable(item.why)}\n"
+        yield f"  not detected: {what}: {printable(item.why)}\n"
 
 
 def _chip(chip: ProbedChip, look: Style) -> str:
