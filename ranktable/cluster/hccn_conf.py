@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ranktable.schema.address import is_address
 from ranktable.schema.check_report import Report, make_report
 from ranktable.schema.diagnostic import Finding, Quota, Severity
 from ranktable.schema.document import SourceSpan
+from ranktable.schema.format import is_address
 from ranktable.schema.messages import folded, quoted
 from ranktable.schema.rules.hccl import DUPLICATE_ADDRESS
 from ranktable.schema.rules.nodes import BAD_ADDRESS

@@ -6,10 +6,10 @@ import re
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ranktable.cluster.hostfiles import hostfile_rules as rules
-from ranktable.schema.address import is_address
 from ranktable.schema.check_report import Report, make_report
 from ranktable.schema.diagnostic import Finding, Quota, Severity
 from ranktable.schema.document import SourceSpan
+from ranktable.schema.format import is_address
 from ranktable.schema.json_parser import decode
 from ranktable.schema.messages import quoted
 from ranktable.schema.rules.syntax import TOO_LARGE, TOO_MANY

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Options, Quota
+from ranktable.schema.diagnostic import NO_QUOTA, Options
 from ranktable.schema.document import Document, SourceSpan, parse_sound
 from ranktable.schema.format import Role
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ranktable.schema.config_map import Wrapper
-    from ranktable.schema.diagnostic import Finding, Rule
+    from ranktable.schema.diagnostic import Finding, Quota, Rule
     from ranktable.schema.document import Path
     from ranktable.schema.format import Format
 
@@ -104,7 +104,7 @@ class Columns:
     rank_paths: list[Path] | None = None
     wrapper: Wrapper | None = None
     found: list[Finding] = field(default_factory=list, compare=False)
-    quota: Quota = field(default_factory=Quota, compare=False)
+    quota: Quota = field(default=NO_QUOTA, compare=False)
     worked_out: dict[str, object] = field(default_factory=dict, compare=False)
 
     @property

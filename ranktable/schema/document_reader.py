@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING
 from ranktable.schema.columns import Columns
 from ranktable.schema.diagnostic import Edit
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.format import SPARES_KEY, SUPER_POD_KEY, Kind, Role
+from ranktable.schema.format import (
+    SPARES_KEY,
+    SUPER_POD_KEY,
+    BadNumber,
+    Kind,
+    Role,
+    leading_digits,
+    odd_number,
+    plain_number,
+)
 from ranktable.schema.json_parser import MAX_DEPTH, is_too_deep, too_deep
 from ranktable.schema.messages import quoted
-from ranktable.schema.numbers import BadNumber, leading_digits, odd_number, plain_number
 from ranktable.schema.rules import shape as rules
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from ranktable.schema.diagnostic import Edit, Finding, Quota
 from ranktable.schema.document import Path, SourceSpan
+from ranktable.schema.format import BadNumber
 from ranktable.schema.messages import counted, quoted, times
-from ranktable.schema.numbers import BadNumber
 from ranktable.schema.rules import syntax as rules
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from ranktable.cluster.hostfiles.hostfile import (
     sizes_of,
 )
 from ranktable.cluster.source_text import words_of
-from ranktable.schema.address import is_address
+from ranktable.schema.format import is_address
 from ranktable.schema.messages import quoted
 
 if TYPE_CHECKING:

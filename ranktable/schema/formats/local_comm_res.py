@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ranktable.schema.address import is_address
-from ranktable.schema.format import Kind, Role
+from ranktable.schema.format import Kind, Role, is_address
 from ranktable.schema.formats.recognition import is_local_comm_res
 from ranktable.schema.messages import quoted
 from ranktable.schema.record import Record, RecordFormat, is_eid, list_of, text
