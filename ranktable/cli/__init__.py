@@ -13,7 +13,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from ranktable.schema.messages import printable
+from ranktable.schema.diagnostic import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

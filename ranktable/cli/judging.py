@@ -14,8 +14,7 @@ from ranktable.cli import CommandError
 from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME
 from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.check import check_bytes, report_unreadable
-from ranktable.schema.check_report import Report
-from ranktable.schema.diagnostic import RankTableError, Severity
+from ranktable.schema.diagnostic import RankTableError, Report, Severity
 from ranktable.schema.files import UnreadableError, read_file, read_stream
 from ranktable.schema.format import Format
 

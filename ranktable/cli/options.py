@@ -17,8 +17,8 @@ from ranktable.layout.megatron import megatron_refusal
 from ranktable.layout.parallel import ParallelLayout
 from ranktable.layout.remembered import remembered, spelt
 from ranktable.layout.sizes import INFERRED, find_preset
+from ranktable.schema.diagnostic import counted
 from ranktable.schema.format import LAYOUT_KEY
-from ranktable.schema.messages import counted
 from ranktable.schema.remembered_layout import SIZES
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import TextIO
 
-    from ranktable.schema.check_report import Report
+    from ranktable.schema.diagnostic import Report
 
 _WITH_LINES = ("utf-8", "utf8")
 """Encodings that have the characters of which lines are drawn."""

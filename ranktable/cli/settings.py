@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from ranktable.schema.check_report import Report
-    from ranktable.schema.diagnostic import Severity
+    from ranktable.schema.diagnostic import Report, Severity
 
 OWN_FILE, SHARED_FILE = "ranktable.toml", "pyproject.toml"
 

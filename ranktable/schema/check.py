@@ -6,8 +6,14 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ranktable.schema.check_report import Report, make_report
-from ranktable.schema.diagnostic import Finding, Options, Quota, Severity
+from ranktable.schema.diagnostic import (
+    Finding,
+    Options,
+    Quota,
+    Report,
+    Severity,
+    make_report,
+)
 from ranktable.schema.document import Document, SourceSpan
 from ranktable.schema.files import DEFAULT_MAX_SIZE_BYTES, UnreadableError, read_file
 from ranktable.schema.formats import FORMATS, by_name, decode_large, detect

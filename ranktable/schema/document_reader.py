@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ranktable.schema.columns import Columns
-from ranktable.schema.diagnostic import Edit
+from ranktable.schema.diagnostic import Edit, quoted
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.format import (
     SPARES_KEY,
@@ -19,7 +19,6 @@ from ranktable.schema.format import (
     plain_number,
 )
 from ranktable.schema.json_parser import MAX_DEPTH, is_too_deep, too_deep
-from ranktable.schema.messages import quoted
 from ranktable.schema.rules import shape as rules
 
 if TYPE_CHECKING:

@@ -22,11 +22,10 @@ from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-from ranktable.schema.diagnostic import Finding
+from ranktable.schema.diagnostic import Finding, quoted
 from ranktable.schema.document import find_locations
 from ranktable.schema.files import UnreadableError, read_file
 from ranktable.schema.json_parser import decode, find_too_deep, parse, walk
-from ranktable.schema.messages import quoted
 from ranktable.schema.site_schema import Answer, SchemaRequest, Violation
 
 if TYPE_CHECKING:

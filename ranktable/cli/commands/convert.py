@@ -53,10 +53,9 @@ from ranktable.cluster.hostfiles.launcher_formats import (
 from ranktable.cluster.hostfiles.launcher_formats import convert as cluster_convert
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import WRAPPED, check_bytes
-from ranktable.schema.diagnostic import Options, RankTableError
+from ranktable.schema.diagnostic import Options, RankTableError, counted, printable
 from ranktable.schema.format import Format
 from ranktable.schema.formats import DEFAULT, by_name
-from ranktable.schema.messages import counted, printable
 from ranktable.schema.rules.records import no_global_ranks
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import typer
 from ranktable.cli import CommandError
 from ranktable.cli.files import FILE_HELP, TableFile, sound_table
 from ranktable.cli.output import OutputFormat, write
-from ranktable.schema.messages import printable
+from ranktable.schema.diagnostic import printable
 from ranktable.schema.vendor_digest import hccl_digest
 
 

@@ -35,8 +35,7 @@ from ranktable.schema.vendor_codes import MEANINGS, causes, code_in, has_variabl
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.schema.check_report import Report
-    from ranktable.schema.diagnostic import Rule
+    from ranktable.schema.diagnostic import Report, Rule
 
 _WIDTH = 79
 

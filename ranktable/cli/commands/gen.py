@@ -28,7 +28,7 @@ from ranktable.cluster.specs.spec import spare_hosts, table_from_spec
 from ranktable.layout.remembered import neighbouring_tp, remembering
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import make_options
-from ranktable.schema.messages import counted, printable
+from ranktable.schema.diagnostic import counted, printable
 from ranktable.schema.topology_file import find_topology
 from ranktable.schema.writing import dumps_judged
 

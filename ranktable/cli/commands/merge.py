@@ -46,7 +46,7 @@ from ranktable.schema.topology_file import find_topology
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.schema.check_report import Report
+    from ranktable.schema.diagnostic import Report
 
 
 def merge(

@@ -13,7 +13,7 @@ from ranktable.cli import CommandError
 from ranktable.cli.output import COLOR_HELP, Color, style, write
 from ranktable.cluster.discovery.machine import Machine
 from ranktable.cluster.discovery.probe import probe as seen
-from ranktable.schema.messages import counted, printable
+from ranktable.schema.diagnostic import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,7 +23,7 @@ from ranktable.layout.change.renumbering import renumbered as change
 from ranktable.layout.change.spares import named_table
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.remembered import remembered, spelt
-from ranktable.schema.messages import counted
+from ranktable.schema.diagnostic import counted
 
 if TYPE_CHECKING:
     from ranktable.layout.parallel import ParallelLayout

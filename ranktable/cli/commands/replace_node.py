@@ -24,7 +24,7 @@ from ranktable.layout.change.replace import replace_node as change
 from ranktable.layout.change.replace import stands_in_for
 from ranktable.layout.change.spares import is_spare, named_table
 from ranktable.layout.remembered import remembered
-from ranktable.schema.messages import printable
+from ranktable.schema.diagnostic import printable
 
 
 @with_options(layout_options=LayoutOptions, site=SiteOptions, result=ChangeOutput)

@@ -23,7 +23,7 @@ from ranktable.runtime.errors import InvalidVariableError, LaunchEnvironmentErro
 from ranktable.runtime.master_address import DEFAULT_PORT
 from ranktable.runtime.table import VARIABLE
 from ranktable.runtime.values import read_address
-from ranktable.schema.messages import counted, printable
+from ranktable.schema.diagnostic import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -19,8 +19,7 @@ from ranktable.layout.change.fitting import factor_names
 from ranktable.layout.change.names import find_nodes, node_names
 from ranktable.layout.change.resize import shrink as change
 from ranktable.layout.change.spares import named_table
-from ranktable.schema.diagnostic import Options
-from ranktable.schema.messages import counted, printable
+from ranktable.schema.diagnostic import Options, counted, printable
 from ranktable.schema.rules.ranks import WRONG_LOCAL_RANK
 
 if TYPE_CHECKING:

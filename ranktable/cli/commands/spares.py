@@ -28,7 +28,7 @@ from ranktable.layout.change.spares import (
     spares_of,
     take_spare,
 )
-from ranktable.schema.messages import counted, fold_numbers, printable
+from ranktable.schema.diagnostic import counted, fold_numbers, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

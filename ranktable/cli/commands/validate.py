@@ -30,9 +30,8 @@ from ranktable.runtime.errors import LaunchEnvironmentError
 from ranktable.runtime.rules import RULES
 from ranktable.schema.atomic_files import replace_file
 from ranktable.schema.check import WRAPPED, check_bytes, make_options
-from ranktable.schema.diagnostic import RankTableError, Severity
+from ranktable.schema.diagnostic import RankTableError, Severity, counted, printable
 from ranktable.schema.fixes import repaired_text
-from ranktable.schema.messages import counted, printable
 from ranktable.schema.readers.readers import readings
 from ranktable.schema.site_schema import SiteSchema
 
@@ -41,8 +40,7 @@ if TYPE_CHECKING:
 
     from ranktable.cli.settings import Settings
     from ranktable.report.terminal import Style
-    from ranktable.schema.check_report import Report
-    from ranktable.schema.diagnostic import Options
+    from ranktable.schema.diagnostic import Options, Report
 
 
 FILES_HELP = (

@@ -21,8 +21,8 @@ from ranktable.cli.output import (
 from ranktable.cli.progress import Progress, progress
 from ranktable.cluster.waiting import Clock, wait_for_table
 from ranktable.runtime.table import VARIABLE
+from ranktable.schema.diagnostic import counted, printable
 from ranktable.schema.files import read_file
-from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
     from ranktable.cluster.waiting import Reason, WaitResult

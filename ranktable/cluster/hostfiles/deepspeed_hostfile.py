@@ -26,7 +26,7 @@ from ranktable.cluster.hostfiles.hostfile import (
     refuse_interleaved,
 )
 from ranktable.cluster.source_text import Token, words_of
-from ranktable.schema.messages import printable, quoted
+from ranktable.schema.diagnostic import printable, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ from ranktable.cluster.host_lists import MAX_HOSTS
 from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.cluster.hostfiles.hostfile import Host, Hostfile
 from ranktable.cluster.source_text import MAX_SLOTS
-from ranktable.schema.messages import folded, quoted
+from ranktable.schema.diagnostic import folded, quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.source_text import SourceText, Token

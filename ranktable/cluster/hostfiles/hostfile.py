@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.source_text import is_host
-from ranktable.schema.messages import counted, printable
+from ranktable.schema.diagnostic import counted, printable
 from ranktable.schema.model import Device, Node, RankTable
 
 if TYPE_CHECKING:

@@ -19,16 +19,16 @@ from ranktable.cluster.hostfiles.paddle import PADDLE, PADDLE_ENDPOINTS
 from ranktable.cluster.hostfiles.slurm import SLURM_NODELIST, SRUN_HOSTFILE
 from ranktable.cluster.hostfiles.torchrun import TORCHRUN
 from ranktable.cluster.source_text import SourceText, read_source
+from ranktable.schema.diagnostic import quoted
 from ranktable.schema.format import Format
 from ranktable.schema.formats import DEFAULT, by_name, names
-from ranktable.schema.messages import quoted
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ranktable.cluster.hostfiles.hostfile import Hostfile, LauncherFormat
-    from ranktable.schema.check_report import Report
+    from ranktable.schema.diagnostic import Report
 
 LAUNCHER_FORMATS: tuple[LauncherFormat, ...] = (
     OPENMPI_HOSTFILE,

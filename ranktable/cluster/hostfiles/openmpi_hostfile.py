@@ -24,8 +24,8 @@ from ranktable.cluster.hostfiles.hostfile import (
     sizes_of,
 )
 from ranktable.cluster.source_text import Token, port_number
+from ranktable.schema.diagnostic import printable, quoted
 from ranktable.schema.format import is_address
-from ranktable.schema.messages import printable, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -28,7 +28,7 @@ from ranktable.cluster.hostfiles.openmpi_hostfile import (
     refuse_names,
 )
 from ranktable.cluster.source_text import MAX_SLOTS, Token
-from ranktable.schema.messages import quoted
+from ranktable.schema.diagnostic import quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.hostfiles.hostfile import Hostfile, WriterOptions

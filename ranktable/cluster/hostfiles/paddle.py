@@ -46,7 +46,7 @@ from ranktable.cluster.source_text import (
     endpoint_parts,
     port_number,
 )
-from ranktable.schema.messages import quoted
+from ranktable.schema.diagnostic import quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.hostfiles.hostfile import WriterOptions

@@ -29,7 +29,7 @@ from ranktable.cluster.hostfiles.hostfile import (
     sizes_of,
 )
 from ranktable.cluster.source_text import endpoint_host
-from ranktable.schema.messages import quoted
+from ranktable.schema.diagnostic import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from ranktable.cluster.hostfiles.slurm import expand_token
 from ranktable.cluster.source_text import words_of
 from ranktable.layout.topologies.blocks import block_hierarchy
 from ranktable.layout.topologies.host_tree import HostTree, Names, refuse_both
-from ranktable.schema.messages import quoted
+from ranktable.schema.diagnostic import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

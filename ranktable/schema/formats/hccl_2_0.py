@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ranktable.schema.columns import Columns, ListPaths, place_name
-from ranktable.schema.diagnostic import Quota
+from ranktable.schema.diagnostic import Quota, quoted
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.format import (
     Kind,
@@ -30,7 +30,6 @@ from ranktable.schema.formats.recognition import (
     is_hccl_2_0,
     is_rootinfo,
 )
-from ranktable.schema.messages import quoted
 from ranktable.schema.record import Member, Record, RecordFormat, integer, is_eid, text
 from ranktable.schema.record_reader import RecordReader
 from ranktable.schema.rules import hccl_2_0 as rules
