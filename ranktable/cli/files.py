@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.cli import DEFECTS_FOUND, CommandError
-from ranktable.cli.output import write
+from ranktable.cli import DEFECTS_FOUND, CommandError, write
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.atomic_files import create_file, replace_file
 from ranktable.schema.check import check, check_bytes, check_path, report_unreadable

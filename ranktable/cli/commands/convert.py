@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from ranktable.cli import DEFECTS_FOUND, CommandError, completion
+from ranktable.cli import (
+    DEFECTS_FOUND,
+    Color,
+    CommandError,
+    FindingsFormat,
+    completion,
+    show_findings,
+)
 from ranktable.cli.files import (
     OutputFile,
     is_standard_output,
@@ -21,7 +28,6 @@ from ranktable.cli.files import (
     tell_written,
 )
 from ranktable.cli.options import with_options
-from ranktable.cli.output import Color, FindingsFormat, show_findings
 from ranktable.cli.table_arguments import TableArguments
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.conversion import (

@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import CommandError, completion
+from ranktable.cli import (
+    COLOR_HELP,
+    Color,
+    CommandError,
+    OutputFormat,
+    completion,
+    style,
+    write,
+)
 from ranktable.cli.collectives import explain_collective
-from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.cli.site_schema import judge_by_schema
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.hostfiles import deepspeed_hostfile

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError, completion
+from ranktable.cli import (
+    COLOR_HELP,
+    COULD_NOT_JUDGE,
+    DEFECTS_FOUND,
+    FORM_HELP,
+    Color,
+    CommandError,
+    FindingsFormat,
+    completion,
+    show_findings,
+)
 from ranktable.cli.files import (
     DEFAULT_FILE,
     DEFAULT_MAX_ERRORS,
@@ -19,13 +29,6 @@ from ranktable.cli.files import (
     STANDARD_INPUT_NAME,
     is_standard_output,
     put_table,
-)
-from ranktable.cli.output import (
-    COLOR_HELP,
-    FORM_HELP,
-    Color,
-    FindingsFormat,
-    show_findings,
 )
 from ranktable.cli.progress import CountingStream, Progress, progress
 from ranktable.cluster.argument import ArgumentError

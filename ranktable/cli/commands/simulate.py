@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import DEFECTS_FOUND, CommandError
+from ranktable.cli import (
+    COLOR_HELP,
+    DEFECTS_FOUND,
+    Color,
+    CommandError,
+    OutputFormat,
+    style,
+    write,
+)
 from ranktable.cli.files import is_standard_output, output_file
-from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.cli.simulated_cluster import Vendor, announcement, cluster_of
 from ranktable.report import all_reduce
 from ranktable.runtime.table import VARIABLE

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import CommandError
+from ranktable.cli import CommandError, OutputFormat, write
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.files import FILE_HELP, sound_table
 from ranktable.cli.new_nodes import (
@@ -19,7 +19,6 @@ from ranktable.cli.new_nodes import (
     read_nodes,
 )
 from ranktable.cli.options import with_options
-from ranktable.cli.output import OutputFormat, write
 from ranktable.layout.change.spares import (
     add_spares,
     named_table,
