@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.hostfiles import hostfile_rules as rules
-from ranktable.cluster.hostfiles.host_table import HostTable
 from ranktable.cluster.hostfiles.hostfile import (
     Host,
     Hostfile,
+    HostTable,
     LauncherFormat,
     chips_of,
     names_of,

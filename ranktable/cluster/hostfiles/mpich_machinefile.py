@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.hostfiles import hostfile_rules as rules
-from ranktable.cluster.hostfiles.host_table import HostTable
 from ranktable.cluster.hostfiles.hostfile import (
+    HostTable,
     LauncherFormat,
     names_of,
     refuse_interleaved,

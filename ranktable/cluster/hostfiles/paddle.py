@@ -24,11 +24,11 @@ from ranktable.cluster.hostfiles.command_line import (
     is_variable,
     options_of,
 )
-from ranktable.cluster.hostfiles.host_table import RankAssignment
 from ranktable.cluster.hostfiles.hostfile import (
     Host,
     Hostfile,
     LauncherFormat,
+    RankAssignment,
     called,
     chips_of,
     hosts_of_ranks,

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.host_lists import MAX_HOSTS, expand_hosts, fold_hosts
 from ranktable.cluster.hostfiles import hostfile_rules as rules
-from ranktable.cluster.hostfiles.host_table import HostTable, RankAssignment
 from ranktable.cluster.hostfiles.hostfile import (
+    HostTable,
     LauncherFormat,
+    RankAssignment,
     hosts_of_ranks,
     names_of,
     refuse_interleaved,
