@@ -1,11 +1,13 @@
-"""The commands of ``ranktable``, in the order in which ``--help`` lists them."""
+"""The commands of ``ranktable``, in the order of ``--help``, and their options."""
 
 from __future__ import annotations
 
+import inspect
 import os
-from functools import cache
+from dataclasses import fields
+from functools import cache, wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -15,8 +17,9 @@ from ranktable import __version__
 from ranktable.cli.completion import VARIABLE, completed_command
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    Command = Callable[..., None]
 
 COMMANDS: Final = {
     "gen": "Generate a rank table.",
@@ -187,3 +190,45 @@ def _options(
     ] = False,
 ) -> None:
     """Make, check and use rank tables: which process of a job runs on which chip."""
+
+
+def with_options(**sets: type[Any]) -> Callable[[Command], Command]:
+    """Return what gives a command options in place of some of its parameters.
+
+    Args:
+        sets: For each of these parameters its dataclass. Every field has a default and
+            is annotated as typer has it.
+    """
+
+    def spread(function: Command) -> Command:
+        @wraps(function)
+        def command(**values: Any) -> None:  # noqa: ANN401 - whatever typer has read
+            for name, kind in sets.items():
+                given = {each.name: values.pop(each.name) for each in fields(kind)}
+                values[name] = kind(**given)
+            function(**values)
+
+        parameters = list(_parameters(function, sets))
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {each.name: each.annotation for each in parameters}
+        return command
+
+    return spread
+
+
+def _parameters(
+    function: Command, sets: dict[str, type[Any]]
+) -> Iterator[inspect.Parameter]:
+    """Yield what typer makes options and arguments of."""
+    for each in inspect.signature(function, eval_str=True).parameters.values():
+        if each.name not in sets:
+            yield each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            continue
+        types = get_type_hints(sets[each.name], include_extras=True)
+        for field in fields(sets[each.name]):
+            yield inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=field.default,
+                annotation=types[field.name],
+            )

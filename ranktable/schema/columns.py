@@ -198,6 +198,13 @@ class Columns:
             self.worked_out["are_ranks_in_file_order"] = found
         return found
 
+    def judged(self, options: Options) -> Iterator[Finding]:
+        """Yield what is wrong with the meaning of a table: the rules of its format."""
+        for rule in self.format.rules:
+            is_asked = not rule.keys or not self.top.keys().isdisjoint(rule.keys)
+            if rule.check is not None and is_asked:
+                yield from rule.check(self, options)
+
     def breaks(self, rule: Rule) -> bool:
         """Whether a fast rule finds something, which needs no options."""
         if rule.check is None:

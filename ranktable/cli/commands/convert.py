@@ -16,6 +16,7 @@ from ranktable.cli import (
     completion,
     show_findings,
 )
+from ranktable.cli.app import with_options
 from ranktable.cli.files import (
     OutputFile,
     is_standard_output,
@@ -27,7 +28,6 @@ from ranktable.cli.files import (
     table_size,
     tell_written,
 )
-from ranktable.cli.options import with_options
 from ranktable.cli.table_arguments import TableArguments
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.conversion import (

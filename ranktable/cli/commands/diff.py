@@ -16,8 +16,9 @@ from ranktable.cli import (
     style,
     write,
 )
+from ranktable.cli.app import with_options
 from ranktable.cli.files import STANDARD_INPUT, sound_table
-from ranktable.cli.options import LayoutOptions, with_options
+from ranktable.cli.options import LayoutOptions
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.differing import difference
 from ranktable.layout.errors import LayoutError

@@ -17,9 +17,10 @@ from ranktable.cli import (
     completion,
     show_findings,
 )
+from ranktable.cli.app import with_options
 from ranktable.cli.commands.probe import ROOT, ROOT_HELP, RUN_PROGRAMS_HELP, probe_node
 from ranktable.cli.files import DEFAULT_FILE, put_table, read_input
-from ranktable.cli.options import LayoutOptions, with_options
+from ranktable.cli.options import LayoutOptions
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import (
     grouped_ring_order,
@@ -33,8 +34,7 @@ from ranktable.cluster.specs.read_spec import MAX_SIZE_BYTES, read_spec
 from ranktable.cluster.specs.spec import spare_hosts, table_from_spec
 from ranktable.layout.remembered import neighbouring_tp, remembering
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.check import make_options
-from ranktable.schema.diagnostic import counted, printable
+from ranktable.schema.diagnostic import Options, counted, printable
 from ranktable.schema.topology_file import find_topology
 from ranktable.schema.writing import dumps_judged
 
@@ -138,9 +138,10 @@ def gen(
         layout = _layout(layout_options, sum(map(len, chips.device_ids)))
         tp = 1 if layout is None else neighbouring_tp(layout)
         table = _table(chips, device_ip, hosts, ring, tp, is_emulated=emulator)
-    table = remembering(table, layout, topology=ring)
-    options = make_options(topology=ring, limit=1)
-    data, found = dumps_judged(table, options=options)
+    if layout is not None or ring is not None:
+        table = remembering(table, layout, topology=ring)
+    links = None if ring is None else find_topology(ring)
+    data, found = dumps_judged(table, options=Options(topology=links, limit=1))
     _say(found)
     put_table(output, table, data, force=force)
 

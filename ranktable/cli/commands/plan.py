@@ -17,6 +17,7 @@ from ranktable.cli import (
     style,
     write,
 )
+from ranktable.cli.app import with_options
 from ranktable.cli.files import (
     FILE_HELP,
     OutputFile,
@@ -27,7 +28,7 @@ from ranktable.cli.files import (
     table_size,
     tell_written,
 )
-from ranktable.cli.options import LayoutOptions, warn_of_refusal, with_options
+from ranktable.cli.options import LayoutOptions, warn_of_refusal
 from ranktable.cli.plan_input import (
     flows_of,
     given_model,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import CommandError
+from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.commands.shrink import (
     DROP_RANKS_HELP,
@@ -14,7 +15,7 @@ from ranktable.cli.commands.shrink import (
     ranks_in,
     table_with_gaps,
 )
-from ranktable.cli.options import LayoutOptions, with_options
+from ranktable.cli.options import LayoutOptions
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.fitting import with_dp_for as resized
 from ranktable.layout.change.rebuilt import left_of

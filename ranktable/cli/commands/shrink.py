@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import CommandError
+from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.files import TableFile, check_file, refuse_without_ranks, table_in
 from ranktable.cli.new_nodes import hosts_in, part_of
-from ranktable.cli.options import LayoutOptions, with_options
+from ranktable.cli.options import LayoutOptions
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.fitting import factor_names
 from ranktable.layout.change.names import find_nodes, node_names

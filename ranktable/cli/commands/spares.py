@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import CommandError, OutputFormat, write
+from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.files import FILE_HELP, sound_table
 from ranktable.cli.new_nodes import (
@@ -18,7 +19,6 @@ from ranktable.cli.new_nodes import (
     node_like,
     read_nodes,
 )
-from ranktable.cli.options import with_options
 from ranktable.layout.change.spares import (
     add_spares,
     named_table,
