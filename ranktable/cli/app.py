@@ -19,7 +19,7 @@ from ranktable.cli.completion import VARIABLE, completed_command
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    Command = Callable[..., None]
+    CommandFunction = Callable[..., None]
 
 COMMANDS: Final = {
     "gen": "Generate a rank table.",
@@ -116,7 +116,7 @@ def _shown_default(parameter: Any) -> object:  # noqa: ANN401 - as above
     return getattr(parameter, "show_default", None)
 
 
-class _Command(TyperCommand):
+class _TidyCommand(TyperCommand):
     """A command whose help is the same with every version of typer."""
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - click, or typer's own
@@ -131,7 +131,7 @@ class _Command(TyperCommand):
         return found
 
 
-class _Group(TyperGroup):
+class _TidyGroup(TyperGroup):
     """The list of commands, likewise."""
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - click, or typer's own
@@ -146,7 +146,7 @@ def make_app(names: tuple[str, ...]) -> typer.Typer:
         names: Those of ``COMMANDS`` that it has; none for all, by name only.
     """
     app = typer.Typer(
-        cls=_Group,
+        cls=_TidyGroup,
         help="Make, check and use rank tables: which process of a job runs on which "
         "chip.",
         no_args_is_help=True,
@@ -161,7 +161,7 @@ def make_app(names: tuple[str, ...]) -> typer.Typer:
         place = name.replace("-", "_")
         function = getattr(import_module(f"ranktable.cli.commands.{place}"), place)
         settings = SETTINGS.get(name)
-        app.command(name, cls=_Command, context_settings=settings)(function)
+        app.command(name, cls=_TidyCommand, context_settings=settings)(function)
     if not names:
         for name, does in COMMANDS.items():
             app.command(name, help=does)(_only_a_name)
@@ -192,7 +192,7 @@ def _options(
     """Make, check and use rank tables: which process of a job runs on which chip."""
 
 
-def with_options(**sets: type[Any]) -> Callable[[Command], Command]:
+def with_options(**sets: type[Any]) -> Callable[[CommandFunction], CommandFunction]:
     """Return what gives a command options in place of some of its parameters.
 
     Args:
@@ -200,7 +200,7 @@ def with_options(**sets: type[Any]) -> Callable[[Command], Command]:
             is annotated as typer has it.
     """
 
-    def spread(function: Command) -> Command:
+    def spread(function: CommandFunction) -> CommandFunction:
         @wraps(function)
         def command(**values: Any) -> None:  # noqa: ANN401 - whatever typer has read
             for name, kind in sets.items():
@@ -217,7 +217,7 @@ def with_options(**sets: type[Any]) -> Callable[[Command], Command]:
 
 
 def _parameters(
-    function: Command, sets: dict[str, type[Any]]
+    function: CommandFunction, sets: dict[str, type[Any]]
 ) -> Iterator[inspect.Parameter]:
     """Yield what typer makes options and arguments of."""
     for each in inspect.signature(function, eval_str=True).parameters.values():

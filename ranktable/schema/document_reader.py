@@ -42,7 +42,7 @@ class DocumentReader:
         self.found: list[Finding] = []
         self.emulator_keys = format_.address_keys[1:]
         self.required = {field.key for field in format_.all_fields if field.is_required}
-        self._plans: dict[tuple[str, ...], _Plan] = {}
+        self._plans: dict[tuple[str, ...], _DeviceKeys] = {}
 
     def read(self) -> tuple[Columns, list[Finding]]:
         """Return the columns and the defects of shape, in document order."""
@@ -236,7 +236,7 @@ class DocumentReader:
             keys = tuple(device)
             plan = plans.get(keys)
             if plan is None:
-                plan = plans[keys] = _Plan(self.format, keys)
+                plan = plans[keys] = _DeviceKeys(self.format, keys)
                 if plan.lacking and plan.ranks_at:
                     columns.lacking.setdefault(plan.lacking, len(columns.ranks))
             numbers = [plain_number(device[key]) for key in plan.number_keys]
@@ -269,7 +269,7 @@ class DocumentReader:
         return readable[0] if readable else None
 
     def _address(
-        self, path: Path, device: dict[str, object], plan: _Plan
+        self, path: Path, device: dict[str, object], plan: _DeviceKeys
     ) -> str | None:
         address = None
         for key in plan.address_keys:
@@ -302,7 +302,7 @@ class DocumentReader:
         columns.addresses.append(None)
 
     def _odd_device(
-        self, path: Path, device: dict[str, object], plan: _Plan
+        self, path: Path, device: dict[str, object], plan: _DeviceKeys
     ) -> list[int | None]:
         """Report everything unusual about one device; return its numbers."""
         owner = f"device {path[-1]} of node {len(self.columns.starts) - 1}"
@@ -383,7 +383,7 @@ class DocumentReader:
             self.found.append(too_deep(SourceSpan(path, "key")))
 
 
-class _Plan:
+class _DeviceKeys:
     """What the keys of a device say before its values are looked at."""
 
     def __init__(self, format_: Format, keys: tuple[str, ...]) -> None:

@@ -179,7 +179,7 @@ def _say(found: Iterable[Finding]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Chips:
+class _GivenChips:
     """The chips of every node, and what a probe knows beside."""
 
     device_ids: list[list[int]]
@@ -187,16 +187,18 @@ class _Chips:
     addresses: dict[int, str] = field(default_factory=dict)
 
 
-def _given(text: str) -> _Chips:
+def _given(text: str) -> _GivenChips:
     """Return the chips that an option lists."""
     try:
         parsed = parse_device_list(text)
     except ArgumentError as error:
         raise CommandError(f"--device-id: {error}") from None
-    return _Chips(device_ids=[[chip.device_id for chip in node] for node in parsed])
+    return _GivenChips(
+        device_ids=[[chip.device_id for chip in node] for node in parsed]
+    )
 
 
-def _seen(root: str, *, run_programs: bool) -> _Chips:
+def _seen(root: str, *, run_programs: bool) -> _GivenChips:
     """Return the chips of this node."""
     found = probe_node(root, run_programs=run_programs)
     if not found.chips:
@@ -206,7 +208,7 @@ def _seen(root: str, *, run_programs: bool) -> _Chips:
             f"it was looked for {reasons}\n"
             "help: write the chips, for example --device-id '[[0..7]]', or --spec FILE"
         )
-    return _Chips(
+    return _GivenChips(
         device_ids=[[chip.device_id for chip in found.chips]],
         hosts=[found.host],
         addresses={c.device_id: c.address for c in found.chips if c.address},
@@ -214,7 +216,7 @@ def _seen(root: str, *, run_programs: bool) -> _Chips:
 
 
 def _table(
-    chips: _Chips,
+    chips: _GivenChips,
     device_ip: str | None,
     hosts: str | None,
     ring: str | None,

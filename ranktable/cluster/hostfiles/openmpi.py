@@ -236,7 +236,7 @@ _HOST_LINE = re.compile(
 
 
 @dataclass(slots=True)
-class _Host:
+class _ListedHost:
     """A host while the file is read.
 
     Attributes:
@@ -265,9 +265,9 @@ class _Host:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _HostfileReader:
     source: SourceText
-    hosts: dict[str, _Host] = field(default_factory=dict)
+    hosts: dict[str, _ListedHost] = field(default_factory=dict)
     excluded: list[Token] = field(default_factory=list)
     placed: set[str] = field(default_factory=set)
 
@@ -345,13 +345,13 @@ class _Reader:
         else:
             entry.lines += 1
 
-    def entry(self, host: Token) -> _Host:
-        return self.hosts.setdefault(compared_name(host.text), _Host(host))
+    def entry(self, host: Token) -> _ListedHost:
+        return self.hosts.setdefault(compared_name(host.text), _ListedHost(host))
 
-    def twice(self, host: Token, entry: _Host) -> None:
+    def twice(self, host: Token, entry: _ListedHost) -> None:
         HostTable(self.source).report_twice(host, entry.word, _TWICE)
 
-    def give(self, entry: _Host, keys: dict[str, tuple[int, Token]]) -> None:
+    def give(self, entry: _ListedHost, keys: dict[str, tuple[int, Token]]) -> None:
         if "slots" in keys:
             entry.slots = keys["slots"][0]
         if "maximum" in keys:
@@ -371,7 +371,7 @@ class _Reader:
 
 def read_hostfile(source: SourceText) -> Hostfile | None:
     """Return the hosts and slots of a host file."""
-    reader = _Reader(source)
+    reader = _HostfileReader(source)
     for words in read_lines(source):
         reader.line(words)
     for word in reader.excluded:

@@ -78,7 +78,7 @@ def read_spec(
 
 
 @dataclass(frozen=True, slots=True)
-class _Nodes:
+class _SpecNodes:
     """The nodes of a spec.
 
     Attributes:
@@ -130,14 +130,14 @@ class _SpecReader:
             ring=ring[0] if ring else None,
         )
 
-    def _nodes(self) -> _Nodes | None:
+    def _nodes(self) -> _SpecNodes | None:
         value = self.values.get("nodes")
         if not isinstance(value, str):
-            return None if value is None else _Nodes(value, None)
+            return None if value is None else _SpecNodes(value, None)
         hosts = self._hosts(("nodes",), value)
         if hosts is None:
             return None
-        return _Nodes(len(hosts), {host: index for index, host in enumerate(hosts)})
+        return _SpecNodes(len(hosts), {host: index for index, host in enumerate(hosts)})
 
     def _chips(self) -> tuple[list[tuple[Path, Chips]], list[int]] | None:
         """Return the sets of chips with their paths, and the set of every node."""
@@ -227,7 +227,7 @@ class _SpecReader:
         return pattern
 
     def _addresses(
-        self, pattern: AddressPattern, nodes: _Nodes, chips: Sequence[Chips]
+        self, pattern: AddressPattern, nodes: _SpecNodes, chips: Sequence[Chips]
     ) -> list[list[str]] | None:
         """Return the address of every chip, None after reporting a wrong one."""
         hosts = [None] * nodes.count if nodes.index is None else list(nodes.index)
