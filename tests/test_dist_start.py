@@ -133,8 +133,8 @@ def local_group_of_a_group() -> object:
     return [data.item(), dist.local_group(group) is local]
 
 
-def test_a_group_has_local_groups_too(gloo: Pool) -> None:
-    assert gloo.returned(local_group_of_a_group) == [None, [3, True], [3, True]]
+def test_a_group_has_local_groups_too(trio: Pool) -> None:
+    assert trio.returned(local_group_of_a_group) == [None, [3, True], [3, True]]
 
 
 def join_as(launcher: str, port: int) -> object:
