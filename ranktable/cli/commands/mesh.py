@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import CommandError
+from ranktable.cli import COLOR_HELP, Color, CommandError, OutputFormat, style, write
+from ranktable.cli.app import with_options
 from ranktable.cli.files import FILE_HELP, sound_table
-from ranktable.cli.options import LayoutOptions, warn_of_refusal, with_options
-from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
+from ranktable.cli.options import LayoutOptions, warn_of_refusal
 from ranktable.cli.plan_input import racks_of
 from ranktable.cli.site_options import TOPOLOGY_HELP
 from ranktable.cluster.generate import make_table
