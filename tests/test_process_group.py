@@ -454,7 +454,7 @@ process_group._start_group = leave
     )
 
     assert found[0][0] == "RT404", found
-    assert "ranks met" in str(found[0][2])
+    assert "ranks came" in str(found[0][2])
 
 
 @pytest.mark.deadline

@@ -39,7 +39,7 @@ class Agent:
 
         Args:
             script: The script and its arguments.
-            master_addr: Where the agents meet; not needed on a single node.
+            master_addr: Address of the rendezvous; not needed on a single node.
             master_port: The port there.
         """
         return agent_arguments(

@@ -105,7 +105,7 @@ def run(
     port = master_port or _port(environment)
     if len(agents) > 1 and addr is None and not dry_run:
         raise CommandError(
-            "the table names no hosts, so nothing says where the nodes meet; "
+            "the table names no hosts, so the address of the rendezvous is not known; "
             "pass --master-addr"
         )
     if dry_run:
