@@ -31,8 +31,13 @@ from ranktable.cli.files import (
     STANDARD_INPUT,
     named_file,
 )
-from ranktable.cli.judging import find_settings, judge_file, named_files, selected
-from ranktable.cli.site_schema import judge_by_schema
+from ranktable.cli.judging import (
+    find_settings,
+    judge_by_schema,
+    judge_file,
+    named_files,
+    selected,
+)
 from ranktable.report.findings_data import RENDERERS
 from ranktable.runtime import chip_map
 from ranktable.runtime.errors import LaunchEnvironmentError
