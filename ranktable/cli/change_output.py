@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -75,9 +74,8 @@ class ChangeOutput:
         ),
     ] = OutputFormat.TEXT
 
-    def prepare(self) -> None:
-        """Get ready for a large table; raise CommandError for options that clash."""
-        gc.disable()  # a change makes no cycles, and collecting is a third of the time
+    def refuse_clash(self) -> None:
+        """Raise CommandError for options that clash."""
         if self.in_place and self.output is not None:
             raise CommandError("--in-place and --output do not go together")
         is_printed = not self.in_place and (

@@ -30,7 +30,7 @@ from ranktable.dist.tensors import (
 from ranktable.dist.transfer import exchange, gather_even
 from ranktable.dist.wire import choose_wire, problem_of_values
 from ranktable.dist.work import LOOK, Work, explained, run, wait_and_answer
-from ranktable.runtime.backends import backend_named
+from ranktable.runtime.backends.backend import backend_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
@@ -122,7 +121,6 @@ def gen(
 
     Example: ranktable gen --device-id '[[0..7]]' --ring sophgo-8
     """
-    gc.disable()  # this makes no cycles, and collecting is a quarter of the time
     layout_options.refuse_clash()
     if spec is not None:
         _refuse_beside_spec(device_id, device_ip, hosts, ring)

@@ -70,7 +70,7 @@ def grow(
     Example: ranktable gen --device-id '[[0..7]]' --hosts a -o - | ranktable grow -
     --add b --new --tp 4 -o grown.json
     """
-    result.prepare()
+    result.refuse_clash()
     if not add and not spares:
         raise CommandError("nothing to add; give --add NODES or --spares")
     read = table_with_gaps(file)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -88,7 +87,6 @@ def mesh(
     Example: ranktable mesh --suggest --world-size 64 --per-node 8 --topology rack=4
     """
     layout_options.refuse_clash()
-    gc.disable()  # nothing here makes cycles, and collecting is a third of the time
     if suggest:
         if groups is not None or rank is not None:
             raise CommandError("--suggest shows sizes; leave --groups and --rank out")

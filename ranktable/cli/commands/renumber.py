@@ -70,7 +70,7 @@ def renumber(
 
     Example: ranktable renumber sccl_rank_table.json --policy fill --drop-ranks 1,4-5
     """
-    result.prepare()
+    result.refuse_clash()
     read = table_with_gaps(file)
     table = named_table(read.table)
     lost = places_of(table, drop or [], again=again)

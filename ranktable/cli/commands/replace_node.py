@@ -63,7 +63,7 @@ def replace_node(
 
     Example: ranktable replace-node sccl_rank_table.json 0 n7 --new -o replaced.json
     """
-    result.prepare()
+    result.refuse_clash()
     read = table_with_gaps(file)
     table = named_table(read.table)
     node = read_node(new) if is_file(new) else one_host(new)

@@ -73,7 +73,7 @@ def shrink(
     Example: ranktable gen --device-id '[[0..7],[0..7]]' --hosts a,b -o - | ranktable
     shrink - --drop b --tp 4 -o shrunk.json
     """
-    result.prepare()
+    result.refuse_clash()
     read = table_with_gaps(file)
     table = named_table(read.table)
     # Done again, dp is what is left by now, whatever it was at first.

@@ -70,7 +70,7 @@ def spares(
             raise CommandError("nothing to write; give --add or --remove")
         _show(read.name, table, result.form)
         return
-    result.prepare()
+    result.refuse_clash()
 
     result.put(
         read,
