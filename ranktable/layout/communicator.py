@@ -42,7 +42,7 @@ class Communicator:
 
     @property
     def name(self) -> str:
-        """A name that every process gives it alike: ``tp/3``."""
+        """A name such as ``tp/3``, which is the same in every process."""
         return f"{self.kind}/{self.index}"
 
     @property
