@@ -10,7 +10,7 @@ from ranktable.cli import CommandError
 from ranktable.cli.output import OutputFormat, write
 from ranktable.dist.errors import UnsupportedError
 from ranktable.dist.plan import explain
-from ranktable.runtime.backends import TABLES
+from ranktable.runtime.backends.backend import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

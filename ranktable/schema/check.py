@@ -18,7 +18,7 @@ from ranktable.schema.json_parser import (
     parse,
     unreadable,
 )
-from ranktable.schema.rules.chips import MAX_SCCL_CHIPS
+from ranktable.schema.rules.nodes import MAX_SCCL_CHIPS
 from ranktable.schema.rules.shape import UNREAD_FORMAT
 from ranktable.schema.rules.syntax import DUPLICATE_KEY, TOO_LARGE
 from ranktable.schema.table_readers import reader_by_name
@@ -260,7 +260,8 @@ def _check_wrapped(  # noqa: PLR0913, PLR0917 - as in _check_closely
 def judge(columns: Columns, options: Options) -> Iterator[Finding]:
     """Yield what is wrong with the meaning of a table: the rules of its format."""
     for rule in columns.format.rules:
-        if rule.check is not None:
+        is_asked = not rule.keys or not columns.top.keys().isdisjoint(rule.keys)
+        if rule.check is not None and is_asked:
             yield from rule.check(columns, options)
     reader, name = options.reader, columns.format.name
     if reader is not None and name not in reader.formats:

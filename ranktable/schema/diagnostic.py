@@ -171,6 +171,7 @@ class Rule:
         command: The command that finds it: ``validate``, ``convert``, ``merge`` or
             ``mesh``.
         beside: A file that goes before either, where the defect is between two files.
+        keys: Keys at the top, of which a table has at least one that breaks the rule.
         check: Yields what breaks the rule in a table; None where a reader finds it.
         is_fast: Whether every process of a job runs the check; what other rules ask
             is compared at once there, see ``fast_decode.is_surely_sound``.
@@ -189,6 +190,7 @@ class Rule:
     options: Mapping[str, str] = field(default_factory=dict)
     command: str = "validate"
     beside: bytes | None = None
+    keys: tuple[str, ...] = ()
     check: Check | None = None
     is_fast: bool = False
 

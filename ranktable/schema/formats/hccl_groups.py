@@ -15,7 +15,7 @@ from ranktable.schema.messages import counted, quoted
 from ranktable.schema.numbers import plain_number
 from ranktable.schema.record import Record, RecordFormat, list_of, text
 from ranktable.schema.record_reader import RecordReader, objects, text_of
-from ranktable.schema.rules import chips, hccl, hccl_chips, ranks
+from ranktable.schema.rules import hccl, hccl_chips, nodes, ranks
 from ranktable.schema.rules import hccl_groups as rules
 
 if TYPE_CHECKING:
@@ -354,8 +354,8 @@ def _judge_pods(reader: RecordReader, instances: list[Instance]) -> None:
 
 
 _RULES = (
-    chips.DUPLICATE_CHIP,
-    chips.NO_SUCH_CHIP,
+    nodes.DUPLICATE_CHIP,
+    nodes.NO_SUCH_CHIP,
     hccl.NOT_COMPLETED,
     hccl.DUPLICATE_ADDRESS,
     hccl.MISSING_ADDRESS,

@@ -15,7 +15,7 @@ import msgspec
 from torch import distributed as dist
 from torch._C._distributed_c10d import PrefixStore, ProcessGroupGloo
 
-from ranktable.runtime.backends import backend_named
+from ranktable.runtime.backends.backend import backend_named
 from ranktable.runtime.store_round import StoreRound
 from ranktable.simulate import claims, device
 from ranktable.simulate.backend.exchange import Exchange, leave_at_exit
