@@ -259,7 +259,7 @@ def render_mesh_json(
     head = {
         "file": name,
         "world_size": table.world_size,
-        "num_nodes": len(table.nodes),
+        "num_nodes": table.num_nodes,
         "layout": {
             "order": layout.order,
             "ep_style": layout.ep_style,
@@ -288,29 +288,33 @@ def _rank_entries(found: Communicators) -> Iterator[dict[str, object]]:
     layout = found.layout
     points = zip(*(layout.along(axis).places() for axis in layout.axes), strict=True)
     neighbours = [layout.all_neighbours(axis) for axis in layout.kinds]
+    chips = found.table.chip_map
     for rank, point in enumerate(points):
-        yield _entry(found, rank, point, [pairs[rank] for pairs in neighbours])
+        pairs = [of_axis[rank] for of_axis in neighbours]
+        yield _entry(found, rank, chips[rank], point, pairs)
 
 
 def _rank_entry(found: Communicators, rank: int) -> dict[str, object]:
     layout = found.layout
     pairs = [layout.neighbours(rank, axis) for axis in layout.kinds]
-    return _entry(found, rank, layout.coordinates(rank).values(), pairs)
+    chip = found.table.chip_map[rank]
+    return _entry(found, rank, chip, layout.coordinates(rank).values(), pairs)
 
 
 def _entry(
     found: Communicators,
     rank: int,
+    chip: int,
     point: Iterable[int],
     pairs: Iterable[Neighbours],
 ) -> dict[str, object]:
     table, layout = found.table, found.layout
-    node = table.node_rank_of(rank)
+    node = table.node_ranks[rank]
     return {
         "rank": rank,
         "node_rank": node,
-        "host": table.nodes[node].host,
-        "device_id": table.device_of(rank).device_id,
+        "host": table.hosts[node],
+        "device_id": chip,
         "coordinates": dict(zip(layout.axes, point, strict=True)),
         "neighbours": {
             axis: {"previous": pair.previous, "next": pair.next}

@@ -146,7 +146,7 @@ def _suggest(
     held = len(table.nodes[0].devices)
     layouts.sort(key=lambda one: held % one.tp != 0)
     shown = layouts[:MAX_SHOWN]
-    owners = [table.node_rank_of(rank) for rank in range(table.world_size)]
+    owners = list(table.node_ranks)
     domains = domains_of_ranks(boundaries, owners)
     found = [Suggestion(one, spread_of(one, domains)) for one in shown]
     if form is OutputFormat.JSON:
