@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import CommandError
+from ranktable.cli import CommandError, OutputFormat, style, write
 from ranktable.cli.files import (
     STANDARD_INPUT_NAME,
     STANDARD_OUTPUT,
@@ -17,7 +17,6 @@ from ranktable.cli.files import (
     table_size,
     tell_written,
 )
-from ranktable.cli.output import OutputFormat, style, write
 from ranktable.layout.change.differing import difference
 from ranktable.layout.change.spares import named_table, unnamed_table
 from ranktable.layout.remembered import remembering

@@ -127,7 +127,7 @@ class Communicator:
     @property
     def members(self) -> str:
         """The members, in words."""
-        from ranktable.schema.messages import folded  # noqa: PLC0415 - messages only
+        from ranktable.schema.diagnostic import folded  # noqa: PLC0415 - messages only
 
         return f"ranks {folded(self.ranks)}"
 

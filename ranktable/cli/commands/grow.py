@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import CommandError
+from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.commands.shrink import (
     KEEP_HELP,
@@ -22,7 +23,7 @@ from ranktable.cli.new_nodes import (
     node_like,
     read_nodes,
 )
-from ranktable.cli.options import LayoutOptions, with_options
+from ranktable.cli.options import LayoutOptions
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.errors import ChangeError
 from ranktable.layout.change.resize import grow as change

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError, completion
+from ranktable.cli import (
+    COLOR_HELP,
+    COULD_NOT_JUDGE,
+    DEFECTS_FOUND,
+    FORM_HELP,
+    Color,
+    CommandError,
+    FindingsFormat,
+    completion,
+    show_findings,
+)
 from ranktable.cli.files import (
     DEFAULT_FILE,
     DEFAULT_MAX_ERRORS,
@@ -18,13 +28,6 @@ from ranktable.cli.files import (
     STANDARD_INPUT_NAME,
     is_standard_output,
     put_table,
-)
-from ranktable.cli.output import (
-    COLOR_HELP,
-    FORM_HELP,
-    Color,
-    FindingsFormat,
-    show_findings,
 )
 from ranktable.cli.progress import CountingStream, Progress, progress
 from ranktable.cluster.argument import ArgumentError
@@ -45,7 +48,7 @@ from ranktable.schema.topology_file import find_topology
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.schema.check_report import Report
+    from ranktable.schema.diagnostic import Report
 
 
 def merge(
