@@ -186,11 +186,11 @@ COMMANDS = {
     "shrink hccl 1.2": f"shrink pods.json --drop n[000003,000100] {_SIZES} "
     "-o out-pods --force",
     "grow": "grow table.json --add x[00-31] --new -o out-table --force",
-    "renumber": "renumber table.json --drop n000003 --policy fill -o out-table --force",
+    "renumber": "renumber hccl.json --drop n000003 --policy fill -o out-file --force",
     "replace-node": "replace-node table.json n000003 x1 --new -o out-table --force",
     "spares": "spares table.json --add x[00-31] --new -o out-table --force",
     "subset": "subset table.json --ranks 0-511 -o out-table --force",
-    "split": "split table.json -o out-parts --force",
+    "split": "split table.json -o out-parts",
     "digest": "digest table.json",
     "convert": "convert table.json --to openmpi-rankfile -o out-file --force",
     "convert hccl": "convert hccl.json --to sccl-1.0 -o out-file --force",

@@ -57,7 +57,7 @@ def _write_files(folder: Path, scale: Scale) -> None:
         ("scattered", lambda node: node % max(nodes // NODES_OF_A_RACK, 2)),
     ):
         lines = (f"{host} r{rack_of(node)}\n" for node, host in enumerate(hosts))
-        (folder / name).write_text("".join(lines), "utf-8")
+        (folder / name).write_text("host rack\n" + "".join(lines), "utf-8")
     write_table(folder / "hccl.json", scale.layouts, layout="hccl")
     pods = json.dumps(super_pods(scale.layouts), indent=1)
     (folder / "pods.json").write_text(pods, "utf-8")
