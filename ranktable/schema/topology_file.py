@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ranktable.schema.diagnostic import Finding, Location, RankTableError
+from ranktable.schema.diagnostic import Finding, Location, RankTableError, quoted
 from ranktable.schema.document import SourceSpan, find_locations
 from ranktable.schema.files import UnreadableError, read_file
 from ranktable.schema.json_parser import decode, parse, unreadable
-from ranktable.schema.messages import quoted
 from ranktable.schema.rules.shape import BAD_TOPOLOGY
 from ranktable.schema.topology import BUILT_IN, Topology, linked
 
