@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,9 @@ from ranktable.schema.check import check, decode_any
 from ranktable.schema.diagnostic import Quota
 from ranktable.schema.document import Document
 from ranktable.schema.formats import by_name
+from ranktable.schema.formats.hccl_2_0 import RANK
 from ranktable.schema.json_schema import validator
+from ranktable.schema.record import type_of
 from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
@@ -267,6 +270,21 @@ def test_fast_decode_reads_what_the_reader_of_documents_reads(table: Table) -> N
     assert sorted(map(repr, columns.found)) == sorted(map(repr, found))
     columns.source = document
     assert columns == closely
+
+
+@given(tables())
+def test_type_of_an_entry_takes_just_what_fits_its_record(table: Table) -> None:
+    entries = table.get("rank_list")
+    typed = msgspec.json.Decoder(type_of(RANK))
+    for entry in entries if isinstance(entries, list) else ():
+        try:
+            typed.decode(json.dumps(entry))
+        except msgspec.ValidationError:
+            is_of_type = False
+        else:
+            is_of_type = True
+
+        assert is_of_type == RANK.fits(entry)
 
 
 @given(tables())
