@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import ranktable
 from ranktable.runtime.table import read_rank_table
-from ranktable.schema.check import check, decode_any
-from ranktable.schema.diagnostic import Quota
+from ranktable.schema.check import check, check_bytes, decode_any
+from ranktable.schema.diagnostic import Options, Quota
 from ranktable.schema.document import Document
 from ranktable.schema.formats import by_name
 from ranktable.schema.formats.hccl_2_0 import RANK
@@ -195,6 +195,28 @@ def test_odd_rank_is_explained_without_parsing_the_whole_table(
     assert [(d.code, d.location.line) for d in report.diagnostics] == [(code, line)]
     assert report.columns is not None
     assert isinstance(report.columns.source, bytes)
+
+
+def many_odd_ranks() -> str:
+    table = sound_table()
+    first = table["rank_list"][0]
+    table["rank_list"] = [{**first, "rank_id": n, "local_id": "x"} for n in range(2000)]
+    return json.dumps({**table, "rank_count": 2000})
+
+
+def test_many_odd_ranks_are_counted_without_parsing_the_whole_table() -> None:
+    report = check_bytes(many_odd_ranks().encode(), Options(limit=3), file="t.json")
+
+    assert (report.totals, len(report.diagnostics)) == ({"RT114": 2000}, 3)
+    assert report.columns is not None
+    assert isinstance(report.columns.source, bytes)
+
+
+def test_odd_ranks_are_counted_once_where_the_whole_table_is_parsed() -> None:
+    text = many_odd_ranks().replace('"rank_id": 0,', '"rank_id": 0, "rank_id": 0,', 1)
+    report = check_bytes(text.encode(), Options(limit=3), file="t.json")
+
+    assert report.totals == {"RT114": 2000, "RT105": 1}
 
 
 def test_repeated_key_is_not_lost_on_the_fast_path() -> None:

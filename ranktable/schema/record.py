@@ -309,7 +309,11 @@ class RecordFormat(Format):
         reader.read()
         return reader.columns, reader.found
 
-    def decode(self, data: bytes) -> Columns | None:  # noqa: ARG002 - as in Format
+    def decode(
+        self,
+        data: bytes,  # noqa: ARG002 - as in Format
+        quota: Quota | None = None,  # noqa: ARG002
+    ) -> Columns | None:
         """Return None: these files are small."""
         return None
 

@@ -55,9 +55,6 @@ MAX_RANKS = 65_536
 PIECE_BYTES = 64 * 1024
 """Text that is decoded at once."""
 
-MAX_FOUND = 1_000
-"""Defects of a large table that are all explained, without counting the others."""
-
 KEY = "rank_list"
 _IS_OF_TYPE: dict[str, Callable[[str], bool]] = {
     "EID": is_eid,
@@ -526,7 +523,7 @@ class RankListFormat(RecordFormat):
         finding = rules.DRAFT.finding(span, message)
         return Columns(format=self, source=document, quota=quota), [finding]
 
-    def decode(self, data: bytes) -> Columns | None:
+    def decode(self, data: bytes, quota: Quota | None = None) -> Columns | None:
         """Return the columns of a document, fast, with the defects of its ranks.
 
         The entries are read in pieces that are forgotten again, so that a table of
@@ -541,15 +538,23 @@ class RankListFormat(RecordFormat):
             head = {key: msgspec.json.decode(raw) for key, raw in top.items()}
             is_own = self.matches({**head, KEY: []})
             if 0 < len(entries) <= MAX_RANKS and is_own and HEAD.fits(head):
-                return self._decode_entries(data, head, entries)
+                own = Quota(quota and quota.limit)
+                columns = self._decode_entries(data, head, entries, own)
+                if quota is not None and columns is not None:
+                    quota.spend(own)
+                return columns
         except (msgspec.DecodeError, KeyError, RecursionError):
             pass
         return None
 
     def _decode_entries(
-        self, data: bytes, head: dict[str, Any], entries: list[msgspec.Raw]
+        self,
+        data: bytes,
+        head: dict[str, Any],
+        entries: list[msgspec.Raw],
+        quota: Quota,
     ) -> Columns | None:
-        reader = RecordReader(self, data, Quota())
+        reader = RecordReader(self, data, quota)
         ranks_ = RankListReader(reader)
         reader.fill_top(head, TABLE)
         colons = 1 + _colons(head)
@@ -565,8 +570,6 @@ class RankListFormat(RecordFormat):
                 if not is_sound:
                     reader.look_at((KEY, index), members, RANK)
                 ranks_.add(index, members if isinstance(members, dict) else {})
-            if len(reader.found) > MAX_FOUND:
-                return None
         # A repeated key is not in what was decoded, and its colon is missing then.
         if colons != data.count(b":"):
             return None
