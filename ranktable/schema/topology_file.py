@@ -183,8 +183,9 @@ def _judge_shape(source: _Source) -> None:
 
 def _is_sound_row(row: object, schema: dict[str, Any]) -> bool:
     """Whether a row is a list of integers, seen faster than by its schema."""
-    is_row = schema.get("title") == "Row" and isinstance(row, list)
-    return is_row and set(map(type, row)) <= {int}  # type: ignore[arg-type]
+    if schema.get("title") != "Row" or not isinstance(row, list):
+        return False
+    return set(map(type, row)) <= {int}
 
 
 def _is_list(rows: list[list[int]]) -> bool:

@@ -339,7 +339,7 @@ class RankListFormat(RecordFormat):
             head = {key: msgspec.json.decode(raw) for key, raw in top.items()}
             is_own = self.matches({**head, KEY: []})
             if 0 < len(entries) <= MAX_RANKS and is_own and HEAD.fits(head):
-                own = Quota(quota and quota.limit)
+                own = Quota(None if quota is None else quota.limit)
                 columns = self._decode_entries(data, head, entries, own)
                 if quota is not None and columns is not None:
                     quota.spend(own)
