@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ranktable.layout.parallel import describe_sizes
 from ranktable.layout.sizes import divisors
 from ranktable.layout.suggesting import balanced_dims
 from ranktable.report.folding import (
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from ranktable.layout.communicator import Communicator, Communicators
     from ranktable.layout.grid import Neighbours
-    from ranktable.layout.parallel import ParallelLayout
     from ranktable.layout.suggesting import Suggestion
     from ranktable.report.folding import Progression
     from ranktable.report.terminal import Style
@@ -79,19 +79,6 @@ def _title(name: str, found: Communicators, look: Style) -> str:
         f"{look.mark(printable(name), 'bold')}: {counted(nodes, 'node')}, "
         f"{counted(ranks, 'rank')} = {describe_sizes(layout)}, order {layout.order}\n"
     )
-
-
-def describe_sizes(layout: ParallelLayout) -> str:
-    """Return the sizes above 1: ``tp 4 x dp 2``, and those of the experts."""
-    grid, sizes = layout.mesh_shape, layout.sizes
-    model = [axis for axis in layout.axes if axis in grid and grid[axis] > 1]
-    text = " x ".join(f"{axis} {grid[axis]}" for axis in model) or "1"
-    experts = [axis for axis in ("etp", "ep", "edp") if sizes.get(axis, 1) > 1]
-    apart = [axis for axis in experts if axis not in grid]
-    if not apart:
-        return text
-    spread = " x ".join(f"{axis} {sizes[axis]}" for axis in apart)
-    return f"{text}, experts {spread} as {layout.ep_style}"
 
 
 def _ranks(found: Communicators, look: Style) -> Iterator[str]:

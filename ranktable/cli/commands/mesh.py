@@ -10,8 +10,7 @@ from ranktable.cli import COLOR_HELP, Color, CommandError, OutputFormat, style, 
 from ranktable.cli.app import with_options
 from ranktable.cli.files import FILE_HELP, sound_table
 from ranktable.cli.options import LayoutOptions, warn_of_refusal
-from ranktable.cli.plan_input import racks_of
-from ranktable.cli.site_options import TOPOLOGY_HELP
+from ranktable.cli.site_options import TOPOLOGY_HELP, racks_of
 from ranktable.cluster.generate import make_table
 from ranktable.layout.boundaries import node_boundary
 from ranktable.layout.communicator import communicators
