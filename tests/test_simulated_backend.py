@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ranktable.simulate.claims import Claim, ShownClaims
+from ranktable.simulate.chip_assignments import ChipAssignment, SharedAssignments
 from ranktable.simulate.simulated_run import Fault, Run, RunFinding
 from tests.ranks import (
     SCRIPTS,
@@ -122,16 +122,16 @@ def test_members_show_one_map_once_and_leave_nothing_in_the_store() -> None:
     store = HashStore()
     maps = [(3, 1, 0, 2)] * 3 + [(2, 0, 1, 3)]
     held = [
-        Claim(rank=rank, node=0, chip=rank, chip_map=chip_map)
+        ChipAssignment(rank=rank, node=0, chip=rank, chip_map=chip_map)
         for rank, chip_map in enumerate(maps)
     ]
-    members = [ShownClaims(store, rank) for rank in range(len(maps))]
+    members = [SharedAssignments(store, rank) for rank in range(len(maps))]
     for member, claim in zip(members, held, strict=True):
         member.show(claim)
 
     num_maps = len(set(maps))
     assert store.num_keys() == len(maps) + 2 * num_maps
-    assert [member.claims(len(maps)) for member in members] == [held] * len(maps)
+    assert [member.assignments(len(maps)) for member in members] == [held] * len(maps)
     for member in members:
         member.erase()
     assert store.num_keys() == 0
