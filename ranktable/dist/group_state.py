@@ -40,7 +40,7 @@ _MOST_DROPPED: Final = 16
 """Transfers that nobody waits for, and that have not been seen to end."""
 
 
-class Communicator:
+class GroupState:
     """One rank's side of a process group.
 
     Attributes:
@@ -375,10 +375,10 @@ class BeginQueue:
                     return
 
 
-_communicators: WeakKeyDictionary[ProcessGroup, Communicator] = WeakKeyDictionary()
+_states: WeakKeyDictionary[ProcessGroup, GroupState] = WeakKeyDictionary()
 
 
-def communicator(group: ProcessGroup | None) -> Communicator:
+def group_state(group: ProcessGroup | None) -> GroupState:
     """Return this rank's side of a group; alone where there are no groups.
 
     Args:
@@ -394,15 +394,15 @@ def communicator(group: ProcessGroup | None) -> Communicator:
         raise NotMemberError("there is no process group any more; call init_dist first")
     group = world if group is None else group
     try:
-        found = _communicators.get(group)
+        found = _states.get(group)
     except TypeError:  # torch's marker, or no group at all
         found = None
-    return _communicator(group) if found is None else found
+    return _state_of(group) if found is None else found
 
 
 @cache
-def _single() -> Communicator:
-    return Communicator(None)
+def _single() -> GroupState:
+    return GroupState(None)
 
 
 def _places() -> Store:
@@ -411,7 +411,7 @@ def _places() -> Store:
     return found
 
 
-def _communicator(group: object) -> Communicator:
+def _state_of(group: object) -> GroupState:
     if group is None or group == dist.GroupMember.NON_GROUP_MEMBER:
         raise NotMemberError(
             f"rank {dist.get_rank()} is not in this group; call it only on the ranks "
@@ -421,7 +421,7 @@ def _communicator(group: object) -> Communicator:
         raise TypeError(f"group is {type(group).__name__}, not a process group")
     if dist.get_rank(group) < 0:
         raise NotMemberError(f"rank {dist.get_rank()} is not in this group")
-    found = _communicators[group] = Communicator(group)
+    found = _states[group] = GroupState(group)
     return found
 
 
