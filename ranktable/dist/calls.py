@@ -138,11 +138,6 @@ class CollectiveCall:
     is_verified: bool = False
     is_ahead: ClassVar[bool] = True
 
-    @property
-    def supports_timed_wait(self) -> bool:
-        """Whether a rank can look around while it waits for the backend."""
-        return self.members.supports_timed_wait
-
     def is_completed(self) -> bool:
         """Whether the backend may begin."""
         return self.held is None

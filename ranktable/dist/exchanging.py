@@ -87,9 +87,8 @@ def all_to_all(  # noqa: PLR0913 - torch's interface
         group: A group; None for all ranks.
         input_splits: How much of dimension 0 each rank gets; by default all the same.
         even: Whether the caller knows that all parts of all ranks have one shape.
-        uneven: Whether shapes may differ, so that the ranks tell each other theirs
-            first; by default on CPUs only, and not with ``even``.
-        async_op: Whether to return at once; on devices, once shapes have been told.
+        uneven: See ``all_gather``.
+        async_op: See ``all_gather``.
 
     Returns:
         For a tensor the parts that came, one after the other along dimension 0; for a
@@ -232,10 +231,9 @@ def shift(  # noqa: PLR0913 - torch's interface
         data: A tensor of any shape and strides, of the same type on every rank.
         by: How many places it goes: to group rank ``(i + by) % N``; may be negative.
         group: A group; None for all ranks.
-        even: Whether the caller knows that all ranks have the same shape.
-        uneven: Whether shapes may differ, so that the ranks tell each other theirs
-            first; by default on CPUs only, and not with ``even``.
-        async_op: Whether to return at once; on devices, once shapes have been told.
+        even: See ``all_gather``.
+        uneven: See ``all_gather``.
+        async_op: See ``all_gather``.
 
     Returns:
         A new tensor, that of group rank ``(i - by) % N``; with ``async_op`` work whose

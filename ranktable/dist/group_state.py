@@ -48,6 +48,7 @@ class GroupState:
         size: Number of members.
         group_rank: The rank of this process among them.
         backends: The backend that serves a type of device, by that type.
+        table_names: What that can do, by the same.
         device: Where what is said beside tensors travels: lengths, objects.
         timeout: How long to wait for the others.
         seq: Number of collectives so far.
@@ -74,6 +75,9 @@ class GroupState:
             self.ranks = tuple(dist.get_process_group_ranks(group))
             self.group_rank = group.rank()
             self.backends = _backends(group)
+        self.table_names = {
+            kind: each.table_name for kind, each in self.backends.items()
+        }
         self.size = len(self.ranks)
         self.device = _metadata_device(self.backends)
         self.timeout = _timeout(group, self.device)

@@ -210,10 +210,9 @@ def gather(  # noqa: PLR0913 - torch's interface
         dst: Global rank that gets them; 0 if neither this nor ``group_dst`` is given.
         group: A group; None for all ranks.
         group_dst: The rank within the group that gets them, instead of ``dst``.
-        even: Whether the caller knows that all ranks have the same shape.
-        uneven: Whether shapes may differ, so that the ranks tell each other theirs
-            first; by default on CPUs only, and not with ``even``.
-        async_op: Whether to return at once; on devices, once shapes have been told.
+        even: See ``all_gather``.
+        uneven: See ``all_gather``.
+        async_op: See ``all_gather``.
 
     Returns:
         A new tensor for each rank, in the order of the group; on the other ranks an

@@ -228,8 +228,7 @@ def reduce_scatter(
             tensor, whose dimension 0 is cut into equal parts.
         op: ``sum mean product min max band bor bxor``.
         group: A group; None for all ranks.
-        exact: Whether half types are added in float32 and a NaN stays one, whatever
-            the backend does with them; by default on CPUs only.
+        exact: See ``all_reduce``.
         async_op: Whether to return at once.
 
     Returns:
@@ -406,21 +405,14 @@ def _reduce_directly(members: GroupState, data: torch.Tensor, op: str) -> bool:
     """
     if not (type(op) is str and is_plain(data)):
         return False
-    backend = members.backends.get(data.device.type)
-    if backend is None:
-        return False
-    told = _direct_op(backend.table_name, data.dtype, op)
-    if told is None:
+    table_name = members.table_names.get(data.device.type)
+    told = None if table_name is None else _direct_op(table_name, data.dtype, op)
+    if table_name is None or told is None:
         return False
     # As begin has it: ranks may come this way or the other.
+    name = dtype_name(data.dtype)
     fingerprint = CollectiveFingerprint(
-        "all_reduce",
-        op,
-        dtype_name(data.dtype),
-        data.shape,
-        None,
-        (),
-        backend.table_name,
+        "all_reduce", op, name, data.shape, None, (), table_name
     )
     call = begin_call(members, fingerprint)
     if call.held is not None or members.queue.works:

@@ -213,10 +213,11 @@ class Pending:
         call = self._call
         if call is not None and call.held is not None:
             call.verify()
-        is_watched = call is not None and call.is_compared and not call.is_verified
+        answers = call is not None and call.is_compared and not call.is_verified
+        answers = answers and self._members.supports_timed_wait
         try:
             for work in self.works:
-                if call is not None and is_watched and call.supports_timed_wait:
+                if call is not None and answers:
                     wait_and_answer(work, call)
                 else:
                     work.wait()
