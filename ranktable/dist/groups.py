@@ -124,7 +124,7 @@ def _nodes(members: GroupState) -> list[tuple[int, ...]]:
 def _make(members: GroupState, ranks: Sequence[int]) -> ProcessGroup | None:
     if members.group is dist.group.WORLD:
         return new_group(ranks)
-    # Those outside of the group do not call this, so only its own ranks may meet.
+    # Those outside of the group do not call this, so only its own ranks take part.
     if members.rank not in ranks:
         return None
     job = current_job()

@@ -96,7 +96,7 @@ class Work(Generic[Result]):
             if self._is_ahead():
                 call = self._step
                 self._go_on()
-                members.keep_unheard(self, call)
+                members.keep_unverified(self, call)
             self.begin()
             if self._error is not None:
                 raise self._error
