@@ -6,8 +6,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from ranktable.cli import CommandError
-from ranktable.cli.output import OutputFormat, write
+from ranktable.cli import CommandError, OutputFormat, write
 from ranktable.dist.errors import UnsupportedError
 from ranktable.dist.plan import explain
 from ranktable.runtime.backends.backend import TABLES

@@ -426,7 +426,7 @@ def table_of(members: GroupState, seq: int, said: Mapping[int, str]) -> str:
 
 def ranks_in_words(ranks: Sequence[int]) -> str:
     """Return ``rank 3``, or ``ranks 3-5``."""
-    from ranktable.schema.messages import folded  # noqa: PLC0415 - messages only
+    from ranktable.schema.diagnostic import folded  # noqa: PLC0415 - messages only
 
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {folded(ranks)}"
 

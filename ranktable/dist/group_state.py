@@ -131,7 +131,7 @@ class GroupState:
     @property
     def members(self) -> str:
         """The members, in words."""
-        from ranktable.schema.messages import folded  # noqa: PLC0415 - messages only
+        from ranktable.schema.diagnostic import folded  # noqa: PLC0415 - messages only
 
         return f"ranks {folded(self.ranks)}"
 

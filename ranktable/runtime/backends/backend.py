@@ -276,7 +276,7 @@ class Backend:
         return f"{self.device_type.upper()} device"
 
     def _no_device(self, placement: Placement, count: int) -> BootstrapError:
-        from ranktable.schema.messages import counted  # noqa: PLC0415 - errors only
+        from ranktable.schema.diagnostic import counted  # noqa: PLC0415 - errors only
 
         return BootstrapError(
             "RT403",

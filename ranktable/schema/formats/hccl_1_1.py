@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ranktable.schema.columns import place_name
-from ranktable.schema.format import Kind, NotExpressibleError, Role
+from ranktable.schema.format import Kind, NotExpressibleError, Role, plain_number
 from ranktable.schema.formats.recognition import is_hccl_1_1
-from ranktable.schema.numbers import plain_number
 from ranktable.schema.record import Record, RecordFormat, list_of, text
 from ranktable.schema.record_reader import RecordReader, objects, text_of
 from ranktable.schema.rules import hccl, hccl_chips, nodes, ranks, shape

@@ -9,10 +9,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ranktable.schema.format import Kind, Role
+from ranktable.schema.diagnostic import counted
+from ranktable.schema.format import Kind, Role, plain_number
 from ranktable.schema.formats.recognition import is_server_groups
-from ranktable.schema.messages import counted
-from ranktable.schema.numbers import plain_number
 from ranktable.schema.record import Member, Record, RecordFormat, list_of, text
 from ranktable.schema.record_reader import RecordReader, objects, text_of
 from ranktable.schema.rules import groups_of_servers as rules

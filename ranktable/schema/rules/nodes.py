@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.address import are_addresses, is_address
-from ranktable.schema.diagnostic import Refusal, Rule, Severity
+from ranktable.schema.diagnostic import Refusal, Rule, Severity, counted, quoted
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.messages import counted, quoted
-from ranktable.schema.numbers import plain_number
+from ranktable.schema.format import are_addresses, is_address, plain_number
 from ranktable.schema.rules.examples import PAIR, chips, device, one_node
 
 if TYPE_CHECKING:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Rule, Severity
+from ranktable.schema.diagnostic import Rule, Severity, counted, quoted
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.format import LAYOUT_KEY, TOPOLOGY_KEY
-from ranktable.schema.messages import counted, quoted
 from ranktable.schema.remembered_layout import (
     LayoutTextError,
     parse_layout,
