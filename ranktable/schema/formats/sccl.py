@@ -8,6 +8,7 @@ every reader of the vendor ignores.
 
 from __future__ import annotations
 
+from ranktable.schema import remembered_layout
 from ranktable.schema.format import (
     FREE,
     LAYOUT_KEY,
@@ -25,7 +26,6 @@ from ranktable.schema.rules import (
     nodes,
     placement,
     ranks,
-    remembered,
 )
 
 VERSION = Field(
@@ -164,7 +164,7 @@ RULES = (
     nodes.BAD_ADDRESS,
     nodes.DUPLICATE_HOST,
     *placement.RULES,
-    *remembered.RULES,
+    *remembered_layout.RULES,
 )
 
 FORMAT = Format(
