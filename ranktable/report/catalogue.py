@@ -9,7 +9,6 @@ from ranktable.cluster.merging import merge_checks
 from ranktable.cluster.probes import probe_rules
 from ranktable.cluster.specs import spec_rules
 from ranktable.runtime import rules as runtime_rules
-from ranktable.schema import remembered_layout
 from ranktable.schema.rules import (
     groups_of_servers,
     hccl,
@@ -22,6 +21,7 @@ from ranktable.schema.rules import (
     placement,
     ranks,
     records,
+    remembered,
     shape,
     syntax,
 )
@@ -43,7 +43,7 @@ FAMILIES = (
     hccl_2_0,
     groups_of_servers,
     placement,
-    remembered_layout,
+    remembered,
     hostfile_rules,
     probe_rules,
     merge_checks,

@@ -7,7 +7,6 @@ Source: Ascend's HCCL, rank table configuration; the reader of 1.0.
 
 from __future__ import annotations
 
-from ranktable.schema import remembered_layout
 from ranktable.schema.format import Field, Format, Kind, Role
 from ranktable.schema.formats.sccl import LAYOUT, STANDS_IN, TOPOLOGY, spares_field
 from ranktable.schema.rules import (
@@ -17,6 +16,7 @@ from ranktable.schema.rules import (
     mindie,
     nodes,
     ranks,
+    remembered,
 )
 
 VERSION = Field(
@@ -168,7 +168,7 @@ RULES = (
     *hccl.RULES,
     *hccl_chips.RULES,
     *mindie.RULES,
-    *remembered_layout.RULES,
+    *remembered.RULES,
 )
 
 

@@ -8,7 +8,6 @@ every reader of the vendor ignores.
 
 from __future__ import annotations
 
-from ranktable.schema import remembered_layout
 from ranktable.schema.format import (
     FREE,
     LAYOUT_KEY,
@@ -26,6 +25,7 @@ from ranktable.schema.rules import (
     nodes,
     placement,
     ranks,
+    remembered,
 )
 
 VERSION = Field(
@@ -164,7 +164,7 @@ RULES = (
     nodes.BAD_ADDRESS,
     nodes.DUPLICATE_HOST,
     *placement.RULES,
-    *remembered_layout.RULES,
+    *remembered.RULES,
 )
 
 FORMAT = Format(

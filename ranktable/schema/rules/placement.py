@@ -10,7 +10,11 @@ from ranktable.schema.chip_order import compare_orders
 from ranktable.schema.diagnostic import Rule, Severity
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.format import FREE, LAYOUT_KEY, PLACEMENT_KEY, TOPOLOGY_KEY
-from ranktable.schema.remembered_layout import layout_of, neighbouring_tp
+from ranktable.schema.remembered_layout import (
+    LayoutTextError,
+    neighbouring_tp,
+    parse_layout,
+)
 from ranktable.schema.rules.examples import (
     PAIR,
     chips,
@@ -22,7 +26,7 @@ from ranktable.schema.rules.ranks import is_permutation
 from ranktable.schema.topology import BUILT_IN, SOPHGO_8, Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Finding, Options
@@ -31,10 +35,10 @@ if TYPE_CHECKING:
 
 def tp_of(columns: Columns, options: Options) -> int:
     """Return how many consecutive ranks are a tensor parallel group, 1 if unknown."""
-    if options.tp is not None or LAYOUT_KEY not in columns.top:
-        return options.tp or 1
     layout = layout_of(columns)
-    return 1 if layout is None else neighbouring_tp(layout)
+    if options.tp is not None or layout is None:
+        return options.tp or 1
+    return neighbouring_tp(layout)
 
 
 def topology_of(columns: Columns, options: Options) -> Topology | None:
@@ -44,6 +48,15 @@ def topology_of(columns: Columns, options: Options) -> Topology | None:
     # A file is not read on the word of another file.
     named = columns.top.get(TOPOLOGY_KEY)
     return next((one for one in BUILT_IN if one.name == named), None)
+
+
+def layout_of(columns: Columns) -> Mapping[str, int | str] | None:
+    """Return the layout that a table remembers, None if there is none or a bad one."""
+    text = columns.top.get(LAYOUT_KEY)
+    try:
+        return parse_layout(text) if isinstance(text, str) else None
+    except LayoutTextError:
+        return None
 
 
 def _broken_rings(columns: Columns, options: Options) -> Iterator[Finding]:
