@@ -41,7 +41,7 @@ class _Builder:
         self.columns = columns
         self.format = columns.format
         self.layouts: dict[Layout, Layout] = {}
-        self.spellings: dict[tuple[str | type, ...], _ReadSpelling] = {}
+        self.spellings: dict[tuple[object, ...], _ReadSpelling] = {}
         self.known_keys = self.format.device_keys_of(
             Role.DEVICE_ID, Role.RANK, Role.LOCAL_RANK, Role.ADDRESS
         )
@@ -103,7 +103,7 @@ class _Builder:
         return built
 
     def spelling(
-        self, key: tuple[str | type, ...], members: dict[str, object]
+        self, key: tuple[object, ...], members: dict[str, object]
     ) -> _ReadSpelling:
         known = set(self.known_keys)
         is_emulated = "device_ip_emulator" in members
