@@ -8,13 +8,12 @@ from msgspec import structs
 
 from ranktable.layout.change.errors import ChangeError
 from ranktable.schema.messages import folded
-from ranktable.schema.model import RankTable
 from ranktable.schema.super_pods import PODS, pods_renamed, pods_with
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from ranktable.schema.model import Device, Node
+    from ranktable.schema.model import Device, Node, RankTable
 
 
 def left_of(
@@ -55,13 +54,7 @@ def with_nodes(
     if PODS in extra:
         pods = pods_renamed(extra[PODS], renamed) if renamed else extra[PODS]
         extra[PODS] = pods_with(pods, {node.host for node in kept})
-    return RankTable(
-        nodes=kept,
-        version=table.version,
-        format=table.format,
-        extra=extra,
-        layout=table.layout,
-    )
+    return table.with_changes(nodes=kept, extra=extra)
 
 
 def with_ranks(

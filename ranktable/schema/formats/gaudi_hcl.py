@@ -80,6 +80,7 @@ FORMAT = RecordFormat(
     record=TABLE,
     fill=fill,
     make=make,
+    nodes=TABLE.members[-1],
     matches=is_gaudi,
     rules=(),
     example=TABLE.example,  # type: ignore[arg-type]
