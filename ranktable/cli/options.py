@@ -71,6 +71,15 @@ def _parameters(
             )
 
 
+GroupName = Annotated[
+    str | None,
+    typer.Option(
+        "--server-group",
+        metavar="NAME",
+        help="In a table of groups (server-groups): the group, such as 2.",
+    ),
+]
+
 DEFAULT_PRESET: Final = "megatron"
 
 

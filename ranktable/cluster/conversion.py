@@ -23,11 +23,11 @@ from ranktable.schema.format import (
     Kind,
     NotExpressibleError,
 )
-from ranktable.schema.formats import by_name
+from ranktable.schema.formats import by_name, vllm_pd
 from ranktable.schema.messages import counted, folded, printable, quoted
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.rules.records import no_global_ranks
-from ranktable.schema.super_pods import PODS, objects, pods_renamed, pods_with
+from ranktable.schema.super_pods import PODS, objects, pods_renamed
 from ranktable.schema.writing import dumps, encode
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ SUPER_DEVICE = "super_device_id"
 CONTAINER = "container_ip"
 FEWEST_MINDIE_SERVERS = 2
 
-_GROUPED = "server-groups"
 _SERVER_LISTS = ("hccl-1.0", "hccl-1.2", "cce", MINDIE)
 _WITH_PODS = ("hccl-1.2", "vllm-pd", "cce")
 _WITH_HOST_RANKS = ("hccl-1.1", "hccl-logical", "gaudi-hcl", "kubernetes")
@@ -52,6 +51,7 @@ _POD_KEYS = (PODS, SUPER_POD_KEY)
 _COUNTS = (
     *("device_num", "server_num", "cluster_id"),
     *("rank_id", "local_rank", "local_id", "device_id"),
+    vllm_pd.ROLE,
 )
 """Keys that repeat what the model holds, besides those that end in ``_count``."""
 
@@ -109,46 +109,6 @@ class Conversion:
     num_gaps: int = 0
 
 
-def tables_of(table: RankTable) -> dict[str, RankTable]:
-    """Return the tables that a table of groups holds, by name; else the table itself.
-
-    Ranks stay as they are. Where they begin anew in every server of a group, every
-    server is a table.
-    """
-    if table.format != _GROUPED:
-        return {"": table}
-    groups: dict[str, list[Node]] = {}
-    for node in table.nodes:
-        if node.devices:
-            groups.setdefault(str(node.group), []).append(node)
-    found = {}
-    for name, nodes in groups.items():
-        ranks = [device.rank for node in nodes for device in node.devices]
-        if len(set(ranks)) == len(ranks):
-            found[f"group-{name}"] = _part(table, name, nodes)
-            continue
-        for place, node in enumerate(nodes):
-            found[f"group-{name}-{place}"] = _part(table, name, [node])
-    return found
-
-
-def _part(table: RankTable, group: str, nodes: list[Node]) -> RankTable:
-    """Return nodes of a group as a table of version 1.2, or 1.0 without super pods."""
-    extra = dict(table.extra)
-    document: Any = table.document
-    for one in document["server_group_list"]:
-        if str(one.get("group_id")) == group and PODS in one:
-            hosts = {node.host for node in nodes}
-            extra[PODS] = pods_with(one[PODS], hosts)
-    ordered = sorted(nodes, key=lambda node: node.devices[0].rank)
-    return RankTable(
-        nodes=[structs.replace(node, group=None) for node in ordered],
-        version="1.2" if PODS in extra else "1.0",
-        format="hccl-1.2" if PODS in extra else "hccl-1.0",
-        extra=extra,
-    )
-
-
 def convert_table(
     table: RankTable, to: str, options: TableOptions | None = None
 ) -> Conversion:
@@ -177,7 +137,8 @@ def convert_table(
         wrapped = dumps(loads(inner.data), format=to)
         return Conversion(data=wrapped, losses=inner.losses)
     if not table.has_global_ranks:
-        raise ArgumentError(no_global_ranks(table.format).message)
+        finding = no_global_ranks(table.format)
+        raise ArgumentError(finding.message, hint=finding.hint)
     if target.name == "hccl-2.0" and table.format not in _RANK_LISTS:
         return _skeleton(table, options)
     _refuse_rank_list(table, to)

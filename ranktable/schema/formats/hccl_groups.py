@@ -513,8 +513,7 @@ def make_cloud(table: RankTable) -> dict[str, object]:
 def _refuse_other(table: RankTable, name: str) -> None:
     if table.format != name:
         raise NotExpressibleError(
-            f"{name} is written of a table of this format only, which HCCL has read "
-            "before 1.0; write hccl-1.0"
+            f"{name} cannot be written from a table of another format"
         )
 
 
@@ -579,6 +578,7 @@ CLOUD_FORMAT = GroupFormat(
     record=CLOUD,
     fill=fill_cloud,
     make=make_cloud,
+    has_written_ranks=False,
     nodes=CLOUD.members[-1],
     devices=_POD.members[2],
     table_fields=CLOUD.members,
