@@ -35,7 +35,7 @@ from ranktable.schema.super_pods import PODS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ranktable.schema.check_report import Report
+    from ranktable.schema.diagnostic import Report
     from ranktable.schema.model import Node
 
 NODES_HELP = (

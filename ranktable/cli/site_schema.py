@@ -12,7 +12,7 @@ from ranktable.schema.site_schema import SiteSchemaError
 from ranktable.schema.yaml_parser import parse_yaml
 
 if TYPE_CHECKING:
-    from ranktable.schema.check_report import Report
+    from ranktable.schema.diagnostic import Report
     from ranktable.schema.site_schema import SiteSchema
 
 _SPEC_ENDINGS = (".yaml", ".yml")

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.check import loads
-from ranktable.schema.messages import printable
+from ranktable.schema.diagnostic import printable
 from ranktable.schema.model import RankTable
 from ranktable.schema.super_pods import PODS, pods_with
 from ranktable.schema.writing import encode

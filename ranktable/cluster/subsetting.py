@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from ranktable.cluster.argument import ArgumentError
+from ranktable.schema.diagnostic import counted
 from ranktable.schema.format import LAYOUT_KEY, SPARES_KEY
-from ranktable.schema.messages import counted
 from ranktable.schema.super_pods import PODS, pods_with
 
 if TYPE_CHECKING:

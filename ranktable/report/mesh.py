@@ -19,7 +19,7 @@ from ranktable.report.folding import (
     spell_numbers,
 )
 from ranktable.report.terminal import table_lines, tree_lines
-from ranktable.schema.messages import counted, printable
+from ranktable.schema.diagnostic import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

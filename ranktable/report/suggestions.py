@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.layout.suggesting import balanced_dims
 from ranktable.report.terminal import table_lines
-from ranktable.schema.messages import counted, printable
+from ranktable.schema.diagnostic import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

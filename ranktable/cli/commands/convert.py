@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from ranktable.cli import DEFECTS_FOUND, CommandError, completion
+from ranktable.cli import (
+    DEFECTS_FOUND,
+    Color,
+    CommandError,
+    FindingsFormat,
+    completion,
+    show_findings,
+)
+from ranktable.cli.app import with_options
 from ranktable.cli.files import (
     OutputFile,
     is_standard_output,
@@ -20,8 +28,6 @@ from ranktable.cli.files import (
     table_size,
     tell_written,
 )
-from ranktable.cli.options import with_options
-from ranktable.cli.output import Color, FindingsFormat, show_findings
 from ranktable.cli.table_arguments import TableArguments
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.conversion import (
@@ -53,10 +59,9 @@ from ranktable.cluster.hostfiles.launcher_formats import convert as cluster_conv
 from ranktable.cluster.server_groups import tables_of
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import WRAPPED, check_bytes
-from ranktable.schema.diagnostic import Options, RankTableError
+from ranktable.schema.diagnostic import Options, RankTableError, counted, printable
 from ranktable.schema.format import Format
 from ranktable.schema.formats import DEFAULT, by_name
-from ranktable.schema.messages import counted, printable
 from ranktable.schema.rules.records import no_global_ranks
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ from typing import Annotated
 
 import typer
 
-from ranktable.cli import CommandError
+from ranktable.cli import CommandError, OutputFormat, write
 from ranktable.cli.files import FILE_HELP, TableFile, sound_table
-from ranktable.cli.output import OutputFormat, write
-from ranktable.schema.messages import printable
+from ranktable.schema.diagnostic import printable
 from ranktable.schema.vendor_digest import hccl_digest
 
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import gc
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import CommandError
+from ranktable.cli import COLOR_HELP, Color, CommandError, OutputFormat, style, write
+from ranktable.cli.app import with_options
 from ranktable.cli.files import FILE_HELP, sound_table
 from ranktable.cli.options import (
     GroupName,
     LayoutOptions,
     warn_of_refusal,
-    with_options,
 )
-from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.cli.plan_input import racks_of
 from ranktable.cli.site_options import TOPOLOGY_HELP
 from ranktable.cluster.generate import make_table
@@ -92,7 +90,6 @@ def mesh(
     Example: ranktable mesh --suggest --world-size 64 --per-node 8 --topology rack=4
     """
     layout_options.refuse_clash()
-    gc.disable()  # nothing here makes cycles, and collecting is a third of the time
     if suggest:
         if groups is not None or rank is not None:
             raise CommandError("--suggest shows sizes; leave --groups and --rank out")

@@ -13,16 +13,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError, completion
+from ranktable.cli import (
+    COLOR_HELP,
+    COULD_NOT_JUDGE,
+    DEFECTS_FOUND,
+    Color,
+    CommandError,
+    FindingsFormat,
+    completion,
+    style,
+    write,
+)
 from ranktable.cli.files import (
     DEFAULT_MAX_ERRORS,
     MIB,
     STANDARD_INPUT,
     named_file,
 )
-from ranktable.cli.judging import judge_file, named_files
-from ranktable.cli.output import COLOR_HELP, Color, FindingsFormat, style, write
-from ranktable.cli.settings import find_settings, selected
+from ranktable.cli.judging import find_settings, judge_file, named_files, selected
 from ranktable.cli.site_schema import judge_by_schema
 from ranktable.report.findings_data import RENDERERS
 from ranktable.runtime import chip_map
@@ -30,19 +38,17 @@ from ranktable.runtime.errors import LaunchEnvironmentError
 from ranktable.runtime.rules import RULES
 from ranktable.schema.atomic_files import replace_file
 from ranktable.schema.check import WRAPPED, check_bytes, make_options
-from ranktable.schema.diagnostic import RankTableError, Severity
+from ranktable.schema.diagnostic import RankTableError, Severity, counted, printable
 from ranktable.schema.fixes import repaired_text
-from ranktable.schema.messages import counted, printable
 from ranktable.schema.readers.readers import readings
 from ranktable.schema.site_schema import SiteSchema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ranktable.cli.settings import Settings
+    from ranktable.cli.judging import Settings
     from ranktable.report.terminal import Style
-    from ranktable.schema.check_report import Report
-    from ranktable.schema.diagnostic import Options
+    from ranktable.schema.diagnostic import Options, Report
 
 
 FILES_HELP = (

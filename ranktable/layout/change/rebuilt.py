@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from ranktable.layout.change.errors import ChangeError
+from ranktable.schema.diagnostic import folded
 from ranktable.schema.format import SUPER_POD_KEY
-from ranktable.schema.messages import folded
 from ranktable.schema.super_pods import (
     PODS,
     pods_joined,

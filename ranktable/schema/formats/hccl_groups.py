@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from ranktable.schema.format import Kind, NotExpressibleError, Role
+from ranktable.schema.diagnostic import counted, quoted
+from ranktable.schema.format import Kind, NotExpressibleError, Role, plain_number
 from ranktable.schema.formats.recognition import is_cloud, is_lab
-from ranktable.schema.messages import counted, quoted
-from ranktable.schema.numbers import plain_number
 from ranktable.schema.record import Record, RecordFormat, list_of, text
 from ranktable.schema.record_reader import (
     RecordReader,
@@ -23,7 +22,7 @@ from ranktable.schema.record_reader import (
     objects,
     text_of,
 )
-from ranktable.schema.rules import chips, hccl, hccl_chips, ranks
+from ranktable.schema.rules import hccl, hccl_chips, nodes, ranks
 from ranktable.schema.rules import hccl_groups as rules
 
 if TYPE_CHECKING:
@@ -534,8 +533,8 @@ def _refuse_other_order(table: RankTable) -> None:
 
 
 _RULES = (
-    chips.DUPLICATE_CHIP,
-    chips.NO_SUCH_CHIP,
+    nodes.DUPLICATE_CHIP,
+    nodes.NO_SUCH_CHIP,
     hccl.NOT_COMPLETED,
     hccl.DUPLICATE_ADDRESS,
     hccl.MISSING_ADDRESS,

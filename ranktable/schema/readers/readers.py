@@ -15,7 +15,7 @@ from ranktable.schema.rules.records import NO_GLOBAL_RANKS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.schema.check_report import Report
+    from ranktable.schema.diagnostic import Report
 
 
 class Ranktable:

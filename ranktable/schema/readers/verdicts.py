@@ -15,7 +15,7 @@ from ranktable.schema.table_readers import READERS
 from ranktable.schema.vendor_codes import of_2025
 
 if TYPE_CHECKING:
-    from ranktable.schema.check_report import Report
+    from ranktable.schema.diagnostic import Report
     from ranktable.schema.table_readers import TableReader
 
 NAMES = ("hccl-2025", "hccl-2026", "torch_npu", "mindspore", "mindie", "vllm", "xllm")
