@@ -537,3 +537,69 @@ def test_pod_of_a_table_without_super_pods_is_refused(run: Run) -> None:
 
     assert done.status == 2
     assert "--pod: the table has no super pods" in done.err
+
+
+def test_collective_id_of_1_1_is_asked_for(run: Run) -> None:
+    source = str(VALID / "hccl10_a2_uneven_8_6.json")
+    convert = ("ranktable", "convert", source, "--to", "hccl-1.1")
+    servers = ("--server-id", "10.9.0.[1-2]")
+    refused = run(*convert, *servers)
+    done = run(*convert, *servers, "--collective-id", "job")
+
+    assert refused.status == 2
+    assert "help: give --collective-id NAME" in refused.err
+    assert done.status == 0, done.err
+    table = ranktable.loads(done.out)
+    assert (table.format, table.world_size) == ("hccl-1.1", 14)
+    assert table.chip_map == ranktable.load(source).chip_map
+
+
+def test_name_of_a_host_is_not_an_address_for_gaudi(run: Run) -> None:
+    done = run("ranktable", "convert", str(PODS), "--to", "gaudi-hcl")
+
+    assert done.status == 2
+    assert "help: give them in the order of the nodes: --server-id LIST" in done.err
+
+
+def test_list_of_config_maps_is_validated_as_a_table(run: Run, tmp_path: Path) -> None:
+    inner = (VALID / "hccl10_1s1p.json").read_text()
+    one = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"hccl.json": inner}}
+    listed = {"apiVersion": "v1", "kind": "List", "items": [one]}
+    (tmp_path / "t.json").write_text(json.dumps(listed))
+
+    assert run("ranktable", "validate", "t.json").out == "t.json: sound\n"
+
+
+def test_servers_without_any_address_are_one_finding() -> None:
+    document = json.loads((VALID / "hccl10_a2_uneven_8_6.json").read_text())
+    for server in document["server_list"]:
+        for device in server["device"]:
+            device.pop("device_ip")
+    found = ranktable.check(json.dumps(document).encode()).diagnostics
+
+    assert [(one.code, one.location.pointer) for one in found] == [
+        ("RT271", "/server_list/0/device")
+    ]
+    assert "the devices of the nodes 0, 1 have no device_ip" in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({"status": "initializing"}, "waits 30 minutes"),
+        ({"Servers": [], "Clients": []}, "EI0017 status"),
+        ({"version": "1.3"}, "EI0014 version"),
+        (json.loads(GROUPS.read_text()), "no server_list"),
+        (by_name("hccl-topology").example, "EI0017 rank_count"),
+        (by_name("hccl-changed").example, "EI0014 rank_id"),
+    ],
+)
+def test_answer_of_hccl_to_other_files_follows_version_and_status(
+    run: Run, document: object, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "t.json").write_text(json.dumps(document))
+    done = run("ranktable", "validate", "--readers", "t.json")
+
+    lines = done.out.splitlines()
+    answer = lines[1 + next(i for i, one in enumerate(lines) if "HCCL 2026" in one)]
+    assert said in answer
