@@ -10,7 +10,7 @@ import pytest
 
 import ranktable
 from ranktable.runtime.table import is_rank_table_valid
-from ranktable.schema.readers.verdicts import verdicts
+from ranktable.schema.readers.readers import verdicts
 from tests.conftest import CORPUS, HERE
 
 if TYPE_CHECKING:

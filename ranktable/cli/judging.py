@@ -20,8 +20,11 @@ from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME
 from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.check import check_bytes, report_unreadable
 from ranktable.schema.diagnostic import RankTableError, Report, Severity
+from ranktable.schema.document import Document
 from ranktable.schema.files import UnreadableError, read_file, read_stream
 from ranktable.schema.format import Format
+from ranktable.schema.json_parser import parse
+from ranktable.schema.site_schema import SiteSchemaError
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.hostfiles.hostfile import LauncherFormat
     from ranktable.schema.diagnostic import Options
+    from ranktable.schema.site_schema import SiteSchema
 
 _SPEC_NAME = "cluster-spec"
 LOOKED_AT_BYTES = 1 << 16
@@ -366,3 +370,49 @@ def selected(report: Report, settings: Settings) -> Report:
 
 def _is_among(code: str, beginnings: Sequence[str]) -> bool:
     return any(code.startswith(beginning) for beginning in beginnings)
+
+
+_YAML_NAMES = (".yaml", ".yml")
+
+
+def judge_by_schema(report: Report, schema: SiteSchema) -> Report:
+    """Return a report with what a site's schema finds besides.
+
+    Args:
+        report: What our rules have found in a table. A file whose name ends in .yaml
+            or .yml is a cluster spec, and is judged as one instead.
+        schema: The schema.
+
+    Raises:
+        CommandError: Nothing can be judged by the schema.
+    """
+    if _is_yaml(report.file) and report.data is not None:
+        from ranktable.cluster.specs.read_spec import read_spec  # noqa: PLC0415 - rare
+
+        report = read_spec(report.data, file=report.file, limit=schema.limit).report
+    try:
+        return schema.added_to(report, _document(report))
+    except SiteSchemaError as error:
+        raise CommandError(str(error)) from None
+
+
+def _is_yaml(name: str) -> bool:
+    """Whether a file is a cluster spec by its name."""
+    return name.endswith(_YAML_NAMES)
+
+
+def _document(report: Report) -> Document | None:
+    """Return what there is to judge, None where the text could not be read."""
+    if report.text is None:
+        return None
+    if _is_yaml(report.file):
+        from ranktable.schema.yaml_parser import parse_yaml  # noqa: PLC0415 - rare
+
+        documents, _ = parse_yaml(report.text)
+        return documents[0] if documents else None
+    parsed = parse(report.text)
+    return (
+        Document(text=report.text, data=parsed[0])
+        if isinstance(parsed, tuple)
+        else None
+    )

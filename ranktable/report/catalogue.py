@@ -10,7 +10,6 @@ from ranktable.cluster.probes import probe_rules
 from ranktable.cluster.specs import spec_rules
 from ranktable.runtime import rules as runtime_rules
 from ranktable.schema.rules import (
-    config_maps,
     groups_of_servers,
     hccl,
     hccl_2_0,
@@ -43,7 +42,6 @@ FAMILIES = (
     records,
     hccl_2_0,
     groups_of_servers,
-    config_maps,
     placement,
     remembered,
     hostfile_rules,

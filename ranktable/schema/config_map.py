@@ -22,7 +22,7 @@ from ranktable.schema.diagnostic import Finding, Quota, quoted
 from ranktable.schema.document import Document, Lines, SourceSpan, find_spans
 from ranktable.schema.format import NotExpressibleError, plain_number
 from ranktable.schema.json_parser import parse
-from ranktable.schema.rules import config_maps as rules
+from ranktable.schema.rules import shape as rules
 from ranktable.schema.rules.syntax import TOO_LARGE
 from ranktable.schema.yaml_parser import MAX_YAML_BYTES, parse_yaml
 

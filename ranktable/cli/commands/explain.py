@@ -21,7 +21,7 @@ from ranktable.cli import (
     write,
 )
 from ranktable.cli.collectives import explain_collective
-from ranktable.cli.site_schema import judge_by_schema
+from ranktable.cli.judging import judge_by_schema
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.hostfiles import deepspeed_hostfile
 from ranktable.cluster.hostfiles.launcher_formats import (

@@ -25,9 +25,11 @@ from ranktable.layout.suggesting import (
     legal_layouts,
     spread_of,
 )
-from ranktable.report.mesh import render_mesh, render_mesh_json, render_rank
-from ranktable.report.suggestions import (
-    MAX_SHOWN,
+from ranktable.report.mesh import (
+    MAX_SUGGESTIONS,
+    render_mesh,
+    render_mesh_json,
+    render_rank,
     render_suggestions,
     render_suggestions_json,
 )
@@ -156,7 +158,7 @@ def _suggest(
     # Those whose tp groups fit into a node come first.
     held = len(table.nodes[0].devices)
     layouts.sort(key=lambda one: held % one.tp != 0)
-    shown = layouts[:MAX_SHOWN]
+    shown = layouts[:MAX_SUGGESTIONS]
     owners = [table.node_rank_of(rank) for rank in range(table.world_size)]
     domains = domains_of_ranks(boundaries, owners)
     found = [Suggestion(one, spread_of(one, domains)) for one in shown]

@@ -11,7 +11,7 @@ from ranktable.cli import CommandError
 from ranktable.cli.files import FILE_HELP, put_table, sound_table
 from ranktable.cli.options import GroupName  # noqa: TC001 - typer reads it
 from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.subsetting import subset as part_of
+from ranktable.cluster.splitting import subset as part_of
 from ranktable.schema.diagnostic import RankTableError
 from ranktable.schema.format import NotExpressibleError
 from ranktable.schema.writing import dumps

@@ -24,7 +24,7 @@ from ranktable.cluster.merging.merge_nodes import (
     merge_nodes,
 )
 from ranktable.cluster.probes.read_probes import read_probes
-from ranktable.cluster.subsetting import without_job
+from ranktable.cluster.splitting import without_job
 from ranktable.schema.diagnostic import Finding, Severity
 from ranktable.schema.format import LAYOUT_KEY, SUPER_POD_KEY, TOPOLOGY_KEY
 from ranktable.schema.formats import DEFAULT
