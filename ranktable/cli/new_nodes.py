@@ -49,8 +49,8 @@ New = Annotated[
     bool,
     typer.Option(
         "--new",
-        help="A host that is neither a spare nor described by a file has the chips of "
-        "the node beside it.",
+        help="Accept hosts that are neither spares nor described by a file; they get "
+        "the chips of the replaced node, or of the last node.",
     ),
 ]
 

@@ -168,7 +168,7 @@ def with_servers(table: RankTable, names: Sequence[str]) -> RankTable:
     """Return a table whose nodes have other hosts; super pods stay with their nodes.
 
     Raises:
-        ArgumentError: There are too few names or too many, or one stands twice.
+        ArgumentError: There are too few names or too many, or one occurs twice.
     """
     _refuse_count("--server-id", names, table.num_nodes)
     twice = [name for name, times in Counter(names).items() if times > 1]

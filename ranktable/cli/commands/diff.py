@@ -42,7 +42,9 @@ def diff(
     layout_options: LayoutOptions,
     groups: Annotated[
         str | None,
-        typer.Option(metavar="LIST", help="Groups to compare: tp,dp-cp; default each."),
+        typer.Option(
+            metavar="LIST", help="Groups to compare: tp,dp-cp; by default all."
+        ),
     ] = None,
     server_group: GroupName = None,
     site: SiteOptions,
@@ -53,11 +55,12 @@ def diff(
 ) -> None:
     """Show the differences between two tables: nodes, ranks, roles, groups and bytes.
 
-    A rank moves when a chip gets another number, a role when its coordinates along tp,
-    cp, pp or the experts change, so that it has to load other weights. With sizes,
-    both tables are laid out by them; dp is what is left, unless both have the same.
+    A rank has moved when its chip has another rank now. A role has changed when the
+    coordinates of a chip along tp, cp, pp or the experts have: it must load other
+    weights. Sizes such as --tp hold for both tables; dp is what the other sizes leave
+    of each.
 
-    Exit status: 0 they say the same, 1 they differ, 2 could not judge.
+    Exit status: 0 no differences, 1 differences, 2 could not judge.
 
     Example: ranktable diff sccl_rank_table.json sccl_rank_table.json --tp 4
     """

@@ -74,10 +74,10 @@ def grow(
 ) -> None:
     """Add nodes to a table, and extend the layout of the model to them.
 
-    The sizes are those that the table has now. dp becomes as large as the nodes allow.
-    What comes first is as in shrink; where dp counts slowest, no rank moves. A host
-    that is a spare of the table has the chips of the spare; with --new any other has
-    those of the last node. Chips that there is no place for become spares.
+    The other sizes stay; dp becomes as large as the nodes allow. If dp is the slowest
+    axis of the order, no rank moves; otherwise it chooses among tables as shrink does.
+    A spare of the table keeps its own chips. With --new, any other host gets the chips
+    of the last node. Chips that are left over become spares.
 
     Example: ranktable gen --device-id '[[0..7]]' --hosts a -o - | ranktable grow -
     --add b --new --tp 4 -o grown.json

@@ -45,7 +45,7 @@ def mesh(
     groups: Annotated[
         str | None,
         typer.Option(
-            metavar="LIST", help="Groups to show: tp,dp-cp,embedding; default each."
+            metavar="LIST", help="Groups to show: tp,dp-cp,embedding; by default all."
         ),
     ] = None,
     rank: Annotated[
@@ -79,8 +79,9 @@ def mesh(
 ) -> None:
     """Show the parallel groups of a job: their ranks, coordinates, nodes and chips.
 
-    Beyond 16 ranks, nodes and groups that are alike share a line; in it, i is the
-    number of the node or of the group, or counts from 0 where the line says how far.
+    With more than 16 ranks, similar nodes and similar groups share a line. In such a
+    line, i is the number of the node or group; where the line gives a range, i counts
+    through it from 0.
 
     Example: ranktable mesh sccl_rank_table.json --tp 4 --dp -1
 

@@ -122,13 +122,13 @@ def plan(
     ] = None,
     groups: Annotated[
         str | None,
-        typer.Option(metavar="LIST", help="Groups to show besides: dp-cp,embedding."),
+        typer.Option(metavar="LIST", help="More groups to show: dp-cp,embedding."),
     ] = None,
     bandwidth: Annotated[
         str | None,
         typer.Option(
             metavar="LIST",
-            help="Bytes a second of a rank, a node and a rack, for a time: "
+            help="Bandwidth of a rank, a node and a rack, to show times too: "
             "intra=400GB/s,node=50GB/s,rack=400Gbit/s.",
         ),
     ] = None,
@@ -136,8 +136,8 @@ def plan(
         str | None,
         typer.Option(
             metavar="AXIS:BOUNDARY",
-            help="Keep replicas in different failure domains: dp:rack; --mode is "
-            "node-order then.",
+            help="Keep replicas in different failure domains: dp:rack; implies "
+            "--mode node-order.",
         ),
     ] = None,
     mode: Annotated[
@@ -149,7 +149,7 @@ def plan(
     ] = None,
     output: Annotated[
         str | None,
-        _file("Write the better table; --mode is node-order then.", "--output", "-o"),
+        _file("Write the better table; implies --mode node-order.", "--output", "-o"),
     ] = None,
     hostfile: Annotated[
         str | None, _file("Write Open MPI's host file for it.", "--hostfile")

@@ -66,8 +66,9 @@ def renumber(
 ) -> None:
     """Number the ranks of a table without gaps, after nodes or chips were lost.
 
-    The table may have the gaps already. With sizes, nothing is written unless they fit
-    the ranks that are left; shrink finds sizes that do. Done again, it changes nothing.
+    The gaps may be in the table, or come from --drop and --drop-ranks. Sizes such as
+    --tp are checked: if they do not fit the remaining ranks, nothing is written, and
+    shrink can find sizes that do. Running it again changes nothing.
 
     Example: ranktable renumber sccl_rank_table.json --policy fill --drop-ranks 1,4-5
     """

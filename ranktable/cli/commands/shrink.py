@@ -65,10 +65,10 @@ def shrink(
 ) -> None:
     """Remove nodes from a table, and keep the layout of the model.
 
-    The sizes are those that the table has now. dp becomes as large as what is left and
-    the spares allow. What comes first: sound tables and legal rings, groups that stay
-    inside their node and rack, roles that stay, numbers that stay. Chips that there is
-    no place for become spares. Where no such layout fits, nothing is written.
+    The other sizes stay; dp becomes as large as the remaining nodes and the spares
+    allow. Of several possible tables it takes the one that keeps, in this order: rings
+    of chips, groups inside their node and rack, roles of chips, numbers of ranks.
+    Chips that are left over become spares. If no layout fits, nothing is written.
 
     Example: ranktable gen --device-id '[[0..7],[0..7]]' --hosts a,b -o - | ranktable
     shrink - --drop b --tp 4 -o shrunk.json

@@ -1,4 +1,4 @@
-"""``ranktable split``: one table becomes one a node."""
+"""``ranktable split``: one table becomes one per node."""
 
 from __future__ import annotations
 
@@ -55,18 +55,17 @@ def split(
             "--output",
             "-o",
             metavar="DIR",
-            help="A new or empty folder; by default FILE's name and what it holds.",
+            help="A new or empty folder; by default it is named after FILE.",
         ),
     ] = None,
 ) -> None:
     """Split a rank table into one file per node, named after its host or its number.
 
-    A table of groups (server-groups) becomes one table a group with --by group, with
-    the ranks of the group.
+    With --by group, a table of groups (server-groups) is split into one file per group.
 
-    The ranks stay as they are, so that merge makes the same table of the files; where
-    they do not begin at 0, a file is not a sound table by itself, and a note says so.
-    All files are written, or none.
+    The ranks stay as they are, so that merge makes the same table from the files. A
+    file whose ranks do not begin at 0 is not a sound table by itself; a note says so.
+    Either all files are written or none.
 
     Example: ranktable split sccl_rank_table.json -o nodes
     """
