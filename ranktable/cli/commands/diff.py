@@ -18,7 +18,7 @@ from ranktable.cli import (
 )
 from ranktable.cli.app import with_options
 from ranktable.cli.files import STANDARD_INPUT, sound_table
-from ranktable.cli.options import LayoutOptions
+from ranktable.cli.options import GroupName, LayoutOptions
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.differing import difference
 from ranktable.layout.errors import LayoutError
@@ -46,6 +46,7 @@ def diff(
             metavar="LIST", help="Groups to compare: tp,dp-cp; by default all."
         ),
     ] = None,
+    server_group: GroupName = None,
     site: SiteOptions,
     format: Annotated[  # noqa: A002 - the name of the option
         OutputFormat, typer.Option(help="Form of the output.")
@@ -65,7 +66,9 @@ def diff(
     """
     if first == second == STANDARD_INPUT:
         raise CommandError("standard input can be read once")
-    (name, before), (other, after) = (_judgeable(file) for file in (first, second))
+    (name, before), (other, after) = (
+        _judgeable(file, server_group) for file in (first, second)
+    )
     layouts = None
     is_remembered = None not in (remembered(before), remembered(after))
     has_site = site.bytes_ is not None or site.topology is not None
@@ -82,12 +85,12 @@ def diff(
         raise typer.Exit(DEFECTS_FOUND)
 
 
-def _judgeable(file: str) -> tuple[str, RankTable]:
+def _judgeable(file: str, group: str | None) -> tuple[str, RankTable]:
     try:
-        name, table, _ = sound_table(file)
+        read = sound_table(file, group=group)
     except CommandError as error:
         raise CommandError(str(error), COULD_NOT_JUDGE) from None
-    return name, table
+    return read.name, read.table
 
 
 def _layouts(

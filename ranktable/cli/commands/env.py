@@ -80,7 +80,7 @@ def _agree_with_table(found: Environment) -> None:
     if found.rank_table_file is None:
         return
 
-    _, table, _ = sound_table(None)  # the variable's: "-" is a file there
+    _, table, *_ = sound_table(None)  # the variable's: "-" is a file there
     refuse_other_table(with_world_size(found, table), table)
 
 

@@ -94,7 +94,7 @@ def run(
     """
     if table == STANDARD_INPUT:
         raise CommandError("the processes read the table themselves; name a file")
-    file, ranks, _ = sound_table(table)
+    file, ranks, *_ = sound_table(table)
     agents = agents_of(ranks)
     environment = launched_by(is_started=not dry_run)
     if node is not None and not 0 <= node < len(agents):

@@ -12,7 +12,7 @@ import typer
 from ranktable.cli import CommandError
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
-from ranktable.cli.files import TableFile, check_file, refuse_without_ranks, table_in
+from ranktable.cli.files import NO_GROUP, TableFile, check_file, table_in, with_ranks
 from ranktable.cli.new_nodes import hosts_in, part_of
 from ranktable.cli.options import LayoutOptions
 from ranktable.cli.site_options import SiteOptions
@@ -138,8 +138,8 @@ def _say_alternative(
     )
 
 
-def table_with_gaps(file: str) -> TableFile:
-    """Return a table whose ranks may have gaps.
+def table_with_gaps(file: str, group: str | None = NO_GROUP) -> TableFile:
+    """Return a table whose ranks may have gaps, or that of a group.
 
     Raises:
         CommandError: It has other errors, or gives the processes of a job no ranks.
@@ -150,8 +150,7 @@ def table_with_gaps(file: str) -> TableFile:
     table = part_of(report, also)
     if table is None:
         table = table_in(report)
-    refuse_without_ranks(table, report.file)
-    return TableFile(report.file, table, report.data or b"")
+    return with_ranks(TableFile(report.file, table, report.data or b""), group)
 
 
 def _count_up(columns: Columns | None) -> bool:

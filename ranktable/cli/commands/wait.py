@@ -83,7 +83,7 @@ def wait(
     if outcome.reason is None:
         _say_sound(outcome)
         return
-    if not outcome.report.is_unreadable:
+    if outcome.report.totals and not outcome.report.is_unreadable:
         show_findings([outcome.report], format, color)
     gone = round(outcome.waited_s, 1) if outcome.reason.is_final else timeout
     raise CommandError(
