@@ -203,7 +203,7 @@ def plan(
         )
     read = sound_table(file)
     name, table, _ = read
-    layout = layout_options.layout_of_all(table)
+    layout = layout_options.layout(table)
     warn_of_refusal(layout)
     made = make_plan(
         table,
