@@ -402,7 +402,7 @@ BUDGETS = (
     *(
         Budget(
             key=f"round {clients} {name}",
-            what=f"round of {{{clients}}} clients, {name}: requests of one",
+            what=f"round of {{{clients}}} clients, {name}: most requests of one",
             limit=REQUESTS + 2 * late_s,
             unit=Unit.REQUESTS,
         )

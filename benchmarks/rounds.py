@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ranktable.runtime.consensus import Spec
 from ranktable.runtime.store_round import StoreRound
@@ -37,10 +37,15 @@ class Counting:
         self.store = store
         self.count = 0
 
-    def __getattr__(self, name: str) -> object:
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - of torch's store
         """Return a function of the store."""
-        self.count += 1
-        return getattr(self.store, name)
+        function = getattr(self.store, name)
+
+        def counted(*given: object) -> object:
+            self.count += 1
+            return function(*given)
+
+        return counted
 
 
 def serve(pipe: Connection) -> None:
@@ -88,7 +93,15 @@ def drive(port: int, ranks: range, count: int, late_s: float) -> list[int]:
             is_erased=True,
         )
         held.post(SPEC.text)
-        verdict = held.hear(WAIT_S)
+        told: list[str] = []
+
+        def tell_place() -> None:  # as collectives do where others are late
+            store.set(f"place/{rank}", SPEC.text)
+            told.append(f"place/{rank}")
+
+        verdict = held.hear(WAIT_S, on_wait=tell_place)
+        for place in told:
+            store.delete_key(place)
         assert verdict is not None  # noqa: S101 - it looks
         assert verdict.kind == "agreed", verdict  # noqa: S101 - else nothing is measured
         requests[rank] = store.count

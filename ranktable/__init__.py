@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ranktable._error import Error
     from ranktable.runtime.table import is_rank_table_valid, read_rank_table
     from ranktable.schema.check import check, load, loads
-    from ranktable.schema.check_report import Report
     from ranktable.schema.diagnostic import (
         Diagnostic,
         Location,
         RankTableError,
+        Report,
         Severity,
     )
     from ranktable.schema.model import Device, Node, RankTable
@@ -61,7 +61,7 @@ if not TYPE_CHECKING:
             "Node": "ranktable.schema.model",
             "RankTable": "ranktable.schema.model",
             "RankTableError": "ranktable.schema.diagnostic",
-            "Report": "ranktable.schema.check_report",
+            "Report": "ranktable.schema.diagnostic",
             "Severity": "ranktable.schema.diagnostic",
             "check": "ranktable.schema.check",
             "dump": "ranktable.schema.writing",

@@ -8,7 +8,7 @@ from ranktable.dist.errors import UnsupportedError
 from ranktable.dist.plan import OPERATIONS, REDUCING, make_plan
 from ranktable.dist.wire import REDUCTIONS, SIZES
 from ranktable.dist.wire import problem_of_values as problem_of
-from ranktable.runtime.backends import TABLES, backend_named
+from ranktable.runtime.backends.backend import TABLES, backend_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -122,10 +122,14 @@ def _fixture_of_ranks(*names: str) -> Callable[..., Pool]:
     return ranks
 
 
-ranks = _fixture_of_ranks("gloo-2", "gloo-3", "gloo-4", "sccl-2", "sccl-3", "nccl-2")
+ranks = _fixture_of_ranks(
+    "gloo-2", "gloo-3", "gloo-4", "sccl-2", "sccl-3", "nccl-2", "nccl-3"
+)
 pair = _fixture_of_ranks("gloo-2", "sccl-2", "nccl-2")
-trio = _fixture_of_ranks("gloo-3", "sccl-3")
-quartet = _fixture_of_ranks("gloo-4")
+trio = _fixture_of_ranks("gloo-3", "sccl-3", "nccl-3")
+quartet = _fixture_of_ranks("gloo-4", "nccl-4")
+on_cuda = _fixture_of_ranks("nccl-2")
+four_on_cuda = _fixture_of_ranks("nccl-4")
 gloo = _fixture_of_ranks("gloo-3")
 manual = _fixture_of_ranks("sccl:doc-2")
 alone = _fixture_of_ranks("none-0")

@@ -10,8 +10,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from ranktable.runtime import BootstrapError  # noqa: E402 - after the look
-from ranktable.runtime.backends import NAMES, backend_named, choose_backend  # noqa: E402
-from ranktable.runtime.backends.backend import Placement  # noqa: E402
+from ranktable.runtime.backends.backend import (  # noqa: E402
+    NAMES,
+    Placement,
+    backend_named,
+    choose_backend,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

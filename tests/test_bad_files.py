@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ranktable.schema.check_report import Report
-    from ranktable.schema.diagnostic import Diagnostic
+    from ranktable.schema.diagnostic import Diagnostic, Report
     from tests.conftest import Outcome
 
 GOOD = (

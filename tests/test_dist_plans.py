@@ -13,8 +13,7 @@ from ranktable.dist import UnsupportedError, explain
 from ranktable.dist.plan import OPERATIONS, REDUCING, Recipe, make_plan
 from ranktable.dist.wire import LOCAL, REDUCTIONS, choose_wire
 from ranktable.dist.wire import problem_of_values as problem_of
-from ranktable.runtime.backends import TABLES, backend_named
-from ranktable.runtime.backends.backend import PRIMITIVES
+from ranktable.runtime.backends.backend import PRIMITIVES, TABLES, backend_named
 
 if TYPE_CHECKING:
     from ranktable.dist.plan import Plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from ranktable.cluster.generate import make_table
 from ranktable.runtime import MissingVariableError
 from ranktable.runtime.job import current_job
 from tests.rank_worker import group_of, tensor, told
-from tests.ranks import free_port
+from tests.ranks import free_port, run_code
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +41,38 @@ OPEN_MPI = {
     "OMPI_COMM_WORLD_LOCAL_SIZE": "1",
 }
 TORCHRUN = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0"}
+
+
+JOURNEY = """
+from ranktable import dist as ours
+ROOT = os.sep + "ranktable" + os.sep
+
+def files_of(function, *given, **named):
+    files, importing = [], 0
+    def profile(frame, event, _):
+        nonlocal importing
+        code = frame.f_code
+        file = code.co_filename.rpartition(ROOT)[2]
+        if file == code.co_filename or "tests" in file:
+            return
+        if code.co_name == "<module>":
+            importing += {"call": 1, "return": -1}.get(event, 0)
+        elif event == "call" and not importing and not code.co_name.startswith("<"):
+            files.append(file)
+    sys.setprofile(profile)
+    try:
+        function(*given, **named)
+    finally:
+        sys.setprofile(None)
+    return sorted(set(files))
+
+joining = files_of(lambda: ours.init_dist(backend="gloo"))
+all_reduce = ours.all_reduce
+calls = [files_of(all_reduce, torch.ones(count)) for count in (4, 4, 5, 5)]
+say(len({*joining, *calls[0]}), *calls)
+"""
+"""Says how many files of the package joining and a first all_reduce pass, and which
+an all_reduce does."""
 
 
 def leave() -> None:
@@ -133,8 +166,8 @@ def local_group_of_a_group() -> object:
     return [data.item(), dist.local_group(group) is local]
 
 
-def test_a_group_has_local_groups_too(gloo: Pool) -> None:
-    assert gloo.returned(local_group_of_a_group) == [None, [3, True], [3, True]]
+def test_a_group_has_local_groups_too(trio: Pool) -> None:
+    assert trio.returned(local_group_of_a_group) == [None, [3, True], [3, True]]
 
 
 def join_as(launcher: str, port: int) -> object:
@@ -237,3 +270,15 @@ def test_chips_as_in_their_manual_do_the_same(manual: Pool) -> None:
         [[1.5, 2], total, 1, refused, [0, 1]],
         [[1.5, 2], total, 0, refused, [0, 1]],
     ]
+
+
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_joining_and_an_all_reduce_pass_few_files(world_size: int) -> None:
+    for done in run_code(JOURNEY, world_size):
+        both, *calls = json.loads(done.out)
+
+        # Two ranks compare what they do, which one need not.
+        assert both <= (18 if world_size == 1 else 19), (both, calls)
+        first, second, other, again = map(len, calls)
+        assert max(first, other) <= 8, calls
+        assert max(second, again) <= 4, calls

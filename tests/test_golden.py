@@ -22,8 +22,7 @@ from tests.conftest import HERE
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ranktable.schema.check_report import Report
-    from ranktable.schema.diagnostic import Rule
+    from ranktable.schema.diagnostic import Report, Rule
 
 GOLDEN = HERE / "golden"
 OTHERS = ("RT101", "RT202", "RT231")

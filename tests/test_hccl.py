@@ -10,14 +10,14 @@ import pytest
 
 import ranktable
 from ranktable.runtime.table import is_rank_table_valid
-from ranktable.schema.readers.verdicts import verdicts
+from ranktable.schema.readers.readers import verdicts
 from tests.conftest import CORPUS, HERE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ranktable.schema.check_report import Report
+    from ranktable.schema.diagnostic import Report
     from tests.conftest import Outcome
 
 Table = dict[str, Any]

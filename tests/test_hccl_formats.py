@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from ranktable.schema.check_report import Report
+    from ranktable.schema.diagnostic import Report
     from tests.conftest import Outcome
 
 Table = dict[str, Any]

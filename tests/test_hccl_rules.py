@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ranktable
-from ranktable.schema.readers.verdicts import verdicts
+from ranktable.schema.readers.readers import verdicts
 from tests.conftest import CORPUS
 from tests.test_hccl import changed, devices, pods, table
 

@@ -20,8 +20,7 @@ from ranktable.schema.rules import shape
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.schema.check_report import Report
-    from ranktable.schema.diagnostic import Rule
+    from ranktable.schema.diagnostic import Report, Rule
 
 CORPUS = Path(__file__).parent / "corpus" / "sccl"
 NAMES = [format_.name for format_ in FORMATS]

@@ -138,6 +138,35 @@ with init_process_group("gloo", timeout_s=60) as job:
         }
 
 
+def test_the_groups_of_an_axis_are_made_at_the_same_time(tmp_path: Path) -> None:
+    code = (
+        HEAD
+        + """
+with init_process_group("gloo", timeout_s=60) as job:
+    recorded = dist.new_group
+
+    def late(*given, **named):
+        time.sleep(3 * (job.rank > 1))
+        return recorded(*given, **named)
+
+    dist.new_group = late
+    begin = time.monotonic()
+    groups = make_groups(job, ParallelLayout(tp=2, dp=2), ["tp"])
+    took_s = time.monotonic() - begin
+    say(made, took_s)
+    dist.barrier()
+"""
+    )
+    env = {"RANK_TABLE_FILE": write_table(tmp_path, [range(4)])}
+    done = run_code(code, 4, env=env)
+
+    assert [status for status, _, _ in done] == [0] * 4, done
+    made, times_s = zip(*(json.loads(out) for _, out, _ in done), strict=True)
+    assert made == ([[0, 1]], [[0, 1]], [[2, 3]], [[2, 3]])
+    # These do not wait for the others, as they would if all made every group in turn.
+    assert max(times_s[:2]) < 3 <= min(times_s[2:])
+
+
 def test_ranks_with_other_layouts_are_told_at_once(tmp_path: Path) -> None:
     code = """
 from ranktable.layout import ParallelLayout

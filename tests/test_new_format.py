@@ -20,7 +20,7 @@ MODULE = '''
 """A format of this test."""
 
 from ranktable.schema.format import Field, Format, Kind, Role
-from ranktable.schema.rules import chips, nodes, ranks
+from ranktable.schema.rules import nodes, ranks
 
 FORMAT = Format(
     name="boxes-3",
@@ -58,7 +58,7 @@ FORMAT = Format(
         ),
     ),
     matches=lambda document: "boxes" in document,
-    rules=(*ranks.RULES, *chips.RULES, nodes.WRONG_COUNT, nodes.DUPLICATE_HOST),
+    rules=(*ranks.RULES, *nodes.CHIP_RULES, nodes.WRONG_COUNT, nodes.DUPLICATE_HOST),
     example={
         "version": "3",
         "boxes": [{"name": "a", "cards": [{"card_id": 0, "process": 0}]}],

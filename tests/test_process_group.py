@@ -20,7 +20,7 @@ from ranktable.runtime import (
     init_process_group,
     process_group,
 )
-from ranktable.runtime.backends import choose_backend
+from ranktable.runtime.backends.backend import choose_backend
 from ranktable.runtime.environment import Environment
 from ranktable.runtime.errors import BootstrapError
 from ranktable.runtime.process_group import place

@@ -41,7 +41,7 @@ import torch
 made = []
 real = torch.device
 torch.device = lambda text: made.append(text) or real("cpu")
-from ranktable.runtime.backends import choose_backend
+from ranktable.runtime.backends.backend import choose_backend
 from ranktable.runtime.backends.backend import Placement
 backend = choose_backend({name!r})
 place = Placement(rank=5, local_rank=1, device_id=6, local_chip_map=(2, 6))
@@ -143,7 +143,7 @@ def test_googles_package_is_refused_in_a_sentence_and_never_imported(
 CHOOSE = """
 import sys
 sys.path.insert(0, {folder!r})
-from ranktable.runtime.backends import choose_backend
+from ranktable.runtime.backends.backend import choose_backend
 try:
     print(choose_backend({name!r}).name)
 finally:

@@ -430,6 +430,17 @@ def test_rank_that_fails_ends_the_others_and_is_named(
     assert left_in(tmp_path) == []
 
 
+@pytest.mark.torch
+def test_traceback_of_a_rank_begins_in_its_script(tmp_path: Path) -> None:
+    write(tmp_path, "s.py", "raise KeyError('mine')\n")
+    done = simulate(tmp_path, "--nproc", "1", "s.py")
+
+    lines = done.stderr.splitlines()
+    begin = lines.index("Traceback (most recent call last):")
+    assert lines[begin + 1] == '  File "s.py", line 1, in <module>'
+    assert lines[-2:] == ["KeyError: 'mine'", "error: rank 0 ended with exit status 1"]
+
+
 STUBBORN = """
 import os, signal, subprocess, sys, time
 signal.signal(signal.SIGINT, signal.SIG_IGN)

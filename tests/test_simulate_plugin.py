@@ -216,7 +216,7 @@ def test_spawn_raises_one_sentence_that_names_the_rank(
         """
         import os, time
         import pytest
-        from ranktable.simulate.simulation_error import SimulationError
+        from ranktable.simulate import SimulationError
 
         def fails(rank):
             if rank == 1:
@@ -255,7 +255,7 @@ def test_spawn_makes_faults(project: Path, pytester: pytest.Pytester) -> None:
         pytester,
         """
         import pytest
-        from ranktable.simulate.simulation_error import SimulationError
+        from ranktable.simulate import SimulationError
 
         def add_up(rank):
             import torch

@@ -1,11 +1,13 @@
-"""The commands of ``ranktable``, in the order in which ``--help`` lists them."""
+"""The commands of ``ranktable``, in the order of ``--help``, and their options."""
 
 from __future__ import annotations
 
+import inspect
 import os
-from functools import cache
+from dataclasses import fields
+from functools import cache, wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -15,8 +17,9 @@ from ranktable import __version__
 from ranktable.cli.completion import VARIABLE, completed_command
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    CommandFunction = Callable[..., None]
 
 COMMANDS: Final = {
     "gen": "Generate a rank table.",
@@ -113,7 +116,7 @@ def _shown_default(parameter: Any) -> object:  # noqa: ANN401 - as above
     return getattr(parameter, "show_default", None)
 
 
-class _Command(TyperCommand):
+class _TidyCommand(TyperCommand):
     """A command whose help is the same with every version of typer."""
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - click, or typer's own
@@ -128,7 +131,7 @@ class _Command(TyperCommand):
         return found
 
 
-class _Group(TyperGroup):
+class _TidyGroup(TyperGroup):
     """The list of commands, likewise."""
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - click, or typer's own
@@ -143,7 +146,7 @@ def make_app(names: tuple[str, ...]) -> typer.Typer:
         names: Those of ``COMMANDS`` that it has; none for all, by name only.
     """
     app = typer.Typer(
-        cls=_Group,
+        cls=_TidyGroup,
         help="Make, check and use rank tables: which process of a job runs on which "
         "chip.",
         no_args_is_help=True,
@@ -158,7 +161,7 @@ def make_app(names: tuple[str, ...]) -> typer.Typer:
         place = name.replace("-", "_")
         function = getattr(import_module(f"ranktable.cli.commands.{place}"), place)
         settings = SETTINGS.get(name)
-        app.command(name, cls=_Command, context_settings=settings)(function)
+        app.command(name, cls=_TidyCommand, context_settings=settings)(function)
     if not names:
         for name, does in COMMANDS.items():
             app.command(name, help=does)(_only_a_name)
@@ -187,3 +190,45 @@ def _options(
     ] = False,
 ) -> None:
     """Make, check and use rank tables: which process of a job runs on which chip."""
+
+
+def with_options(**sets: type[Any]) -> Callable[[CommandFunction], CommandFunction]:
+    """Return what gives a command options in place of some of its parameters.
+
+    Args:
+        sets: For each of these parameters its dataclass. Every field has a default and
+            is annotated as typer has it.
+    """
+
+    def spread(function: CommandFunction) -> CommandFunction:
+        @wraps(function)
+        def command(**values: Any) -> None:  # noqa: ANN401 - whatever typer has read
+            for name, kind in sets.items():
+                given = {each.name: values.pop(each.name) for each in fields(kind)}
+                values[name] = kind(**given)
+            function(**values)
+
+        parameters = list(_parameters(function, sets))
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {each.name: each.annotation for each in parameters}
+        return command
+
+    return spread
+
+
+def _parameters(
+    function: CommandFunction, sets: dict[str, type[Any]]
+) -> Iterator[inspect.Parameter]:
+    """Yield what typer makes options and arguments of."""
+    for each in inspect.signature(function, eval_str=True).parameters.values():
+        if each.name not in sets:
+            yield each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            continue
+        types = get_type_hints(sets[each.name], include_extras=True)
+        for field in fields(sets[each.name]):
+            yield inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=field.default,
+                annotation=types[field.name],
+            )

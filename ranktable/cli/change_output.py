@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import CommandError
+from ranktable.cli import CommandError, OutputFormat, style, write
 from ranktable.cli.files import (
     STANDARD_INPUT_NAME,
     STANDARD_OUTPUT,
@@ -18,7 +17,6 @@ from ranktable.cli.files import (
     table_size,
     tell_written,
 )
-from ranktable.cli.output import OutputFormat, style, write
 from ranktable.layout.change.differing import difference
 from ranktable.layout.change.spares import named_table, unnamed_table
 from ranktable.layout.remembered import remembering
@@ -76,9 +74,8 @@ class ChangeOutput:
         ),
     ] = OutputFormat.TEXT
 
-    def prepare(self) -> None:
-        """Get ready for a large table; raise CommandError for options that clash."""
-        gc.disable()  # a change makes no cycles, and collecting is a third of the time
+    def refuse_clash(self) -> None:
+        """Raise CommandError for options that clash."""
         if self.in_place and self.output is not None:
             raise CommandError("--in-place and --output do not go together")
         is_printed = not self.in_place and (

@@ -6,11 +6,10 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from ranktable.cli import CommandError
-from ranktable.cli.output import OutputFormat, write
+from ranktable.cli import CommandError, OutputFormat, write
 from ranktable.dist.errors import UnsupportedError
 from ranktable.dist.plan import explain
-from ranktable.runtime.backends import TABLES
+from ranktable.runtime.backends.backend import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

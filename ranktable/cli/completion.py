@@ -115,7 +115,7 @@ def collectives(incomplete: str) -> list[str]:
 
 def backends(incomplete: str) -> list[str]:
     """Return the backends."""
-    from ranktable.runtime.backends import TABLES  # noqa: PLC0415
+    from ranktable.runtime.backends.backend import TABLES  # noqa: PLC0415
 
     return _beginning(TABLES, incomplete)
 

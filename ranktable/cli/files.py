@@ -13,25 +13,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.cli import DEFECTS_FOUND, CommandError
-from ranktable.cli.output import write
+from ranktable.cli import DEFECTS_FOUND, CommandError, write
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.atomic_files import create_file, replace_file
 from ranktable.schema.check import check, check_bytes, check_path, report_unreadable
-from ranktable.schema.diagnostic import Options, RankTableError
+from ranktable.schema.diagnostic import Options, RankTableError, counted, printable
 from ranktable.schema.files import (
     DEFAULT_MAX_SIZE_BYTES,
     UnreadableError,
     read_file,
     read_stream,
 )
-from ranktable.schema.messages import counted, printable
 from ranktable.schema.rules.records import no_global_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ranktable.schema.check_report import Report
+    from ranktable.schema.diagnostic import Report
     from ranktable.schema.model import RankTable
 
 STANDARD_INPUT = "-"

@@ -31,7 +31,7 @@ from ranktable.schema.model import RankTable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ranktable.schema.check_report import Report
+    from ranktable.schema.diagnostic import Report
     from ranktable.schema.model import Node
 
 NODES_HELP = (

@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ranktable.cli import DEFECTS_FOUND, CommandError
+from ranktable.cli import (
+    DEFECTS_FOUND,
+    Color,
+    CommandError,
+    FindingsFormat,
+    OutputFormat,
+    show_findings,
+)
 from ranktable.cli.files import read_input
-from ranktable.cli.output import Color, FindingsFormat, OutputFormat, show_findings
 from ranktable.cli.site_options import read_bytes
 from ranktable.layout.boundaries import (
     boundaries_of,

@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ranktable.schema.messages import printable
+from ranktable.schema.diagnostic import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

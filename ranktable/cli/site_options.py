@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import CommandError, completion
-from ranktable.cli.output import Color, OutputFormat
+from ranktable.cli import Color, CommandError, OutputFormat, completion
 from ranktable.layout.change.site import Site
 from ranktable.layout.traffic import parse_size
 from ranktable.schema.format import TOPOLOGY_KEY

@@ -1,10 +1,10 @@
-"""Options of ``ranktable convert`` that say what a format of rank tables needs."""
+"""Options of ``ranktable convert`` that say what a format needs besides the file."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,8 +17,9 @@ from ranktable.cluster.discovery.ascend import parse_hccn
 from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.cluster.generate import parse_address_list
 from ranktable.cluster.host_lists import expand_hosts
-from ranktable.schema.address import is_address
-from ranktable.schema.messages import folded, printable
+from ranktable.cluster.hostfiles.hostfile import WriterOptions
+from ranktable.schema.diagnostic import folded, printable
+from ranktable.schema.format import is_address
 
 if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
@@ -28,6 +29,54 @@ MOST_NUMBERS = 1 << 20
 """Devices of a table; a range beyond this is a slip of the finger."""
 
 _Text = str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriterArguments:
+    """What the user says of a launcher's file, a field of ``WriterOptions`` each."""
+
+    script: Annotated[
+        _Text,
+        typer.Option(
+            metavar="SCRIPT",
+            help="What is started on every node; by default train.py.",
+        ),
+    ] = None
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=65535,
+            metavar="PORT",
+            help="Port of the rendezvous, or the first port of endpoints.",
+        ),
+    ] = None
+    node: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="N",
+            help="Node whose file is written, for accelerate; by default 0.",
+        ),
+    ] = None
+    name: Annotated[
+        _Text,
+        typer.Option(
+            metavar="NAME", help="Name of a job and its pods; by default train."
+        ),
+    ] = None
+    image: Annotated[
+        _Text,
+        typer.Option(metavar="IMAGE", help="Image of the containers of a job."),
+    ] = None
+    resource: Annotated[
+        _Text,
+        typer.Option(metavar="NAME", help="Resource that a chip is: vendor.com/chip."),
+    ] = None
+
+    def options(self) -> WriterOptions:
+        """Return what the writer takes."""
+        return WriterOptions(**asdict(self))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from msgspec import structs
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.check import WRAPPED, check, loads
+from ranktable.schema.diagnostic import counted, folded, printable, quoted
 from ranktable.schema.format import (
     LAYOUT_KEY,
     SUPER_POD_KEY,
@@ -24,7 +25,6 @@ from ranktable.schema.format import (
     NotExpressibleError,
 )
 from ranktable.schema.formats import by_name
-from ranktable.schema.messages import counted, folded, printable, quoted
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.rules.records import no_global_ranks
 from ranktable.schema.super_pods import PODS, objects, pods_renamed, pods_with

@@ -6,8 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.schema.check_report import Report
-from ranktable.schema.diagnostic import Location, Quota, Severity
+from ranktable.schema.diagnostic import Location, Quota, Report, Severity
 from ranktable.schema.document import find_locations
 
 if TYPE_CHECKING:

@@ -8,11 +8,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ranktable.schema.address import is_address
-from ranktable.schema.check_report import Report, make_report
-from ranktable.schema.diagnostic import Finding, Quota, Severity
+from ranktable.schema.diagnostic import (
+    Finding,
+    Quota,
+    Report,
+    Severity,
+    folded,
+    make_report,
+    quoted,
+)
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.messages import folded, quoted
+from ranktable.schema.format import is_address
 from ranktable.schema.rules.hccl import DUPLICATE_ADDRESS
 from ranktable.schema.rules.nodes import BAD_ADDRESS
 from ranktable.schema.rules.shape import MISSING_KEY

@@ -239,7 +239,7 @@ _Folded = tuple[list[str], list[str], int]
 
 
 @dataclass(slots=True)
-class _Run:
+class _HostRun:
     """Consecutive hosts that differ in one number, or consecutive brackets that do.
 
     Attributes:
@@ -285,7 +285,7 @@ def fold_hosts(hosts: Iterable[str]) -> str:
 def _fold(hosts: Iterable[str]) -> list[str | _Folded]:
     """Put hosts together that differ in one number."""
     folded: list[str | _Folded] = []
-    run: _Run | None = None
+    run: _HostRun | None = None
     is_host, split = _HOST.fullmatch, _DIGITS.split
     for host in hosts:
         if not is_host(host):
@@ -295,7 +295,7 @@ def _fold(hosts: Iterable[str]) -> list[str | _Folded]:
         if run is None or texts != run.texts or not _extend(run, numbers):
             if run is not None:
                 folded.append(_written(run))
-            run = _Run(host, texts, numbers)
+            run = _HostRun(host, texts, numbers)
     if run is not None:
         folded.append(_written(run))
     return folded
@@ -304,7 +304,7 @@ def _fold(hosts: Iterable[str]) -> list[str | _Folded]:
 def _merge(folded: Sequence[str | _Folded]) -> list[str | _Folded]:
     """Put together neighbours that differ in one number left of their brackets."""
     merged: list[str | _Folded] = []
-    run: _Run | None = None
+    run: _HostRun | None = None
     for item in folded:
         if run is not None and not _extends(run, item):
             merged.append(_written(run))
@@ -312,13 +312,13 @@ def _merge(folded: Sequence[str | _Folded]) -> list[str | _Folded]:
         if isinstance(item, str):  # it has been compared with its neighbours already
             merged.append(item)
         elif run is None:
-            run = _Run(item, item[0], item[1])
+            run = _HostRun(item, item[0], item[1])
     if run is not None:
         merged.append(_written(run))
     return merged
 
 
-def _extends(run: _Run, item: str | _Folded) -> bool:
+def _extends(run: _HostRun, item: str | _Folded) -> bool:
     """As ``_extend``, where the number must stand left of the first bracket."""
     if isinstance(item, str):
         return False
@@ -326,7 +326,7 @@ def _extends(run: _Run, item: str | _Folded) -> bool:
     return texts == run.texts and _extend(run, fields, bracket)
 
 
-def _extend(run: _Run, numbers: list[str], end: int | None = None) -> bool:
+def _extend(run: _HostRun, numbers: list[str], end: int | None = None) -> bool:
     """Put numbers into a run if they differ from its last ones at the run's axis.
 
     Args:
@@ -366,7 +366,7 @@ def _one_difference(these: list[str], those: list[str]) -> int | None:
     return found
 
 
-def _written(run: _Run) -> str | _Folded:
+def _written(run: _HostRun) -> str | _Folded:
     """Return what is alone in its run as it was, else the run with its bracket."""
     if run.axis is None:
         return run.first

@@ -6,12 +6,17 @@ import re
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ranktable.cluster.hostfiles import hostfile_rules as rules
-from ranktable.schema.address import is_address
-from ranktable.schema.check_report import Report, make_report
-from ranktable.schema.diagnostic import Finding, Quota, Severity
+from ranktable.schema.diagnostic import (
+    Finding,
+    Quota,
+    Report,
+    Severity,
+    make_report,
+    quoted,
+)
 from ranktable.schema.document import SourceSpan
+from ranktable.schema.format import is_address
 from ranktable.schema.json_parser import decode
-from ranktable.schema.messages import quoted
 from ranktable.schema.rules.syntax import TOO_LARGE, TOO_MANY
 
 if TYPE_CHECKING:

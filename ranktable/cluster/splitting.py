@@ -1,4 +1,4 @@
-"""One table becomes several, one a node."""
+"""One table becomes several, one a node, or the table of some of its ranks."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ranktable.cluster.subsetting import with_nodes
+from ranktable.cluster.argument import ArgumentError
+from ranktable.schema.diagnostic import counted
+from ranktable.schema.format import LAYOUT_KEY, SPARES_KEY
 from ranktable.schema.formats import by_name
+from ranktable.schema.super_pods import PODS, pods_with
 from ranktable.schema.writing import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ranktable.schema.model import Node, RankTable
 
@@ -61,3 +64,56 @@ def _renumbered(node: Node) -> Node:
             for rank, device in enumerate(node.devices)
         ),
     )
+
+
+def subset(table: RankTable, ranks: Sequence[int]) -> RankTable:
+    """Return the table of some ranks; the place of a rank in the list is its new one.
+
+    Raises:
+        ArgumentError: A rank is not in the table, or is given twice.
+    """
+    places = {rank: place for place, rank in enumerate(ranks)}
+    if len(places) != len(ranks):
+        twice = next(rank for at, rank in enumerate(ranks) if places[rank] != at)
+        raise ArgumentError(f"rank {twice} is given twice")
+    beyond = [rank for rank in ranks if not 0 <= rank < table.world_size]
+    if beyond:
+        size = counted(table.world_size, "rank")
+        raise ArgumentError(f"rank {beyond[0]} is not among the {size} of the table")
+    parts = (_part(node, places) for node in table.nodes)
+    kept = sorted(
+        (node for node in parts if node.devices), key=lambda node: node.devices[0].rank
+    )
+    return with_nodes(table, kept, is_renumbered=True)
+
+
+def _part(node: Node, places: dict[int, int]) -> Node:
+    devices = [
+        structs.replace(device, rank=places[device.rank])
+        for device in node.devices
+        if device.rank in places
+    ]
+    ordered = sorted(devices, key=lambda device: device.rank)
+    return structs.replace(node, devices=tuple(ordered))
+
+
+def with_nodes(
+    table: RankTable, nodes: Sequence[Node], *, is_renumbered: bool
+) -> RankTable:
+    """Return a table with some of its nodes, and the super pods of those only.
+
+    Where fewer ranks are numbered anew, the layout and the spares of the whole job are
+    left out. Parts that keep their ranks keep them too, for merge.
+    """
+    extra = dict(table.extra)
+    if PODS in extra:
+        extra[PODS] = pods_with(extra[PODS], {node.host for node in nodes})
+    size = sum(len(node.devices) for node in nodes)
+    if is_renumbered and size != table.world_size:
+        extra = without_job(extra)
+    return table.with_changes(nodes=nodes, extra=extra)
+
+
+def without_job(extra: Mapping[str, object]) -> dict[str, object]:
+    """Return the keys of a table without those that are about all ranks of a job."""
+    return {k: v for k, v in extra.items() if k not in (LAYOUT_KEY, SPARES_KEY)}

@@ -15,14 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ranktable.schema.check import check_bytes, report_unreadable
-from ranktable.schema.diagnostic import Options, Severity
+from ranktable.schema.diagnostic import Options, Severity, quoted
 from ranktable.schema.files import UnreadableError
-from ranktable.schema.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ranktable.schema.check_report import Report
+    from ranktable.schema.diagnostic import Report
 
 COMPLETED = "completed"
 """The status of a table that its controller has filled in."""

@@ -22,8 +22,7 @@ import torch
 from torch._C._distributed_c10d import PrefixStore
 
 from ranktable.dist.errors import DistError, MismatchError
-from ranktable.runtime.store_round import StoreRound
-from ranktable.runtime.torch_versions import usable_store
+from ranktable.runtime.store_round import StoreRound, usable_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -275,13 +274,16 @@ class CollectiveCall:
         assert held is not None  # noqa: S101 - it has been posted
         members = self.communicator
         with members.telling():
-            if not held.is_decided():
-                place = f"{self.fingerprint}, collective {self.seq} of {members.name}"
-                members.set_place(place)
-            verdict = held.hear(timeout.total_seconds())
+            verdict = held.hear(timeout.total_seconds(), on_wait=self._tell_place)
             members.set_place(None)
         assert verdict is not None  # noqa: S101 - it looks
         return verdict
+
+    def _tell_place(self) -> None:
+        name = self.communicator.name
+        self.communicator.set_place(
+            f"{self.fingerprint}, collective {self.seq} of {name}"
+        )
 
     def _heed(self, verdict: Verdict, *, is_begun: bool) -> None:
         if verdict.kind == "agreed":
@@ -431,7 +433,7 @@ def table_of(members: Communicator, seq: int, said: Mapping[int, str]) -> str:
 
 def ranks_in_words(ranks: Sequence[int]) -> str:
     """Return ``rank 3``, or ``ranks 3-5``."""
-    from ranktable.schema.messages import folded  # noqa: PLC0415 - messages only
+    from ranktable.schema.diagnostic import folded  # noqa: PLC0415 - messages only
 
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {folded(ranks)}"
 

@@ -16,17 +16,13 @@ from weakref import WeakKeyDictionary, ref
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore
+from torch.distributed import distributed_c10d
 from torch.distributed.distributed_c10d import _get_default_store
 
 from ranktable.dist.errors import DistError, NotMemberError
-from ranktable.runtime.backends import NAMES, backend_named
+from ranktable.runtime.backends.backend import NAMES, backend_named
 from ranktable.runtime.job import current_job
-from ranktable.runtime.torch_versions import (
-    abort_group,
-    group_name,
-    has_list_store,
-    usable_store,
-)
+from ranktable.runtime.store_round import has_list_store, usable_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -131,7 +127,7 @@ class Communicator:
     @property
     def members(self) -> str:
         """The members, in words."""
-        from ranktable.schema.messages import folded  # noqa: PLC0415 - messages only
+        from ranktable.schema.diagnostic import folded  # noqa: PLC0415 - messages only
 
         return f"ranks {folded(self.ranks)}"
 
@@ -148,7 +144,7 @@ class Communicator:
             store = job.store
         if not has_list_store(store):
             return None
-        return PrefixStore(f"ranktable/dist/{group_name(self.group)}", store)
+        return PrefixStore(f"ranktable/dist/{_group_name(self.group)}", store)
 
     def set_place(self, place: str | None) -> None:
         """Say in what this rank waits, for those who miss it in another group."""
@@ -189,7 +185,9 @@ class Communicator:
             reason: Why, in words.
         """
         self._failure = reason
-        abort_group(self.group)
+        abort = getattr(self.group, "abort", None)  # since torch 2.7
+        if abort is not None:
+            abort()
 
     def refuse_failed(self) -> None:
         """Raise if the group has failed before.
@@ -474,3 +472,9 @@ def _timeout(group: ProcessGroup | None, device: torch.device) -> timedelta:
         return _DEFAULT_TIMEOUT
     found = getattr(options, "_timeout", None)
     return found if isinstance(found, timedelta) else _DEFAULT_TIMEOUT
+
+
+def _group_name(group: ProcessGroup) -> str:
+    """Return the name of a group, alike on all members; an attribute since 2.2."""
+    name = getattr(group, "group_name", None)
+    return str(distributed_c10d._world.pg_names[group] if name is None else name)  # noqa: SLF001 - torch's own way

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ranktable.dist.errors import UnsupportedError
 from ranktable.dist.wire import LOCAL, SIZES, choose_wire, problem_of_values
-from ranktable.runtime.backends import TABLES, backend_named
+from ranktable.runtime.backends.backend import TABLES, backend_named
 
 if TYPE_CHECKING:
     from ranktable.dist.wire import WireType

@@ -7,6 +7,7 @@ from functools import reduce as fold_all
 from typing import TYPE_CHECKING, Final, Literal, overload
 
 import torch
+import torch.distributed as dist
 from torch._C._distributed_c10d import AllreduceOptions, ReduceOp
 
 from ranktable.dist.calls import CollectiveFingerprint, begin_call, shape_of
@@ -29,12 +30,11 @@ from ranktable.dist.tensors import (
 from ranktable.dist.transfer import exchange, gather_even
 from ranktable.dist.wire import choose_wire, problem_of_values
 from ranktable.dist.work import LOOK, Work, explained, run, wait_and_answer
-from ranktable.runtime.backends import backend_named
+from ranktable.runtime.backends.backend import backend_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import torch.distributed as dist
     from torch.distributed import ProcessGroup
 
     from ranktable.dist.calls import CollectiveCall
@@ -96,11 +96,9 @@ def all_reduce(
         NotMemberError: This rank is not in the group.
     """
     members = communicator(group)
-    if not (async_op or members.is_single or exact is False):
-        options = _direct_options(members, data, op)
-        if options is not None:
-            _reduce_directly(members, data, op, options)
-            return None
+    is_usual = not async_op and exact is None
+    if is_usual and not members.is_single and _reduce_directly(members, data, op):
+        return None
     work = run(members, _all_reduce(members, data, op, exact), async_op=async_op)
     return work if async_op else None
 
@@ -385,50 +383,53 @@ def _fold(parts: Sequence[torch.Tensor], plan: Plan) -> torch.Tensor:
 
 
 @lru_cache(maxsize=256)  # anything may be given as a reduction
-def _gloo_options(dtype: torch.dtype, op: str) -> AllreduceOptions | None:
-    """Return what gloo is told, None if values do not travel as they are."""
-    name = dtype_name(dtype)
+def _direct_op(table_name: str, dtype: torch.dtype, op: str) -> ReduceOp | None:
+    """Return what the backend is told, None if values do not travel as they are."""
+    name, backend = dtype_name(dtype), backend_named(table_name)
     if dtype.is_complex or problem_of_values(op, name) is not None:
         return None  # gloo knows no complex numbers, torch hands it their parts
-    wire = choose_wire(backend_named("gloo").operations["all_reduce"], name, op)
+    operation = backend.operations.get("all_reduce")
+    wire = choose_wire(operation, name, op, is_exact=backend.serves_cpu)
     if wire is None or wire.encoding != "itself":
         return None
-    options = AllreduceOptions()
-    options.reduceOp = ReduceOp(OPS[wire.reduction])
-    return options
+    return ReduceOp(OPS[wire.reduction])
 
 
-def _direct_options(
-    members: Communicator, data: torch.Tensor, op: str
-) -> AllreduceOptions | None:
-    """Return what gloo is told to reduce on the caller's own memory, if it can.
+def _reduce_directly(members: Communicator, data: torch.Tensor, op: str) -> bool:
+    """Reduce a tensor in place, over all ranks, where it can travel as it is.
 
-    A rank that waits for gloo does nothing else, so what is done in Python comes on
-    top, and for small tensors it is most of the time. Devices go on while Python runs.
+    What is done in Python comes on top of what the backend takes, and for small tensors
+    it is most of the time.
+
+    Returns:
+        Whether it is reduced.
     """
-    if not (members.supports_timed_wait and type(op) is str and is_plain(data)):
-        return None
-    return _gloo_options(data.dtype, op)
-
-
-def _reduce_directly(
-    members: Communicator, data: torch.Tensor, op: str, options: AllreduceOptions
-) -> None:
-    """Reduce a tensor in place, over all ranks, and wait for it."""
-    name = dtype_name(data.dtype)
+    if not (type(op) is str and is_plain(data)):
+        return False
+    backend = members.backends.get(data.device.type)
+    if backend is None:
+        return False
+    told = _direct_op(backend.table_name, data.dtype, op)
+    if told is None:
+        return False
     # As begin has it: ranks may come this way or the other.
     fingerprint = CollectiveFingerprint(
-        "all_reduce", op, name, data.shape, None, (), "gloo"
+        "all_reduce",
+        op,
+        dtype_name(data.dtype),
+        data.shape,
+        None,
+        (),
+        backend.table_name,
     )
     call = begin_call(members, fingerprint)
     if call.held is not None or members.queue.works:
         call.wait()
     try:
-        work = members.group.allreduce([data], options)
-        if not call.is_compared or call.is_verified:
-            work.wait()
-        else:
-            _wait_a_while(work, call)
+        if members.supports_timed_wait:
+            _reduce_on_gloo(members, call, data, told)
+        else:  # on the current stream, since nobody waits on another one
+            dist.all_reduce(data, told, members.group)
     except DistError:
         raise
     except RuntimeError as error:  # it failed, or others are late
@@ -437,9 +438,19 @@ def _reduce_directly(
         data.div_(members.size)
     else:
         mark_written(data)
+    return True
 
 
-def _wait_a_while(work: dist.Work, call: CollectiveCall) -> None:
+def _reduce_on_gloo(
+    members: Communicator, call: CollectiveCall, data: torch.Tensor, told: ReduceOp
+) -> None:
+    """Reduce a tensor, and answer other ranks that compare this if it takes long."""
+    options = AllreduceOptions()
+    options.reduceOp = told
+    work = members.group.allreduce([data], options)
+    if not call.is_compared or call.is_verified:
+        work.wait()
+        return
     try:
         work.wait(LOOK)
     except RuntimeError:  # it has failed, or this was too short

@@ -34,12 +34,12 @@ def described(data: torch.Tensor) -> str:
 def is_plain(data: object) -> bool:
     """Whether something is a tensor that needs no preparation.
 
-    It is on the CPU and without gaps, anything may be written to it, and its memory is
-    its values. Nearly all are, and to see that takes less than to prepare one.
+    It has memory without gaps, anything may be written to it, and its memory is its
+    values. Nearly all are, and to see that takes less than to prepare one.
     """
     return (
         type(data) is torch.Tensor
-        and data.is_cpu
+        and not data.is_meta
         and data.layout is torch.strided
         and data.is_contiguous()
         and not (
@@ -127,7 +127,7 @@ def _overlaps(data: torch.Tensor) -> bool:
 
 def packed(data: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Return a tensor without gaps on a device: itself, if it is that."""
-    if device.type == "cpu" and is_plain(data):
+    if data.device.type == device.type and is_plain(data):
         return data
     if data.requires_grad:
         data = data.detach()

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.layout.errors import LayoutError
+from ranktable.schema.diagnostic import printable
 from ranktable.schema.format import SUPER_POD_KEY
-from ranktable.schema.messages import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -15,7 +15,7 @@ from ranktable.layout.errors import LayoutError
 from ranktable.layout.grid import Groups
 from ranktable.layout.megatron import groups_named
 from ranktable.layout.sizes import factors
-from ranktable.schema.messages import counted
+from ranktable.schema.diagnostic import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.parallel import ParallelLayout
+from ranktable.schema.diagnostic import quoted
 from ranktable.schema.format import LAYOUT_KEY as KEY
 from ranktable.schema.format import TOPOLOGY_KEY
-from ranktable.schema.messages import quoted
 from ranktable.schema.remembered_layout import (
     TEXTS,
     LayoutTextError,

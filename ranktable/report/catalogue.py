@@ -10,9 +10,6 @@ from ranktable.cluster.probes import probe_rules
 from ranktable.cluster.specs import spec_rules
 from ranktable.runtime import rules as runtime_rules
 from ranktable.schema.rules import (
-    chips,
-    config_maps,
-    groups,
     groups_of_servers,
     hccl,
     hccl_2_0,
@@ -36,7 +33,6 @@ FAMILIES = (
     syntax,
     shape,
     ranks,
-    chips,
     nodes,
     hccl,
     hccl_pods,
@@ -46,9 +42,7 @@ FAMILIES = (
     records,
     hccl_2_0,
     groups_of_servers,
-    config_maps,
     placement,
-    groups,
     remembered,
     hostfile_rules,
     probe_rules,

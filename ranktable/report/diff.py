@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.host_lists import fold_hosts
 from ranktable.layout.crossings import is_reached
-from ranktable.schema.messages import counted, fold_numbers, printable
+from ranktable.schema.diagnostic import counted, fold_numbers, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

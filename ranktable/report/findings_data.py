@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ranktable.report.terminal import Style
-    from ranktable.schema.check_report import Report
-    from ranktable.schema.diagnostic import Diagnostic, Location, Rule
+    from ranktable.schema.diagnostic import Diagnostic, Location, Report, Rule
 
 
 class Renderer(Protocol):

@@ -12,7 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.host_lists import fold_hosts
-from ranktable.schema.messages import fold_numbers
+from ranktable.schema.diagnostic import fold_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

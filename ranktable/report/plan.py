@@ -13,7 +13,7 @@ from ranktable.layout.crossings import is_reached
 from ranktable.layout.traffic import GIB
 from ranktable.report.mesh import describe_sizes
 from ranktable.report.terminal import table_lines
-from ranktable.schema.messages import counted, printable
+from ranktable.schema.diagnostic import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,17 +7,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Severity
+from ranktable.schema.diagnostic import Severity, counted, printable
 from ranktable.schema.document import Lines
-from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from rich.console import RenderableType
 
-    from ranktable.schema.check_report import Report
-    from ranktable.schema.diagnostic import Diagnostic, Location
+    from ranktable.schema.diagnostic import Diagnostic, Location, Report
 
 _CODES = {
     "bold": "1",

@@ -51,7 +51,7 @@ class Spec:
 
     def missing(self, absent: Sequence[int], time_s: float) -> str:
         """Return a sentence for ranks that did not come."""
-        from ranktable.schema.messages import folded  # noqa: PLC0415 - errors only
+        from ranktable.schema.diagnostic import folded  # noqa: PLC0415 - errors only
 
         return (
             f"after {time_s:g} s ranks {folded(absent)} have not asked for their "

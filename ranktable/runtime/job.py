@@ -136,7 +136,7 @@ class Job:
         Who is not a member says what it asks for, too, and waits for nobody: it may be
         waiting for what the members do in the group.
         """
-        from ranktable.schema.messages import folded  # noqa: PLC0415 - not to start
+        from ranktable.schema.diagnostic import folded  # noqa: PLC0415 - not to start
 
         plural = "s" if len(members) > 1 else ""
         limit = "" if timeout_s is None else f" with timeout_s {timeout_s:g}"

@@ -12,7 +12,7 @@ from ranktable.layout.sizes import factors
 from ranktable.runtime.errors import BootstrapError
 from ranktable.runtime.job import as_timeout
 from ranktable.runtime.torch_versions import why_no_mesh
-from ranktable.schema.messages import counted
+from ranktable.schema.diagnostic import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

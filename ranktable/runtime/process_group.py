@@ -7,8 +7,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from ranktable.runtime.backends import choose_backend
-from ranktable.runtime.backends.backend import Placement
+from ranktable.runtime.backends.backend import Placement, choose_backend
 from ranktable.runtime.environment import no_rank, resolve_environment
 from ranktable.runtime.errors import BootstrapError, MissingVariableError
 from ranktable.runtime.job import Job, as_timeout

@@ -346,7 +346,7 @@ class _Joining:
         return finding, (other,)
 
     def missing(self, absent: Sequence[int], time_s: float) -> str:
-        from ranktable.schema.messages import folded  # noqa: PLC0415 - errors only
+        from ranktable.schema.diagnostic import folded  # noqa: PLC0415 - errors only
 
         size = self.member.world_size
         if not absent:  # the last one has come, but nobody has said so

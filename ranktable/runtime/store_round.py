@@ -3,8 +3,8 @@
 It is said in the store that torch uses anyway. The first to come leaves what it says,
 the others compare themselves with it, and the last one to come gives the verdict, which
 names who differs. When time is up one member looks who is missing, and says it to all.
-The first verdict stands. So a member makes some ten requests, however many there are,
-and while it waits about one more a second.
+The first verdict stands. So a member makes 15 requests at most, however many there are,
+and while it waits for those who are late one more a second.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import pairwise
 from threading import main_thread
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
-
-from ranktable.runtime.torch_versions import usable_store
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,8 +27,9 @@ _LOOK_S = 0.5
 """Time for the member that looks who is missing to say it to the others."""
 
 _FIRST_PAUSE_S = 0.002
-_GROWTH = 5.0
+_GROWTH = 10.0
 _LONGEST_PAUSE_S = 1.0
+_LATE_S = 1.0  # a round of thousands takes less on a machine that does nothing else
 _CLOCK_S = 0.05  # torch rounds a wait to milliseconds, so it may end a bit early
 _LINGER_S = 0.02
 _SHORT = 1000  # what is longer has a key of its own, since all read the first one's
@@ -135,7 +134,12 @@ class StoreRound:
         return self._verdict
 
     def hear(
-        self, time_s: float, *, left_s: float | None = None, looks: bool = True
+        self,
+        time_s: float,
+        *,
+        left_s: float | None = None,
+        looks: bool = True,
+        on_wait: Callable[[], None] | None = None,
     ) -> Verdict | None:
         """Return the verdict; wait for it, and a moment longer.
 
@@ -144,9 +148,10 @@ class StoreRound:
             left_s: How much of that is left; by default all.
             looks: Whether to name then who is missing. Else None is returned, and the
                 others may still come.
+            on_wait: Called once if others are late.
         """
         if self._verdict is None:
-            self._await(time_s if left_s is None else left_s)
+            self._await(time_s if left_s is None else left_s, on_wait)
         if self._verdict is None and looks:
             self._verdict = self._look(time_s)
         self._leave(self._verdict)
@@ -186,7 +191,7 @@ class StoreRound:
             self._verdict = _verdict(said)
         return said != _NONE
 
-    def _await(self, time_s: float) -> bool:
+    def _await(self, time_s: float, on_wait: Callable[[], None] | None = None) -> bool:
         """Read the verdict, and return whether there is one in time.
 
         Raises:
@@ -210,6 +215,9 @@ class StoreRound:
                 return False
             if not main_thread().is_alive():
                 raise RuntimeError("the script has ended")
+            if on_wait is not None and left_s < time_s - _LATE_S:
+                on_wait()
+                on_wait = None
             time.sleep(min(pause_s, left_s))
             pause_s = min(_GROWTH * pause_s, _LONGEST_PAUSE_S)
         return True
@@ -286,3 +294,49 @@ class StoreRound:
 def _verdict(said: str) -> Verdict:
     kind, message, ranks = json.loads(said)
     return Verdict(kind, message, tuple(ranks))
+
+
+def has_list_store(store: Any) -> bool:  # noqa: ANN401 - any store of torch
+    """Whether a store can append to what is in it; a FileStore cannot."""
+    has_it = getattr(store, "has_extended_api", None)
+    return has_it is not None and bool(has_it())
+
+
+def usable_store(store: Any) -> Any:  # noqa: ANN401 - any store of torch
+    """Return a store whose ``check`` and ``compare_set`` can be used.
+
+    In torch 2.1 the first is missing, and the second ends the process at times, since
+    it makes an object of Python without the interpreter's lock.
+    """
+    return store if hasattr(store, "check") else _CountedStore(store)
+
+
+class _CountedStore:
+    """A store that counts who has written a key, and so knows whether it is there."""
+
+    def __init__(self, store: Any) -> None:  # noqa: ANN401 - any store of torch
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - a function of torch
+        return getattr(self._store, name)
+
+    def check(self, keys: list[str]) -> bool:
+        return all(self._store.add(f"{key}/writes", 0) > 0 for key in keys)
+
+    def set(self, key: str, value: str) -> None:
+        self._store.set(key, value)
+        self._store.add(f"{key}/writes", 1)
+
+    def compare_set(self, key: str, expected: str, desired: str) -> bytes:
+        """Write what is not there, and return what is; nothing is replaced."""
+        if expected and not self.check([key]):
+            return expected.encode()
+        if not expected and self._store.add(f"{key}/writes", 1) == 1:
+            self._store.set(key, desired)
+            return desired.encode()
+        found: bytes = self._store.get(key)
+        return found
+
+    def delete_key(self, key: str) -> bool:
+        self._store.delete_key(f"{key}/writes")
+        return bool(self._store.delete_key(key))

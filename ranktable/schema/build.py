@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ranktable.schema.format import Role
 from ranktable.schema.model import Device, Layout, Node, Parts
@@ -20,6 +20,20 @@ def build_parts(columns: Columns) -> Parts:
     return _Builder(columns).parts()
 
 
+class _Spelling(NamedTuple):
+    """How some devices are spelt.
+
+    Attributes:
+        layout: Their keys and types.
+        is_emulated: Whether their address is that of an emulated device.
+        known: Keys of what the model holds; none if there are no others.
+    """
+
+    layout: Layout
+    is_emulated: bool
+    known: Collection[str]
+
+
 class _Builder:
     """Builds one table; layouts are shared by everything that is spelt alike."""
 
@@ -27,7 +41,7 @@ class _Builder:
         self.columns = columns
         self.format = columns.format
         self.layouts: dict[Layout, Layout] = {}
-        self.known: dict[Layout, set[str]] = {}
+        self.spellings: dict[tuple[str | type, ...], _Spelling] = {}
         self.known_keys = self.format.device_keys_of(
             Role.DEVICE_ID, Role.RANK, Role.LOCAL_RANK, Role.ADDRESS
         )
@@ -49,14 +63,10 @@ class _Builder:
 
     def node(self, node: int) -> Node:
         format_ = self.format
-        start = self.columns.starts[node]
         members: dict[str, Any] = self.columns.document.get(  # type: ignore[assignment]
             *self.columns.node_path(node)
         )
-        devices: list[dict[str, object]] = members[format_.devices_key]
-        built = [
-            self.device(start + place, device) for place, device in enumerate(devices)
-        ]
+        built = self.devices(self.columns.starts[node], members[format_.devices_key])
         if not format_.keeps_file_order:
             built.sort(key=lambda device: device.rank)
         return Node(
@@ -66,31 +76,43 @@ class _Builder:
             layout=self.layout(members),
         )
 
-    def device(self, index: int, members: dict[str, object]) -> Device:
-        columns = self.columns
-        layout = self.layout(members)
-        known = self.known.get(layout)
-        if known is None:
-            known = self.known[layout] = self._known(members)
-        emulated = "device_ip_emulator" in members
-        rank, device_id = columns.ranks[index], columns.device_ids[index]
-        assert rank is not None  # noqa: S101 - the table is sound
-        assert device_id is not None  # noqa: S101
-        return Device(
-            rank=rank,
-            device_id=device_id,
-            address=columns.addresses[index],
-            is_emulated=emulated,
-            extra=_without(members, known) if known else _NO_EXTRA,
-            layout=layout,
-        )
+    def devices(self, start: int, found: list[dict[str, object]]) -> list[Device]:
+        columns, end = self.columns, start + len(found)
+        built = []
+        for rank, device_id, address, members in zip(
+            columns.ranks[start:end],
+            columns.device_ids[start:end],
+            columns.addresses[start:end],
+            found,
+            strict=True,
+        ):
+            assert rank is not None  # noqa: S101 - the table is sound
+            assert device_id is not None  # noqa: S101
+            key = (*members, *map(type, members.values()))
+            spelling = self.spellings.get(key) or self.spelling(key, members)
+            known = spelling.known
+            device = Device(
+                rank=rank,
+                device_id=device_id,
+                address=address,
+                is_emulated=spelling.is_emulated,
+                extra=_without(members, known) if known else _NO_EXTRA,
+                layout=spelling.layout,
+            )
+            built.append(device)
+        return built
 
-    def _known(self, members: Collection[str]) -> set[str]:
-        """Return the keys of what the model holds; none if there are no others."""
+    def spelling(
+        self, key: tuple[str | type, ...], members: dict[str, object]
+    ) -> _Spelling:
         known = set(self.known_keys)
-        if "device_ip_emulator" in members:
+        is_emulated = "device_ip_emulator" in members
+        if is_emulated:
             known.discard("device_ip")  # the emulator's address is the device's
-        return set() if known.issuperset(members) else known
+        others = () if known.issuperset(members) else known
+        found = _Spelling(self.layout(members), is_emulated, others)
+        self.spellings[key] = found
+        return found
 
     def layout(self, members: dict[str, object]) -> Layout:
         layout = tuple(zip(members, map(type, members.values()), strict=True))

@@ -6,8 +6,14 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ranktable.schema.check_report import Report, make_report
-from ranktable.schema.diagnostic import Finding, Options, Quota, Severity
+from ranktable.schema.diagnostic import (
+    Finding,
+    Options,
+    Quota,
+    Report,
+    Severity,
+    make_report,
+)
 from ranktable.schema.document import Document, SourceSpan
 from ranktable.schema.files import DEFAULT_MAX_SIZE_BYTES, UnreadableError, read_file
 from ranktable.schema.formats import FORMATS, by_name, decode_large, detect
@@ -18,7 +24,7 @@ from ranktable.schema.json_parser import (
     parse,
     unreadable,
 )
-from ranktable.schema.rules.chips import MAX_SCCL_CHIPS
+from ranktable.schema.rules.nodes import MAX_SCCL_CHIPS
 from ranktable.schema.rules.shape import UNREAD_FORMAT
 from ranktable.schema.rules.syntax import DUPLICATE_KEY, TOO_LARGE
 from ranktable.schema.table_readers import reader_by_name
@@ -258,10 +264,8 @@ def _check_wrapped(  # noqa: PLR0913, PLR0917 - as in _check_closely
 
 
 def judge(columns: Columns, options: Options) -> Iterator[Finding]:
-    """Yield what is wrong with the meaning of a table: the rules of its format."""
-    for rule in columns.format.rules:
-        if rule.check is not None:
-            yield from rule.check(columns, options)
+    """Yield what is wrong with the meaning of a table, also for who will read it."""
+    yield from columns.judged(options)
     reader, name = options.reader, columns.format.name
     if reader is not None and name not in reader.formats:
         message = f"{reader.title} does not read {name}: {reader.refusal}"

@@ -124,7 +124,7 @@ def best_order(
     begin = min(filter(None, judged), key=lambda order: order.hops, default=None)
     if begin is None:
         return None
-    search = _Search(topology, ring or chips, counted, is_ring=ring is not None)
+    search = _OrderSearch(topology, ring or chips, counted, is_ring=ring is not None)
     found = search.best(begin.excess, budget) or begin.chips
     order = judge_order(topology, found, groups)
     whole = judge_order(topology, found, counted)
@@ -140,7 +140,7 @@ def _turns(ring: Sequence[int] | None, budget: Budget) -> Iterator[Sequence[int]
             yield (*ring[at:], *ring[:at])
 
 
-class _Search:
+class _OrderSearch:
     """Tries orders place by place, and leaves off where they cannot become better."""
 
     def __init__(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Options, Quota
+from ranktable.schema.diagnostic import NO_QUOTA, Options
 from ranktable.schema.document import Document, SourceSpan, parse_sound
 from ranktable.schema.format import Role
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ranktable.schema.config_map import Wrapper
-    from ranktable.schema.diagnostic import Finding, Rule
+    from ranktable.schema.diagnostic import Finding, Quota, Rule
     from ranktable.schema.document import Path
     from ranktable.schema.format import Format
 
@@ -104,7 +104,7 @@ class Columns:
     rank_paths: list[Path] | None = None
     wrapper: Wrapper | None = None
     found: list[Finding] = field(default_factory=list, compare=False)
-    quota: Quota = field(default_factory=Quota, compare=False)
+    quota: Quota = field(default=NO_QUOTA, compare=False)
     worked_out: dict[str, object] = field(default_factory=dict, compare=False)
 
     @property
@@ -197,6 +197,13 @@ class Columns:
             found = self.ranks == list(range(self.num_devices))
             self.worked_out["are_ranks_in_file_order"] = found
         return found
+
+    def judged(self, options: Options) -> Iterator[Finding]:
+        """Yield what is wrong with the meaning of a table: the rules of its format."""
+        for rule in self.format.rules:
+            is_asked = not rule.keys or not self.top.keys().isdisjoint(rule.keys)
+            if rule.check is not None and is_asked:
+                yield from rule.check(self, options)
 
     def breaks(self, rule: Rule) -> bool:
         """Whether a fast rule finds something, which needs no options."""

@@ -18,13 +18,11 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ranktable.schema.diagnostic import Finding, Quota
+from ranktable.schema.diagnostic import Finding, Quota, quoted
 from ranktable.schema.document import Document, Lines, SourceSpan, find_spans
-from ranktable.schema.format import NotExpressibleError
+from ranktable.schema.format import NotExpressibleError, plain_number
 from ranktable.schema.json_parser import parse
-from ranktable.schema.messages import quoted
-from ranktable.schema.numbers import plain_number
-from ranktable.schema.rules import config_maps as rules
+from ranktable.schema.rules import shape as rules
 from ranktable.schema.rules.syntax import TOO_LARGE
 from ranktable.schema.yaml_parser import MAX_YAML_BYTES, parse_yaml
 
@@ -219,7 +217,7 @@ def unwrap(
         return found
     try:
         return _inner(text, parts, max_size_bytes)
-    except _RefusedError as refused:
+    except _BadConfigMapError as refused:
         return [refused.finding]
 
 
@@ -249,7 +247,7 @@ def _parts(document: Document) -> Iterator[_Part]:
             yield _Part(document, path, members)
 
 
-class _RefusedError(Exception):
+class _BadConfigMapError(Exception):
     def __init__(self, finding: Finding) -> None:
         self.finding = finding
         super().__init__(finding.message)
@@ -257,7 +255,7 @@ class _RefusedError(Exception):
 
 def _refuse(document: Document, path: Path, message: str, hint: str | None) -> None:
     span = document.span_of(*path)
-    raise _RefusedError(rules.CONFIG_MAP.finding(span, message, hint=hint))
+    raise _BadConfigMapError(rules.CONFIG_MAP.finding(span, message, hint=hint))
 
 
 def _inner(text: str, parts: list[_Part], max_size_bytes: int) -> Inner:
@@ -355,7 +353,7 @@ def _expanded(
     if len(found) > max_size_bytes:
         span = document.span_of(*path)
         message = f"the table is larger than {max_size_bytes} bytes when unpacked"
-        raise _RefusedError(TOO_LARGE.finding(span, message))
+        raise _BadConfigMapError(TOO_LARGE.finding(span, message))
     if not machine.eof:
         _refuse(document, path, f"{path[-1]} is gzip without its end", None)
     return found

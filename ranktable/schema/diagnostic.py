@@ -1,14 +1,17 @@
 """What a check says about a file: data, never printing and never raising.
 
 A rule yields findings, which say where in the document something is wrong. Line and
-column need the text; a diagnostic has them, for the findings that will be shown.
+column need the text; a diagnostic has them, for the findings that will be shown. The
+report of a file has both. How messages show values stands at the end.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from ranktable._error import Error
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from ranktable.schema.columns import Columns
     from ranktable.schema.document import SourceSpan
     from ranktable.schema.format import Format
+    from ranktable.schema.model import RankTable
     from ranktable.schema.table_readers import TableReader
     from ranktable.schema.topology import Topology
 
@@ -171,6 +175,7 @@ class Rule:
         command: The command that finds it: ``validate``, ``convert``, ``merge`` or
             ``mesh``.
         beside: A file that goes before either, where the defect is between two files.
+        keys: Keys at the top, of which a table has at least one that breaks the rule.
         check: Yields what breaks the rule in a table; None where a reader finds it.
         is_fast: Whether every process of a job runs the check; what other rules ask
             is compared at once there, see ``fast_decode.is_surely_sound``.
@@ -189,6 +194,7 @@ class Rule:
     options: Mapping[str, str] = field(default_factory=dict)
     command: str = "validate"
     beside: bytes | None = None
+    keys: tuple[str, ...] = ()
     check: Check | None = None
     is_fast: bool = False
 
@@ -295,3 +301,268 @@ class Quota:
         """Count findings of a rule that somebody else has left out."""
         _, before = self.omitted.get(rule.code, (rule, 0))
         self.omitted[rule.code] = (rule, before + count)
+
+
+NO_QUOTA = Quota()
+"""Leaves nothing out and keeps no count, so that everybody may have it."""
+
+
+_UNREADABLE = {"RT001", "RT002", "RT003", "RT004"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a check found.
+
+    Attributes:
+        file: Name of the file.
+        diagnostics: The defects by place and code, as many of each code as asked for.
+        totals: Number of defects of each code, shown or not.
+        format: Name of the format, None when the file is not a rank table.
+        data: The bytes that were judged, None when they could not be read.
+        text: The text that was judged, None when it could not be read.
+        findings: The findings behind the diagnostics, in the same order.
+        columns: The table as far as it was readable.
+        by_severity: Number of defects of each severity, shown or not.
+        num_ignored: Number of defects that a setting leaves out of all of this.
+    """
+
+    file: str
+    diagnostics: tuple[Diagnostic, ...] = ()
+    totals: Mapping[str, int] = field(default_factory=dict)
+    format: str | None = None
+    data: bytes | None = field(default=None, repr=False)
+    text: str | None = field(default=None, repr=False)
+    findings: tuple[Finding, ...] = field(default=(), repr=False)
+    columns: Columns | None = field(default=None, repr=False)
+    by_severity: Mapping[Severity, int] = field(default_factory=dict)
+    num_ignored: int = 0
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether there was nothing to judge: a missing file, a pipe, too large."""
+        return not self.ok and self.text is None and self.totals.keys() <= _UNREADABLE
+
+    @property
+    def ok(self) -> bool:
+        """Whether the table is sound: there may be warnings and notes, no error."""
+        return self.count(Severity.ERROR) == 0
+
+    def count(self, severity: Severity) -> int:
+        """Return the number of defects of a severity, shown or not."""
+        return self.by_severity.get(severity, 0)
+
+    @cached_property
+    def table(self) -> RankTable | None:
+        """The table if it is sound, else None."""
+        if not self.ok or self.columns is None:
+            return None
+        from ranktable.schema.model import RankTable  # noqa: PLC0415 - not for CLI
+
+        return RankTable.from_columns(self.columns)
+
+    def sound_table(self) -> RankTable:
+        """Return the table.
+
+        Raises:
+            RankTableError: There are errors.
+        """
+        if self.table is None:
+            raise RankTableError(
+                diagnostic
+                for diagnostic in self.diagnostics
+                if diagnostic.severity is Severity.ERROR
+            )
+        return self.table
+
+    def with_finding(self, finding: Finding) -> Report:
+        """Return this report with one more finding, about the file as a whole."""
+        code, severity = finding.rule.code, finding.severity
+        pairs = _placed([finding], self.text, self.file)
+        return replace(
+            self,
+            findings=(finding, *self.findings),
+            diagnostics=(*(item for _, item in pairs), *self.diagnostics),
+            totals=dict(sorted({**self.totals, code: 1}.items())),
+            by_severity={**self.by_severity, severity: self.count(severity) + 1},
+        )
+
+
+def make_report(  # noqa: PLR0913 - the parts of a report, by name
+    found: Iterable[Finding],
+    *,
+    file: str,
+    text: str | None = None,
+    data: bytes | None = None,
+    format_name: str | None = None,
+    columns: Columns | None = None,
+    quota: Quota | None = None,
+) -> Report:
+    """Return the report of findings.
+
+    Args:
+        found: What was found, of each code as many as the quota allows or more.
+        file: Name to report.
+        text: The text, None if it could not be read.
+        data: The bytes.
+        format_name: What kind of file it is, None if that is not known.
+        columns: The table as far as it was readable.
+        quota: How many of each code to show, and what was only counted.
+    """
+    totals: Counter[str] = Counter()
+    weights: Counter[Severity] = Counter()
+    kept = []
+    limit = quota.limit if quota is not None else None
+    for finding in found:
+        code = finding.rule.code
+        totals[code] += 1
+        weights[finding.severity] += 1
+        if limit is None or totals[code] <= limit:
+            kept.append(finding)
+    for code, (rule, count) in (quota.omitted if quota is not None else {}).items():
+        totals[code] += count
+        weights[_weight_of_omitted(rule, kept)] += count
+    pairs = _placed(kept, text, file)
+    return Report(
+        file=file,
+        diagnostics=tuple(diagnostic for _, diagnostic in pairs),
+        findings=tuple(finding for finding, _ in pairs),
+        totals=dict(sorted(totals.items())),
+        format=format_name,
+        text=text,
+        data=data,
+        columns=columns,
+        by_severity=dict(weights),
+    )
+
+
+def _weight_of_omitted(rule: Rule, kept: list[Finding]) -> Severity:
+    """Return the severity of findings that were counted only: that of the shown."""
+    shown = {finding.severity for finding in kept if finding.rule is rule}
+    return shown.pop() if len(shown) == 1 else rule.severity
+
+
+def _placed(
+    found: list[Finding], text: str | None, file: str
+) -> list[tuple[Finding, Diagnostic]]:
+    """Return the findings as diagnostics, by place and code."""
+    if not found:
+        return []
+    spans = {span for f in found for span in (f.span, *f.related) if span is not None}
+    from ranktable.schema.document import find_locations  # noqa: PLC0415 - a cycle
+
+    locations = find_locations(text or "", spans, file=file)
+    pairs = [(finding, _diagnostic(finding, locations, file)) for finding in found]
+    pairs.sort(key=lambda pair: _order(pair[1]))
+    return pairs
+
+
+def _diagnostic(
+    finding: Finding, locations: Mapping[SourceSpan, Location], file: str
+) -> Diagnostic:
+    span = finding.span
+    return finding.diagnostic(
+        Location(file=file) if span is None else locations[span],
+        tuple(locations[other] for other in finding.related),
+    )
+
+
+def _order(diagnostic: Diagnostic) -> tuple[int, int, str]:
+    location = diagnostic.location
+    return location.line or 0, location.column or 0, diagnostic.code
+
+
+MAX_VALUE_LENGTH = 60
+"""Characters of a value that a message shows; the excerpt shows the rest."""
+
+_KINDS = {
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    type(None): "null",
+}
+
+
+def quoted(value: object) -> str:
+    """Return a value as JSON, shortened, on one line and without control characters.
+
+    >>> quoted("5"), quoted(5), quoted([1, 2]), quoted("x" * 99)[-8:]
+    ('"5"', '5', 'a list', 'xxxx..."')
+    """
+    if isinstance(value, (dict, list)) or type(value) not in _KINDS:
+        return _KINDS.get(type(value), "a number")
+    text = json.dumps(value, ensure_ascii=False)
+    if len(text) > MAX_VALUE_LENGTH:
+        text = text[:MAX_VALUE_LENGTH] + '..."'
+    return printable(text)
+
+
+def printable(text: str) -> str:
+    r"""Return text with everything that could steer a terminal as an escape.
+
+    Control characters, surrogates and invisible marks (such as those that turn the
+    direction of writing) are not printable in Python's sense.
+
+    >>> printable("a\x1b[31mb\u202ec")
+    'a\\x1b[31mb\\u202ec'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        character
+        if character.isprintable()
+        else character.encode("unicode_escape", "surrogatepass").decode()
+        for character in text
+    )
+
+
+def times(count: int) -> str:
+    """Return ``twice``, ``3 times`` and so on."""
+    return "twice" if count == 2 else f"{count} times"  # noqa: PLR2004
+
+
+def counted(count: int, singular: str, plural: str | None = None) -> str:
+    """Return ``1 node``, ``2 nodes``."""
+    return f"{count} {singular if count == 1 else plural or singular + 's'}"
+
+
+def fold_numbers(numbers: Iterable[int]) -> str:
+    """Return numbers in their order, runs of three or more as ranges.
+
+    >>> fold_numbers([0, 1, 2, 3]), fold_numbers([0, 2, 6, 7]), fold_numbers([3, 2, 1])
+    ('0-3', '0,2,6,7', '3-1')
+    """
+    return ",".join(_runs(list(numbers)))
+
+
+def folded(numbers: Iterable[int], limit: int = 8) -> str:
+    """Return numbers as a sentence has them: runs as ranges, the first few of them.
+
+    >>> folded([0, 1, 2, 3, 5, 8, 9])
+    '0-3, 5, 8, 9'
+    """
+    runs = list(_runs(list(numbers)))
+    return ", ".join(runs[:limit]) + (", ..." if len(runs) > limit else "")
+
+
+def _runs(numbers: list[int]) -> Iterator[str]:
+    """Yield runs that count up or down by one, and the numbers between them."""
+    at = 0
+    while at < len(numbers):
+        ends = [_run_end(numbers, at, step) for step in (1, -1)]
+        end = max(ends)
+        if end - at > 1:
+            yield f"{numbers[at]}-{numbers[end]}"
+        else:
+            end = at
+            yield str(numbers[at])
+        at = end + 1
+
+
+def _run_end(numbers: list[int], at: int, step: int) -> int:
+    while at + 1 < len(numbers) and numbers[at + 1] == numbers[at] + step:
+        at += 1
+    return at

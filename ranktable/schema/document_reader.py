@@ -6,12 +6,19 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ranktable.schema.columns import Columns
-from ranktable.schema.diagnostic import Edit
+from ranktable.schema.diagnostic import Edit, quoted
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.format import SPARES_KEY, SUPER_POD_KEY, Kind, Role
+from ranktable.schema.format import (
+    SPARES_KEY,
+    SUPER_POD_KEY,
+    BadNumber,
+    Kind,
+    Role,
+    leading_digits,
+    odd_number,
+    plain_number,
+)
 from ranktable.schema.json_parser import MAX_DEPTH, is_too_deep, too_deep
-from ranktable.schema.messages import quoted
-from ranktable.schema.numbers import BadNumber, leading_digits, odd_number, plain_number
 from ranktable.schema.rules import shape as rules
 
 if TYPE_CHECKING:
@@ -35,7 +42,7 @@ class DocumentReader:
         self.found: list[Finding] = []
         self.emulator_keys = format_.address_keys[1:]
         self.required = {field.key for field in format_.all_fields if field.is_required}
-        self._plans: dict[tuple[str, ...], _Plan] = {}
+        self._plans: dict[tuple[str, ...], _DeviceKeys] = {}
 
     def read(self) -> tuple[Columns, list[Finding]]:
         """Return the columns and the defects of shape, in document order."""
@@ -229,7 +236,7 @@ class DocumentReader:
             keys = tuple(device)
             plan = plans.get(keys)
             if plan is None:
-                plan = plans[keys] = _Plan(self.format, keys)
+                plan = plans[keys] = _DeviceKeys(self.format, keys)
                 if plan.lacking and plan.ranks_at:
                     columns.lacking.setdefault(plan.lacking, len(columns.ranks))
             numbers = [plain_number(device[key]) for key in plan.number_keys]
@@ -262,7 +269,7 @@ class DocumentReader:
         return readable[0] if readable else None
 
     def _address(
-        self, path: Path, device: dict[str, object], plan: _Plan
+        self, path: Path, device: dict[str, object], plan: _DeviceKeys
     ) -> str | None:
         address = None
         for key in plan.address_keys:
@@ -295,7 +302,7 @@ class DocumentReader:
         columns.addresses.append(None)
 
     def _odd_device(
-        self, path: Path, device: dict[str, object], plan: _Plan
+        self, path: Path, device: dict[str, object], plan: _DeviceKeys
     ) -> list[int | None]:
         """Report everything unusual about one device; return its numbers."""
         owner = f"device {path[-1]} of node {len(self.columns.starts) - 1}"
@@ -376,7 +383,7 @@ class DocumentReader:
             self.found.append(too_deep(SourceSpan(path, "key")))
 
 
-class _Plan:
+class _DeviceKeys:
     """What the keys of a device say before its values are looked at."""
 
     def __init__(self, format_: Format, keys: tuple[str, ...]) -> None:

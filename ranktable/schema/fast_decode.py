@@ -21,12 +21,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ranktable.schema.address import are_addresses
 from ranktable.schema.columns import Columns
-from ranktable.schema.format import Kind, Role
+from ranktable.schema.format import (
+    Kind,
+    Role,
+    are_addresses,
+    plain_number,
+    plain_numbers,
+)
 from ranktable.schema.formats import FORMATS, decode_large
 from ranktable.schema.node_template import decode_alike
-from ranktable.schema.numbers import plain_number, plain_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,6 +44,9 @@ from where on the C library's allocator maps fresh pages for every request."""
 
 MANY_NODES = 100
 """Nodes of a table for which a template is made: a millisecond for its pattern."""
+
+LEAST_NODE_BYTES = 40
+"""Of a node and its device; what is too short for ``MANY_NODES`` is not looked at."""
 
 _COLON = b":"
 _NUMBERS = (Kind.NUMBER, Kind.NUMERAL, Kind.INTEGER)
@@ -75,6 +82,8 @@ def decode_by_template(
     data: bytes, format_: Format, least_nodes: int = MANY_NODES
 ) -> Columns | None:
     """Return the columns of a document whose nodes are spelt alike, None for others."""
+    if len(data) < least_nodes * LEAST_NODE_BYTES:
+        return None
     plain = partial(_meant, format_)
     with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, _NotPlainError):
         return decode_alike(data, format_, decode_each_node, plain, least_nodes)

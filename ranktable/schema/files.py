@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Protocol
 
-    class Stream(Protocol):
+    class ByteStream(Protocol):
         """What can be read from, part by part."""
 
         def read(self, size: int, /) -> bytes:
@@ -85,7 +85,9 @@ def read_file(path: str, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES) -> bytes:
         raise UnreadableError("RT002", f"the file cannot be read: {reason}") from None
 
 
-def read_stream(stream: Stream, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES) -> bytes:
+def read_stream(
+    stream: ByteStream, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES
+) -> bytes:
     """Return a stream to its end.
 
     Raises:
@@ -94,7 +96,7 @@ def read_stream(stream: Stream, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES) ->
     return _read(stream, 0, max_size_bytes)
 
 
-def _read(file: Stream, expected_bytes: int, max_size_bytes: int) -> bytes:
+def _read(file: ByteStream, expected_bytes: int, max_size_bytes: int) -> bytes:
     parts = []
     left = max_size_bytes + 1
     if expected_bytes < left:

@@ -14,8 +14,7 @@ from ranktable.schema.json_parser import find_too_deep
 from ranktable.schema.rules.syntax import NOT_JSON
 
 if TYPE_CHECKING:
-    from ranktable.schema.check_report import Report
-    from ranktable.schema.diagnostic import Finding, Options
+    from ranktable.schema.diagnostic import Finding, Options, Report
 
 MAX_COMMAS = 2
 """Commas in a row, as after an item that was deleted; more of them are a puzzle."""

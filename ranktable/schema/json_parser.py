@@ -8,10 +8,9 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Edit, Finding, Quota
+from ranktable.schema.diagnostic import Edit, Finding, Quota, counted, quoted, times
 from ranktable.schema.document import Path, SourceSpan
-from ranktable.schema.messages import counted, quoted, times
-from ranktable.schema.numbers import BadNumber
+from ranktable.schema.format import BadNumber
 from ranktable.schema.rules import syntax as rules
 
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ranktable.schema.format import Field, Format, Kind, Role
+from ranktable.schema.format import MAX_NUMBER, Field, Format, Kind, Role
 from ranktable.schema.formats import by_name
-from ranktable.schema.numbers import MAX_NUMBER
 from ranktable.schema.record import Member, Record
 
 if TYPE_CHECKING:

@@ -378,5 +378,4 @@ def _spelt(numbers: list[int | None]) -> list[str]:
     return json_text.encode(numbers)[1:-1].decode().split(",")
 
 
-def _canonical(value: object) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode

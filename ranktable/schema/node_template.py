@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from ranktable.schema.columns import Columns
-from ranktable.schema.format import Kind, Role
-from ranktable.schema.numbers import MAX_NUMBER
+from ranktable.schema.format import MAX_NUMBER, Kind, Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -12,9 +12,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ranktable.schema.address import is_address
-from ranktable.schema.format import Field, Format, Kind, NotExpressibleError, Role
-from ranktable.schema.numbers import MAX_NUMBER, plain_number
+from ranktable.schema.format import (
+    MAX_NUMBER,
+    Field,
+    Format,
+    Kind,
+    NotExpressibleError,
+    Role,
+    is_address,
+    plain_number,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.schema.columns import Columns, place_name
-from ranktable.schema.diagnostic import Edit
+from ranktable.schema.diagnostic import Edit, counted, quoted
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.document_reader import nearest_key
-from ranktable.schema.format import Kind, Role
+from ranktable.schema.format import (
+    BadNumber,
+    Kind,
+    Role,
+    leading_digits,
+    odd_number,
+    plain_number,
+)
 from ranktable.schema.json_parser import MAX_DEPTH, is_too_deep, too_deep
-from ranktable.schema.messages import counted, quoted
 from ranktable.schema.model import Device, Node, Parts
-from ranktable.schema.numbers import BadNumber, leading_digits, odd_number, plain_number
 from ranktable.schema.record import Member, Record, RecordFormat, are_addresses_of
 from ranktable.schema.rules import records as rules
 from ranktable.schema.rules import shape

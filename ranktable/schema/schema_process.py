@@ -22,11 +22,10 @@ from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-from ranktable.schema.diagnostic import Finding
+from ranktable.schema.diagnostic import Finding, quoted
 from ranktable.schema.document import find_locations
 from ranktable.schema.files import UnreadableError, read_file
 from ranktable.schema.json_parser import decode, find_too_deep, parse, walk
-from ranktable.schema.messages import quoted
 from ranktable.schema.site_schema import Answer, SchemaRequest, Violation
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ _MESSAGES = {
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
-class _RefusedError(Exception):
+class _UnusableSchemaError(Exception):
     """Why nothing can be judged by a schema."""
 
 
@@ -64,7 +63,7 @@ def main() -> None:
     _limit(resource.RLIMIT_AS, request.memory_limit_bytes)
     try:
         answer = _judged(request)
-    except _RefusedError as error:
+    except _UnusableSchemaError as error:
         answer = Answer(error=str(error))
     except Unresolvable as error:
         answer = Answer(
@@ -128,7 +127,9 @@ class _Files:
                 if known or target is None or not target.is_file():
                     continue
                 if len(self.schemas) + len(pending) >= MAX_FILES:
-                    raise _RefusedError(f"it refers to more than {MAX_FILES} files")
+                    raise _UnusableSchemaError(
+                        f"it refers to more than {MAX_FILES} files"
+                    )
                 pending.append((reference, target))
 
     def file_of(self, uri: str) -> Path | None:
@@ -147,7 +148,7 @@ class _Files:
         """Return what judges by the schema.
 
         Raises:
-            _RefusedError: It is not a schema.
+            _UnusableSchemaError: It is not a schema.
         """
         schema = self.schemas[self.root]
         for uri, one in self.schemas.items():
@@ -176,7 +177,9 @@ def _kind_of(schema: object) -> Any:  # noqa: ANN401 - a class of jsonschema
         return jsonschema.Draft202012Validator
     kind: Any = validator_for({"$schema": draft}, default=_UNKNOWN)  # type: ignore[arg-type]
     if kind is _UNKNOWN:
-        raise _RefusedError(f"$schema {quoted(draft)} is not a draft of JSON Schema")
+        raise _UnusableSchemaError(
+            f"$schema {quoted(draft)} is not a draft of JSON Schema"
+        )
     return kind
 
 
@@ -186,26 +189,26 @@ def _check_schema(schema: object, name: str) -> None:
     except jsonschema.SchemaError as error:
         place = "/".join(["#", *map(str, error.absolute_path)])
         message = f"{name}{place}: {_message(error)}; it is not a JSON Schema"
-        raise _RefusedError(message) from None
+        raise _UnusableSchemaError(message) from None
 
 
 def _read(path: Path) -> object:
     try:
         data = read_file(str(path), MAX_FILE_BYTES)
     except UnreadableError as error:
-        raise _RefusedError(f"{error.code} {error.message}") from None
+        raise _UnusableSchemaError(f"{error.code} {error.message}") from None
     decoded = decode(data)
     text = "" if isinstance(decoded, Finding) else decoded[0]
     # Newer parsers read what is nested far beyond what the judge can follow.
     deep = decoded if isinstance(decoded, Finding) else find_too_deep(text)
     parsed = deep or parse(text)
     if isinstance(parsed, Finding):
-        raise _RefusedError(_shown(parsed, text))
+        raise _UnusableSchemaError(_shown(parsed, text))
     schema, found = parsed
     if found:
-        raise _RefusedError(_shown(found[0], text))
+        raise _UnusableSchemaError(_shown(found[0], text))
     if not isinstance(schema, (dict, bool)):
-        raise _RefusedError("a JSON Schema is an object, or true or false")
+        raise _UnusableSchemaError("a JSON Schema is an object, or true or false")
     return schema
 
 

@@ -18,13 +18,12 @@ import msgspec
 
 from ranktable._error import Error
 from ranktable.schema.document import find_locations
+from ranktable.schema.format import BadNumber
 from ranktable.schema.json_parser import walk
-from ranktable.schema.numbers import BadNumber
 from ranktable.schema.rules.shape import SITE_SCHEMA
 
 if TYPE_CHECKING:
-    from ranktable.schema.check_report import Report
-    from ranktable.schema.diagnostic import Diagnostic
+    from ranktable.schema.diagnostic import Diagnostic, Report
     from ranktable.schema.document import Document
 
 CPU_LIMIT_S = 10

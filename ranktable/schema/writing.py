@@ -11,7 +11,7 @@ import msgspec
 from msgspec import structs
 
 from ranktable.schema.atomic_files import replace_file
-from ranktable.schema.check import WRAPPED, judge
+from ranktable.schema.check import WRAPPED
 from ranktable.schema.diagnostic import (
     Finding,
     Location,
@@ -153,7 +153,7 @@ def _judged_plain(
         columns = format_.decode(data)
         if columns is not None:
             columns.quota = quota
-            return data, [*columns.found, *judge(columns, options)]
+            return data, [*columns.found, *columns.judged(options)]
     return None
 
 
@@ -161,7 +161,7 @@ def _judged_closely(
     format_: Format, document: dict[str, object], options: Options, quota: Quota
 ) -> list[Finding]:
     columns, found = format_.read(Document(text="", data=document), quota)
-    return [*found, *judge(columns, options)]
+    return [*found, *columns.judged(options)]
 
 
 def refuse_unsound(table: RankTable) -> None:
@@ -169,7 +169,7 @@ def refuse_unsound(table: RankTable) -> None:
     format_ = by_name(table.format)
     document = Document(text="", data=format_.write(table))
     columns, found = format_.read(document, Quota())
-    _refuse_errors([*found, *judge(columns, Options())])
+    _refuse_errors([*found, *columns.judged(Options())])
 
 
 def _refuse_errors(found: Iterable[Finding]) -> None:

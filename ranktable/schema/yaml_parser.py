@@ -11,10 +11,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.schema.diagnostic import Finding, Quota
+from ranktable.schema.diagnostic import Finding, Quota, quoted
 from ranktable.schema.document import Document, SourceSpan
 from ranktable.schema.json_parser import decode
-from ranktable.schema.messages import quoted
 from ranktable.schema.rules import syntax as rules
 from ranktable.schema.rules.syntax import TOO_LARGE
 

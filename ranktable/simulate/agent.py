@@ -282,6 +282,7 @@ def _run_script(job: RankJob) -> None:
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename in _OWN_FILES:
             trace = trace.tb_next  # a reader looks for the script's own lines
+        error.__traceback__ = trace  # Python prints this one, whatever it is given
         sys.last_type, sys.last_value, sys.last_traceback = type(error), error, trace
         sys.excepthook(type(error), error, trace)
         sys.exit(1)

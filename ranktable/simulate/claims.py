@@ -7,6 +7,7 @@ they hold before they communicate.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -18,6 +19,8 @@ from ranktable.simulate.simulation_error import rank_list
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
     from typing import TypeVar
+
+    from torch._C._distributed_c10d import Store
 
     _Key = TypeVar("_Key", bound=Hashable)
 
@@ -37,6 +40,52 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     node: int
     chip: int | None
     chip_map: tuple[int, ...]
+
+
+class ShownClaims:
+    """What the members of a new group show each other in the store.
+
+    A chip map is as long as the group, so members that hold the same show it once.
+    """
+
+    def __init__(self, store: Store, member: int) -> None:
+        """Begin with nothing shown."""
+        self._store, self._member = store, member
+        self._own: list[str] = []
+
+    def show(self, claim: Claim) -> None:
+        """Show what this member holds."""
+        chip_map = msgspec.json.encode(claim.chip_map)
+        name = f"map/{sha256(chip_map).hexdigest()}"
+        if self._store.add(f"{name}/holders", 1) == 1:
+            self.set(name, chip_map.decode())
+            self._own.append(f"{name}/holders")
+        short = msgspec.structs.replace(claim, chip_map=())
+        self.set(f"claim/{self._member}", msgspec.json.encode([name, short]).decode())
+
+    def set(self, key: str, value: str) -> None:
+        """Show something that is erased in the end."""
+        self._store.set(key, value)
+        self._own.append(key)
+
+    def claims(self, size: int) -> list[Claim]:
+        """Return what each member holds, once all have shown it."""
+        texts = self._store.multi_get([f"claim/{member}" for member in range(size)])
+        decoded = [msgspec.json.decode(t, type=tuple[str, Claim]) for t in texts]
+        names = list({name for name, _ in decoded})
+        maps = {
+            name: msgspec.json.decode(text, type=tuple[int, ...])
+            for name, text in zip(names, self._store.multi_get(names), strict=True)
+        }
+        return [
+            msgspec.structs.replace(claim, chip_map=maps[name])
+            for name, claim in decoded
+        ]
+
+    def erase(self) -> None:
+        """Erase what this member has shown, once all have seen it."""
+        for key in self._own:
+            self._store.delete_key(key)
 
 
 def judge(

@@ -58,6 +58,20 @@ with distributed_c10d._coalescing_manager():  # noqa: SLF001 - it has no other n
     for each in several:
         dist.all_reduce(each)
 assert [each.tolist() for each in several] == [[2.0], [2.0, 2.0]]
+# Gloo has no int16, which HCCL adds up: 30000 + 30000 is beyond its end.
+short = npu(torch.tensor([30000, -7 + rank], dtype=torch.int16))
+dist.all_reduce(short)
+assert short.tolist() == [2 * 30000 - 2**16, -13]
+dist.all_reduce(short, dist.ReduceOp.MIN)
+dist.broadcast(short, 0)
+gathered = [npu(torch.zeros(2, dtype=torch.int16)) for _ in range(world_size)]
+dist.all_gather(gathered, short)
+assert [each.tolist() for each in gathered] == [[-5536, -13]] * world_size
+part = npu(torch.zeros(1, dtype=torch.int16))
+dist.reduce_scatter_tensor(part, short)
+assert part.tolist() == [[-11072], [-26]][rank]
+dist.reduce(short, 1)
+assert short.tolist() == [[-5536, -13], [-11072, -26]][rank]
 tell("float64", lambda: dist.all_reduce(npu(torch.ones(1, dtype=torch.float64))))
 tell("operator", lambda: torch_npu.npu_fusion_attention(tensor))
 sys.stdout.write(json.dumps([rank, dist.get_backend(), told]) + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional
@@ -36,6 +37,16 @@ def check_products_of_matrices_are_cast_and_nothing_else() -> None:
         "double": torch.float64,
     }
     assert layer(batch).dtype == torch.float32
+
+
+def check_a_convolution_after_a_linear_layer_is_refused_as_by_the_vendor() -> None:
+    layer, after = nn.Linear(4, 4, device="tpu"), nn.Conv1d(1, 1, 2, device="tpu")
+    batch = torch.randn(2, 1, 4, device="tpu")
+    sentence = r"\(c10::BFloat16\) and bias type \(float\) should be the same"
+    with torch.autocast("tpu", dtype=torch.bfloat16):
+        with pytest.raises(RuntimeError, match=sentence):
+            after(layer(batch))
+        assert after(layer(batch).float()).dtype == torch.float32
 
 
 def check_gradients_have_the_parameters_type() -> None:

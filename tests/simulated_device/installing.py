@@ -6,7 +6,6 @@ from types import ModuleType
 
 import pytest
 import torch
-from torch import _C
 
 from ranktable.simulate import device
 from ranktable.simulate.device import UnsupportedTorchError, aliases, cpp_objects
@@ -62,13 +61,14 @@ def check_the_given_module_becomes_torch_tpu() -> None:
 
 
 def check_a_missing_interface_is_named_with_the_version() -> None:
-    del _C._acc  # noqa: SLF001 - what older torch lacks
+    # What older torch lacks.
+    del torch.utils.backend_registration._setup_privateuseone_for_python_backend  # noqa: SLF001 - its name
 
     with pytest.raises(UnsupportedTorchError) as raised:
         device.install("tpu", chips=(0,))
     assert str(raised.value) == (
         f"simulated chips need torch 2.10 or later; torch {torch.__version__} has no "
-        "torch._C._acc.register_python_privateuseone_device_guard"
+        "torch.utils.backend_registration._setup_privateuseone_for_python_backend"
     )
     assert isinstance(raised.value, ImportError)
 

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from ranktable.cli import DEFECTS_FOUND, CommandError, completion
+from ranktable.cli import (
+    DEFECTS_FOUND,
+    Color,
+    CommandError,
+    FindingsFormat,
+    completion,
+    show_findings,
+)
+from ranktable.cli.app import with_options
 from ranktable.cli.files import (
     OutputFile,
     is_standard_output,
@@ -20,9 +28,7 @@ from ranktable.cli.files import (
     table_size,
     tell_written,
 )
-from ranktable.cli.options import with_options
-from ranktable.cli.output import Color, FindingsFormat, show_findings
-from ranktable.cli.table_arguments import TableArguments
+from ranktable.cli.table_arguments import TableArguments, WriterArguments
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.conversion import (
     MINDIE,
@@ -53,10 +59,9 @@ from ranktable.cluster.hostfiles.launcher_formats import (
 from ranktable.cluster.hostfiles.launcher_formats import convert as cluster_convert
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import WRAPPED, check_bytes
-from ranktable.schema.diagnostic import Options, RankTableError
+from ranktable.schema.diagnostic import Options, RankTableError, counted, printable
 from ranktable.schema.format import Format
 from ranktable.schema.formats import DEFAULT, by_name
-from ranktable.schema.messages import counted, printable
 from ranktable.schema.rules.records import no_global_ranks
 
 if TYPE_CHECKING:
@@ -82,7 +87,7 @@ NAMES = (
 )
 
 
-@with_options(arguments=TableArguments)
+@with_options(writer=WriterArguments, arguments=TableArguments)
 def convert(
     *,
     to: Annotated[
@@ -150,44 +155,7 @@ def convert(
     exclude: Annotated[
         str | None, typer.Option(metavar="FILTER", help="DeepSpeed's: worker-1:7.")
     ] = None,
-    script: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SCRIPT",
-            help="What is started on every node; by default train.py.",
-        ),
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=65535,
-            metavar="PORT",
-            help="Port of the rendezvous, or the first port of endpoints.",
-        ),
-    ] = None,
-    node: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            metavar="N",
-            help="Node whose file is written, for accelerate; by default 0.",
-        ),
-    ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Name of a job and its pods; by default train."
-        ),
-    ] = None,
-    image: Annotated[
-        str | None,
-        typer.Option(metavar="IMAGE", help="Image of the containers of a job."),
-    ] = None,
-    resource: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Resource that a chip is: vendor.com/chip."),
-    ] = None,
+    writer: WriterArguments,
     format: Annotated[  # noqa: A002 - the name of the option
         FindingsFormat,
         typer.Option(help="Form of the findings, on standard error."),
@@ -202,9 +170,7 @@ def convert(
     Example: ranktable convert sccl_rank_table.json --hosts n1 --to openmpi-rankfile
     """
     target = _format_of("--to", to)
-    settings = WriterOptions(
-        script=script, port=port, node=node, name=name, image=image, resource=resource
-    )
+    settings = writer.options()
     _refuse_settings(settings, target)
     source = _read(file, from_, format)
     if isinstance(target, Format):

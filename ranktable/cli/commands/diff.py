@@ -6,10 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError
+from ranktable.cli import (
+    COLOR_HELP,
+    COULD_NOT_JUDGE,
+    DEFECTS_FOUND,
+    Color,
+    CommandError,
+    OutputFormat,
+    style,
+    write,
+)
+from ranktable.cli.app import with_options
 from ranktable.cli.files import STANDARD_INPUT, sound_table
-from ranktable.cli.options import LayoutOptions, with_options
-from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
+from ranktable.cli.options import LayoutOptions
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.differing import difference
 from ranktable.layout.errors import LayoutError

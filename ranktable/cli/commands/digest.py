@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from enum import Enum
 from typing import Annotated
 
 import typer
 
-from ranktable.cli import CommandError
+from ranktable.cli import CommandError, OutputFormat, write
 from ranktable.cli.files import FILE_HELP, TableFile, sound_table
-from ranktable.cli.output import OutputFormat, write
-from ranktable.schema.messages import printable
-from ranktable.schema.vendor_digest import hccl_digest
+from ranktable.schema.diagnostic import printable
+
+_PARSED = ("hccl-1.0", "hccl-1.1", "hccl-1.2", "hccl-lab", "hccl-cloud")
+_AS_BYTES = ("hccl-2.0",)
 
 
 class Sense(str, Enum):
@@ -70,3 +72,21 @@ def _as_hccl(read: TableFile) -> str:
             f"{read.name}: HCCL does not read format {read.table.format}"
         )
     return found
+
+
+def hccl_digest(format_name: str, data: bytes) -> str | None:
+    """Return the SHA-256 of what HCCL compares, None where it reads no such table.
+
+    Version 1.x: the parsed text, with sorted keys and without blanks. Version 2.0: the
+    bytes of the file, so that an indent differs. HCCL itself compares a checksum of
+    the same text.
+
+    Source: HCCL's rank consistency checker, and ``rank_table_crc_bridge.cc``.
+    """
+    if format_name in _AS_BYTES:
+        return hashlib.sha256(data).hexdigest()
+    if format_name not in _PARSED:
+        return None
+    parsed = json.loads(data.decode("utf-8-sig"))
+    text = json.dumps(parsed, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()

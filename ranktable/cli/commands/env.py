@@ -9,14 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import DEFECTS_FOUND, CommandError
+from ranktable.cli import (
+    COLOR_HELP,
+    DEFECTS_FOUND,
+    Color,
+    CommandError,
+    OutputFormat,
+    style,
+    write,
+)
 from ranktable.cli.files import sound_table
-from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.runtime.agreement import refuse_other_table, with_world_size
 from ranktable.runtime.environment import advice, resolve_environment
 from ranktable.runtime.errors import ConflictingVariablesError, LaunchEnvironmentError
 from ranktable.runtime.resolution import Outcome, resolve_claims
-from ranktable.schema.messages import printable
+from ranktable.schema.diagnostic import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import CommandError, completion
+from ranktable.cli import (
+    COLOR_HELP,
+    Color,
+    CommandError,
+    OutputFormat,
+    completion,
+    style,
+    write,
+)
 from ranktable.cli.collectives import explain_collective
-from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
-from ranktable.cli.site_schema import judge_by_schema
+from ranktable.cli.judging import judge_by_schema
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.hostfiles import deepspeed_hostfile
 from ranktable.cluster.hostfiles.launcher_formats import (
@@ -35,8 +42,7 @@ from ranktable.schema.vendor_codes import MEANINGS, causes, code_in, has_variabl
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ranktable.schema.check_report import Report
-    from ranktable.schema.diagnostic import Rule
+    from ranktable.schema.diagnostic import Report, Rule
 
 _WIDTH = 79
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import DEFECTS_FOUND, CommandError, completion
+from ranktable.cli import (
+    DEFECTS_FOUND,
+    Color,
+    CommandError,
+    FindingsFormat,
+    completion,
+    show_findings,
+)
+from ranktable.cli.app import with_options
 from ranktable.cli.commands.probe import ROOT, ROOT_HELP, RUN_PROGRAMS_HELP, probe_node
 from ranktable.cli.files import DEFAULT_FILE, put_table, read_input
-from ranktable.cli.options import LayoutOptions, with_options
-from ranktable.cli.output import Color, FindingsFormat, show_findings
+from ranktable.cli.options import LayoutOptions
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import (
     grouped_ring_order,
@@ -27,8 +33,7 @@ from ranktable.cluster.specs.read_spec import MAX_SIZE_BYTES, read_spec
 from ranktable.cluster.specs.spec import spare_hosts, table_from_spec
 from ranktable.layout.remembered import neighbouring_tp, remembering
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.check import make_options
-from ranktable.schema.messages import counted, printable
+from ranktable.schema.diagnostic import Options, counted, printable
 from ranktable.schema.topology_file import find_topology
 from ranktable.schema.writing import dumps_judged
 
@@ -116,7 +121,6 @@ def gen(
 
     Example: ranktable gen --device-id '[[0..7]]' --ring sophgo-8
     """
-    gc.disable()  # this makes no cycles, and collecting is a quarter of the time
     layout_options.refuse_clash()
     if spec is not None:
         _refuse_beside_spec(device_id, device_ip, hosts, ring)
@@ -132,9 +136,10 @@ def gen(
         layout = _layout(layout_options, sum(map(len, chips.device_ids)))
         tp = 1 if layout is None else neighbouring_tp(layout)
         table = _table(chips, device_ip, hosts, ring, tp, is_emulated=emulator)
-    table = remembering(table, layout, topology=ring)
-    options = make_options(topology=ring, limit=1)
-    data, found = dumps_judged(table, options=options)
+    if layout is not None or ring is not None:
+        table = remembering(table, layout, topology=ring)
+    links = None if ring is None else find_topology(ring)
+    data, found = dumps_judged(table, options=Options(topology=links, limit=1))
     _say(found)
     put_table(output, table, data, force=force)
 
@@ -172,7 +177,7 @@ def _say(found: Iterable[Finding]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Chips:
+class _GivenChips:
     """The chips of every node, and what a probe knows beside."""
 
     device_ids: list[list[int]]
@@ -180,16 +185,18 @@ class _Chips:
     addresses: dict[int, str] = field(default_factory=dict)
 
 
-def _given(text: str) -> _Chips:
+def _given(text: str) -> _GivenChips:
     """Return the chips that an option lists."""
     try:
         parsed = parse_device_list(text)
     except ArgumentError as error:
         raise CommandError(f"--device-id: {error}") from None
-    return _Chips(device_ids=[[chip.device_id for chip in node] for node in parsed])
+    return _GivenChips(
+        device_ids=[[chip.device_id for chip in node] for node in parsed]
+    )
 
 
-def _seen(root: str, *, run_programs: bool) -> _Chips:
+def _seen(root: str, *, run_programs: bool) -> _GivenChips:
     """Return the chips of this node."""
     found = probe_node(root, run_programs=run_programs)
     if not found.chips:
@@ -199,7 +206,7 @@ def _seen(root: str, *, run_programs: bool) -> _Chips:
             f"it was looked for {reasons}\n"
             "help: write the chips, for example --device-id '[[0..7]]', or --spec FILE"
         )
-    return _Chips(
+    return _GivenChips(
         device_ids=[[chip.device_id for chip in found.chips]],
         hosts=[found.host],
         addresses={c.device_id: c.address for c in found.chips if c.address},
@@ -207,7 +214,7 @@ def _seen(root: str, *, run_programs: bool) -> _Chips:
 
 
 def _table(
-    chips: _Chips,
+    chips: _GivenChips,
     device_ip: str | None,
     hosts: str | None,
     ring: str | None,

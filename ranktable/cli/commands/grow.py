@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import CommandError
+from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.commands.shrink import (
     KEEP_HELP,
@@ -22,7 +23,7 @@ from ranktable.cli.new_nodes import (
     node_like,
     read_nodes,
 )
-from ranktable.cli.options import LayoutOptions, with_options
+from ranktable.cli.options import LayoutOptions
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.errors import ChangeError
 from ranktable.layout.change.resize import grow as change
@@ -69,7 +70,7 @@ def grow(
     Example: ranktable gen --device-id '[[0..7]]' --hosts a -o - | ranktable grow -
     --add b --new --tp 4 -o grown.json
     """
-    result.prepare()
+    result.refuse_clash()
     if not add and not spares:
         raise CommandError("nothing to add; give --add NODES or --spares")
     read = table_with_gaps(file)

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import ranktable
-from ranktable.cli import CommandError, completion
+from ranktable.cli import CommandError, OutputFormat, completion, write
 from ranktable.cli.commands.schema import schema_of
 from ranktable.cli.files import OutputFile, is_standard_output, output_file, put_files
-from ranktable.cli.output import OutputFormat, write
-from ranktable.schema.messages import printable
+from ranktable.schema.diagnostic import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

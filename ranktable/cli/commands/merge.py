@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from dataclasses import replace
@@ -10,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError, completion
+from ranktable.cli import (
+    COLOR_HELP,
+    COULD_NOT_JUDGE,
+    DEFECTS_FOUND,
+    FORM_HELP,
+    Color,
+    CommandError,
+    FindingsFormat,
+    completion,
+    show_findings,
+)
 from ranktable.cli.files import (
     DEFAULT_FILE,
     DEFAULT_MAX_ERRORS,
@@ -19,13 +28,6 @@ from ranktable.cli.files import (
     STANDARD_INPUT_NAME,
     is_standard_output,
     put_table,
-)
-from ranktable.cli.output import (
-    COLOR_HELP,
-    FORM_HELP,
-    Color,
-    FindingsFormat,
-    show_findings,
 )
 from ranktable.cli.progress import CountingStream, Progress, progress
 from ranktable.cluster.argument import ArgumentError
@@ -46,7 +48,7 @@ from ranktable.schema.topology_file import find_topology
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.schema.check_report import Report
+    from ranktable.schema.diagnostic import Report
 
 
 def merge(
@@ -140,7 +142,6 @@ def merge(
     parts/*.json -o merged.json
     """
     _refuse_combinations(files, order, hosts)
-    gc.disable()  # this makes no cycles, and collecting is two fifths of the time
     try:
         request = _request(order, hosts, ring, max_errors, renumber=renumber)
         with progress() as line:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import CommandError
+from ranktable.cli import COLOR_HELP, Color, CommandError, OutputFormat, style, write
+from ranktable.cli.app import with_options
 from ranktable.cli.files import FILE_HELP, sound_table
-from ranktable.cli.options import LayoutOptions, warn_of_refusal, with_options
-from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
+from ranktable.cli.options import LayoutOptions, warn_of_refusal
 from ranktable.cli.plan_input import racks_of
 from ranktable.cli.site_options import TOPOLOGY_HELP
 from ranktable.cluster.generate import make_table
@@ -22,9 +21,11 @@ from ranktable.layout.suggesting import (
     legal_layouts,
     spread_of,
 )
-from ranktable.report.mesh import render_mesh, render_mesh_json, render_rank
-from ranktable.report.suggestions import (
-    MAX_SHOWN,
+from ranktable.report.mesh import (
+    MAX_SUGGESTIONS,
+    render_mesh,
+    render_mesh_json,
+    render_rank,
     render_suggestions,
     render_suggestions_json,
 )
@@ -86,7 +87,6 @@ def mesh(
     Example: ranktable mesh --suggest --world-size 64 --per-node 8 --topology rack=4
     """
     layout_options.refuse_clash()
-    gc.disable()  # nothing here makes cycles, and collecting is a third of the time
     if suggest:
         if groups is not None or rank is not None:
             raise CommandError("--suggest shows sizes; leave --groups and --rank out")
@@ -147,7 +147,7 @@ def _suggest(
     # Those whose tp groups fit into a node come first.
     held = len(table.nodes[0].devices)
     layouts.sort(key=lambda one: held % one.tp != 0)
-    shown = layouts[:MAX_SHOWN]
+    shown = layouts[:MAX_SUGGESTIONS]
     owners = [table.node_rank_of(rank) for rank in range(table.world_size)]
     domains = domains_of_ranks(boundaries, owners)
     found = [Suggestion(one, spread_of(one, domains)) for one in shown]

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import DEFECTS_FOUND, CommandError, completion
+from ranktable.cli import (
+    COLOR_HELP,
+    DEFECTS_FOUND,
+    Color,
+    CommandError,
+    OutputFormat,
+    completion,
+    style,
+    write,
+)
+from ranktable.cli.app import with_options
 from ranktable.cli.files import (
     FILE_HELP,
     OutputFile,
@@ -18,8 +28,7 @@ from ranktable.cli.files import (
     table_size,
     tell_written,
 )
-from ranktable.cli.options import LayoutOptions, warn_of_refusal, with_options
-from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
+from ranktable.cli.options import LayoutOptions, warn_of_refusal
 from ranktable.cli.plan_input import (
     flows_of,
     given_model,

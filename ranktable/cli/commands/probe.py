@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import CommandError
-from ranktable.cli.output import COLOR_HELP, Color, style, write
+from ranktable.cli import COLOR_HELP, Color, CommandError, style, write
 from ranktable.cluster.discovery.machine import Machine
 from ranktable.cluster.discovery.probe import probe as seen
-from ranktable.schema.messages import counted, printable
+from ranktable.schema.diagnostic import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

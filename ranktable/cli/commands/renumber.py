@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import CommandError
+from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.commands.shrink import (
     DROP_RANKS_HELP,
@@ -14,7 +15,7 @@ from ranktable.cli.commands.shrink import (
     ranks_in,
     table_with_gaps,
 )
-from ranktable.cli.options import LayoutOptions, with_options
+from ranktable.cli.options import LayoutOptions
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.fitting import with_dp_for as resized
 from ranktable.layout.change.rebuilt import left_of
@@ -23,7 +24,7 @@ from ranktable.layout.change.renumbering import renumbered as change
 from ranktable.layout.change.spares import named_table
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.remembered import remembered, spelt
-from ranktable.schema.messages import counted
+from ranktable.schema.diagnostic import counted
 
 if TYPE_CHECKING:
     from ranktable.layout.parallel import ParallelLayout
@@ -69,7 +70,7 @@ def renumber(
 
     Example: ranktable renumber sccl_rank_table.json --policy fill --drop-ranks 1,4-5
     """
-    result.prepare()
+    result.refuse_clash()
     read = table_with_gaps(file)
     table = named_table(read.table)
     lost = places_of(table, drop or [], again=again)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ranktable.cli.app import with_options
 from ranktable.cli.change_output import ChangeOutput
 from ranktable.cli.commands.shrink import table_with_gaps
 from ranktable.cli.new_nodes import (
@@ -17,14 +18,14 @@ from ranktable.cli.new_nodes import (
     one_host,
     read_node,
 )
-from ranktable.cli.options import LayoutOptions, with_options
+from ranktable.cli.options import LayoutOptions
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.names import find_nodes, node_names
 from ranktable.layout.change.replace import replace_node as change
 from ranktable.layout.change.replace import stands_in_for
 from ranktable.layout.change.spares import is_spare, named_table
 from ranktable.layout.remembered import remembered
-from ranktable.schema.messages import printable
+from ranktable.schema.diagnostic import printable
 
 
 @with_options(layout_options=LayoutOptions, site=SiteOptions, result=ChangeOutput)
@@ -62,7 +63,7 @@ def replace_node(
 
     Example: ranktable replace-node sccl_rank_table.json 0 n7 --new -o replaced.json
     """
-    result.prepare()
+    result.refuse_clash()
     read = table_with_gaps(file)
     table = named_table(read.table)
     node = read_node(new) if is_file(new) else one_host(new)

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import DEFECTS_FOUND, CommandError
+from ranktable.cli import DEFECTS_FOUND, CommandError, write
 from ranktable.cli.files import STANDARD_INPUT, sound_table
-from ranktable.cli.output import write
 from ranktable.runtime import agreement
 from ranktable.runtime.agents import agents_of, find_agent
 from ranktable.runtime.environment import resolve_environment
@@ -23,7 +22,7 @@ from ranktable.runtime.errors import InvalidVariableError, LaunchEnvironmentErro
 from ranktable.runtime.master_address import DEFAULT_PORT
 from ranktable.runtime.table import VARIABLE
 from ranktable.runtime.values import read_address
-from ranktable.schema.messages import counted, printable
+from ranktable.schema.diagnostic import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

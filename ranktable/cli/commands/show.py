@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import CommandError
+from ranktable.cli import COLOR_HELP, Color, CommandError, OutputFormat, style, write
 from ranktable.cli.files import FILE_HELP, sound_table
-from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.report.folding import fold_nodes
 from ranktable.report.terminal import table_lines
-from ranktable.schema.messages import counted, printable
+from ranktable.schema.diagnostic import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import CommandError
+from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.files import TableFile, check_file, refuse_without_ranks, table_in
 from ranktable.cli.new_nodes import hosts_in, part_of
-from ranktable.cli.options import LayoutOptions, with_options
+from ranktable.cli.options import LayoutOptions
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.fitting import factor_names
 from ranktable.layout.change.names import find_nodes, node_names
 from ranktable.layout.change.resize import shrink as change
 from ranktable.layout.change.spares import named_table
-from ranktable.schema.diagnostic import Options
-from ranktable.schema.messages import counted, printable
+from ranktable.schema.diagnostic import Options, counted, printable
 from ranktable.schema.rules.ranks import WRONG_LOCAL_RANK
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def shrink(
     Example: ranktable gen --device-id '[[0..7],[0..7]]' --hosts a,b -o - | ranktable
     shrink - --drop b --tp 4 -o shrunk.json
     """
-    result.prepare()
+    result.refuse_clash()
     read = table_with_gaps(file)
     table = named_table(read.table)
     # Done again, dp is what is left by now, whatever it was at first.

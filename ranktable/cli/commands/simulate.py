@@ -10,13 +10,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import DEFECTS_FOUND, CommandError
+from ranktable.cli import (
+    COLOR_HELP,
+    DEFECTS_FOUND,
+    Color,
+    CommandError,
+    OutputFormat,
+    style,
+    write,
+)
 from ranktable.cli.files import is_standard_output, output_file
-from ranktable.cli.output import COLOR_HELP, Color, OutputFormat, style, write
 from ranktable.cli.simulated_cluster import Vendor, announcement, cluster_of
 from ranktable.report import all_reduce
 from ranktable.runtime.table import VARIABLE
-from ranktable.schema.messages import printable
+from ranktable.schema.diagnostic import printable
 from ranktable.simulate.add_up import BUILT_IN, add_up
 from ranktable.simulate.launch import launch
 from ranktable.simulate.processes import noted_signals

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import CommandError
+from ranktable.cli import CommandError, OutputFormat, write
+from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.files import FILE_HELP, sound_table
 from ranktable.cli.new_nodes import (
@@ -18,8 +19,6 @@ from ranktable.cli.new_nodes import (
     node_like,
     read_nodes,
 )
-from ranktable.cli.options import with_options
-from ranktable.cli.output import OutputFormat, write
 from ranktable.layout.change.names import number_of
 from ranktable.layout.change.spares import (
     add_spares,
@@ -29,7 +28,7 @@ from ranktable.layout.change.spares import (
     spares_of,
     take_spare,
 )
-from ranktable.schema.messages import counted, fold_numbers, printable
+from ranktable.schema.diagnostic import counted, fold_numbers, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +71,7 @@ def spares(
             raise CommandError("nothing to write; give --add or --remove")
         _show(read.name, table, result.form)
         return
-    result.prepare()
+    result.refuse_clash()
 
     result.put(
         read,

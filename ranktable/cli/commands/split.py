@@ -20,7 +20,7 @@ from ranktable.cli.progress import Progress, progress
 from ranktable.cluster.conversion import tables_of
 from ranktable.cluster.splitting import begins_at_zero, split_by_node
 from ranktable.schema.atomic_files import create_folder
-from ranktable.schema.messages import counted, printable
+from ranktable.schema.diagnostic import counted, printable
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:

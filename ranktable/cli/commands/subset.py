@@ -10,7 +10,7 @@ import typer
 from ranktable.cli import CommandError
 from ranktable.cli.files import FILE_HELP, put_table, sound_table
 from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.subsetting import subset as part_of
+from ranktable.cluster.splitting import subset as part_of
 from ranktable.schema.diagnostic import RankTableError
 from ranktable.schema.format import NotExpressibleError
 from ranktable.schema.writing import dumps

@@ -7,42 +7,54 @@ import os
 import sys
 import time
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import COULD_NOT_JUDGE, DEFECTS_FOUND, CommandError, completion
+from ranktable.cli import (
+    COLOR_HELP,
+    COULD_NOT_JUDGE,
+    DEFECTS_FOUND,
+    Color,
+    CommandError,
+    FindingsFormat,
+    completion,
+    style,
+    write,
+)
+from ranktable.cli.app import with_options
 from ranktable.cli.files import (
     DEFAULT_MAX_ERRORS,
     MIB,
     STANDARD_INPUT,
     named_file,
 )
-from ranktable.cli.judging import judge_file, named_files
-from ranktable.cli.output import COLOR_HELP, Color, FindingsFormat, style, write
-from ranktable.cli.settings import find_settings, selected
-from ranktable.cli.site_schema import judge_by_schema
+from ranktable.cli.judging import (
+    find_settings,
+    judge_by_schema,
+    judge_file,
+    named_files,
+    selected,
+)
 from ranktable.report.findings_data import RENDERERS
 from ranktable.runtime import chip_map
 from ranktable.runtime.errors import LaunchEnvironmentError
 from ranktable.runtime.rules import RULES
 from ranktable.schema.atomic_files import replace_file
 from ranktable.schema.check import WRAPPED, check_bytes, make_options
-from ranktable.schema.diagnostic import RankTableError, Severity
+from ranktable.schema.diagnostic import RankTableError, Severity, counted, printable
 from ranktable.schema.fixes import repaired_text
-from ranktable.schema.messages import counted, printable
 from ranktable.schema.readers.readers import readings
 from ranktable.schema.site_schema import SiteSchema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ranktable.cli.settings import Settings
+    from ranktable.cli.judging import Settings
     from ranktable.report.terminal import Style
-    from ranktable.schema.check_report import Report
-    from ranktable.schema.diagnostic import Options
+    from ranktable.schema.diagnostic import Options, Report
 
 
 FILES_HELP = (
@@ -51,7 +63,84 @@ FILES_HELP = (
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class LimitOptions:
+    """How much is read and shown."""
+
+    max_errors: Annotated[
+        int,
+        typer.Option(
+            min=0, metavar="N", help="Defects of each code to show; 0 for all."
+        ),
+    ] = DEFAULT_MAX_ERRORS
+    max_size: Annotated[
+        int, typer.Option(min=1, metavar="MIB", help="Largest file to read.")
+    ] = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownOptions:
+    """What is known of the hosts, and of who will read the files."""
+
+    chip: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHIP",
+            help="Chips of every host: a number, or the chip: bm1690; 910, A2, A3, "
+            "310P, A5 of Ascend.",
+            autocompletion=completion.chips,
+        ),
+    ] = None
+    topology: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOPOLOGY",
+            help="Links of every host: sophgo-8, or a file with a matrix or pairs.",
+            autocompletion=completion.links,
+        ),
+    ] = None
+    tp: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="SIZE",
+            help="Warn where groups of this many ranks could be rings and are not.",
+        ),
+    ] = None
+    reader: Annotated[
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="READER",
+            help="Report as errors what this program refuses: hccl, mindie, torch_npu.",
+            autocompletion=completion.readers,
+        ),
+    ] = None
+
+    def options(self, settings: Settings, limits: LimitOptions) -> Options:
+        """Return how tables are judged.
+
+        Raises:
+            CommandError: There is no such chip or reader.
+        """
+        try:
+            return make_options(
+                chip=self.chip or settings.chip,
+                topology=self.topology or settings.topology,
+                tp=self.tp,
+                reader=self.reader,
+                limit=limits.max_errors or None,
+                max_size_bytes=limits.max_size * MIB,
+            )
+        except RankTableError:
+            raise
+        except ValueError as error:  # of --chip or --for
+            raise CommandError(str(error)) from None
+
+
+@with_options(known=KnownOptions, limits=LimitOptions)
 def validate(
+    *,
     files: Annotated[
         list[str] | None, typer.Argument(metavar="FILE", help=FILES_HELP)
     ] = None,
@@ -73,40 +162,7 @@ def validate(
             autocompletion=completion.judged_formats,
         ),
     ] = None,
-    chip: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CHIP",
-            help="Chips of every host: a number, or the chip: bm1690; 910, A2, A3, "
-            "310P, A5 of Ascend.",
-            autocompletion=completion.chips,
-        ),
-    ] = None,
-    topology: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TOPOLOGY",
-            help="Links of every host: sophgo-8, or a file with a matrix or pairs.",
-            autocompletion=completion.links,
-        ),
-    ] = None,
-    tp: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="SIZE",
-            help="Warn where groups of this many ranks could be rings and are not.",
-        ),
-    ] = None,
-    reader: Annotated[
-        str | None,
-        typer.Option(
-            "--for",
-            metavar="READER",
-            help="Report as errors what this program refuses: hccl, mindie, torch_npu.",
-            autocompletion=completion.readers,
-        ),
-    ] = None,
+    known: KnownOptions,
     schema: Annotated[
         str | None,
         typer.Option(
@@ -156,15 +212,7 @@ def validate(
     watch: Annotated[
         bool, typer.Option("--watch", help="Check again whenever a file changes.")
     ] = False,
-    max_errors: Annotated[
-        int,
-        typer.Option(
-            min=0, metavar="N", help="Defects of each code to show; 0 for all."
-        ),
-    ] = DEFAULT_MAX_ERRORS,
-    max_size: Annotated[
-        int, typer.Option(min=1, metavar="MIB", help="Largest file to read.")
-    ] = 256,
+    limits: LimitOptions,
     color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
 ) -> None:
     """Check rank tables and show every defect with its line and column.
@@ -189,14 +237,7 @@ def validate(
         select=_codes(select) or settings.select,
         ignore=(*settings.ignore, *_codes(ignore)),
     )
-    options = _options(
-        chip or settings.chip,
-        topology or settings.topology,
-        tp,
-        reader,
-        max_errors,
-        max_size,
-    )
+    options = known.options(settings, limits)
     schema = schema or settings.schema
     site = None if schema is None else SiteSchema(path=schema, limit=options.limit)
 
@@ -348,29 +389,6 @@ def _with_environment(report: Report) -> Report:
         rule = next(rule for rule in RULES if rule.code == error.code)
         return report.with_finding(rule.finding(None, error.message))
     return report
-
-
-def _options(
-    chip: str | None,
-    topology: str | None,
-    tp: int | None,
-    reader: str | None,
-    max_errors: int,
-    max_size: int,
-) -> Options:
-    try:
-        return make_options(
-            chip=chip,
-            topology=topology,
-            tp=tp,
-            reader=reader,
-            limit=max_errors or None,
-            max_size_bytes=max_size * MIB,
-        )
-    except RankTableError:
-        raise
-    except ValueError as error:  # of --chip or --for
-        raise CommandError(str(error)) from None
 
 
 def _show_readers(

@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import COULD_NOT_JUDGE, CommandError
-from ranktable.cli.files import MIB, STANDARD_INPUT, named_file
-from ranktable.cli.output import (
+from ranktable.cli import (
     COLOR_HELP,
+    COULD_NOT_JUDGE,
     FORM_HELP,
     Color,
+    CommandError,
     FindingsFormat,
     show_findings,
 )
+from ranktable.cli.files import MIB, STANDARD_INPUT, named_file
 from ranktable.cli.progress import Progress, progress
 from ranktable.cluster.waiting import Clock, wait_for_table
 from ranktable.runtime.table import VARIABLE
+from ranktable.schema.diagnostic import counted, printable
 from ranktable.schema.files import read_file
-from ranktable.schema.messages import counted, printable
 
 if TYPE_CHECKING:
     from ranktable.cluster.waiting import Reason, WaitResult

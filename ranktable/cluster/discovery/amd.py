@@ -22,7 +22,7 @@ from ranktable.cluster.discovery.chip_family import (
 )
 from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.cluster.probes.probe_line import MAX_CHIPS, ProbedChip
-from ranktable.schema.messages import quoted
+from ranktable.schema.diagnostic import quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.discovery.machine import Machine

@@ -21,8 +21,8 @@ from ranktable.cluster.discovery.chip_family import (
 )
 from ranktable.cluster.discovery.machine import NotDetectedError
 from ranktable.cluster.probes.probe_line import ProbedChip
-from ranktable.schema.address import is_address
-from ranktable.schema.messages import counted, folded, quoted
+from ranktable.schema.diagnostic import counted, folded, quoted
+from ranktable.schema.format import is_address
 
 if TYPE_CHECKING:
     from ranktable.cluster.discovery.machine import Machine

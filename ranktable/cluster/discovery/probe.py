@@ -14,7 +14,7 @@ from ranktable.cluster.discovery import (
     sophgo,
 )
 from ranktable.cluster.probes.probe_line import NodeProbe, NotDetected, ProbedChip
-from ranktable.schema.messages import counted
+from ranktable.schema.diagnostic import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

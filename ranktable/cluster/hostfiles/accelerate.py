@@ -26,7 +26,7 @@ from ranktable.cluster.hostfiles.hostfile import (
 )
 from ranktable.cluster.hostfiles.kubernetes_manifests import documents_in, dump_yaml
 from ranktable.cluster.source_text import MAX_SLOTS, is_host
-from ranktable.schema.messages import quoted
+from ranktable.schema.diagnostic import quoted
 from ranktable.schema.rules.syntax import TOO_MANY
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.cluster.source_text import Token
-from ranktable.schema.messages import quoted
+from ranktable.schema.diagnostic import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.hostfiles import hostfile_rules as rules
-from ranktable.cluster.hostfiles.host_table import HostTable
 from ranktable.cluster.hostfiles.hostfile import (
     Host,
     Hostfile,
+    HostTable,
     LauncherFormat,
     chips_of,
     names_of,
     refuse_interleaved,
 )
 from ranktable.cluster.source_text import Token, words_of
-from ranktable.schema.messages import printable, quoted
+from ranktable.schema.diagnostic import printable, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

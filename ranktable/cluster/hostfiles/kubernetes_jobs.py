@@ -25,7 +25,7 @@ from ranktable.cluster.hostfiles.kubernetes_manifests import (
     port_and_script,
 )
 from ranktable.cluster.hostfiles.torchrun import agent_arguments
-from ranktable.schema.messages import quoted
+from ranktable.schema.diagnostic import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -22,10 +22,9 @@ from ranktable.cluster.hostfiles.hostfile import (
 )
 from ranktable.cluster.hostfiles.torchrun import SIZES_OF_THE_HOST
 from ranktable.cluster.source_text import MAX_SLOTS
-from ranktable.schema.diagnostic import Finding
+from ranktable.schema.diagnostic import Finding, quoted
 from ranktable.schema.document import Document
 from ranktable.schema.json_parser import find_too_deep, parse
-from ranktable.schema.messages import quoted
 from ranktable.schema.rules.syntax import TOO_MANY
 from ranktable.schema.yaml_parser import parse_yaml
 

@@ -13,22 +13,21 @@ from ranktable.cluster.hostfiles.hostfile import WriterOptions, table_from_hostf
 from ranktable.cluster.hostfiles.kubeflow import PYTORCHJOB, TRAINJOB
 from ranktable.cluster.hostfiles.kubernetes_jobs import JOBSET, KUBERNETES_JOB
 from ranktable.cluster.hostfiles.mpich_machinefile import MPICH_MACHINEFILE
-from ranktable.cluster.hostfiles.openmpi_hostfile import OPENMPI_HOSTFILE
-from ranktable.cluster.hostfiles.openmpi_rankfile import OPENMPI_RANKFILE
+from ranktable.cluster.hostfiles.openmpi import OPENMPI_HOSTFILE, OPENMPI_RANKFILE
 from ranktable.cluster.hostfiles.paddle import PADDLE, PADDLE_ENDPOINTS
 from ranktable.cluster.hostfiles.slurm import SLURM_NODELIST, SRUN_HOSTFILE
 from ranktable.cluster.hostfiles.torchrun import TORCHRUN
 from ranktable.cluster.source_text import SourceText, read_source
+from ranktable.schema.diagnostic import quoted
 from ranktable.schema.format import Format
 from ranktable.schema.formats import DEFAULT, by_name, names
-from ranktable.schema.messages import quoted
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ranktable.cluster.hostfiles.hostfile import Hostfile, LauncherFormat
-    from ranktable.schema.check_report import Report
+    from ranktable.schema.diagnostic import Report
 
 LAUNCHER_FORMATS: tuple[LauncherFormat, ...] = (
     OPENMPI_HOSTFILE,
@@ -46,6 +45,7 @@ LAUNCHER_FORMATS: tuple[LauncherFormat, ...] = (
     PYTORCHJOB,
     TRAINJOB,
 )
+_BY_NAME = {format_.name: format_ for format_ in LAUNCHER_FORMATS}
 
 
 def format_of(name: str) -> LauncherFormat:
@@ -54,19 +54,19 @@ def format_of(name: str) -> LauncherFormat:
     Raises:
         ArgumentError: There is no such format, or there are several.
     """
-    names = [format_.name for format_ in LAUNCHER_FORMATS]
-    if name in names:
-        return LAUNCHER_FORMATS[names.index(name)]
+    if name in _BY_NAME:
+        return _BY_NAME[name]
     begun = [one for one in LAUNCHER_FORMATS if name and one.name.startswith(name)]
     if len(begun) == 1:
         return begun[0]
     if begun:
         both = " and ".join(format_.name for format_ in begun)
         raise ArgumentError(f"{quoted(name)} may be {both}")
-    close = get_close_matches(name, names, 1)
+    close = get_close_matches(name, _BY_NAME, 1)
+    known = ", ".join(_BY_NAME)
     raise ArgumentError(
         f"there is no format {quoted(name)}",
-        hint=f"did you mean {close[0]}?" if close else f"there are {', '.join(names)}",
+        hint=f"did you mean {close[0]}?" if close else f"there are {known}",
     )
 
 
@@ -78,6 +78,8 @@ def any_format_of(name: str) -> LauncherFormat | Format:
     """
     if name == DEFAULT_TABLE:
         return DEFAULT
+    if name in _BY_NAME:
+        return _BY_NAME[name]
     if name in names():
         return by_name(name)
     try:

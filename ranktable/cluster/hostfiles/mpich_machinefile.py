@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.hostfiles import hostfile_rules as rules
-from ranktable.cluster.hostfiles.host_table import HostTable
 from ranktable.cluster.hostfiles.hostfile import (
+    HostTable,
     LauncherFormat,
     names_of,
     refuse_interleaved,
     sizes_of,
 )
 from ranktable.cluster.source_text import words_of
-from ranktable.schema.address import is_address
-from ranktable.schema.messages import quoted
+from ranktable.schema.diagnostic import quoted
+from ranktable.schema.format import is_address
 
 if TYPE_CHECKING:
     from ranktable.cluster.hostfiles.hostfile import Hostfile, WriterOptions

@@ -24,11 +24,11 @@ from ranktable.cluster.hostfiles.command_line import (
     is_variable,
     options_of,
 )
-from ranktable.cluster.hostfiles.host_table import RankAssignment
 from ranktable.cluster.hostfiles.hostfile import (
     Host,
     Hostfile,
     LauncherFormat,
+    RankAssignment,
     called,
     chips_of,
     hosts_of_ranks,
@@ -46,7 +46,7 @@ from ranktable.cluster.source_text import (
     endpoint_parts,
     port_number,
 )
-from ranktable.schema.messages import quoted
+from ranktable.schema.diagnostic import quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.hostfiles.hostfile import WriterOptions

@@ -19,16 +19,17 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.host_lists import MAX_HOSTS, expand_hosts, fold_hosts
 from ranktable.cluster.hostfiles import hostfile_rules as rules
-from ranktable.cluster.hostfiles.host_table import HostTable, RankAssignment
 from ranktable.cluster.hostfiles.hostfile import (
+    HostTable,
     LauncherFormat,
+    RankAssignment,
     hosts_of_ranks,
     names_of,
     refuse_interleaved,
     sizes_of,
 )
 from ranktable.cluster.source_text import MAX_SLOTS, Token, is_host, words_of
-from ranktable.schema.messages import counted, quoted
+from ranktable.schema.diagnostic import counted, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

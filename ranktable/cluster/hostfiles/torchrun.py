@@ -29,7 +29,7 @@ from ranktable.cluster.hostfiles.hostfile import (
     sizes_of,
 )
 from ranktable.cluster.source_text import endpoint_host
-from ranktable.schema.messages import quoted
+from ranktable.schema.diagnostic import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +70,7 @@ _RANGE = 2  # MIN:MAX
 
 
 @dataclass(slots=True)
-class _Nodes:
+class _CommandNodes:
     """What the commands say so far.
 
     Attributes:
@@ -94,7 +94,7 @@ def read(source: SourceText) -> Hostfile | None:
     A command without an index, or with a variable in its place, is every node's; then
     the nodes have no names. A node without a command has a size that is not known.
     """
-    nodes = _Nodes()
+    nodes = _CommandNodes()
     for command in commands_in(source):
         options = options_of(source, command, SYNTAX)
         if options is None:
@@ -115,7 +115,7 @@ def read(source: SourceText) -> Hostfile | None:
     return Hostfile(hosts=tuple(hosts))
 
 
-def _named_by_others(host: Host, nodes: _Nodes) -> Host:
+def _named_by_others(host: Host, nodes: _CommandNodes) -> Host:
     """Return node 0, which the addresses of the other commands may name."""
     if nodes.first is None:
         return host
@@ -123,7 +123,7 @@ def _named_by_others(host: Host, nodes: _Nodes) -> Host:
     return Host(name=nodes.first.text, slots=host.slots)
 
 
-def _is_host_twice(source: SourceText, nodes: _Nodes) -> bool:
+def _is_host_twice(source: SourceText, nodes: _CommandNodes) -> bool:
     """Whether two nodes are one host, whose chips both would take; says so."""
     first: dict[str, int] = {}
     for index, word in sorted(nodes.names.items()):
@@ -140,7 +140,10 @@ def _is_host_twice(source: SourceText, nodes: _Nodes) -> bool:
 
 
 def _read_command(
-    source: SourceText, command: Command, options: dict[str, Token], nodes: _Nodes
+    source: SourceText,
+    command: Command,
+    options: dict[str, Token],
+    nodes: _CommandNodes,
 ) -> None:
     count = _num_nodes(source, options)
     slots = node_size(source, options.get("nproc-per-node"))
@@ -173,7 +176,7 @@ def _read_command(
 
 
 def _add(
-    source: SourceText, nodes: _Nodes, index: int, place: Token, host: Host
+    source: SourceText, nodes: _CommandNodes, index: int, place: Token, host: Host
 ) -> None:
     """Add the node of a command."""
     count = nodes.count[0] if nodes.count is not None else 1

@@ -13,9 +13,15 @@ from ranktable.cluster.probes.probe_rules import (
     line,
     lines,
 )
-from ranktable.schema.diagnostic import Rule, Severity
+from ranktable.schema.diagnostic import (
+    Rule,
+    Severity,
+    counted,
+    folded,
+    printable,
+    quoted,
+)
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.messages import counted, folded, printable, quoted
 from ranktable.schema.rules.examples import (
     PAIR,
     device,

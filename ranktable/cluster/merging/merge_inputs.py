@@ -24,7 +24,7 @@ from ranktable.cluster.merging.merge_nodes import (
     merge_nodes,
 )
 from ranktable.cluster.probes.read_probes import read_probes
-from ranktable.cluster.subsetting import without_job
+from ranktable.cluster.splitting import without_job
 from ranktable.schema.diagnostic import Finding, Severity
 from ranktable.schema.format import LAYOUT_KEY, SUPER_POD_KEY, TOPOLOGY_KEY
 from ranktable.schema.formats import DEFAULT
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.merging.merge_nodes import MergeOptions
     from ranktable.cluster.probes.read_probes import ProbedNode
-    from ranktable.schema.check_report import Report
     from ranktable.schema.columns import Columns
+    from ranktable.schema.diagnostic import Report
     from ranktable.schema.topology import Topology
 
 OF_A_PART = (RANK_GAP.code, NOT_FROM_ZERO.code)

@@ -15,18 +15,16 @@ from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.file_findings import FileFinding
 from ranktable.cluster.host_lists import fold_hosts
 from ranktable.cluster.merging.merge_checks import NOT_AS_LISTED, check_ranks
-from ranktable.schema.diagnostic import Options, Quota
+from ranktable.schema.diagnostic import Options, Quota, counted, quoted
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.messages import counted, quoted
 from ranktable.schema.writing import encode, judge_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ranktable.cluster.file_findings import FileFindings, FileSpan
-    from ranktable.schema.check_report import Report
     from ranktable.schema.columns import Columns
-    from ranktable.schema.diagnostic import Finding
+    from ranktable.schema.diagnostic import Finding, Report
     from ranktable.schema.format import Format
     from ranktable.schema.model import Node, RankTable
     from ranktable.schema.topology import Topology

@@ -13,10 +13,9 @@ import msgspec
 
 from ranktable.cluster.probes.probe_line import NodeProbe
 from ranktable.cluster.probes.probe_rules import NOT_A_PROBE_LINE, UNHEALTHY_CHIP
-from ranktable.schema.diagnostic import Finding, Severity
+from ranktable.schema.diagnostic import Finding, Severity, quoted
 from ranktable.schema.document import SourceSpan, find_spans
 from ranktable.schema.json_parser import parse
-from ranktable.schema.messages import quoted
 from ranktable.schema.rules.syntax import TRUNCATED
 
 if TYPE_CHECKING:

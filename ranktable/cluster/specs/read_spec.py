@@ -16,9 +16,8 @@ from ranktable.cluster.source_text import MAX_SLOTS, SourceText, is_host, read_s
 from ranktable.cluster.specs import spec_rules as rules
 from ranktable.cluster.specs.spec import NAME, ClusterSpec, parse_pattern
 from ranktable.cluster.specs.spec_shape import dotted, read_shape
-from ranktable.schema.address import is_address
-from ranktable.schema.diagnostic import RankTableError
-from ranktable.schema.messages import printable, quoted
+from ranktable.schema.diagnostic import RankTableError, printable, quoted
+from ranktable.schema.format import is_address
 from ranktable.schema.rules.syntax import TOO_MANY
 from ranktable.schema.topology import BUILT_IN
 from ranktable.schema.topology_file import find_topology
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.specs.spec import AddressPattern
     from ranktable.cluster.specs.spec_shape import SpecDocument
-    from ranktable.schema.check_report import Report
+    from ranktable.schema.diagnostic import Report
     from ranktable.schema.document import Offsets, Path
     from ranktable.schema.topology import Topology
 
@@ -79,7 +78,7 @@ def read_spec(
 
 
 @dataclass(frozen=True, slots=True)
-class _Nodes:
+class _SpecNodes:
     """The nodes of a spec.
 
     Attributes:
@@ -131,14 +130,14 @@ class _SpecReader:
             ring=ring[0] if ring else None,
         )
 
-    def _nodes(self) -> _Nodes | None:
+    def _nodes(self) -> _SpecNodes | None:
         value = self.values.get("nodes")
         if not isinstance(value, str):
-            return None if value is None else _Nodes(value, None)
+            return None if value is None else _SpecNodes(value, None)
         hosts = self._hosts(("nodes",), value)
         if hosts is None:
             return None
-        return _Nodes(len(hosts), {host: index for index, host in enumerate(hosts)})
+        return _SpecNodes(len(hosts), {host: index for index, host in enumerate(hosts)})
 
     def _chips(self) -> tuple[list[tuple[Path, Chips]], list[int]] | None:
         """Return the sets of chips with their paths, and the set of every node."""
@@ -228,7 +227,7 @@ class _SpecReader:
         return pattern
 
     def _addresses(
-        self, pattern: AddressPattern, nodes: _Nodes, chips: Sequence[Chips]
+        self, pattern: AddressPattern, nodes: _SpecNodes, chips: Sequence[Chips]
     ) -> list[list[str]] | None:
         """Return the address of every chip, None after reporting a wrong one."""
         hosts = [None] * nodes.count if nodes.index is None else list(nodes.index)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from ranktable.layout.change.errors import ChangeError
-from ranktable.schema.format import NUMBER_KEY
-from ranktable.schema.messages import counted
-from ranktable.schema.numbers import plain_number
+from ranktable.schema.diagnostic import counted
+from ranktable.schema.format import NUMBER_KEY, plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

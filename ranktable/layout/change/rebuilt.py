@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from ranktable.layout.change.errors import ChangeError
-from ranktable.schema.messages import folded
+from ranktable.schema.diagnostic import folded
 from ranktable.schema.model import RankTable
 from ranktable.schema.super_pods import PODS, pods_renamed, pods_with
 

@@ -16,7 +16,7 @@ from ranktable.layout.change.site import Site
 from ranktable.layout.change.spares import spares_of, standing_in, with_spares
 from ranktable.layout.crossings import Scene
 from ranktable.layout.placing import is_free
-from ranktable.schema.messages import counted
+from ranktable.schema.diagnostic import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterator, Sequence

@@ -17,8 +17,8 @@ from ranktable.layout.change.spares import (
     with_spares,
 )
 from ranktable.layout.change.twin import twin_of
+from ranktable.schema.diagnostic import counted
 from ranktable.schema.format import STANDS_IN_KEY
-from ranktable.schema.messages import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -22,7 +22,7 @@ from ranktable.layout.errors import LayoutError
 from ranktable.layout.placing import is_free
 from ranktable.layout.remembered import remembered
 from ranktable.layout.sizes import factors
-from ranktable.schema.messages import counted
+from ranktable.schema.diagnostic import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Sequence

@@ -13,10 +13,9 @@ from msgspec import structs
 from ranktable.layout.change.errors import ChangeError
 from ranktable.layout.change.names import named, node_names, number_of, unnamed
 from ranktable.schema.format import SPARES_KEY as KEY
-from ranktable.schema.format import STANDS_IN_KEY
+from ranktable.schema.format import STANDS_IN_KEY, plain_number
 from ranktable.schema.formats import by_name
 from ranktable.schema.model import Device, Node
-from ranktable.schema.numbers import plain_number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

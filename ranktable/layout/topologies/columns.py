@@ -16,7 +16,7 @@ from ranktable.cluster.hostfiles.slurm import expand_token
 from ranktable.cluster.source_text import words_of
 from ranktable.layout.boundaries import Hierarchy, Level
 from ranktable.layout.topologies.host_tree import Names
-from ranktable.schema.messages import counted, quoted
+from ranktable.schema.diagnostic import counted, quoted
 
 if TYPE_CHECKING:
     from ranktable.cluster.source_text import SourceText, Token

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.host_lists import MAX_HOSTS
 from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.layout.boundaries import Hierarchy, Level
-from ranktable.schema.messages import quoted
+from ranktable.schema.diagnostic import quoted
 from ranktable.schema.rules.syntax import TOO_MANY
 
 if TYPE_CHECKING:

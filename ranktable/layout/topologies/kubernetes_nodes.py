@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.cluster.hostfiles.kubernetes_manifests import documents_in
 from ranktable.layout.boundaries import Hierarchy, Level
-from ranktable.schema.messages import quoted
+from ranktable.schema.diagnostic import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -7,8 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.cluster.source_text import SourceText
-from ranktable.schema.check_report import Report, make_report
-from ranktable.schema.diagnostic import Finding, Quota
+from ranktable.schema.diagnostic import Finding, Quota, Report, make_report
 from ranktable.schema.json_parser import decode
 from ranktable.schema.rules.syntax import TOO_LARGE
 

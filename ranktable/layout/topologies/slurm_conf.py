@@ -17,7 +17,7 @@ from ranktable.cluster.hostfiles.slurm import expand_token
 from ranktable.cluster.source_text import words_of
 from ranktable.layout.topologies.blocks import block_hierarchy
 from ranktable.layout.topologies.host_tree import HostTree, Names, refuse_both
-from ranktable.schema.messages import quoted
+from ranktable.schema.diagnostic import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,7 @@ _KEYS = {
 
 
 @dataclass(slots=True)
-class _Reader:
+class _ConfReader:
     source: SourceText
     switches: HostTree
     blocks: HostTree
@@ -122,7 +122,7 @@ class _Reader:
 def read_slurm_conf(source: SourceText) -> Hierarchy | None:
     """Return the levels of a topology.conf, None after saying what is wrong."""
     trees = HostTree(source, "switch"), HostTree(source, "block")
-    reader = _Reader(source, *trees, Names(source))
+    reader = _ConfReader(source, *trees, Names(source))
     for words in _lines(source):
         reader.line(words)
         if reader.names.is_used_up:

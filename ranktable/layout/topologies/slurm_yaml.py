@@ -15,7 +15,7 @@ from ranktable.cluster.hostfiles.kubernetes_manifests import Fields, dotted
 from ranktable.layout.boundaries import Hierarchy
 from ranktable.layout.topologies.blocks import block_hierarchy
 from ranktable.layout.topologies.host_tree import HostTree, Names, refuse_both
-from ranktable.schema.messages import quoted
+from ranktable.schema.diagnostic import quoted
 from ranktable.schema.yaml_parser import parse_yaml
 
 if TYPE_CHECKING:

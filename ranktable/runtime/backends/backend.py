@@ -1,9 +1,10 @@
-"""A communication library as data: how it starts, and what it can do."""
+"""A communication library as data: how it starts, what it can do, which one is used."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +16,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import torch
+
+NAMES: Final = ("sccl", "nccl", "gloo", "hccl", "cncl", "mccl", "xccl", "mpi")
+"""The backends; each is declared in the file of its name, which is read when needed."""
+
+TABLES: Final = (
+    *("gloo", "nccl", "mpi", "sccl", "sccl:doc", "hccl", "cncl", "mccl", "xccl"),
+)
+"""The descriptions of what they can do, in the order in which people are shown them."""
+
+_BY_DEFAULT: Final = ("sccl", "nccl", "hccl", "cncl", "mccl", "xccl", "gloo")
+"""The first that can be used is the default, so accelerators come before CPUs."""
 
 PRIMITIVES: Final = (
     *("all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter"),
@@ -264,7 +276,7 @@ class Backend:
         return f"{self.device_type.upper()} device"
 
     def _no_device(self, placement: Placement, count: int) -> BootstrapError:
-        from ranktable.schema.messages import counted  # noqa: PLC0415 - errors only
+        from ranktable.schema.diagnostic import counted  # noqa: PLC0415 - errors only
 
         return BootstrapError(
             "RT403",
@@ -287,3 +299,63 @@ def why_no_torch() -> str | None:
     except (ImportError, OSError, RuntimeError) as error:
         return f"torch cannot be imported: {error}"  # a library that it needs
     return why_too_old(str(torch.__version__))
+
+
+def backend_named(name: str) -> Backend:
+    """Return a backend by its name, with a profile after a colon if it has several.
+
+    Raises:
+        KeyError: There is none.
+    """
+    if name not in NAMES and name not in TABLES:
+        raise KeyError(name)
+    module = importlib.import_module(f"{__package__}.{name.partition(':')[0]}")
+    found: Backend = module.DOC if name.endswith(":doc") else module.BACKEND
+    return found
+
+
+def choose_backend(name: str | None) -> Backend:
+    """Return the backend with this name, or the first that can be used here.
+
+    Args:
+        name: A backend, or one for each type of device: ``cpu:gloo,cuda:nccl``. Of
+            several the one that serves a device is returned, and its ``config`` is all.
+
+    Raises:
+        BootstrapError: There is no such backend, or it cannot be used here.
+    """
+    if "torch" not in sys.modules:
+        from ranktable.runtime.backends.sccl import (  # noqa: PLC0415
+            refuse_before_torch,
+        )
+
+        refuse_before_torch()
+    if name is not None:
+        parts = [part.rpartition(":")[2] for part in name.split(",")]
+        chosen = [_usable(part) for part in parts]
+        main = next((each for each in chosen if not each.serves_cpu), chosen[0])
+        return replace(main, config=name)
+    reasons = []
+    for each in _BY_DEFAULT:
+        try:
+            return _usable(each)
+        except BootstrapError as error:  # noqa: PERF203 - seven at most
+            reasons.append(error.message)  # another backend may do
+    raise BootstrapError("RT401", "; ".join(reasons))
+
+
+def _usable(name: str) -> Backend:
+    """Return a backend that can be used here.
+
+    Raises:
+        BootstrapError: There is no such backend, or it cannot be used here.
+    """
+    if name not in NAMES:
+        raise BootstrapError(
+            "RT401", f"there is no backend {name!r}; there are: {', '.join(NAMES)}"
+        )
+    backend = backend_named(name)
+    reason = backend.why_not()
+    if reason is not None:
+        raise BootstrapError("RT401", f"{name} cannot be used: {reason}")
+    return replace(backend, config=name)

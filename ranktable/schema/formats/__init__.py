@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
+from ranktable.schema.diagnostic import quoted
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.formats import (
     hccl_1_0,
@@ -13,7 +14,6 @@ from ranktable.schema.formats import (
     sccl,
     sccl_2024,
 )
-from ranktable.schema.messages import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable

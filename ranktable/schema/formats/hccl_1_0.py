@@ -10,7 +10,6 @@ from __future__ import annotations
 from ranktable.schema.format import Field, Format, Kind, Role
 from ranktable.schema.formats.sccl import LAYOUT, STANDS_IN, TOPOLOGY, spares_field
 from ranktable.schema.rules import (
-    chips,
     hccl,
     hccl_chips,
     hccl_pods,
@@ -161,8 +160,8 @@ RULES = (
     ranks.DUPLICATE_RANK,
     ranks.NEGATIVE_RANK,
     ranks.NOT_FROM_ZERO,
-    chips.DUPLICATE_CHIP,
-    chips.NO_SUCH_CHIP,
+    nodes.DUPLICATE_CHIP,
+    nodes.NO_SUCH_CHIP,
     nodes.WRONG_COUNT,
     nodes.BAD_ADDRESS,
     nodes.DUPLICATE_HOST,

@@ -8,12 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ranktable.schema.columns import place_name
-from ranktable.schema.format import Kind, NotExpressibleError, Role
+from ranktable.schema.format import Kind, NotExpressibleError, Role, plain_number
 from ranktable.schema.formats.recognition import is_hccl_1_1
-from ranktable.schema.numbers import plain_number
 from ranktable.schema.record import Record, RecordFormat, list_of, text
 from ranktable.schema.record_reader import RecordReader, objects, text_of
-from ranktable.schema.rules import chips, hccl, hccl_chips, nodes, ranks, shape
+from ranktable.schema.rules import hccl, hccl_chips, nodes, ranks, shape
 
 if TYPE_CHECKING:
     from ranktable.schema.document import Path
@@ -181,7 +180,7 @@ def _judge_chip(
     if first != path:
         message = f"chip {chip} is given to {place_name(first)} and {place_name(path)}"
         at, other = (*path, "device_id"), (*first, "device_id")
-        reader.report(chips.DUPLICATE_CHIP, at, message, related=(other,))
+        reader.report(nodes.DUPLICATE_CHIP, at, message, related=(other,))
 
 
 def _judge_host_addresses(

@@ -12,19 +12,24 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ranktable.schema.address import is_address, is_ipv4, is_ipv6
 from ranktable.schema.columns import Columns, ListPaths, place_name
-from ranktable.schema.diagnostic import Quota
+from ranktable.schema.diagnostic import Quota, quoted
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.format import Kind, NotExpressibleError, Role
+from ranktable.schema.format import (
+    Kind,
+    NotExpressibleError,
+    Role,
+    is_address,
+    is_ipv4,
+    is_ipv6,
+    plain_number,
+)
 from ranktable.schema.formats.recognition import (
     SPARE_ID,
     is_changed,
     is_hccl_2_0,
     is_rootinfo,
 )
-from ranktable.schema.messages import quoted
-from ranktable.schema.numbers import plain_number
 from ranktable.schema.record import Member, Record, RecordFormat, integer, is_eid, text
 from ranktable.schema.record_reader import RecordReader
 from ranktable.schema.rules import hccl_2_0 as rules

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ranktable.schema.format import Kind, Role
+from ranktable.schema.diagnostic import counted, quoted
+from ranktable.schema.format import Kind, Role, plain_number
 from ranktable.schema.formats.recognition import is_cloud, is_lab
-from ranktable.schema.messages import counted, quoted
-from ranktable.schema.numbers import plain_number
 from ranktable.schema.record import Record, RecordFormat, list_of, text
 from ranktable.schema.record_reader import RecordReader, objects, text_of
-from ranktable.schema.rules import chips, hccl, hccl_chips, ranks
+from ranktable.schema.rules import hccl, hccl_chips, nodes, ranks
 from ranktable.schema.rules import hccl_groups as rules
 
 if TYPE_CHECKING:
@@ -354,8 +353,8 @@ def _judge_pods(reader: RecordReader, instances: list[Instance]) -> None:
 
 
 _RULES = (
-    chips.DUPLICATE_CHIP,
-    chips.NO_SUCH_CHIP,
+    nodes.DUPLICATE_CHIP,
+    nodes.NO_SUCH_CHIP,
     hccl.NOT_COMPLETED,
     hccl.DUPLICATE_ADDRESS,
     hccl.MISSING_ADDRESS,

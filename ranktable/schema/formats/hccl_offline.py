@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ranktable.schema.columns import place_name
+from ranktable.schema.diagnostic import counted
 from ranktable.schema.format import Kind, Role
 from ranktable.schema.formats.recognition import is_logical, is_roles
-from ranktable.schema.messages import counted
 from ranktable.schema.record import Record, RecordFormat, integer, list_of, text
 from ranktable.schema.record_reader import RecordReader, objects, text_of
 from ranktable.schema.rules import groups_of_servers as rules

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ranktable.schema.format import Kind, NotExpressibleError, Role
+from ranktable.schema.diagnostic import quoted
+from ranktable.schema.format import Kind, NotExpressibleError, Role, plain_number
 from ranktable.schema.formats.recognition import is_paddle_mapping, is_paddle_topology
-from ranktable.schema.messages import quoted
-from ranktable.schema.numbers import plain_number
 from ranktable.schema.record import Member, Record, RecordFormat, list_of, text
 from ranktable.schema.record_reader import RecordReader, objects, text_of
 from ranktable.schema.rules import ranks, shape

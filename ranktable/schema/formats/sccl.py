@@ -22,8 +22,6 @@ from ranktable.schema.format import (
     Role,
 )
 from ranktable.schema.rules import (
-    chips,
-    groups,
     nodes,
     placement,
     ranks,
@@ -162,11 +160,10 @@ DEVICE_IP_EMULATOR = Field(
 )
 RULES = (
     *ranks.RULES,
-    *chips.RULES,
+    *nodes.CHIP_RULES,
     nodes.BAD_ADDRESS,
     nodes.DUPLICATE_HOST,
     *placement.RULES,
-    *groups.RULES,
     *remembered.RULES,
 )
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ranktable.schema.format import Kind, Role
+from ranktable.schema.diagnostic import counted
+from ranktable.schema.format import Kind, Role, plain_number
 from ranktable.schema.formats.recognition import is_server_groups
-from ranktable.schema.messages import counted
-from ranktable.schema.numbers import plain_number
 from ranktable.schema.record import Member, Record, RecordFormat, list_of, text
 from ranktable.schema.record_reader import RecordReader, objects, text_of
-from ranktable.schema.rules import chips
 from ranktable.schema.rules import groups_of_servers as rules
+from ranktable.schema.rules import nodes
 
 if TYPE_CHECKING:
     from ranktable.schema.document import Path
@@ -252,6 +251,6 @@ FORMAT = RecordFormat(
     device_fields=DEVICE.members,
     has_global_ranks=False,
     matches=is_server_groups,
-    rules=(chips.DUPLICATE_CHIP,),
+    rules=(nodes.DUPLICATE_CHIP,),
     example=TABLE.example,  # type: ignore[arg-type]
 )

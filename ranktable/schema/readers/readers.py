@@ -1,21 +1,28 @@
-"""Every reader, ours first, and what they make of one file."""
+"""Every reader, ours first, and what they make of one file.
+
+The libraries of Ascend cannot be followed here, so what they make of it comes from the
+rules: each knows what a reader does with its mistake.
+"""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ranktable.schema.check import check
-from ranktable.schema.diagnostic import Severity
+from ranktable.schema.diagnostic import Refusal, Severity
 from ranktable.schema.readers.reader import Reader, Reading, raised
 from ranktable.schema.readers.sccl import Sccl
 from ranktable.schema.readers.torch_tpu import TorchTpu, TorchTpu2024
-from ranktable.schema.readers.verdicts import verdicts
 from ranktable.schema.rules.records import NO_GLOBAL_RANKS
+from ranktable.schema.table_readers import READERS as TABLE_READERS
+from ranktable.schema.vendor_codes import of_2025
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.schema.check_report import Report
+    from ranktable.schema.diagnostic import Report
+    from ranktable.schema.table_readers import TableReader
 
 
 class Ranktable:
@@ -86,3 +93,72 @@ def readings(
             for reader, text in verdicts(report)
         ]
     return found
+
+
+NAMES = ("hccl-2025", "hccl-2026", "torch_npu", "mindspore", "mindie", "vllm", "xllm")
+"""Those that are judged by rules; SCCL and torch_tpu are followed line by line."""
+
+LINKS = {
+    "torch_npu": "accepted, but not read: the path is a link, so the ranks negotiate "
+    "without a table, silently",
+    "xllm": "refused: the path is a link",
+}
+UNREADABLE = {
+    "hccl-2025": "refused: EI0004",
+    "hccl-2026": "refused: EI0004",
+    "mindspore": "refused: EI0004",
+    "torch_npu": "not read: the ranks negotiate without a table, silently",
+}
+"""What they say where there is no file, or one that cannot be read."""
+
+REFUSES = "refuses the table"
+"""The effect where nobody knows what a reader says; the message is shown instead."""
+
+MAX_EFFECTS = 3
+
+
+def verdicts(report: Report) -> list[tuple[TableReader, str]]:
+    """Return what each program makes of the file of a report."""
+    readers = [reader for reader in TABLE_READERS if reader.name in NAMES]
+    if report.data is None:
+        nothing = "refused: it cannot read the file"
+        return [(reader, UNREADABLE.get(reader.name, nothing)) for reader in readers]
+    said = LINKS if Path(report.file).is_symlink() else {}
+    return [
+        (reader, said.get(reader.name) or verdict(reader, report)) for reader in readers
+    ]
+
+
+def verdict(reader: TableReader, report: Report) -> str:
+    """Return ``accepted``, with what is wrong if anything, or ``refused`` with what."""
+    if reader.name == "mindie":  # it has rules of its own
+        assert report.data is not None  # noqa: S101 - the caller has looked
+        report = check(report.data, reader=reader.name, limit=1)
+    refused, wrong = _effects(reader, report)
+    if not refused and report.format not in reader.formats:
+        refused = [reader.refusal]
+    if refused:
+        return f"refused: {_listed(refused)}"
+    return f"accepted, but {_listed(wrong)}" if wrong else "accepted"
+
+
+def _effects(reader: TableReader, report: Report) -> tuple[list[str], list[str]]:
+    """Return what a reader says to the findings: refusals, and what it takes."""
+    refused, wrong = [], []
+    for finding in report.findings:
+        effect = reader.effect(finding.rule)
+        is_lighter = finding.weight not in (None, Severity.ERROR)
+        if effect is None:
+            continue
+        if isinstance(effect, Refusal) and not is_lighter:
+            said = finding.message if effect == REFUSES else effect
+            refused.append(of_2025(said) if reader.name == "hccl-2025" else said)
+        elif finding.severity is not Severity.NOTE:
+            wrong.append(finding.message)
+    return refused, wrong
+
+
+def _listed(texts: list[str]) -> str:
+    unique = list(dict.fromkeys(texts))
+    more = len(unique) - MAX_EFFECTS
+    return "; ".join(unique[:MAX_EFFECTS]) + (f"; and {more} more" if more > 0 else "")

@@ -56,7 +56,7 @@ class TorchTpu:
 
     def outcomes(self, data: bytes, ranks: Sequence[int]) -> list[str]:
         """Return what the process of each rank gets."""
-        search = _Search(ranks)
+        search = _LookUps(ranks)
         failure = None
         try:
             search.walk(load(data))
@@ -70,7 +70,7 @@ class TorchTpu:
         ]
 
 
-class _Search:
+class _LookUps:
     """One walk on behalf of many processes, each of which would walk by itself.
 
     Attributes:

@@ -6,10 +6,9 @@ import itertools
 import sys
 from typing import TYPE_CHECKING
 
-from ranktable.schema.address import is_address
-from ranktable.schema.diagnostic import Refusal, Rule, Severity
+from ranktable.schema.diagnostic import Refusal, Rule, Severity, counted, folded, quoted
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.messages import counted, folded, quoted
+from ranktable.schema.format import is_address
 from ranktable.schema.rules.examples import hccl_server, hccl_table, pods_table
 from ranktable.schema.rules.ranks import is_permutation
 from ranktable.schema.super_pods import PODS

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Refusal, Rule
+from ranktable.schema.diagnostic import Refusal, Rule, folded
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.messages import folded
 from ranktable.schema.rules import hccl_2_0_examples
 from ranktable.schema.rules.examples import hccl_server, hccl_table
 

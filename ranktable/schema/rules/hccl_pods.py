@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Refusal, Rule, Severity
+from ranktable.schema.diagnostic import Refusal, Rule, Severity, quoted
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.messages import quoted
-from ranktable.schema.numbers import leading_digits
+from ranktable.schema.format import leading_digits
 from ranktable.schema.rules.examples import pods_table
 from ranktable.schema.rules.hccl import pod_of_servers, pods_of
 from ranktable.schema.super_pods import PODS

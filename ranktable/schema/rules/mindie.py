@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Refusal, Rule, Severity
+from ranktable.schema.diagnostic import Refusal, Rule, Severity, counted
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.messages import counted
 from ranktable.schema.rules.examples import hccl_server, hccl_table
 
 if TYPE_CHECKING:

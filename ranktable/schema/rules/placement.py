@@ -1,4 +1,4 @@
-"""RT501 to RT506, RT510: rings, ranks in file order, nodes SCCL can span."""
+"""RT501 to RT507, RT510: rings, ranks in file order, nodes SCCL can span."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ranktable.schema.chip_order import compare_orders
 from ranktable.schema.diagnostic import Rule, Severity
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.format import FREE, PLACEMENT_KEY
+from ranktable.schema.format import FREE, LAYOUT_KEY, PLACEMENT_KEY, TOPOLOGY_KEY
+from ranktable.schema.remembered_layout import (
+    LayoutTextError,
+    neighbouring_tp,
+    parse_layout,
+)
 from ranktable.schema.rules.examples import (
     PAIR,
     chips,
@@ -17,15 +23,40 @@ from ranktable.schema.rules.examples import (
     one_node,
 )
 from ranktable.schema.rules.ranks import is_permutation
-from ranktable.schema.rules.remembered import topology_of
-from ranktable.schema.topology import SOPHGO_8, Budget
+from ranktable.schema.topology import BUILT_IN, SOPHGO_8, Budget
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Finding, Options
     from ranktable.schema.topology import Topology
+
+
+def tp_of(columns: Columns, options: Options) -> int:
+    """Return how many consecutive ranks are a tensor parallel group, 1 if unknown."""
+    layout = layout_of(columns)
+    if options.tp is not None or layout is None:
+        return options.tp or 1
+    return neighbouring_tp(layout)
+
+
+def topology_of(columns: Columns, options: Options) -> Topology | None:
+    """Return the links of the chips: those of the options, or that the table names."""
+    if options.topology is not None:
+        return options.topology
+    # A file is not read on the word of another file.
+    named = columns.top.get(TOPOLOGY_KEY)
+    return next((one for one in BUILT_IN if one.name == named), None)
+
+
+def layout_of(columns: Columns) -> Mapping[str, int | str] | None:
+    """Return the layout that a table remembers, None if there is none or a bad one."""
+    text = columns.top.get(LAYOUT_KEY)
+    try:
+        return parse_layout(text) if isinstance(text, str) else None
+    except LayoutTextError:
+        return None
 
 
 def _broken_rings(columns: Columns, options: Options) -> Iterator[Finding]:
@@ -253,6 +284,77 @@ def _too_many_nodes(columns: Columns, _: Options) -> Iterator[Finding]:
         )
 
 
+def _open_groups(columns: Columns, options: Options) -> Iterator[Finding]:
+    """Yield RT507 for nodes whose tensor parallel groups could be rings.
+
+    A node whose chips are not a ring, or whose ranks are not consecutive, is passed
+    over: other rules report that.
+    """
+    tp, topology = tp_of(columns, options), topology_of(columns, options)
+    if tp == 1:
+        return
+    judged: set[tuple[int, ...]] = set()
+    for node, start, end in columns.nodes():
+        order = rank_order(columns, start, end)
+        ranks = [columns.ranks[index] or 0 for index in order]
+        chips = [columns.device_ids[index] or 0 for index in order]
+        key = (ranks[0] % tp, *chips) if ranks else ()
+        if not key or key in judged:
+            continue  # most nodes of a cluster are alike
+        judged.add(key)
+        is_whole = len(order) == end - start and len(set(chips)) == len(chips)
+        if is_whole and ranks == list(range(ranks[0], ranks[0] + len(ranks))):
+            yield from _judge_groups(columns, node, order, topology, tp)
+
+
+def _judge_groups(
+    columns: Columns, node: int, order: list[int], topology: Topology | None, tp: int
+) -> Iterator[Finding]:
+    """Judge one node, whose devices are given in rank order."""
+    box = topology or SOPHGO_8
+    chips = tuple(columns.device_ids[index] or 0 for index in order)
+    first = columns.ranks[order[0]] or 0
+    if first % tp or len(chips) % tp:
+        yield _leaving(columns, node, first, len(chips), tp)
+        return
+    if not all(0 <= chip < box.num_chips for chip in chips) or box.broken_links(chips):
+        return
+    here, best = compare_orders(box, chips, tp)
+    if here is None or best is None or best.hops >= here.hops:
+        return
+    place = _first_open(box, chips, tp)
+    where = "" if topology else " on the published box"
+    hint = f"the order {listed(best.chips)} takes {best.hops} hops round them"
+    if topology is None:
+        hint += "; if the host is linked like this, check with --topology"
+    yield OPEN_GROUP.finding(
+        columns.device_id_span(order[place + tp - 1]),
+        f"the chips {listed(chips)} of node {node} take {here.hops} hops round their "
+        f"tensor parallel groups of {tp}{where}, where another order takes {best.hops}",
+        hint=hint,
+        related=(columns.device_id_span(order[place], label="first of the group"),),
+    )
+
+
+def _first_open(box: Topology, chips: tuple[int, ...], tp: int) -> int:
+    """Return the place of the first chip of the first group that is not a ring."""
+    return next(
+        place
+        for place in range(0, len(chips), tp)
+        if box.broken_links(chips[place : place + tp])
+    )
+
+
+def _leaving(columns: Columns, node: int, first: int, size: int, tp: int) -> Finding:
+    fitting = [str(d) for d in range(1, size + 1) if size % d == 0 and first % d == 0]
+    return OPEN_GROUP.finding(
+        columns.devices_span(node),
+        f"the tensor parallel groups of {tp} leave node {node}, whose {size} chips "
+        f"have the ranks {first} to {first + size - 1}",
+        hint=f"groups that stay within it have {', '.join(fitting)} ranks",
+    )
+
+
 NOT_A_RING = Rule(
     code="RT501",
     name="not-a-ring",
@@ -408,6 +510,29 @@ FREE_PLACEMENT = Rule(
     check=_free_placement,
 )
 
+OPEN_GROUP = Rule(
+    code="RT507",
+    name="open-tp-group",
+    severity=Severity.WARNING,
+    summary="a tensor parallel group is not a closed ring of links, and could be one",
+    why=(
+        "SCCL sends around a ring in every communicator. Where the ring of a node "
+        "begins decides which chips share a group of consecutive ranks: on the "
+        "published box 0,2,6,7,3,1,5,4 leaves both groups of four open, 12 hops round "
+        "them; 2,6,7,3,1,5,4,0, the same ring begun one chip later, closes both, 8 "
+        "hops. A group that leaves its node cannot be a ring of the node's links."
+    ),
+    fix="List the chips in the order that is suggested: gen --ring sophgo-8 --tp 4.",
+    readers={
+        "torch_tpu": "recommends 0,2,6,7,3,1,5,4 for 8 chips, whatever the groups are",
+        "SCCL": "takes the chips of each communicator for a ring in their order",
+    },
+    bad=chips(0, 2, 6, 7, 3, 1, 5, 4),
+    good=chips(2, 6, 7, 3, 1, 5, 4, 0),
+    options={"topology": "sophgo-8", "tp": "4"},
+    check=_open_groups,
+)
+
 RULES = (
     NOT_A_RING,
     RING_NOT_KNOWN,
@@ -416,4 +541,5 @@ RULES = (
     TOO_MANY_NODES,
     ODD_RING,
     FREE_PLACEMENT,
+    OPEN_GROUP,
 )

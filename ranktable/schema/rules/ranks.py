@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Refusal, Rule, Severity
+from ranktable.schema.diagnostic import Refusal, Rule, Severity, counted, folded
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.format import Role
-from ranktable.schema.messages import counted, folded
 from ranktable.schema.rules.examples import (
     PAIR,
     device,

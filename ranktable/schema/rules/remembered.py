@@ -4,55 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Rule, Severity
+from ranktable.schema.diagnostic import Rule, Severity, counted, quoted
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.format import LAYOUT_KEY, TOPOLOGY_KEY
-from ranktable.schema.messages import counted, quoted
 from ranktable.schema.remembered_layout import (
     LayoutTextError,
-    neighbouring_tp,
     parse_layout,
     size_of,
     world_size_of,
 )
 from ranktable.schema.rules.examples import device, one_node
+from ranktable.schema.rules.placement import layout_of
 from ranktable.schema.rules.ranks import is_permutation
-from ranktable.schema.topology import BUILT_IN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Finding, Options
-    from ranktable.schema.topology import Topology
 
 _EXAMPLE = "tp=8 pp=4 dp=2 order=tp-cp-ep-dp-pp"
 _READERS = {"torch_tpu": "ignores the key", "SCCL": "ignores the key"}
-
-
-def tp_of(columns: Columns, options: Options) -> int:
-    """Return how many consecutive ranks are a tensor parallel group, 1 if unknown."""
-    layout = _layout(columns)
-    if options.tp is not None or layout is None:
-        return options.tp or 1
-    return neighbouring_tp(layout)
-
-
-def topology_of(columns: Columns, options: Options) -> Topology | None:
-    """Return the links of the chips: those of the options, or that the table names."""
-    if options.topology is not None:
-        return options.topology
-    # A file is not read on the word of another file.
-    named = columns.top.get(TOPOLOGY_KEY)
-    return next((one for one in BUILT_IN if one.name == named), None)
-
-
-def _layout(columns: Columns) -> Mapping[str, int | str] | None:
-    text = columns.top.get(LAYOUT_KEY)
-    try:
-        return parse_layout(text) if isinstance(text, str) else None
-    except LayoutTextError:
-        return None
 
 
 def _bad_layout(columns: Columns, _: Options) -> Iterator[Finding]:
@@ -70,7 +42,7 @@ def _bad_layout(columns: Columns, _: Options) -> Iterator[Finding]:
 
 
 def _other_size(columns: Columns, _: Options) -> Iterator[Finding]:
-    layout = _layout(columns)
+    layout = layout_of(columns)
     if layout is None or world_size_of(layout) == columns.num_devices:
         return
     if is_permutation(columns.ranks):  # not a part of a table, nor one with gaps
@@ -84,7 +56,7 @@ def _other_size(columns: Columns, _: Options) -> Iterator[Finding]:
 
 
 def _contradictions(columns: Columns, options: Options) -> Iterator[Finding]:
-    layout, links = _layout(columns), options.topology
+    layout, links = layout_of(columns), options.topology
     said = []
     if layout is not None and options.tp not in (None, size_of(layout, "tp")):
         said.append((LAYOUT_KEY, f"--tp {options.tp}"))
@@ -121,6 +93,7 @@ BAD_LAYOUT = Rule(
     readers=_READERS,
     bad=_pair("tp2"),
     good=_pair("tp=2"),
+    keys=(LAYOUT_KEY,),
     check=_bad_layout,
 )
 OTHER_SIZE = Rule(
@@ -136,6 +109,7 @@ OTHER_SIZE = Rule(
     readers=_READERS,
     bad=_pair("tp=2 dp=2"),
     good=_pair("tp=2"),
+    keys=(LAYOUT_KEY,),
     check=_other_size,
 )
 CONTRADICTION = Rule(
@@ -151,6 +125,7 @@ CONTRADICTION = Rule(
     bad=_pair("tp=2"),
     good=_pair("dp=2"),
     options={"tp": "1"},
+    keys=(LAYOUT_KEY, TOPOLOGY_KEY),
     check=_contradictions,
 )
 

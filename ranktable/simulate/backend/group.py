@@ -26,10 +26,27 @@ if TYPE_CHECKING:
     Tensors = list[torch.Tensor]
 
 
+# Gloo has neither; to move a tensor it only needs the size of an element.
+_MOVED_AS = {torch.bool: torch.uint8, torch.int16: torch.float16}
+
+
 def alias(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor's memory as a CPU tensor of a type that gloo has."""
+    """Return a tensor's memory as a CPU tensor of a type that gloo moves."""
     seen = tensor.detach() if tensor.is_cpu else on_cpu(tensor)
-    return seen.view(torch.uint8) if seen.dtype is torch.bool else seen
+    return seen.view(_MOVED_AS.get(seen.dtype, seen.dtype))
+
+
+def _addend(memory: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """Return the memory of a tensor, or a copy of it that gloo can reduce."""
+    if tensor.dtype is torch.int16:
+        return memory.view(torch.int16).to(torch.int32)
+    return memory
+
+
+def _give_back(memory: torch.Tensor, addend: torch.Tensor) -> None:
+    """Write what gloo has reduced to the memory that it was copied from."""
+    if addend is not memory:
+        memory.view(torch.int16).copy_(addend)
 
 
 class GroupParts:
@@ -120,14 +137,17 @@ class Reducing(GroupParts):
         """Reduce a tensor, to all ranks."""
         tensor, options = tensors[0], c10d.AllreduceOptions()
         memory = self._memory("all_reduce", tensor, opts.reduceOp)
+        addend = _addend(memory, tensor)
         options.reduceOp = of_memory(opts.reduceOp, tensor)
-        return self._do(
+        work = self._do(
             "all_reduce",
             tensors,
-            lambda: self._gloo.allreduce([memory], options),
+            lambda: self._gloo.allreduce([addend], options),
             agreed=tensor,
             detail=f" ({name_of(opts.reduceOp)})",
         )
+        _give_back(memory, addend)
+        return work
 
     def reduce(
         self, tensors: list[torch.Tensor], opts: c10d.ReduceOptions
@@ -139,13 +159,16 @@ class Reducing(GroupParts):
         options.rootRank = root
         if self._member != root:
             memory = memory.clone()  # gloo may write to it; the vendors do not
-        return self._do(
+        addend = _addend(memory, tensor)
+        work = self._do(
             "reduce",
             tensors,
-            lambda: self._gloo.reduce([memory], options),
+            lambda: self._gloo.reduce([addend], options),
             agreed=tensor,
             detail=f" ({name_of(opts.reduceOp)}) to {self._rank_name(root)}",
         )
+        _give_back(memory, addend)
+        return work
 
     def reduce_scatter(
         self,
@@ -182,15 +205,18 @@ class Reducing(GroupParts):
     ) -> c10d.Work:
         part = memory.numel() // len(self._ranks)
         result = self._memory(name, output, reduction, num_elements=part).view(-1)
+        reduced, addend = _addend(result, output), _addend(memory, output)
         options = c10d.ReduceScatterOptions()
         options.reduceOp = of_memory(reduction, output)
-        return self._do(
+        work = self._do(
             name,
             [output],
-            lambda: self._gloo._reduce_scatter_base(result, memory, options),  # noqa: SLF001 - torch has no other name for it
+            lambda: self._gloo._reduce_scatter_base(reduced, addend, options),  # noqa: SLF001 - torch has no other name for it
             agreed=output,
             detail=f" ({name_of(reduction)})",
         )
+        _give_back(result, reduced)
+        return work
 
     def allreduce_coalesced(
         self, tensors: list[torch.Tensor], opts: c10d.AllreduceCoalescedOptions

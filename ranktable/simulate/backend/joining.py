@@ -11,11 +11,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from torch import distributed as dist
 from torch._C._distributed_c10d import PrefixStore, ProcessGroupGloo
 
-from ranktable.runtime.backends import backend_named
+from ranktable.runtime.backends.backend import backend_named
 from ranktable.runtime.store_round import StoreRound
 from ranktable.simulate import claims, device
 from ranktable.simulate.backend.exchange import Exchange, leave_at_exit
@@ -138,13 +137,19 @@ class _JoinWording:
         return f"{who} did not join {self._name} within {time_s:g} s"
 
 
-def join(world: World, membership: Membership, chip_map: Sequence[int]) -> Path:
-    """Return the folder of a new group, after its members have compared what they hold.
+def join(
+    world: World, membership: Membership, chip_map: Sequence[int]
+) -> tuple[Path, Callable[[], None]]:
+    """Compare what the members of a new group hold.
 
     Args:
         world: This process.
         membership: The group.
         chip_map: The chip of each member, as this process has it.
+
+    Returns:
+        The folder of the group, and what erases the traces of the comparison; to be
+        called once all members are there.
 
     Raises:
         SimulationError: A member did not come, or what the members hold does not fit
@@ -155,16 +160,18 @@ def join(world: World, membership: Membership, chip_map: Sequence[int]) -> Path:
     # apart by how often this rank has come to a group of this name.
     number = membership.store.add(f"joined/{member}", 1)
     store = PrefixStore(str(number), membership.store)
+    shown = claims.ShownClaims(store, member)
     if member == 0:
         folder = tempfile.mkdtemp(prefix="group-", dir=world.folder)
-        store.set("folder", Path(folder).name)
-    claim = claims.Claim(
-        rank=rank,
-        node=world.node,
-        chip=world.selected_chip(),
-        chip_map=tuple(chip_map),
+        shown.set("folder", Path(folder).name)
+    shown.show(
+        claims.Claim(
+            rank=rank,
+            node=world.node,
+            chip=world.selected_chip(),
+            chip_map=tuple(chip_map),
+        )
     )
-    store.set(f"claim/{member}", msgspec.json.encode(claim).decode())
     round_ = StoreRound(
         store=PrefixStore("round", store),
         rank=rank,
@@ -176,10 +183,8 @@ def join(world: World, membership: Membership, chip_map: Sequence[int]) -> Path:
     found = round_.hear(membership.timeout_s)
     if found is not None and found.kind != "agreed":
         raise reported(world.folder, found.message, found.ranks)
-    size = len(membership.ranks)
-    held = store.multi_get([f"claim/{other}" for other in range(size)])
-    _judge(world, membership, [msgspec.json.decode(h, type=claims.Claim) for h in held])
-    return world.folder / store.get("folder").decode()
+    _judge(world, membership, shown.claims(len(membership.ranks)))
+    return world.folder / store.get("folder").decode(), shown.erase
 
 
 def _judge(world: World, membership: Membership, held: Sequence[claims.Claim]) -> None:
@@ -233,7 +238,7 @@ def _create(
     faults = world.faults_of(rank if membership.is_world else world.rank)
     faults.before_joining()
     chips = faults.chip_map(world.chip_map_of(world, membership, pg_options))
-    folder = join(world, membership, chips)
+    folder, erase = join(world, membership, chips)
     if membership.is_world:
         world.chip_map = tuple(chips)
     meeting = Meeting(
@@ -252,6 +257,7 @@ def _create(
         )
     # A rank that leaves at once would end the connections that others still make.
     gloo.barrier().wait()
+    erase()
     recorder = None
     if world.run.is_recorded:
         from ranktable.simulate.recording import Recorder  # noqa: PLC0415 - if asked

@@ -21,11 +21,9 @@ import platform
 import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import torch
-from torch._C import _acc
-from torch._C._autograd import DeviceType
 
 from ranktable.simulate.device import inventory
 
@@ -136,20 +134,13 @@ _CODE = {
 _get_function = ctypes.CFUNCTYPE(ctypes.c_uint16, ctypes.c_void_p)
 
 
-class _Guard(_acc.DeviceGuard):
-    def type_(self) -> Any:  # noqa: ANN401 - the stub says torch.device
-        return DeviceType.PrivateUse1
-
-
-def register_guard() -> None:
-    """Register the guard, once in a process.
+def change_guard(guard: object) -> None:
+    """Change what a registered guard answers, once in a process.
 
     Raises:
         RuntimeError: It is not where it is looked for, or not as it is known.
     """
-    guard = _Guard()
     _kept.append(guard)
-    _acc.register_python_privateuseone_device_guard(guard)
     address = address_in(guard)
     if not address or address != _registered():
         raise RuntimeError("it is not where registered guards are")
@@ -229,25 +220,12 @@ _ALLOCATOR_AMONG = 1  # among the five
 _allocator_function = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 
 
-class _Hooks(_acc.PrivateUse1Hooks):
-    def is_available(self) -> bool:
-        return True
-
-    def has_primary_context(self, device_index: int) -> bool:
-        return device_index in inventory.chips()
-
-    def is_built(self) -> bool:
-        return True
-
-
-def register_hooks() -> None:
-    """Register the hooks, once in a process.
+def change_hooks(hooks: object) -> None:
+    """Let registered hooks return an allocator of pinned memory, once in a process.
 
     Where the functions are not in the order that is known, torch refuses to pin memory.
     """
-    hooks = _Hooks()
     _kept.append(hooks)
-    _acc.register_python_privateuseone_hook(hooks)
     address = address_in(hooks)
     position = _position_of_allocator(address)
     if position is not None:

@@ -8,15 +8,11 @@ script.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import _register_device_module
 from torch._C import _get_privateuse1_backend_name
-from torch.utils.backend_registration import (
-    generate_methods_for_privateuse1_backend,
-    rename_privateuse1_backend,
-)
+from torch.utils import backend_registration
 
 from ranktable._error import Error
 from ranktable.simulate.device import inventory
@@ -31,16 +27,14 @@ class UnsupportedTorchError(Error, ImportError):
     """This version of torch cannot hold the simulated device."""
 
 
-_FIRST = "2.10"  # torch._C._acc came with it
+_FIRST = "2.10"  # torch's set-up of a device in Python came with it
 _INTERFACES = (
-    "torch._C._acc.register_python_privateuseone_device_guard",
-    "torch._C._acc.register_python_privateuseone_hook",
     "torch._C._from_dlpack",
     "torch._C._to_dlpack",
     "torch._ops.OpOverload.redispatch",
     "torch.autograd.Variable._execution_engine",
     "torch.library.Library.fallback",
-    "torch.utils.generate_methods_for_privateuse1_backend",
+    "torch.utils.backend_registration._setup_privateuseone_for_python_backend",
 )
 
 
@@ -164,8 +158,8 @@ def install(
     inventory.declare(name, chips)
     try:
         with step("naming the device"):
-            _name_device(name, module)
-        _register()
+            guard, hooks = _name_device(name, module)
+        _register(guard, hooks)
         self_test()
     except UnsupportedTorchError:
         inventory.withdraw()  # so that a second call does not take it for installed
@@ -182,15 +176,20 @@ def _refuse_second_device(name: str) -> None:
         )
 
 
-def _name_device(name: str, module: ModuleType | None) -> None:
+def _name_device(name: str, module: ModuleType | None) -> tuple[object, object]:
+    """Return the guard and the hooks that torch has registered with the name."""
     from ranktable.simulate.device.module import plain_module  # noqa: PLC0415
 
-    rename_privateuse1_backend(name)
-    _register_device_module(name, module or plain_module(name))  # type: ignore[no-untyped-call]
-    generate_methods_for_privateuse1_backend(for_storage=True)
+    torchs: Any = backend_registration
+    guard, hooks = torchs._DummyDeviceGuard(), torchs._DummyPrivateUse1Hook()  # noqa: SLF001 - what its set-up takes by default
+    torchs._setup_privateuseone_for_python_backend(  # noqa: SLF001 - no public name
+        name, module or plain_module(name), hooks, guard
+    )
+    torchs._generate_storage_methods_for_privateuse1_backend(name)  # noqa: SLF001 - as above
+    return guard, hooks
 
 
-def _register() -> None:
+def _register(guard: object, hooks: object) -> None:
     # Imported late: on a torch that lacks an interface some cannot be.
     from ranktable.simulate.device import (  # noqa: PLC0415
         cpp_objects,
@@ -198,16 +197,18 @@ def _register() -> None:
         torch_parts,
     )
 
+    with step("registering guard"):
+        cpp_objects.change_guard(guard)
+    with step("registering hooks"):
+        cpp_objects.change_hooks(hooks)
+    with step("registering kernels"):
+        kernels.register()
     for register in (
-        cpp_objects.register_guard,
-        cpp_objects.register_hooks,
-        kernels.register,
         torch_parts.register_autograd,
         torch_parts.register_storage,
         torch_parts.register_serialization,
         torch_parts.register_generator,
         torch_parts.register_accelerator,
     ):
-        name = register.__name__.removeprefix("register_")
-        with step(f"registering {'kernels' if name == 'register' else name}"):
+        with step(register.__name__.replace("register_", "registering ")):
             register()

@@ -7,8 +7,9 @@ repaired here, unless the run is strict.
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
+import importlib
+import os
+from pathlib import Path
 
 # First of all: it refuses to be imported anywhere else.
 from torch_tpu import _run  # isort: skip
@@ -17,7 +18,6 @@ from ranktable.simulate.backend.joining import start
 from ranktable.simulate.needs_chip import NeedsChip
 from torch_tpu import local_ranks, refused, tpu
 from torch_tpu.sccl_options import ProcessGroupSCCLOptions, chip_map_of
-from torch_tpu.variables import arch, lib_pwd, print_all_torch_tpu_envs
 
 __all__ = [
     "CallCppDynLib",
@@ -30,14 +30,22 @@ __all__ = [
     "utils",
 ]
 
-# What the vendor has in these compiles for a chip.
-jit, utils = (
-    sys.modules.setdefault(f"torch_tpu.{name}", ModuleType(f"torch_tpu.{name}"))
-    for name in ("jit", "utils")
-)
+arch = os.environ.setdefault("CHIP_ARCH", "sg2260")
+"""The chip: one of the two that SCCL drives."""
+
+lib_pwd = str(Path(__file__).parent / "lib")
+"""Where the vendor keeps its libraries; there are none here."""
+
+
+def print_all_torch_tpu_envs() -> None:
+    """Print the variables that torch_tpu reads."""
+    for name in ("CHIP_ARCH", "CHIP_MAP", "RANK_TABLE_FILE", "TPU_GROUP_IDX"):
+        print(f"{name}={os.environ.get(name, '')}")  # noqa: T201 - that is its purpose
+
 
 __simulated__ = True
 __profile__ = _run.RUN.profile  # by which ranktable.dist chooses its table
+jit = NeedsChip("torch_tpu.jit", "compiles for a chip")
 CallCppDynLib = NeedsChip("torch_tpu.CallCppDynLib", "calls code compiled for a chip")
 
 start(
@@ -49,3 +57,4 @@ start(
 )
 local_ranks.put_in_place()
 refused.refuse()
+utils = importlib.import_module("torch_tpu.utils")  # which is among the refused

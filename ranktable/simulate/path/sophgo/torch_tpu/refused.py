@@ -28,7 +28,29 @@ _MODULES = {
     "torch_tpu.tpu.graphs": "records what a chip does",
     "torch_tpu.tpu.jit": "compiles for a chip",
     "torch_tpu.tpu.nn": "has operators of a chip",
+    "torch_tpu.utils": "serves the tests and tools of the vendor",
 }
+_NAMES = {
+    "BmodelRunner": "runs a model compiled for it",
+    "ExternalStream": "takes a queue of its driver",
+    "GlobalOpTimer_dump": "shows what its operators took",
+    "GlobalOpTimer_reset": "times its operators",
+    "OpTimer_dump": "shows what its operators took",
+    "OpTimer_reset": "times its operators",
+    "TPUGraph": "records what a chip does",
+    "caching_allocator_alloc": "takes memory of it",
+    "caching_allocator_delete": "gives memory of it back",
+    "current_blas_handle": "is for its libraries",
+    "dtype_map": "is for models compiled for it",
+    "format_cast": "lays tensors out as it wants them",
+    "graph": "records what a chip does",
+    "graph_pool_handle": "records what a chip does",
+    "set_per_process_memory_fraction": "limits the memory of it",
+    "start_cache": "keeps its memory",
+    "stop_cache": "keeps its memory",
+}
+ABSENT = {name: NeedsChip(f"torch_tpu.tpu.{name}", why) for name, why in _NAMES.items()}
+"""What of ``torch_tpu.tpu`` needs a chip."""
 _HOST_BACKEND = "scclhost"
 _COMPILE = (
     "torch.compile with inductor makes code for a chip, and this chip is simulated: "

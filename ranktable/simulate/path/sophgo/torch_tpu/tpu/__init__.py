@@ -10,7 +10,7 @@ import torch
 
 # What every device of torch has: streams, memory, seeds. What follows wins over it.
 from ranktable.simulate.device.module import *  # noqa: F403
-from torch_tpu import local_ranks
+from torch_tpu import local_ranks, refused
 from torch_tpu.local_ranks import (
     get_topology,
     is_rank_table_valid,
@@ -19,7 +19,6 @@ from torch_tpu.local_ranks import (
     set_chip_map,
 )
 from torch_tpu.tpu import amp
-from torch_tpu.tpu.absent import *  # noqa: F403
 from torch_tpu.tpu.properties import (
     can_device_access_peer,
     clock_rate,
@@ -37,6 +36,8 @@ from torch_tpu.tpu.properties import (
     temperature,
     utilization,
 )
+
+globals().update(refused.ABSENT)
 
 BACKEND = "SG2260"
 default_generators: tuple[torch.Generator, ...] = ()

@@ -1,11 +1,16 @@
-"""Host files of Open MPI and PRRTE: ``node01 slots=8``.
+"""Host files and rank files of Open MPI and PRRTE.
 
-Comments are ``#``, ``//`` and ``/* */``; the latter end a line on either side, and a
-comment to the end of the line needs a newline: Open MPI 4.1 was seen to refuse one at
-the very end of a file.
+A host file has ``node01 slots=8``. Comments are ``#``, ``//`` and ``/* */``; the
+latter end a line on either side, and a comment to the end of the line needs a newline:
+Open MPI 4.1 was seen to refuse one at the very end of a file.
 
-Source: openpmix/prrte, src/util/hostfile/hostfile.c, hostfile_lex.l and
-src/mca/rmaps/rank_file/rmaps_rank_file_lex.l; tried with Open MPI 4.1.4.
+A rank file has ``rank 0=node01 slot=0``. A slot is a CPU of the host, by its logical
+number; a rank table's chip is written there. Open MPI 4.1.4 was seen to bind to CPU 0
+where a slot is not a number.
+
+Source: openpmix/prrte, src/util/hostfile/hostfile.c, hostfile_lex.l,
+src/mca/rmaps/rank_file/rmaps_rank_file_lex.l, rmaps_rank_file.c and docs,
+detail-placement-rankfiles.rst; tried with Open MPI 4.1.4.
 """
 
 from __future__ import annotations
@@ -16,16 +21,19 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.hostfiles import hostfile_rules as rules
-from ranktable.cluster.hostfiles.host_table import HostTable
 from ranktable.cluster.hostfiles.hostfile import (
+    HostTable,
     LauncherFormat,
+    RankAssignment,
+    chips_of,
     names_of,
+    ranks_of,
     refuse_interleaved,
     sizes_of,
 )
-from ranktable.cluster.source_text import Token, port_number
-from ranktable.schema.address import is_address
-from ranktable.schema.messages import printable, quoted
+from ranktable.cluster.source_text import MAX_SLOTS, Token, port_number
+from ranktable.schema.diagnostic import printable, quoted
+from ranktable.schema.format import is_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -217,18 +225,18 @@ def _report_odd_key(source: SourceText, word: Token, *, is_known: bool) -> None:
     source.report(rules.BAD_LINE, word, message, hint=hint)
 
 
-TITLE = "an Open MPI host file"
+HOSTFILE_TITLE = "an Open MPI host file"
 _TWICE = (
     "Open MPI counts one slot for every bare line, and stops or adds up where slots= "
     "is given too"
 )
-_LINE = re.compile(
+_HOST_LINE = re.compile(
     r"^[ \t]*\^?\S+[ \t]+(?:slots|cpu|count|max)[\w-]*[ \t]*=", re.MULTILINE
 )
 
 
 @dataclass(slots=True)
-class _Host:
+class _ListedHost:
     """A host while the file is read.
 
     Attributes:
@@ -257,9 +265,9 @@ class _Host:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _HostfileReader:
     source: SourceText
-    hosts: dict[str, _Host] = field(default_factory=dict)
+    hosts: dict[str, _ListedHost] = field(default_factory=dict)
     excluded: list[Token] = field(default_factory=list)
     placed: set[str] = field(default_factory=set)
 
@@ -337,13 +345,13 @@ class _Reader:
         else:
             entry.lines += 1
 
-    def entry(self, host: Token) -> _Host:
-        return self.hosts.setdefault(compared_name(host.text), _Host(host))
+    def entry(self, host: Token) -> _ListedHost:
+        return self.hosts.setdefault(compared_name(host.text), _ListedHost(host))
 
-    def twice(self, host: Token, entry: _Host) -> None:
+    def twice(self, host: Token, entry: _ListedHost) -> None:
         HostTable(self.source).report_twice(host, entry.word, _TWICE)
 
-    def give(self, entry: _Host, keys: dict[str, tuple[int, Token]]) -> None:
+    def give(self, entry: _ListedHost, keys: dict[str, tuple[int, Token]]) -> None:
         if "slots" in keys:
             entry.slots = keys["slots"][0]
         if "maximum" in keys:
@@ -361,9 +369,9 @@ class _Reader:
             entry.lines += 1
 
 
-def read(source: SourceText) -> Hostfile | None:
+def read_hostfile(source: SourceText) -> Hostfile | None:
     """Return the hosts and slots of a host file."""
-    reader = _Reader(source)
+    reader = _HostfileReader(source)
     for words in read_lines(source):
         reader.line(words)
     for word in reader.excluded:
@@ -376,11 +384,11 @@ def read(source: SourceText) -> Hostfile | None:
     return table.hostfile()
 
 
-def write(hostfile: Hostfile, _options: WriterOptions) -> str:
+def write_hostfile(hostfile: Hostfile, _options: WriterOptions) -> str:
     """Return the host file of a hostfile."""
-    refuse_interleaved(hostfile, TITLE)
-    names = names_of(hostfile, TITLE)
-    refuse_names(names, TITLE)
+    refuse_interleaved(hostfile, HOSTFILE_TITLE)
+    names = names_of(hostfile, HOSTFILE_TITLE)
+    refuse_names(names, HOSTFILE_TITLE)
     sizes = sizes_of(hostfile)
     return "".join(
         f"{name} slots={size}\n" for name, size in zip(names, sizes, strict=True)
@@ -389,8 +397,118 @@ def write(hostfile: Hostfile, _options: WriterOptions) -> str:
 
 OPENMPI_HOSTFILE = LauncherFormat(
     name="openmpi-hostfile",
-    title=TITLE,
-    read=read,
-    write=write,
-    matches=_LINE.search,
+    title=HOSTFILE_TITLE,
+    read=read_hostfile,
+    write=write_hostfile,
+    matches=_HOST_LINE.search,
+)
+
+
+RANKFILE_TITLE = "an Open MPI rank file"
+_EXAMPLE = "write, for example, rank 0=node01 slot=0"
+_SHAPE = (("rank",), None, (EQUALS,), None, ("slot", "slots"), (EQUALS,), None)
+_RELATIVE = re.compile(r"\+[nN][0-9]{1,7}")
+# [package:]cores, and more after a semicolon.
+_CORES = r"(?:\*|[0-9]{1,9}(?:-[0-9]{1,9})?(?:,[0-9]{1,9}(?:-[0-9]{1,9})?)*)"
+_SLOTS = re.compile(rf"(?:[0-9]{{1,9}}:)?{_CORES}(?:;(?:[0-9]{{1,9}}:)?{_CORES})*")
+_COUNTS_DOWN = re.compile(r"([0-9]+)-([0-9]+)")
+_RANK_LINE = re.compile(r"^[ \t]*rank[ \t]+\S+[ \t]*=", re.MULTILINE)
+
+
+def read_rankfile(source: SourceText) -> Hostfile | None:
+    """Return the hosts of a rank file, with the ranks and slots of each."""
+    assignment = RankAssignment(source)
+    for words in read_lines(source):
+        _read_line(source, words, assignment)
+    return assignment.hostfile()
+
+
+def _read_line(
+    source: SourceText, words: list[Token], assignment: RankAssignment
+) -> None:
+    for place, wanted in enumerate(_SHAPE):
+        text = words[place].text if place < len(words) else ""
+        if not text or (text == EQUALS if wanted is None else text not in wanted):
+            _report_shape(source, words, place)
+            return
+    for word in words[len(_SHAPE) : len(_SHAPE) + 1]:
+        source.report(
+            rules.BAD_LINE,
+            word,
+            f"{quoted(word.text)} follows the slots; Open MPI ignores it",
+            hint="give every rank a line of its own",
+        )
+    rank = source.number(words[1], "a rank", hint=_EXAMPLE)
+    host = _placed_host(source, words[3])
+    slot = _slot(source, words[6])
+    if rank is not None and rank >= MAX_SLOTS:
+        source.too_many(words[1], "ranks")
+    elif rank is not None and host is not None:
+        name = host.text if host.text.startswith("+") else compared_name(host.text)
+        assignment.add(name, host, rank, words[1], slot)
+
+
+def _report_shape(source: SourceText, words: list[Token], place: int) -> None:
+    if place < len(words):
+        word = words[place]
+        message = f"{quoted(word.text)} is not what a line of a rank file has here"
+    else:
+        last = words[-1]
+        word = Token(last.text, last.start, last.end)
+        message = f"the line ends after {quoted(last.text)}"
+        if place >= len(_SHAPE) - 3:
+            message += "; a rank needs a slot"
+    source.report(rules.BAD_LINE, word, message, hint=_EXAMPLE)
+
+
+def _placed_host(source: SourceText, word: Token) -> Token | None:
+    if word.text.startswith("+"):
+        if _RELATIVE.fullmatch(word.text):
+            return Token(f"+n{int(word.text[2:])}", word.start, word.end)
+        source.report(
+            rules.BAD_HOST,
+            word,
+            f"{quoted(word.text)} is not a place of a host",
+            hint="+n0 is the first host of the allocation",
+        )
+        return None
+    return host_word(source, word)
+
+
+def _slot(source: SourceText, word: Token) -> tuple[int | None, Token]:
+    """Return the slot if the list is a single one, and its place."""
+    if not _SLOTS.fullmatch(word.text):
+        source.report(
+            rules.BAD_COUNT,
+            word,
+            f"{quoted(word.text)} is not a list of slots; Open MPI 4 binds to CPU 0",
+            hint="write 3, 0-1,4 or 1:0-2",
+        )
+        return None, word
+    for low, high in _COUNTS_DOWN.findall(word.text):
+        if int(high) < int(low):
+            source.report(rules.BAD_COUNT, word, f"the range {low}-{high} counts down")
+    is_one = word.text.isdigit()
+    return int(word.text) if is_one else None, word
+
+
+def write_rankfile(hostfile: Hostfile, _options: WriterOptions) -> str:
+    """Return the rank file of a hostfile, a line for each rank in their order."""
+    names = names_of(hostfile, RANKFILE_TITLE)
+    refuse_names(names, RANKFILE_TITLE)
+    placed = zip(names, ranks_of(hostfile), chips_of(hostfile), strict=True)
+    lines = sorted(
+        (rank, name, chip)
+        for name, ranks, chips in placed
+        for rank, chip in zip(ranks, chips, strict=True)
+    )
+    return "".join(f"rank {rank}={name} slot={chip}\n" for rank, name, chip in lines)
+
+
+OPENMPI_RANKFILE = LauncherFormat(
+    name="openmpi-rankfile",
+    title=RANKFILE_TITLE,
+    read=read_rankfile,
+    write=write_rankfile,
+    matches=_RANK_LINE.search,
 )
