@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import ranktable
 from ranktable.runtime.table import read_rank_table
-from ranktable.schema.check import check, decode_any
-from ranktable.schema.diagnostic import Quota
+from ranktable.schema.check import check, check_bytes, decode_any
+from ranktable.schema.diagnostic import Options, Quota
 from ranktable.schema.document import Document
 from ranktable.schema.formats import by_name
+from ranktable.schema.formats.hccl_2_0 import RANK
 from ranktable.schema.json_schema import validator
+from ranktable.schema.record import type_of
 from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
@@ -194,6 +197,28 @@ def test_odd_rank_is_explained_without_parsing_the_whole_table(
     assert isinstance(report.columns.source, bytes)
 
 
+def many_odd_ranks() -> str:
+    table = sound_table()
+    first = table["rank_list"][0]
+    table["rank_list"] = [{**first, "rank_id": n, "local_id": "x"} for n in range(2000)]
+    return json.dumps({**table, "rank_count": 2000})
+
+
+def test_many_odd_ranks_are_counted_without_parsing_the_whole_table() -> None:
+    report = check_bytes(many_odd_ranks().encode(), Options(limit=3), file="t.json")
+
+    assert (report.totals, len(report.diagnostics)) == ({"RT114": 2000}, 3)
+    assert report.columns is not None
+    assert isinstance(report.columns.source, bytes)
+
+
+def test_odd_ranks_are_counted_once_where_the_whole_table_is_parsed() -> None:
+    text = many_odd_ranks().replace('"rank_id": 0,', '"rank_id": 0, "rank_id": 0,', 1)
+    report = check_bytes(text.encode(), Options(limit=3), file="t.json")
+
+    assert report.totals == {"RT114": 2000, "RT105": 1}
+
+
 def test_repeated_key_is_not_lost_on_the_fast_path() -> None:
     text = json.dumps(sound_table()).replace(
         '"local_id": 0,', '"local_id": 0, "local_id": 0,', 1
@@ -267,6 +292,21 @@ def test_fast_decode_reads_what_the_reader_of_documents_reads(table: Table) -> N
     assert sorted(map(repr, columns.found)) == sorted(map(repr, found))
     columns.source = document
     assert columns == closely
+
+
+@given(tables())
+def test_type_of_an_entry_takes_just_what_fits_its_record(table: Table) -> None:
+    entries = table.get("rank_list")
+    typed = msgspec.json.Decoder(type_of(RANK))
+    for entry in entries if isinstance(entries, list) else ():
+        try:
+            typed.decode(json.dumps(entry))
+        except msgspec.ValidationError:
+            is_of_type = False
+        else:
+            is_of_type = True
+
+        assert is_of_type == RANK.fits(entry)
 
 
 @given(tables())

@@ -18,7 +18,7 @@ from ranktable.cluster.probes.probe_line import (
     ProbedChip,
 )
 from ranktable.cluster.probes.read_probes import is_probe_text
-from ranktable.cluster.schema_validation import validator_of
+from ranktable.schema.schema_validation import validator_of
 
 if TYPE_CHECKING:
     from ranktable.cluster.merging.merge_nodes import Merged

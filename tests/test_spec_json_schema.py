@@ -121,12 +121,13 @@ def test_any_bytes_end_in_a_spec_or_in_findings(data: bytes) -> None:
     assert (reading.spec is None) == (not reading.report.ok)
 
 
-def test_the_schema_lies_in_the_package() -> None:
-    import ranktable.cluster  # noqa: PLC0415 - only here
+def test_the_schemas_lie_in_the_package() -> None:
+    import ranktable.schema  # noqa: PLC0415 - only here
 
-    folder = Path(ranktable.cluster.__file__).parent / "data"
+    folder = Path(ranktable.schema.__file__).parent / "data"
 
     assert {path.name for path in folder.iterdir()} == {
         "cluster-spec.schema.json",
         "probe-line.schema.json",
+        "topology.schema.json",
     }

@@ -126,3 +126,23 @@ def test_groups_of_a_kind_are_a_tree_on_a_terminal(folder: Path) -> None:
 
     assert "tp: 2 groups of 8, each within a node\n├── tp/0: ranks 0-7" in shown
     assert "\n└── tp/1: ranks 8-15" in shown
+
+
+def test_a_table_is_a_tree_of_nodes_and_chips_on_a_terminal(tmp_path: Path) -> None:
+    table = make_table([[2, 0], [1]], hosts=["n1", "n2"])
+    ranktable.dump(table, tmp_path / "t.json")
+
+    assert on_a_terminal(["show", "t.json"], tmp_path, NO_COLOR="1") == (
+        "t.json: sccl-1.0, 2 nodes, 3 ranks\n"
+        "├── n1\n"
+        "│   ├── chip 2 -> rank 0\n"
+        "│   └── chip 0 -> rank 1\n"
+        "└── n2\n"
+        "    └── chip 1 -> rank 2\n"
+    )
+
+
+def test_nodes_that_are_alike_are_one_branch_on_a_terminal(folder: Path) -> None:
+    assert on_a_terminal(["show", "t.json"], folder, NO_COLOR="1") == (
+        "t.json: sccl-1.0, 2 nodes, 16 ranks\n└── n[1-2]: chips 0-7 -> ranks 8i..8i+7\n"
+    )

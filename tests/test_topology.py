@@ -8,11 +8,13 @@ from time import process_time
 from typing import TYPE_CHECKING
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from ranktable import RankTableError, check
 from ranktable.schema.rules.placement import suggest
+from ranktable.schema.schema_validation import schema_text
 from ranktable.schema.topology import SOPHGO_8, linked
-from ranktable.schema.topology_file import find_topology
+from ranktable.schema.topology_file import SCHEMA_FILE, find_topology
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,6 +94,44 @@ def test_file_that_holds_no_links_is_refused(text: str, tmp_path: Path) -> None:
 
     with pytest.raises(RankTableError, match=BAD[text]):
         find_topology(str(path))
+
+
+PLACES = {
+    '{"links":\n[[0,1],[1,2.5]]}': (2, 11, "/links/1/1"),
+    '{"matrix": [[-1,true],[1,-1]]}': (1, 17, "/matrix/0/1"),
+    "0 1\n# a comment\n 1, x2": (3, 5, "/1/1"),
+    "[[0,1],\n [2,2]]": (2, 2, "/1"),
+    "0 1\n2 2": (2, 1, "/1"),
+    "[[0,1,2],[1,0]]": (1, 2, "/0"),
+    "[[-1,1,1],[-1,-1,1],[1,1,-1]]": (1, 12, "/1/0"),
+    '{"links": [[0,1]], "links": [[0,1]]}': (1, 20, "/links"),
+    "[[0,1]": (1, 6, None),
+}
+
+
+@pytest.mark.parametrize("text", PLACES)
+def test_what_is_wrong_with_a_file_of_links_has_a_place(
+    text: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "links"
+    path.write_text(text)
+    with pytest.raises(RankTableError) as caught:
+        find_topology(str(path))
+    (found,) = caught.value.diagnostics
+    place = found.location
+
+    assert (place.line, place.column, place.pointer) == PLACES[text]
+
+
+@pytest.mark.parametrize("name", ["matrix.json", "links.json"])
+def test_the_schema_of_a_topology_takes_what_is_read(name: str) -> None:
+    schema = json.loads(schema_text(SCHEMA_FILE))
+    validator = Draft202012Validator(schema)
+    validator.check_schema(schema)
+
+    assert validator.is_valid(json.loads(FILES[name]))
+    assert not validator.is_valid({"links": [[0, "1"]]})
+    assert not validator.is_valid({"link": [[0, 1]]})
 
 
 def test_name_that_is_neither_built_in_nor_a_file_is_refused() -> None:

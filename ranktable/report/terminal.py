@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.diagnostic import Severity, counted, printable
 from ranktable.schema.document import Lines
@@ -101,7 +101,14 @@ def _drawn(rows: Sequence[Row], look: Style, right: Sequence[int]) -> str:
     return _printed(table, look)
 
 
-def tree_lines(head: str, lines: Iterable[str], look: Style) -> Iterator[str]:
+class Branch(NamedTuple):
+    """A line of a tree, and the lines below it."""
+
+    text: str
+    leaves: tuple[str, ...] = ()
+
+
+def tree_lines(head: str, lines: Iterable[str | Branch], look: Style) -> Iterator[str]:
     """Yield a line and what belongs to it: a tree on a terminal, indented elsewhere.
 
     Args:
@@ -109,17 +116,21 @@ def tree_lines(head: str, lines: Iterable[str], look: Style) -> Iterator[str]:
         lines: What stands below it.
         look: How to show it.
     """
-    below = list(lines)
+    below = [Branch(line) if isinstance(line, str) else line for line in lines]
     if not look.is_drawn or len(below) > MAX_DRAWN_ROWS:
         yield f"{head}\n"
-        yield from (f"  {line}\n" for line in below)
+        for branch in below:
+            yield f"  {branch.text}\n"
+            yield from (f"    {leaf}\n" for leaf in branch.leaves)
         return
     from rich.text import Text  # noqa: PLC0415 - as for tables
     from rich.tree import Tree  # noqa: PLC0415
 
     tree = Tree(Text.from_ansi(head))
-    for line in below:
-        tree.add(Text.from_ansi(line))
+    for branch in below:
+        drawn = tree.add(Text.from_ansi(branch.text))
+        for leaf in branch.leaves:
+            drawn.add(Text.from_ansi(leaf))
     yield _printed(tree, look)
 
 

@@ -117,7 +117,7 @@ def check_bytes(data: bytes, options: Options, *, file: str) -> Report:
         message = f"the file is larger than {options.max_size_bytes} bytes"
         return make_report([TOO_LARGE.finding(None, message)], file=file, data=data)
     quota = Quota(options.limit)
-    columns = decode_any(data, options.format)
+    columns = decode_any(data, options.format, quota)
     if columns is not None:
         columns.quota = quota
         found = [*columns.found, *judge(columns, options)]
@@ -143,17 +143,19 @@ def check_bytes(data: bytes, options: Options, *, file: str) -> Report:
         return make_report([finding], file=file, text=text, data=data)
 
 
-def decode_any(data: bytes, format_: Format | None = None) -> Columns | None:
+def decode_any(
+    data: bytes, format_: Format | None = None, quota: Quota | None = None
+) -> Columns | None:
     """Return the columns of a document with few defects of its shape or none, fast.
 
     Returns:
         None for a document that has to be looked at closely.
     """
     for candidate in FORMATS if format_ is None else (format_,):
-        columns = candidate.decode(data)
+        columns = candidate.decode(data, quota)
         if columns is not None:
             return columns
-    return decode_large(data) if format_ is None else None
+    return decode_large(data, quota) if format_ is None else None
 
 
 def _check_closely(data: bytes, options: Options, file: str, quota: Quota) -> Report:

@@ -213,15 +213,23 @@ class Columns:
 
     def num_without_address(self) -> int:
         """Return the number of devices that have no address."""
-        found = self.worked_out.get("num_without_address")
-        if not isinstance(found, int):
-            found = 0
+        return self._addresses()[1]
+
+    def addresses_text(self) -> str:
+        """Return every address in one text, which is searched fast."""
+        return self._addresses()[0]
+
+    def _addresses(self) -> tuple[str, int]:
+        found: Any = self.worked_out.get("addresses")
+        if found is None:
+            there: Any = self.addresses
             try:
-                "".join(self.addresses)  # type: ignore[arg-type]  # sooner than counted
-            except TypeError:
-                found = self.addresses.count(None)
-            self.worked_out["num_without_address"] = found
-        return found
+                found = " ".join(there), 0
+            except TypeError:  # some have none
+                there = [text for text in there if text is not None]
+                found = " ".join(there), self.num_devices - len(there)
+            self.worked_out["addresses"] = found
+        return found  # type: ignore[no-any-return]
 
     def chip_map(self) -> list[int]:
         """Return the chip of every rank of a sound table; length world_size."""

@@ -302,6 +302,12 @@ class Quota:
         _, before = self.omitted.get(rule.code, (rule, 0))
         self.omitted[rule.code] = (rule, before + count)
 
+    def spend(self, other: Quota) -> None:
+        """Count what was built and left out by another quota of the same limit."""
+        self.built.update(other.built)
+        for rule, count in other.omitted.values():
+            self.omit(rule, count)
+
 
 NO_QUOTA = Quota()
 """Leaves nothing out and keeps no count, so that everybody may have it."""

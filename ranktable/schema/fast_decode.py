@@ -464,5 +464,5 @@ def _meant(format_: Format, field: Field, values: list[Any]) -> list[Any]:
     if field.kind is Kind.HOST:
         _refuse_unless(all(map(str.strip, values)))
     if field.role is Role.ADDRESS and format_.has_blank_addresses:
-        return [value or None for value in values] if "" in values else values
+        return values if all(values) else [value or None for value in values]
     return values

@@ -175,8 +175,16 @@ class Format:
 
         return DocumentReader(self, document, quota).read()
 
-    def decode(self, data: bytes) -> Columns | None:
-        """Return the columns of a document without a defect of its shape, fast.
+    def decode(
+        self,
+        data: bytes,
+        quota: Quota | None = None,  # noqa: ARG002 - for formats that find defects
+    ) -> Columns | None:
+        """Return the columns of a document, fast; few formats find a defect here.
+
+        Args:
+            data: Bytes of a file.
+            quota: How many findings are worth building; spent if columns are returned.
 
         Returns:
             None where ``read`` has to look closer.

@@ -206,7 +206,10 @@ class _Template:
         self.head, self.tail = pieces[0], pieces[-1]
         self.cycle = [*pieces[1:-1], self.tail + text.gap.decode() + self.head]
         self.holes = [slot for slot in slots if slot.field.role is not Role.RANK]
-        self.taken: list[list[str]] = [[] for _ in self.holes]
+        self.of_field: dict[Field, list[int]] = {}
+        for hole, slot in enumerate(self.holes):
+            self.of_field.setdefault(slot.field, []).append(hole)
+        self.taken: dict[Field, list[str]] = {field: [] for field in self.of_field}
         self.patterns: dict[int, re.Pattern[str]] = {}
 
     def follow(self, data: bytes, num_nodes: int) -> int:
@@ -233,8 +236,11 @@ class _Template:
                 return -1
             at += len(text)
             reach = len(text) * 5 // 4  # what grows faster is read in another way
-            for column, values in zip(self.taken, taken, strict=True):
-                column.extend(values)
+            for field, holes in self.of_field.items():
+                values = [""] * (len(holes) * (end - first))
+                for place, hole in enumerate(holes):
+                    values[place :: len(holes)] = taken[hole]
+                self.taken[field] += values
         return at
 
     def take(self, near: str, first: int, end: int) -> list[tuple[str, ...]] | None:
@@ -309,13 +315,7 @@ class _Template:
         Raises:
             msgspec.DecodeError: A value is not of its type, or not written plainly.
         """
-        places: dict[Field, list[int]] = {}
-        for hole, slot in enumerate(self.holes):
-            places.setdefault(slot.field, []).append(hole)
-        for field, holes in places.items():
-            values = [""] * (len(holes) * len(self.taken[holes[0]]))
-            for place, hole in enumerate(holes):
-                values[place :: len(holes)] = self.taken[hole]
+        for field, values in self.taken.items():
             if field.kind in _NUMBERS:
                 yield field, _numbers(values)
             else:
@@ -324,7 +324,8 @@ class _Template:
 
 def _plain_texts(values: list[str]) -> list[str]:
     """Return the texts that stand between quotation marks."""
-    if _UNPLAIN.search("".join(values)):
+    joined = "".join(values)
+    if "\\" in joined or not joined.isprintable():
         raise msgspec.DecodeError("not written plainly")
     return values
 
@@ -339,7 +340,6 @@ def _numbers(values: list[str]) -> list[int]:
     return found
 
 
-_UNPLAIN = re.compile(r"[\x00-\x1f\\]")
 _INTEGERS = msgspec.json.Decoder(list[int])
 
 

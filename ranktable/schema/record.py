@@ -10,7 +10,9 @@ import re
 import sys
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
 
 from ranktable.schema.format import (
     MAX_NUMBER,
@@ -240,6 +242,42 @@ _TESTS: dict[Kind, Callable[[Member], Callable[[object], bool]]] = {
 }
 
 
+def type_of(part: Record | Member) -> Any:  # noqa: ANN401 - a type that is made here
+    """Return the type that a typed decoder takes just what fits for.
+
+    Raises:
+        ValueError: No type tells what fits.
+    """
+    if isinstance(part, Record):
+        return _struct_of(part)
+    if part.kind is Kind.OBJECT and isinstance(part.each, Record):
+        return _struct_of(part.each)
+    length = msgspec.Meta(min_length=part.minimum, max_length=part.maximum)
+    if part.kind is Kind.LIST and part.each is not None:
+        return Annotated[list[type_of(part.each)], length]  # type: ignore[misc]
+    if part.kind is Kind.TEXT:
+        return Literal[part.values] if part.values else Annotated[str, length]
+    if part.kind not in (Kind.INTEGER, Kind.BOOLEAN):
+        raise ValueError(part.key)
+    low, high = _limits(part, -MAX_NUMBER, MAX_NUMBER)
+    is_integer = part.kind is Kind.INTEGER
+    return Annotated[int, msgspec.Meta(ge=low, le=high)] if is_integer else bool
+
+
+def _struct_of(record: Record) -> type[msgspec.Struct]:
+    if record.one_of:
+        raise ValueError(record.name)
+    members: list[Any] = [
+        (member.key, type_of(member))
+        if member.is_required
+        else (member.key, type_of(member) | msgspec.UnsetType, msgspec.UNSET)
+        for member in record.members
+    ]
+    return msgspec.defstruct(
+        record.name, members, kw_only=True, gc=False, forbid_unknown_fields=True
+    )
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RecordFormat(Format):
     """A format whose file is a tree of objects.
@@ -271,7 +309,11 @@ class RecordFormat(Format):
         reader.read()
         return reader.columns, reader.found
 
-    def decode(self, data: bytes) -> Columns | None:  # noqa: ARG002 - as in Format
+    def decode(
+        self,
+        data: bytes,  # noqa: ARG002 - as in Format
+        quota: Quota | None = None,  # noqa: ARG002
+    ) -> Columns | None:
         """Return None: these files are small."""
         return None
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from ranktable.schema.diagnostic import Finding, Location, RankTableError
+from ranktable.schema.diagnostic import Finding, Location, RankTableError, quoted
+from ranktable.schema.document import SourceSpan, find_locations
 from ranktable.schema.files import UnreadableError, read_file
 from ranktable.schema.json_parser import decode, parse, unreadable
 from ranktable.schema.rules.shape import BAD_TOPOLOGY
@@ -15,7 +19,7 @@ from ranktable.schema.topology import BUILT_IN, Topology, linked
 if TYPE_CHECKING:
     from typing import NoReturn
 
-    from ranktable.schema.diagnostic import Rule
+    from ranktable.schema.document import Offsets, Path
 
 MAX_CHIPS = 1024
 """Chips of one host; the vendor's driver knows 64."""
@@ -23,8 +27,14 @@ MAX_CHIPS = 1024
 MAX_SIZE_BYTES = 16 * 1024 * 1024
 """A matrix of 1,024 chips is 4 MiB."""
 
+SCHEMA_FILE = "topology.schema.json"
+
 _NO_LINK = -1
 _PAIR = 2
+_PLAIN = re.compile(r"-?[0-9]{1,9}")
+_GAP = re.compile(r"[\s,]+")
+_REFUSAL = "the topology cannot be used"
+_NONE = "there is neither a matrix nor a list of links in it"
 
 
 def find_topology(name: str) -> Topology:
@@ -46,51 +56,136 @@ def find_topology(name: str) -> Topology:
     for topology in BUILT_IN:
         if topology.name == name:
             return topology
-    text = _text(name)
-    rows = _rows(name, text)
+    source = _read(name)
+    rows = source.rows
     label = os.path.splitext(os.path.basename(name))[0]  # noqa: PTH119, PTH122
-    pairs = _pairs(name, rows) if _is_list(rows) else _linked_by_matrix(name, rows)
+    pairs = _pairs(source) if _is_list(rows) else _linked_by_matrix(source)
     num_chips = len(rows) if not _is_list(rows) else max(map(max, pairs)) + 1
     return linked(label, num_chips, pairs)
 
 
-def _text(name: str) -> str:
+@dataclass(frozen=True, kw_only=True)
+class _Source:
+    """What is in a file of links.
+
+    Attributes:
+        name: Name of the file.
+        text: Its text.
+        data: What it holds, as plain data.
+        is_json: Whether it is JSON, not rows of numbers.
+    """
+
+    name: str
+    text: str
+    data: Any
+    is_json: bool
+
+    @cached_property
+    def key(self) -> Path:
+        """Path of the rows."""
+        if not isinstance(self.data, dict):
+            return ()
+        return ("links",) if "links" in self.data else ("matrix",)
+
+    @property
+    def rows(self) -> list[list[int]]:
+        """The rows, once their shape was judged."""
+        found: list[list[int]] = self.data[self.key[0]] if self.key else self.data
+        return found
+
+    def location(self, path: Path) -> Location:
+        """Return where a value is; the path begins at the root."""
+        span = SourceSpan(path, offsets=None if self.is_json else self.offsets(*path))
+        return find_locations(self.text, [span], file=self.name)[span]
+
+    def offsets(self, row: str | int = 0, place: str | int | None = None) -> Offsets:
+        """Return where a row of numbers is, or one word of it."""
+        lines = re.finditer(r"^[^\n#]*[^\s,#][^\n#]*", self.text, re.MULTILINE)
+        line = next(itertools.islice(lines, int(row), None))
+        words = list(re.finditer(r"[^\s,]+", line[0]))
+        chosen = words if place is None else [words[int(place)]]
+        return line.start() + chosen[0].start(), line.start() + chosen[-1].end()
+
+    def fail(self, message: str, path: Path | None = None) -> NoReturn:
+        """Refuse the file; the path is that of the wrong value.
+
+        Raises:
+            RankTableError: Always.
+        """
+        where = Location(file=self.name) if path is None else self.location(path)
+        finding = BAD_TOPOLOGY.finding(None, f"{_REFUSAL}: {message}")
+        raise RankTableError([finding.diagnostic(where)])
+
+
+def _read(name: str) -> _Source:
+    """Return what is in a file, whose shape is right."""
     try:
         decoded = decode(read_file(name, MAX_SIZE_BYTES))
     except UnreadableError as error:
-        finding = unreadable(error)
         known = ", ".join(topology.name for topology in BUILT_IN)
         hint = f"give a file of links, or one of: {known}"
-        _fail(name, finding.message, rule=finding.rule, hint=hint)
+        _refuse(name, "", replace(unreadable(error), hint=hint))
     if isinstance(decoded, Finding):
-        _fail(name, decoded.message, rule=decoded.rule)
-    return decoded[0]
-
-
-def _rows(name: str, text: str) -> list[list[int]]:
-    document: object
-    if text.lstrip()[:1] in ("[", "{"):
+        _refuse(name, "", decoded)
+    text = decoded[0]
+    is_json = text.lstrip()[:1] in ("[", "{")
+    data: object = _numbers(text)
+    if is_json:
         parsed = parse(text)
         if isinstance(parsed, Finding):
-            _fail(name, parsed.message, rule=parsed.rule)
-        document = parsed[0]
-        if isinstance(document, dict):
-            document = document.get("links", document.get("matrix"))
-    else:
-        lines = [line.partition("#")[0] for line in text.splitlines()]
-        document = [
-            [int(word) if re.fullmatch(r"-?[0-9]{1,9}", word) else word for word in row]
-            for row in (re.split(r"[\s,]+", line.strip(" \t,")) for line in lines)
-            if row != [""]
-        ]
-    if not isinstance(document, list) or not document:
-        _fail(name, "there is neither a matrix nor a list of links in it")
-    for place, row in enumerate(document):
-        if not isinstance(row, list) or not all(type(item) is int for item in row):
-            _fail(name, f"row {place} is not a list of integers")
-    if len(document) > MAX_CHIPS**2:
-        _fail(name, f"there are more than {MAX_CHIPS} chips")
-    return document
+            _refuse(name, text, parsed)
+        data, found = parsed
+        if found:
+            _refuse(name, text, found[0])
+    source = _Source(name=name, text=text, data=data, is_json=is_json)
+    _judge_shape(source)
+    return source
+
+
+def _refuse(name: str, text: str, finding: Finding) -> NoReturn:
+    """Refuse a file for a finding of somebody else.
+
+    Raises:
+        RankTableError: Always.
+    """
+    where = Location(file=name)
+    if finding.span is not None:
+        where = find_locations(text, [finding.span], file=name)[finding.span]
+    told = replace(finding, message=f"{_REFUSAL}: {finding.message}")
+    raise RankTableError([told.diagnostic(where)])
+
+
+def _numbers(text: str) -> list[list[int | str]]:
+    """Return rows of numbers; what is not a plain number stays a text."""
+    rows = (line.partition("#")[0].strip(" \t\r,") for line in text.split("\n"))
+    return [
+        [int(word) if _PLAIN.fullmatch(word) else word for word in _GAP.split(row)]
+        for row in rows
+        if row
+    ]
+
+
+def _judge_shape(source: _Source) -> None:
+    """Refuse what the JSON Schema of a topology refuses."""
+    from ranktable.schema.schema_validation import errors_of  # noqa: PLC0415 - 100 ms
+
+    for error in errors_of(SCHEMA_FILE, source.data, _is_sound_row):
+        path = tuple(error.absolute_path)
+        at = path[len(source.key) :]
+        if not at:
+            is_long = error.validator == "maxItems"
+            source.fail(f"there are more than {MAX_CHIPS} chips" if is_long else _NONE)
+        what = f"row {at[0]} is not a list of integers"
+        if len(at) > 1:
+            what += f": {quoted(error.instance)} is not one"
+        source.fail(what, path)
+
+
+def _is_sound_row(row: object, schema: dict[str, Any]) -> bool:
+    """Whether a row is a list of integers, seen faster than by its schema."""
+    if schema.get("title") != "Row" or not isinstance(row, list):
+        return False
+    return set(map(type, row)) <= {int}
 
 
 def _is_list(rows: list[list[int]]) -> bool:
@@ -100,38 +195,36 @@ def _is_list(rows: list[list[int]]) -> bool:
     return len(rows) != _PAIR or not any(_NO_LINK in row for row in rows)
 
 
-def _pairs(name: str, rows: list[list[int]]) -> list[tuple[int, int]]:
-    for place, (a, b) in enumerate(rows):
+def _pairs(source: _Source) -> list[tuple[int, int]]:
+    for place, (a, b) in enumerate(source.rows):
         if not (0 <= a < MAX_CHIPS and 0 <= b < MAX_CHIPS) or a == b:
-            _fail(name, f"row {place} is {a}, {b}; a link joins two different chips")
-    return [(a, b) for a, b in rows]
+            source.fail(
+                f"row {place} is {a}, {b}; a link joins two different chips",
+                (*source.key, place),
+            )
+    return [(a, b) for a, b in source.rows]
 
 
-def _linked_by_matrix(name: str, rows: list[list[int]]) -> list[tuple[int, int]]:
-    size = len(rows)
+def _linked_by_matrix(source: _Source) -> list[tuple[int, int]]:
+    rows, size = source.rows, len(source.rows)
     for place, row in enumerate(rows):
         if len(row) != size:
-            _fail(
-                name,
+            source.fail(
                 f"row {place} has {len(row)} entries; a matrix of {size} chips has "
                 f"{size} in every row, a list of links has 2",
+                (*source.key, place),
             )
     off_diagonal = {rows[a][b] for a in range(size) for b in range(size) if a != b}
     if off_diagonal == {0, 1}:
-        _fail(
-            name,
+        source.fail(
             "this looks like a matrix of 0 and 1; here a link is its port number and "
             "-1 is not a link, so 0 would be a link too",
         )
     for a in range(size):
         for b in range(a):
             if (rows[a][b] < 0) != (rows[b][a] < 0):
-                _fail(name, f"chip {a} and chip {b} are linked in one direction only")
+                source.fail(
+                    f"chip {a} and chip {b} are linked in one direction only",
+                    (*source.key, a, b),
+                )
     return [(a, b) for a in range(size) for b in range(a) if rows[a][b] >= 0]
-
-
-def _fail(
-    name: str, message: str, *, rule: Rule = BAD_TOPOLOGY, hint: str | None = None
-) -> NoReturn:
-    finding = rule.finding(None, f"the topology cannot be used: {message}", hint=hint)
-    raise RankTableError([finding.diagnostic(Location(file=name))])

@@ -10,14 +10,18 @@ import typer
 from ranktable.cli import COLOR_HELP, Color, CommandError, OutputFormat, style, write
 from ranktable.cli.files import FILE_HELP, sound_table
 from ranktable.report.folding import fold_nodes
-from ranktable.report.terminal import table_lines
+from ranktable.report.terminal import MAX_DRAWN_ROWS, Branch, tree_lines
 from ranktable.schema.diagnostic import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ranktable.report.folding import NodeFold
     from ranktable.report.terminal import Style
     from ranktable.schema.model import Device, Node, RankTable
+
+MAX_DRAWN_CHIPS = 64
+"""Chips up to which each has a line of its own on a terminal: a screen or two."""
 
 
 def show(
@@ -107,21 +111,42 @@ def _overview(name: str, table: RankTable, look: Style) -> Iterator[str]:
     title = look.mark(printable(name), "bold")
     nodes = counted(len(table.nodes), "node")
     ranks = counted(table.world_size, "rank")
-    yield f"{title}: {table.format}, {nodes}, {ranks}\n"
-    if look.is_drawn:
-        rows = [
-            (printable(fold.host), fold.chips, fold.ranks) for fold in fold_nodes(table)
-        ]
-        yield from table_lines([("node", "chips", "ranks"), *rows], look)
+    head = f"{title}: {table.format}, {nodes}, {ranks}"
+    folds = fold_nodes(table)
+    if look.is_drawn and len(folds) <= MAX_DRAWN_ROWS:
+        has_chips = sum(len(table.nodes[fold.first].devices) for fold in folds)
+        is_small = has_chips <= MAX_DRAWN_CHIPS
+        branches = (_branch(table, fold, look, is_small=is_small) for fold in folds)
+        yield from tree_lines(head, branches, look)
         return
-    for fold in fold_nodes(table):
-        host = look.mark(printable(fold.host), "place")
-        if not fold.chips:
-            yield f"{host}: no chips\n"
-            continue
-        chips = "chip" if fold.chips.isdigit() else "chips"
-        what = "rank" if fold.ranks.isdigit() else "ranks"
-        yield f"{host}: {chips} {fold.chips} -> {what} {fold.ranks}\n"
+    yield f"{head}\n"
+    yield from (f"{_fold_line(fold, look)}\n" for fold in folds)
+
+
+def _fold_line(fold: NodeFold, look: Style) -> str:
+    host = look.mark(printable(fold.host), "place")
+    if not fold.chips:
+        return f"{host}: no chips"
+    chips = "chip" if fold.chips.isdigit() else "chips"
+    what = "rank" if fold.ranks.isdigit() else "ranks"
+    return f"{host}: {chips} {fold.chips} -> {what} {fold.ranks}"
+
+
+def _branch(
+    table: RankTable, fold: NodeFold, look: Style, *, is_small: bool
+) -> str | Branch:
+    """Return a node with its chips below it, or several like ones in a line."""
+    if not is_small or fold.first != fold.last:
+        return _fold_line(fold, look)
+    devices = table.nodes[fold.first].devices
+    leaves = (
+        f"chip {device.device_id} -> rank {device.rank}"
+        if device.device_id >= 0
+        else f"host -> rank {device.rank}"
+        for device in devices
+    )
+    host = look.mark(printable(fold.host), "place")
+    return Branch(host if devices else f"{host}: no chips", tuple(leaves))
 
 
 def _device_line(

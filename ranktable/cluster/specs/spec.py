@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import make_table
-from ranktable.cluster.schema_validation import schema_text
+from ranktable.schema.schema_validation import schema_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

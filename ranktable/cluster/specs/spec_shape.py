@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from ranktable.cluster.schema_validation import errors_of, validator_of
 from ranktable.cluster.specs import spec_rules as rules
 from ranktable.cluster.specs.spec import ORDERS, SCHEMA_FILE
 from ranktable.schema.diagnostic import quoted
 from ranktable.schema.document import Document, Path, SourceSpan
+from ranktable.schema.schema_validation import errors_of, validator_of
 from ranktable.schema.yaml_parser import parse_yaml
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ranktable.schema.columns import Columns
-    from ranktable.schema.diagnostic import Finding
+    from ranktable.schema.diagnostic import Finding, Quota
     from ranktable.schema.format import Format
 
 FORMATS: tuple[Format, ...] = (
@@ -117,7 +117,7 @@ def every_format() -> tuple[Format, ...]:
     return tuple(map(by_name, names()))
 
 
-def decode_large(data: bytes) -> Columns | None:
+def decode_large(data: bytes, quota: Quota | None = None) -> Columns | None:
     """Return the columns of a table of another shape that may be large, fast.
 
     Returns:
@@ -125,7 +125,7 @@ def decode_large(data: bytes) -> Columns | None:
     """
     for name, key in LARGE:
         if data.find(key, 0, HEAD_BYTES) >= 0:
-            return by_name(name).decode(data)
+            return by_name(name).decode(data, quota)
     return None
 
 

@@ -30,18 +30,6 @@ _MANUAL_LENGTH, _MAX_LENGTH = 64, 127
 _PORTS = ("device_port", "device_vnic_port", "host_port", "backup_device_port")
 
 
-def _all_addresses(columns: Columns) -> str:
-    """Return every address in one text, which is searched fast."""
-    found = columns.worked_out.get("addresses")
-    if not isinstance(found, str):
-        there = columns.addresses
-        if columns.num_without_address():
-            there = list(filter(None, there))
-        found = " ".join(there)  # type: ignore[arg-type]
-        columns.worked_out["addresses"] = found
-    return found
-
-
 def _not_completed(columns: Columns, _: Options) -> Iterator[Finding]:
     status = columns.top.get("status")
     if isinstance(status, str) and status != COMPLETED:
@@ -56,7 +44,7 @@ def _duplicate_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
     written = columns.addresses
     nothing = columns.num_without_address()
     repeated = len(written) - len(set(written)) - max(nothing - 1, 0)
-    if not repeated and "," not in _all_addresses(columns):
+    if not repeated and "," not in columns.addresses_text():
         return
     first_use: dict[str, int] = {}
     for index, text in enumerate(columns.addresses):
@@ -224,7 +212,7 @@ def _unequal_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
     """Yield RT272 for devices with another number of addresses than most."""
     written = columns.addresses
     nothing = columns.num_without_address()
-    is_joined = "," in _all_addresses(columns)
+    is_joined = "," in columns.addresses_text()
     if not is_joined and (nothing in (0, len(written)) or columns.num_nodes > 1):
         return  # what is missing on one of several servers is RT271
     counts = [0 if text is None else text.count(",") + 1 for text in written]
@@ -243,7 +231,7 @@ def _unequal_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
 
 def _mixed_families(columns: Columns, _: Options) -> Iterator[Finding]:
     written = columns.addresses
-    if ":" not in _all_addresses(columns):
+    if ":" not in columns.addresses_text():
         return
     families = [None if text is None else ":" in text for text in written]
     if len({*families} - {None}) < 2:  # noqa: PLR2004 - IPv4 and IPv6

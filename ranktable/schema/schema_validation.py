@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def schema_text(name: str) -> bytes:
     """Return a JSON Schema (draft 2020-12) of this package as UTF-8 text."""
-    return (files("ranktable.cluster") / "data" / name).read_bytes()
+    return (files("ranktable.schema") / "data" / name).read_bytes()
 
 
 @cache
