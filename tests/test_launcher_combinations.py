@@ -77,7 +77,7 @@ HET_AGENTS = {
     "SLURM_STEP_NODELIST": "h[1-2]",
 }
 
-FOUND = {
+FOUND: dict[str, tuple[dict[str, str], tuple[object, ...]]] = {
     # name: environment, (rank, world_size, local_rank, node_rank, launcher)
     "srun -n4 -N2 block": (
         step(

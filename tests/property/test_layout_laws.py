@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import product
 from typing import Any
 
@@ -208,14 +209,11 @@ def layout_keywords(draw: st.DrawFn) -> dict[str, Any]:
 def test_remembered_layout_is_warned_of_exactly_where_there_is_none(
     given: dict[str, Any],
 ) -> None:
-    try:
+    world_size = found = 0  # for none
+    with suppress(LayoutError):
         world_size = ParallelLayout(**given).world_size
-    except LayoutError:
-        world_size = None
-    try:
+    with suppress(LayoutTextError):
         text = " ".join(f"{name}={value}" for name, value in given.items())
         found = world_size_of(parse_layout(text))
-    except LayoutTextError:
-        found = None
 
     assert found == world_size
