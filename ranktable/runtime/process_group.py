@@ -16,7 +16,7 @@ from ranktable.runtime.rendezvous import (
     GRACE_S,
     Deadline,
     LateError,
-    Member,
+    Participant,
     first_line,
     in_time,
     open_store,
@@ -212,7 +212,7 @@ def _join(
 
     world_size = environment.world_size
     assert world_size is not None  # noqa: S101 - the caller has refused it
-    member = Member(
+    member = Participant(
         rank=placement.rank,
         world_size=world_size,
         digest=None if table is None else table.digest(),
