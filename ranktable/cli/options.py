@@ -23,6 +23,15 @@ if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
 
 
+GroupName = Annotated[
+    str | None,
+    typer.Option(
+        "--server-group",
+        metavar="NAME",
+        help="In a table of groups (server-groups): the group, such as 2.",
+    ),
+]
+
 DEFAULT_PRESET: Final = "megatron"
 
 

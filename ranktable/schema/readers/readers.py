@@ -136,7 +136,8 @@ def verdict(reader: TableReader, report: Report) -> str:
         report = check(report.data, reader=reader.name, limit=1)
     refused, wrong = _effects(reader, report)
     if not refused and report.format not in reader.formats:
-        refused = [reader.refusal]
+        document = None if report.columns is None else report.columns.document.data
+        refused = [reader.refusal_of(report.format or "", document)]
     if refused:
         return f"refused: {_listed(refused)}"
     return f"accepted, but {_listed(wrong)}" if wrong else "accepted"

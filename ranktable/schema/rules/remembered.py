@@ -84,7 +84,7 @@ BAD_LAYOUT = Rule(
     code="RT508",
     name="bad-layout",
     severity=Severity.WARNING,
-    summary="the layout that the table remembers is not one",
+    summary="the layout that the table remembers is not valid",
     why=(
         "mesh, plan, diff and the commands that change a table take the sizes and the "
         "order of the parallel groups from the key layout, and refuse another spelling."
@@ -118,7 +118,8 @@ CONTRADICTION = Rule(
     summary="an option contradicts what the table remembers",
     why=(
         "A table that remembers its layout or the links of its chips is judged by "
-        "them. An option that says something else is a slip, or the key is out of date."
+        "them. An option that says something else is a mistake, or the key is out of "
+        "date."
     ),
     fix="Leave the option out, or change the key.",
     readers=_READERS,
