@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tests.ranks import Pool
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.deadline]
 
 
 def shift_late() -> list[object]:
