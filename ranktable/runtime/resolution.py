@@ -301,30 +301,39 @@ def _refuse_loopback(
 
     An image or a shell has ``MASTER_ADDR=localhost`` left over, and the processes of
     the second node would wait for a master of their own until the time-out. Where a
-    launcher names a loopback address too, the nodes are on one machine.
+    launcher names a loopback address too, the nodes are on one machine. A pod that is
+    the master may be told so; that has the rank 0.
     """
     master = won.get("master_addr")
-    others = [claim for claim in claims if claim.launcher != BY_HAND]
+    others = [claim for claim in claims if not _is_exported(claim)]
     if (
         master is None
-        or master.launcher != BY_HAND
+        or not _is_exported(master)
         or not is_loopback(master.value)
         or any(is_loopback(claim.value) for claim in others)
     ):
         return
     sizes = {name: number(won, name) or 0 for name in FIELDS[:6]}
+    if master.launcher != BY_HAND and not sizes["node_rank"]:
+        return
     for name, has_several in (
         ("num_nodes", sizes["num_nodes"] > 1),
         ("node_rank", sizes["node_rank"] > 0),
         ("local_world_size", 0 < sizes["local_world_size"] < sizes["world_size"]),
     ):
-        if has_several and won[name] in others:
+        if has_several:
             raise _conflict(
                 (master, won[name]),
                 f"{_said(master)} is another machine on each node, but "
                 f"{_said(won[name])} ({won[name].launcher}) shows that there are "
                 "several nodes; unset it, or export the address of the first node",
             )
+
+
+def _is_exported(claim: VariableClaim) -> bool:
+    """Whether a shell, an image or the spec of a pod may have set a variable."""
+    is_of_pod = claim.level is Scope.NODE and claim.variable == "MASTER_ADDR"
+    return claim.launcher == BY_HAND or is_of_pod
 
 
 def _conflict(

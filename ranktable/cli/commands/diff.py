@@ -101,7 +101,7 @@ def _layouts(
     def laid_out(name: str, table: RankTable) -> ParallelLayout:
         try:
             return layout_options.layout(table)
-        except LayoutError as error:
+        except (CommandError, LayoutError) as error:
             raise CommandError(f"{name}: {error}") from None
 
     first, second = (laid_out(name, table) for name, table in tables)

@@ -101,7 +101,7 @@ def mesh(
     name, table = read.name, read.table
     if rank is not None and not 0 <= rank < table.world_size:
         raise CommandError(f"rank {rank} is not among the {table.world_size} ranks")
-    layout = layout_options.layout_of_all(table)
+    layout = layout_options.layout(table)
     warn_of_refusal(layout)
     found = communicators(table, layout, None if groups is None else groups.split(","))
     if format is OutputFormat.JSON:

@@ -215,7 +215,7 @@ def plan(
         )
     read = sound_table(file, group=server_group)
     name, table = read.name, read.table
-    layout = layout_options.layout_of_all(table)
+    layout = layout_options.layout(table)
     warn_of_refusal(layout)
     made = make_plan(
         table,

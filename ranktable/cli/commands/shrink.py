@@ -86,6 +86,7 @@ def shrink(
         table,
         with_dp=bool(lost or single) or not again,
         is_needed=True,
+        may_lack_ranks=True,
         world_size=size,
     )
     where = site.site(table)
@@ -106,7 +107,8 @@ def shrink(
         is_optimal=found.is_optimal,
     )
     say_sizes(layout, found.layout)
-    if ranks is None and found.layout.dp < layout.dp:
+    is_whole = layout.world_size == table.world_size  # else more is lost than is named
+    if ranks is None and is_whole and found.layout.dp < layout.dp:
         _say_alternative(read.name, table, lost, single, layout)
 
 
