@@ -314,18 +314,30 @@ sys.stdout.write(text + "\\n")
 
 
 def simulate(
-    folder: Path, *arguments: str, afresh: bool = False, **env: str
+    folder: Path, *arguments: str, **env: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the command in a folder that is also its folder for temporary files.
 
-    All its processes are forks of one that has torch imported. Whether processes end
-    that do not end by themselves is seen of processes that are started ``afresh``:
-    they are found by their first environment, and a fork has that of its server.
+    All its processes are forks of one that has torch imported.
     """
-    started = command(*arguments)
-    if not afresh:
-        started[0] = str(with_torch() / "ranktable")
-        env = {**torch_environment(), **env}
+    started = [str(with_torch() / "ranktable"), *command(*arguments)[1:]]
+    return run_to_end(started, folder, {**torch_environment(), **env})
+
+
+def simulate_afresh(
+    folder: Path, *arguments: str, **env: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the command, and whatever it starts, in interpreters of their own.
+
+    Processes that do not end by themselves are found by their first environment, and
+    a fork has that of its server.
+    """
+    return run_to_end(command(*arguments), folder, env)
+
+
+def run_to_end(
+    started: Sequence[str], folder: Path, env: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # noqa: S603 - our own command
         started,
         env=environment(folder, **env),
@@ -433,7 +445,7 @@ def test_rank_that_fails_ends_the_others_and_is_named(
 ) -> None:
     wait = "import os, sys, time\nif os.environ['RANK'] == '0': time.sleep(600)\n"
     write(tmp_path, "s.py", wait + end)
-    done = simulate(tmp_path, *shape, "s.py", afresh=True)
+    done = simulate_afresh(tmp_path, *shape, "s.py")
 
     assert done.returncode == 1
     assert done.stderr.endswith(f"error: rank 1 {said}\n")
@@ -467,7 +479,7 @@ if "--stay" in sys.argv:
 @pytest.mark.torch
 def test_process_that_a_script_leaves_behind_is_ended(tmp_path: Path) -> None:
     write(tmp_path, "s.py", STUBBORN)
-    done = simulate(tmp_path, "--nproc", "1", "s.py", afresh=True)
+    done = simulate_afresh(tmp_path, "--nproc", "1", "s.py")
 
     assert done.returncode == 0, done.stderr
     assert left_in(tmp_path) == ["0"]
@@ -696,7 +708,7 @@ if __name__ == "__main__":
 """,
     )
     dump(make_table([[3, 1]]), tmp_path / "t.json")
-    done = simulate(tmp_path, "--rank-table", "t.json", "--once", "s.py", afresh=True)
+    done = simulate_afresh(tmp_path, "--rank-table", "t.json", "--once", "s.py")
 
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["0 tpu:3 [2.0]", "1 tpu:1 [2.0]"]
@@ -715,7 +727,7 @@ def test_forced_run_does_not_touch_the_real_package(
     write(tmp_path, "s.py", ADD_UP)
     site = str(tmp_path / "site")
     given = ["--nproc", "2", "--force", "s.py"]
-    done = simulate(tmp_path, *given, afresh=True, PYTHONPATH=site)
+    done = simulate_afresh(tmp_path, *given, PYTHONPATH=site)
 
     assert done.returncode == 0, done.stderr
 
