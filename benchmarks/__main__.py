@@ -17,6 +17,7 @@ from benchmarks.collectives import measure_collectives
 from benchmarks.hosts import measure_hosts
 from benchmarks.layouts import measure_layouts
 from benchmarks.measure import Bench
+from benchmarks.operating import measure_operating
 from benchmarks.other_vendors import measure_other_vendors
 from benchmarks.reading import measure_reading
 from benchmarks.report import NOTES, budget_table, growth_table, is_within
@@ -38,6 +39,7 @@ PARTS = (
     "host lists",
     "clusters",
     "other vendors",
+    "operating",
     "scaling",
     "simulating",
     "collectives",
@@ -64,6 +66,7 @@ def main() -> int:
         "host lists": lambda _: measure_hosts(scale),
         "clusters": lambda bench: measure_clusters(bench, scale),
         "other vendors": lambda bench: measure_other_vendors(bench, scale),
+        "operating": lambda bench: measure_operating(bench, scale),
         "scaling": scaling,
         "simulating": lambda bench: measure_simulating(bench, scale),
         "collectives": lambda bench: measure_collectives(bench, scale),

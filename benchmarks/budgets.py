@@ -25,7 +25,8 @@ class Scale:
         commands: Fresh processes for each command on a large table.
         growths: Fresh processes for each size, to see the cost of a rank.
         nodes: Nodes of a cluster that is described, eight chips each.
-        pods: Ranks of a table of super pods.
+        operations: Fresh processes for each command on a table of a whole cluster.
+    pods: Ranks of a table of super pods.
         rank_list: Ranks of a table that lists the addresses of each.
         fill_mib: Size of a file that is nothing but one character.
         few: Ranks of a small simulated job.
@@ -51,6 +52,7 @@ class Scale:
     reads: int = 7
     starts: int = 20
     commands: int = 3
+    operations: int = 1
     growths: int = 2
     nodes: int = 10_000
     pods: int = 4_096
@@ -154,6 +156,49 @@ LAYOUTS = {
 
 RANK_LISTS = {"": "", " odd": ", a wrong EID at the end"}
 """Tables of version 2.0 that are judged, and their names for people."""
+
+_SIZES = "--tp 8 --cp 2 --pp 16"
+_MODEL = "--model 96x12288 --seq 4096 --micro 64"
+_RACKS = "--topology racks"
+COMMANDS = {
+    "gen": f"gen --spec spec.yaml {_SIZES} -o out-table --force",
+    "validate": "validate table.json",
+    "validate hccl 1.0": "validate hccl.json",
+    "validate hccl 1.2": "validate pods.json",
+    "show": "show table.json",
+    "show json": "show table.json --format json",
+    "mesh": "mesh table.json",
+    "mesh json": "mesh table.json --format json",
+    "mesh suggest": "mesh table.json --suggest --topology racks --tp 8 --cp 2 --pp 16",
+    "plan": f"plan table.json {_MODEL}",
+    "plan racks": f"plan table.json {_MODEL} {_RACKS}",
+    "plan node-order": f"plan table.json {_MODEL} --topology scattered "
+    "--mode node-order",
+    "plan free": f"plan table.json {_MODEL} --topology scattered --mode free",
+    "plan bandwidth": f"plan table.json {_MODEL} {_RACKS} "
+    "--bandwidth intra=400GB/s,node=50GB/s,rack=25GB/s",
+    "plan spread": f"plan table.json {_MODEL} {_RACKS} --spread dp:rack",
+    "diff": "diff table.json less.json",
+    "diff sizes": f"diff hccl.json table.json {_SIZES}",
+    "shrink": "shrink table.json --drop n[000003,000100] -o out-table --force",
+    "shrink racks": f"shrink table.json --drop n[000003,000100] {_RACKS} -o out-table "
+    "--force",
+    "shrink hccl 1.2": f"shrink pods.json --drop n[000003,000100] {_SIZES} "
+    "-o out-pods --force",
+    "grow": "grow table.json --add x[00-31] --new -o out-table --force",
+    "renumber": "renumber hccl.json --drop n000003 --policy fill -o out-file --force",
+    "replace-node": "replace-node table.json n000003 x1 --new -o out-table --force",
+    "spares": "spares table.json --add x[00-31] --new -o out-table --force",
+    "subset": "subset table.json --ranks 0-511 -o out-table --force",
+    "split": "split table.json -o out-parts",
+    "digest": "digest table.json",
+    "convert": "convert table.json --to openmpi-rankfile -o out-file --force",
+    "convert hccl": "convert hccl.json --to sccl-1.0 -o out-file --force",
+}
+"""What operators start on a table of a whole cluster."""
+
+SLOWER_COMMANDS = {"shrink racks": 8_000}
+"""CPU time in milliseconds of the commands that may take longer than the others."""
 
 BUDGETS = (
     *(
@@ -309,6 +354,15 @@ BUDGETS = (
             limit=4,
         )
         for key, name in RANK_LISTS.items()
+    ),
+    *(
+        Budget(
+            key=f"operate {key}",
+            what=f"{key}: {{layouts}} ranks, the whole command",
+            limit=SLOWER_COMMANDS.get(key, 5_000),
+            unit=Unit.MILLISECONDS,
+        )
+        for key in COMMANDS
     ),
     Budget(
         key="merge hccl linear",

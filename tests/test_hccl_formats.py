@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ranktable
+from benchmarks.other_vendors import super_pods
 from ranktable.schema.formats import by_name, detect
 from ranktable.schema.json_schema import validator
 from tests.conftest import CORPUS
@@ -479,3 +480,17 @@ def test_detection_follows_the_order_of_the_formats() -> None:
         assert getattr(found, "name", None) == (
             "hccl-1.0" if name == "mindie" else name
         )
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+def test_table_of_super_pods_is_decoded_fast(is_last: bool) -> None:  # noqa: FBT001
+    document = super_pods(256)
+    pods = document.pop("super_pod_list")
+    pair = {"super_pod_list": pods}
+    document = {**document, **pair} if is_last else {**pair, **document}
+
+    columns = by_name("hccl-1.2").decode(json.dumps(document, indent=1).encode())
+
+    assert columns is not None
+    assert columns.top["super_pod_list"] == pods
+    assert columns.ranks == list(range(256))

@@ -49,10 +49,13 @@ Functions that are called while a module is imported do not count.
 
 CHIPS = "[[0,2,6,7,3,1,5,4]]"
 
+MODEL = ["--tp", "4", "--model", "32x4096", "--seq", "4096", "--micro", "16"]
+
 JOURNEYS = [
     ("validate", ["ranktable", "validate", "t.json"], 15),
     ("gen", ["ranktable", "gen", "--device-id", CHIPS, "-o", "new.json"], 18),
     ("convert", ["ranktable", "convert", "hostfile", "--to", "openmpi-rankfile"], 14),
+    ("plan", ["ranktable", "plan", "hosts.json", *MODEL], 31),
     ("env", ["ranktable", "env"], 6),
     ("read", ["-c", "import ranktable; ranktable.read_rank_table('hosts.json')"], 6),
 ]

@@ -53,12 +53,12 @@ class Communicator:
     @property
     def node_ranks(self) -> tuple[int, ...]:
         """node_rank of every member."""
-        return tuple(self.on.node_ranks[rank] for rank in self.ranks)
+        return tuple(self.on.table.node_ranks[rank] for rank in self.ranks)
 
     @property
     def nodes(self) -> tuple[int, ...]:
         """The nodes that it spans, each once, in increasing order."""
-        return tuple(sorted({self.on.node_ranks[rank] for rank in self.ranks}))
+        return tuple(sorted({self.on.table.node_ranks[rank] for rank in self.ranks}))
 
     @property
     def chip_map(self) -> list[int]:
@@ -222,8 +222,3 @@ class Placed:
     def chips(self) -> list[int]:
         """``device_id`` of every rank."""
         return self.table.chip_map
-
-    @cached_property
-    def node_ranks(self) -> list[int]:
-        """node_rank of every rank."""
-        return [self.table.node_rank_of(rank) for rank in range(self.table.world_size)]

@@ -85,46 +85,56 @@ class Look(NamedTuple):
     busiest: list[tuple[int, float]]
 
 
-class Members(NamedTuple):
-    """The groups of a flow, looked up by rank.
+class Members:
+    """The groups of a flow, looked up by rank; each list is made when it is needed.
 
     Attributes:
         size: Ranks of a group.
         num_groups: Number of groups.
-        group: The group of every rank.
-        first: The first rank of its group.
-        place: Its place there.
-        previous: The rank before it in the group, for the first rank the last one.
     """
 
-    size: int
-    num_groups: int
-    group: list[int]
-    first: list[int]
-    place: list[int]
-    previous: list[int]
+    def __init__(self, groups: Sequence[Sequence[int]]) -> None:
+        """Keep the groups."""
+        self.size, self.num_groups = len(groups[0]), len(groups)
+        self._ranks = list(chain.from_iterable(groups))
 
+    @cached_property
+    def _index(self) -> list[int]:
+        found = [0] * len(self._ranks)
+        for at, rank in enumerate(self._ranks):
+            found[rank] = at
+        return found
 
-def look_up(groups: Sequence[Sequence[int]]) -> Members:
-    """Return the groups of a flow, looked up by rank."""
-    size, count = len(groups[0]), len(groups)
-    flat = list(chain.from_iterable(groups))
-    before = list(chain.from_iterable((ranks[-1], *ranks[:-1]) for ranks in groups))
-    index = sorted(range(size * count), key=flat.__getitem__)
-    group = [at // size for at in index]
-    return Members(
-        size=size,
-        num_groups=count,
-        group=group,
-        first=[groups[at][0] for at in group],
-        place=[at % size for at in index],
-        previous=list(map(before.__getitem__, index)),
-    )
+    @cached_property
+    def group(self) -> list[int]:
+        """The group of every rank."""
+        size = self.size
+        return [at // size for at in self._index]
+
+    @cached_property
+    def first(self) -> list[int]:
+        """The first rank of its group."""
+        firsts = self._ranks[:: self.size]
+        return list(map(firsts.__getitem__, self.group))
+
+    @cached_property
+    def place(self) -> list[int]:
+        """Its place there."""
+        size = self.size
+        return [at % size for at in self._index]
+
+    @cached_property
+    def previous(self) -> list[int]:
+        """The rank before it in the group, for the first rank the last one."""
+        ranks, size = self._ranks, self.size
+        before = [ranks[-1], *ranks[:-1]]
+        before[::size] = ranks[size - 1 :: size]
+        return list(map(before.__getitem__, self._index))
 
 
 @lru_cache(maxsize=8)  # a change asks for the groups of one layout several times
 def _members(layout: ParallelLayout, axes: str) -> Members:
-    return look_up(layout.groups(axes))
+    return Members(layout.groups(axes))
 
 
 class Scene:

@@ -440,3 +440,16 @@ def _axes(
         if name == "dp" and request.dp_replicate > 1:
             axes += request.data
     return (*axes, *experts.axes)
+
+
+def describe_sizes(layout: ParallelLayout) -> str:
+    """Return the sizes above 1: ``tp 4 x dp 2``, and those of the experts."""
+    grid, sizes = layout.mesh_shape, layout.sizes
+    model = [axis for axis in layout.axes if axis in grid and grid[axis] > 1]
+    text = " x ".join(f"{axis} {grid[axis]}" for axis in model) or "1"
+    experts = [axis for axis in ("etp", "ep", "edp") if sizes.get(axis, 1) > 1]
+    apart = [axis for axis in experts if axis not in grid]
+    if not apart:
+        return text
+    spread = " x ".join(f"{axis} {sizes[axis]}" for axis in apart)
+    return f"{text}, experts {spread} as {layout.ep_style}"

@@ -138,7 +138,7 @@ def make_plan(  # noqa: PLR0913 - what a plan is made of
         )
     kept = (node_boundary(table), *smallest_first(boundaries))
     scene = Scene(layout, flows, kept, shown)
-    before = [table.node_rank_of(rank) for rank in range(table.world_size)]
+    before = list(table.node_ranks)
     held = Counter(before)
     sizes_ = [held[node] for node in range(table.num_nodes)]
     bounds = tuple(

@@ -129,7 +129,7 @@ def ring_rows(
             f"chip {highest} is not one of the "
             f"{counted(topology.num_chips, 'chip')} of {topology.name}"
         )
-    nodes = [table.node_rank_of(rank) for rank in range(table.world_size)]
+    nodes = table.node_ranks
     groups = {name: groups_named(layout, name) for name in axes}
     return {name: _row(of, nodes, chips, topology) for name, of in groups.items()}
 

@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ranktable.layout.parallel import describe_sizes
 from ranktable.layout.sizes import divisors
 from ranktable.layout.suggesting import balanced_dims
 from ranktable.report.folding import (
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from ranktable.layout.communicator import Communicator, Communicators
     from ranktable.layout.grid import Neighbours
-    from ranktable.layout.parallel import ParallelLayout
     from ranktable.layout.suggesting import Suggestion
     from ranktable.report.folding import Progression
     from ranktable.report.terminal import Style
@@ -79,19 +79,6 @@ def _title(name: str, found: Communicators, look: Style) -> str:
         f"{look.mark(printable(name), 'bold')}: {counted(nodes, 'node')}, "
         f"{counted(ranks, 'rank')} = {describe_sizes(layout)}, order {layout.order}\n"
     )
-
-
-def describe_sizes(layout: ParallelLayout) -> str:
-    """Return the sizes above 1: ``tp 4 x dp 2``, and those of the experts."""
-    grid, sizes = layout.mesh_shape, layout.sizes
-    model = [axis for axis in layout.axes if axis in grid and grid[axis] > 1]
-    text = " x ".join(f"{axis} {grid[axis]}" for axis in model) or "1"
-    experts = [axis for axis in ("etp", "ep", "edp") if sizes.get(axis, 1) > 1]
-    apart = [axis for axis in experts if axis not in grid]
-    if not apart:
-        return text
-    spread = " x ".join(f"{axis} {sizes[axis]}" for axis in apart)
-    return f"{text}, experts {spread} as {layout.ep_style}"
 
 
 def _ranks(found: Communicators, look: Style) -> Iterator[str]:
@@ -261,7 +248,7 @@ def render_mesh_json(
     head = {
         "file": name,
         "world_size": table.world_size,
-        "num_nodes": len(table.nodes),
+        "num_nodes": table.num_nodes,
         "layout": {
             "order": layout.order,
             "ep_style": layout.ep_style,
@@ -290,29 +277,33 @@ def _rank_entries(found: Communicators) -> Iterator[dict[str, object]]:
     layout = found.layout
     points = zip(*(layout.along(axis).places() for axis in layout.axes), strict=True)
     neighbours = [layout.all_neighbours(axis) for axis in layout.kinds]
+    chips = found.table.chip_map
     for rank, point in enumerate(points):
-        yield _entry(found, rank, point, [pairs[rank] for pairs in neighbours])
+        pairs = [of_axis[rank] for of_axis in neighbours]
+        yield _entry(found, rank, chips[rank], point, pairs)
 
 
 def _rank_entry(found: Communicators, rank: int) -> dict[str, object]:
     layout = found.layout
     pairs = [layout.neighbours(rank, axis) for axis in layout.kinds]
-    return _entry(found, rank, layout.coordinates(rank).values(), pairs)
+    chip = found.table.chip_map[rank]
+    return _entry(found, rank, chip, layout.coordinates(rank).values(), pairs)
 
 
 def _entry(
     found: Communicators,
     rank: int,
+    chip: int,
     point: Iterable[int],
     pairs: Iterable[Neighbours],
 ) -> dict[str, object]:
     table, layout = found.table, found.layout
-    node = table.node_rank_of(rank)
+    node = table.node_ranks[rank]
     return {
         "rank": rank,
         "node_rank": node,
-        "host": table.nodes[node].host,
-        "device_id": table.device_of(rank).device_id,
+        "host": table.hosts[node],
+        "device_id": chip,
         "coordinates": dict(zip(layout.axes, point, strict=True)),
         "neighbours": {
             axis: {"previous": pair.previous, "next": pair.next}

@@ -10,8 +10,8 @@ import json
 from typing import TYPE_CHECKING
 
 from ranktable.layout.crossings import is_reached
+from ranktable.layout.parallel import describe_sizes
 from ranktable.layout.traffic import GIB
-from ranktable.report.mesh import describe_sizes
 from ranktable.report.terminal import table_lines
 from ranktable.schema.diagnostic import counted, printable
 

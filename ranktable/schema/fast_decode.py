@@ -274,8 +274,10 @@ class _Reading:
             msgspec.DecodeError: Something is unusual.
         """
         opening = re.search(rb'"%b"\s*:\s*\[' % _key(self.format.nodes), self.data)
-        closing = self.data.rfind(b"]")
-        _refuse_unless(opening is not None)
+        # The brackets behind the last key of devices end its list, and that of nodes.
+        last = self.data.rfind(b'"%b"' % self.format.devices_key.encode())
+        closing = self.data.find(b"]", self.data.find(b"]", last) + 1)
+        _refuse_unless(opening is not None and closing > 0)
         assert opening is not None  # noqa: S101 - for the type checker
         # The document with an empty list of nodes must be sound by itself; then the
         # nodes are read piece by piece. A list of JSON values is the concatenation

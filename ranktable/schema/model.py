@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from functools import cached_property
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
@@ -255,6 +256,16 @@ class RankTable:
         nodes = map(columns.node_path, range(columns.num_nodes))
         members = (columns.document.get(*path) for path in nodes)
         return [one.get(key) if isinstance(one, dict) else None for one in members]
+
+    @cached_property
+    def node_ranks(self) -> tuple[int, ...]:
+        """node_rank of every rank."""
+        if self._in_file_order is None:
+            return tuple(node_rank for node_rank, _ in self._by_rank)
+        nodes = self._in_file_order.nodes()
+        return tuple(
+            chain.from_iterable(repeat(node, end - start) for node, start, end in nodes)
+        )
 
     @cached_property
     def first_ranks(self) -> tuple[int, ...]:

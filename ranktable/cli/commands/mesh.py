@@ -10,8 +10,7 @@ from ranktable.cli import COLOR_HELP, Color, CommandError, OutputFormat, style, 
 from ranktable.cli.app import with_options
 from ranktable.cli.files import FILE_HELP, sound_table
 from ranktable.cli.options import LayoutOptions, warn_of_refusal
-from ranktable.cli.plan_input import racks_of
-from ranktable.cli.site_options import TOPOLOGY_HELP
+from ranktable.cli.site_options import TOPOLOGY_HELP, racks_of
 from ranktable.cluster.generate import make_table
 from ranktable.layout.boundaries import node_boundary
 from ranktable.layout.communicator import communicators
@@ -148,7 +147,7 @@ def _suggest(
     held = len(table.nodes[0].devices)
     layouts.sort(key=lambda one: held % one.tp != 0)
     shown = layouts[:MAX_SUGGESTIONS]
-    owners = [table.node_rank_of(rank) for rank in range(table.world_size)]
+    owners = list(table.node_ranks)
     domains = domains_of_ranks(boundaries, owners)
     found = [Suggestion(one, spread_of(one, domains)) for one in shown]
     if form is OutputFormat.JSON:

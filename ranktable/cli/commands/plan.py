@@ -29,13 +29,14 @@ from ranktable.cli.files import (
     tell_written,
 )
 from ranktable.cli.options import LayoutOptions, warn_of_refusal
-from ranktable.cli.plan_input import (
+from ranktable.cli.site_options import (
+    TOPOLOGY_HELP,
     flows_of,
     given_model,
     holders,
+    links_of,
     read_bandwidths,
 )
-from ranktable.cli.site_options import TOPOLOGY_HELP, links_of
 from ranktable.layout.placing import place_ranks
 from ranktable.layout.planning import Mode, is_spread, make_plan
 from ranktable.layout.remembered import remembering

@@ -14,15 +14,13 @@ number is such a place are left for it.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
 
-@dataclass(frozen=True, slots=True)
-class Chip:
+class Chip(NamedTuple):
     """A chip that can carry a rank.
 
     Attributes:
@@ -40,8 +38,7 @@ class Chip:
     device_id: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A rank that is to be carried.
 
     Attributes:

@@ -183,9 +183,13 @@ def _moves(
     layouts: tuple[ParallelLayout, ParallelLayout] | None,
 ) -> Iterable[Move]:
     sides = [_roles_of(one) for one in layouts] if layouts is not None else []
+    is_alike = not sides or sides[0][0] == sides[1][0]
     for after, (name, _) in chips.items():
         before = ranks.get(name)
         if before is None:
+            continue
+        is_still = before == after and is_alike
+        if is_still and (not sides or sides[0][1][before] == sides[1][1][after]):
             continue
         ends = zip(sides, (before, after), strict=False)
         roles = [(axes, places[rank]) for (axes, places), rank in ends]

@@ -79,21 +79,21 @@ def touched_groups(
         found: The groups of two tables.
         chips: The name of the chip of every rank, of both, by rank.
     """
-    numbers: dict[ChipName, int] = {}
-    known = [
-        [numbers.setdefault(name, len(numbers)) for name, _ in names.values()]
-        for names in chips
+    # Chips are numbered as the first table has them, so that its groups stay lists.
+    numbers = {name: at for at, (name, _) in enumerate(chips[0].values())}
+    number_of = [
+        numbers.setdefault(name, len(numbers)) for name, _ in chips[1].values()
     ]
-    members: list[dict[str, list[tuple[int, ...]]]] = [
+    members = [
         {
             kind: [
-                tuple([chip_of[rank] for rank in ranks])
+                tuple(ranks if at == 0 else map(number_of.__getitem__, ranks))
                 for ranks in group.ranks_of_kind(kind)
                 if len(ranks) > 1  # nobody talks in a group of one
             ]
             for kind in group.kinds
         }
-        for group, chip_of in zip(found, known, strict=True)
+        for at, group in enumerate(found)
     ]
     kinds = {
         kind: _count(members[0].get(kind, []), members[1].get(kind, []))

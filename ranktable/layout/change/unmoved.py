@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ranktable.layout.change.touched import ChipName
-    from ranktable.schema.model import Device, RankTable
+    from ranktable.schema.model import Device, Node, RankTable
 
     Chips = Mapping[int, tuple[ChipName, Device]]
 
@@ -40,10 +40,8 @@ def unmoved(
     if orders[0] != orders[1]:
         yield "the order of the nodes"
     by_name = dict(zip(sides[0], before.nodes, strict=True))
-    others = sum(
-        name in common and without_number(by_name[name]) != without_number(node)
-        for name, node in zip(sides[1], after.nodes, strict=True)
-    )
+    pairs = zip(sides[1], after.nodes, strict=True)
+    others = sum(_differ(by_name[name], node) for name, node in pairs if name in common)
     if others:
         yield f"keys without a meaning, of {counted(others, 'node')}"
     keys = {*before.extra, *after.extra}
@@ -56,13 +54,24 @@ def unmoved(
         yield f"at the top: {', '.join(changed)}"
 
 
+def _differ(one: Node, other: Node) -> bool:
+    """Whether keys without a meaning differ, but for the number of a node."""
+    if not one.extra and not other.extra:
+        return False
+    return without_number(one) != without_number(other)
+
+
 def _of_chips(chips: Sequence[Chips], ranks: Mapping[ChipName, int]) -> Iterator[str]:
     addresses = extra = 0
-    for name, device in chips[1].values():
-        rank = ranks.get(name)
-        if rank is None:
+    before = chips[0]
+    for rank, (name, device) in chips[1].items():
+        known = before.get(rank)
+        if known is not None and known[1] is device:
+            continue  # nothing has touched it
+        old_rank = ranks.get(name)
+        if old_rank is None:
             continue
-        other = chips[0][rank][1]
+        other = before[old_rank][1]
         addresses += _address(other) != _address(device)
         extra += other.extra != device.extra
     if addresses:

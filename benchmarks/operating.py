@@ -1,0 +1,73 @@
+"""Commands on a table of a whole cluster, as an operator starts them."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING
+
+from benchmarks.budgets import COMMANDS, Result
+from benchmarks.measure import lowest, script
+from benchmarks.other_vendors import super_pods
+from benchmarks.tables import RING, write_table
+from benchmarks.text import seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from benchmarks.budgets import Scale
+    from benchmarks.measure import Bench
+
+CHIPS = len(RING)
+NODES_OF_A_RACK = 32
+DIFFERENT = 1
+"""Exit status of ``diff``."""
+
+
+def measure_operating(bench: Bench, scale: Scale) -> Iterator[Result]:
+    """Yield what every command costs, its start and its output included."""
+    folder = bench.folder / "operating"
+    folder.mkdir()
+    _write_files(folder, scale)
+    make = f"gen --spec spec.yaml --tp {CHIPS} --cp 2 --pp 16 --output table.json"
+    for prepare in (make, "shrink table.json --drop n000003 -o less.json"):
+        bench.command(_command(folder, prepare))
+    for key, command in COMMANDS.items():
+        status = DIFFERENT if command.startswith("diff") else 0
+        run = partial(bench.command, _command(folder, command), status=status)
+        cost = lowest(run() for _ in range(scale.operations))
+        yield Result(
+            key=f"operate {key}",
+            figure=cost.cpu_s * 1e3,
+            ours=seconds(cost.cpu_s),
+            rival="-",
+            memory=f"{cost.peak_bytes / 1e6:.0f} MB",
+        )
+
+
+def _write_files(folder: Path, scale: Scale) -> None:
+    """Write the description of a cluster, its racks, and tables of other formats."""
+    nodes = scale.layouts // CHIPS
+    hosts = [f"n{node:06}" for node in range(nodes)]
+    spec = f"nodes: n[000000-{nodes - 1:06}]\nchips: {list(RING)}\n"
+    (folder / "spec.yaml").write_text(spec, "utf-8")
+    for name, rack_of in (
+        ("racks", lambda node: node // NODES_OF_A_RACK),
+        ("scattered", lambda node: node % max(nodes // NODES_OF_A_RACK, 2)),
+    ):
+        lines = (f"{host} r{rack_of(node)}\n" for node, host in enumerate(hosts))
+        (folder / name).write_text("host rack\n" + "".join(lines), "utf-8")
+    write_table(folder / "hccl.json", scale.layouts, layout="hccl")
+    pods = json.dumps(super_pods(scale.layouts), indent=1)
+    (folder / "pods.json").write_text(pods, "utf-8")
+
+
+def _command(folder: Path, command: str) -> list[str]:
+    """Return a command on files of a folder."""
+    named = {path.name for path in folder.iterdir()} | {"table.json", "less.json"}
+    words = (
+        str(folder / word) if word in named or word.startswith("out-") else word
+        for word in command.split()
+    )
+    return [script("ranktable"), *words]
