@@ -9,6 +9,8 @@ DEMO := $(or $(TMPDIR),/tmp)/ranktable-demo-$(shell id -u)
 
 FAST := not torch and not slow
 PYTEST := $(BIN)/python -m pytest -q
+# Tests of one xdist_group share what they made in one process.
+PARALLEL := $(PYTEST) -n auto --dist loadgroup
 
 .PHONY: all demo test test-all test-pythons fast-test check lint types bench golden
 .PHONY: torch-matrix packages docs clean
@@ -45,15 +47,15 @@ demo: $(VENV)/torch
 
 ## test: what a change needs: all tests but those that start clusters and whole documents
 test: $(VENV)/rivals
-	$(PYTEST) -n auto -m '$(FAST)'
-	$(PYTEST) -n auto --dist loadfile -m 'torch and not slow and not deadline'
+	$(PARALLEL) -m '$(FAST)'
+	$(PARALLEL) -m 'torch and not slow and not deadline'
 	$(PYTEST) -m 'torch and not slow and deadline'
 
 ## test-all: every test, laws with all of their examples, and every Python that is here
 test-all: $(VENV)/rivals
-	$(PYTEST) -n auto -m '$(FAST) and not hypothesis'
-	$(PYTEST) -n auto -m '$(FAST) and hypothesis' --hypothesis-profile=thorough
-	$(PYTEST) -n auto --dist loadfile -m 'torch and not slow and not deadline'
+	$(PARALLEL) -m '$(FAST) and not hypothesis'
+	$(PARALLEL) -m '$(FAST) and hypothesis' --hypothesis-profile=thorough
+	$(PARALLEL) -m 'torch and not slow and not deadline'
 	$(PYTEST) -m 'slow or (torch and deadline)'
 	$(MAKE) test-pythons
 
@@ -63,7 +65,7 @@ test-pythons:
 
 ## fast-test: the tests that need no torch, laws with a fifth of their examples
 fast-test: $(VENV)/base
-	$(PYTEST) -n auto -m '$(FAST)'
+	$(PARALLEL) -m '$(FAST)'
 
 ## check: lint, types, tests
 check: lint types test

@@ -53,6 +53,8 @@ LIBRARIES = (
 )
 # What an interpreter, or a library, looks at but once.
 AT_START = ("PYTHON", "LC_", "LANG", "TYPER_", "_TYPER_")
+# What typer looks at each time that a shell asks it to complete something.
+OF_COMPLETION = ("_TYPER_COMPLETE_ARGS", "_TYPER_COMPLETE_FISH_ACTION")
 # Of these an interpreter that has torch imported can do itself what there is to do.
 DONE_LATER = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHON_EXEC")
 STDERR = 2
@@ -121,6 +123,7 @@ def run_python() -> None:
     elif what == "-m":
         sys.argv = arguments[1:]
         sys.path.insert(0, str(Path.cwd()))
+        sys.modules.pop(arguments[1], None)  # runpy warns of what is there
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
     else:
         sys.argv = arguments
@@ -141,7 +144,11 @@ def build_commands() -> None:
 
 
 def at_start(env: dict[str, str]) -> dict[str, str]:
-    return {name: env[name] for name in env if name.startswith(AT_START)}
+    return {
+        name: env[name]
+        for name in env
+        if name.startswith(AT_START) and name not in OF_COMPLETION
+    }
 
 
 class Server:

@@ -38,12 +38,6 @@ collect_ignore = (
 CORPUS = HERE / "corpus"
 TIMEOUT_S = 60
 
-DEADLINES = (
-    *("test_process_group", "test_dist_waiting", "test_dist_agreement"),
-    *("test_dist_correct_programs", "test_store_round", "test_simulate"),
-)
-"""Files whose tests see how late something comes: nothing may run beside them."""
-
 settings.load_profile("fast")  # an option of the command line wins
 
 
@@ -53,12 +47,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="rewrite the expected outputs in tests/golden",
     )
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.stem in DEADLINES:
-            item.add_marker(pytest.mark.deadline)
 
 
 @dataclass(frozen=True)

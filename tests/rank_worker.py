@@ -15,7 +15,7 @@ import torch
 import torch.distributed
 
 from ranktable import dist
-from ranktable.dist.communicator import communicator
+from ranktable.dist.group_state import group_state
 from ranktable.runtime.job import current_job
 from tests.ranks import Raised
 
@@ -74,7 +74,7 @@ def _forget_known() -> None:
     if dist.is_distributed():
         for group in (None, *_groups.values()):
             if group is None or isinstance(group, torch.distributed.ProcessGroup):
-                members = communicator(group)
+                members = group_state(group)
                 assert members is not None
                 members.known.clear()
 

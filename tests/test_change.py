@@ -726,9 +726,15 @@ def test_super_pods_follow_the_nodes_of_a_change() -> None:
     extra = {"super_pod_list": pods}
     table = ranktable.RankTable(nodes=nodes, extra=extra)
 
-    less = shrink(table, ParallelLayout(tp=2, dp=3), [1]).table
+    layout = ParallelLayout(tp=2, dp=3)
+    found = shrink(table, layout, [1])
+    less = found.table
     other = replace_node(table, "b", "z")
 
+    # Each of the two groups of dp is in both super pods before and after.
+    between = crossed((table, layout), (less, found.layout), Site())[1]
+    assert between.name == "super pod"
+    assert 0 < between.after == between.before
     assert less.extra["super_pod_list"] == [
         {"super_pod_id": "0", "server_list": [{"server_id": "a"}]},
         pods[1],

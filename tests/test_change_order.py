@@ -183,20 +183,69 @@ def test_table_remembers_its_layout(run: Run, rings: str, tmp_path: Path) -> Non
     assert "RT117" not in run("ranktable", "validate", "l.json").out
 
 
-@pytest.mark.parametrize("command", ["mesh", "plan"])
+@pytest.mark.parametrize("layout", ["tp=4 dp=2", "tp=8 dp=8"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mesh j.json",
+        "plan j.json",
+        "renumber j.json --policy fill --drop n1",
+        "renumber j.json --policy stable --drop n1",
+        "replace-node j.json n1 x --new",
+        "grow j.json --add x --new",
+    ],
+)
 def test_layout_of_another_size_is_said(
-    run: Run, rings: str, tmp_path: Path, command: str
+    run: Run, rings: str, tmp_path: Path, command: str, layout: str
 ) -> None:
     document = json.loads((tmp_path / rings).read_text())
-    (tmp_path / rings).write_text(json.dumps({**document, "layout": "tp=4 dp=2"}))
+    (tmp_path / rings).write_text(json.dumps({**document, "layout": layout}))
 
-    shown = run("ranktable", command, rings)
+    shown = run("ranktable", *command.split())
 
     assert (shown.status, shown.out) == (2, "")
     assert shown.err == (
-        "ranktable: the layout that the table remembers is one of 8 ranks, and the "
+        "ranktable: the layout that the table remembers is one of "
+        f"{8 if layout == 'tp=4 dp=2' else 64} ranks, and the "
         'table has 32; change or remove "layout" in the table\n'
     )
+
+
+def test_diff_names_the_table_whose_layout_is_out_of_date(
+    run: Run, rings: str, tmp_path: Path
+) -> None:
+    document = json.loads((tmp_path / rings).read_text())
+    stale = {**document, "layout": "tp=4 dp=2"}
+    (tmp_path / rings).write_text(json.dumps({**document, "layout": "tp=4 dp=8"}))
+    (tmp_path / "stale.json").write_text(json.dumps(stale))
+
+    shown = run("ranktable", "diff", rings, "stale.json")
+
+    assert shown.status == 2
+    assert "stale.json: the layout that the table remembers is one of 8" in shown.err
+
+
+def test_shrink_does_not_say_what_would_keep_dp_where_more_was_lost_before(
+    run: Run, rings: str, tmp_path: Path
+) -> None:
+    document = json.loads((tmp_path / rings).read_text())
+    (tmp_path / rings).write_text(json.dumps({**document, "layout": "tp=8 dp=8"}))
+
+    done = run("ranktable", "shrink", rings, "--drop", "n1", "-o", "w.json")
+
+    assert (done.status, "layout: dp 8 -> 3" in done.err) == (0, True)
+    assert "note:" not in done.err
+
+
+def test_role_of_an_axis_that_is_gone_is_named(run: Run) -> None:
+    chips = str([[0, 1]] * 3)
+    run("ranktable", "gen", "--device-id", chips, "--hosts", "a,b,c", "-o", "t.json")
+    command = ("ranktable", "shrink", "t.json", "--drop", "a", "--tp", "3")
+
+    done = run(*command, "--keep", "pp", "-o", "w.json")
+
+    assert "layout: tp 3 -> 1, dp 2 -> 4" in done.err
+    assert "c chip 0: rank 4 -> 0, tp 1 -> none\n" in done.err
 
 
 @pytest.mark.parametrize("text", ["tp=0", "tp=4 tp=4", "x=1", "", "tp=x", "tp"])
@@ -221,6 +270,15 @@ def test_layout_that_is_not_one_is_said(
         ("tp=32 ep_style=nonsense", 'ep_style "nonsense" is not one of megatron'),
         ("tp=4 dp=8 ep=3", "ep 3 x etp 4 does not divide tp x cp x dp = 32"),
         ("tp=4 dp=8 ep=16 etp=4", "ep 16 x etp 4 does not divide"),
+        ("pp=4 dp=8 ep=2 etp=1 cp=1 order=ep-pp-dp", "a step of pp is 2 ranks for"),
+        ("tp=4 dp=8 ep=3 ep_style=torchtitan", "ep 3 does not divide tp x cp x dp"),
+        ("tp=4 pp=2 dp=4 ep=8 order=tp-pp-dp ep_style=torchtitan", "pp or dp_replic"),
+        ("tp=4 dp=8 ep=16 ep_style=deepspeed", "ep 16 does not divide dp = 8"),
+        ("tp=4 dp=8 ep=2 etp=2 ep_style=deepspeed", "etp is 4 with ep_style deepsp"),
+        ("tp=4 dp=8 ep=8 ep_style=vllm", "ep is all 32 ranks of a stage, not 8"),
+        ("tp=4 dp=8 dp_replicate=3", "dp_replicate 3 does not divide dp 8"),
+        ("tp=4 dp=8 dcp=3 ep_style=vllm", "dcp 3 does not divide tp 4"),
+        ("tp=4 dp=8 dcp=2", "only ep_style vllm has dcp"),
     ],
 )
 def test_remembered_layout_that_mesh_refuses_is_warned_of(
@@ -350,6 +408,7 @@ def test_node_without_a_host_comes_back_from_the_spares(
 
     back = run("ranktable", "replace-node", "q.json", "x", number, "-o", "r.json")
     unknown = run("ranktable", "replace-node", "q.json", "x", "7")
+    listed = run("ranktable", "spares", "q.json")
 
     assert back.status == 0, back.err
     found = ranktable.load(tmp_path / "r.json")
@@ -357,6 +416,7 @@ def test_node_without_a_host_comes_back_from_the_spares(
     assert [node.host for node in found.nodes] == [None] * 3
     assert spares_of(found) == []
     assert f"did you mean {number}?" in unknown.err
+    assert f"\n{number}: chips " in listed.out
 
 
 def test_chips_of_a_spare_that_are_not_needed_stay_spare(tmp_path: Path) -> None:

@@ -464,7 +464,7 @@ def test_probe_without_chips_prints_a_line_and_exits_1(
     assert text.status == 1
     assert text.out.splitlines()[:2] == [
         "n1: no chips",
-        "  not seen: sophgo-tpuv7: no /dev/sg-host-drv-N",
+        "  not detected: sophgo-tpuv7: no /dev/sg-host-drv-N",
     ]
 
 
@@ -477,7 +477,7 @@ def test_probe_in_words(run: Callable[..., Outcome], tmp_path: Path) -> None:
         "n1: 2 chips of sophgo, BM1690, driver 2026-05-04",
         "  chip 0  0000:01:00.0",
         "  chip 1  0000:02:00.0",
-        "  not seen: status: tpu-smi lists 8 chips, there are 2 device nodes",
+        "  not detected: status: tpu-smi lists 8 chips, there are 2 device nodes",
     ]
 
 
@@ -604,7 +604,7 @@ def test_gen_says_that_it_sees_no_chips(
 
     assert (done.status, done.out) == (2, "")
     assert done.err.splitlines()[0] == (
-        "ranktable: no --device-id is given, and no chips are seen on n1"
+        "ranktable: no --device-id is given, and no chips were found on n1"
     )
     assert "no /dev/sg-host-drv-N" in done.err
     assert done.err.splitlines()[-1] == (

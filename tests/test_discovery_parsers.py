@@ -198,7 +198,7 @@ BROKEN: list[tuple[Callable[[str], object], str, str]] = [
     (
         sophgo.parse_tpu_smi,
         sample("tpu-smi-two.json").replace('"chip_index_of_card":1', '"a":1,"a":2'),
-        'its JSON cannot be used: the key "a" stands twice',
+        'its JSON cannot be used: the key "a" occurs twice',
     ),
     (
         sophgo.parse_tpu_smi,

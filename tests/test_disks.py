@@ -1,13 +1,15 @@
-"""A disk that is full or read-only: every command that writes names the user's file.
+"""A disk that takes nothing: every command that writes names the user's file.
 
-The commands run in a namespace of their own, in which anybody may mount. All are forks
-of one process there, which is this file: to import everything takes a second.
+A full and a read-only disk are mounted in a namespace, where that is allowed. A limit
+of the size of files and a folder that may not be changed need no mount. All commands
+are forks of one process, which is this file: to import everything takes a second.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -16,17 +18,26 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable import dump
+from ranktable.cli import main as ranktable
+from ranktable.cli.vendor_generator import main as vendor_generator
 from ranktable.cluster.generate import make_table
+from tests.command_server import build_commands, import_all
 from tests.commands import clean_environment
 from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+pytestmark = pytest.mark.xdist_group("disks")  # all look at what one run has found
 
 ROOT = Path(__file__).parent.parent
 IN_A_NAMESPACE = ("unshare", "--user", "--map-root-user", "--mount")
-DISKS = ("full", "read-only")
-REASON = {"full": "no space left on device", "read-only": "read-only file system"}
+# Root may change every folder, but not without its capabilities.
+WITHOUT_RIGHTS = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
+MOUNTED = {"full": "no space left on device", "read-only": "read-only file system"}
+NOT_MOUNTED = {"limited": "file too large", "unwritable": "permission denied"}
+REASON = MOUNTED | NOT_MOUNTED
+LIMIT_BYTES = 8
 # {disk} is the folder of the disk; t.json and broken.json are there too.
 COMMANDS = {
     "gen": "ranktable gen --device-id [[0..7]] --ring sophgo-8 -o {disk}/new.json",
@@ -52,10 +63,8 @@ COMMANDS = {
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
-    """Run every command on both disks: its exit status, message and what it left."""
-    if subprocess.run([*IN_A_NAMESPACE, "true"], check=False).returncode:
-        pytest.skip("nobody but root may mount here")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the files that the commands read."""
     folder = tmp_path_factory.mktemp("disks")
     table = make_table([range(8)] * 3, hosts=["n1", "n2", "n3"])
     dump(table, folder / "t.json")
@@ -63,8 +72,23 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
         dump(make_table([range(8)], hosts=[name]), folder / f"{name}.json")
     broken = CORPUS / "sccl" / "broken" / "trailing_comma.json"
     (folder / "broken.json").write_bytes(broken.read_bytes())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def ended(folder: Path) -> dict[str, list[object]]:
+    """Run every command on every disk: its exit status, message and what it left."""
+    found = _run_all(() if os.geteuid() else WITHOUT_RIGHTS, NOT_MOUNTED, folder)
+    if subprocess.run([*IN_A_NAMESPACE, "true"], check=False).returncode == 0:
+        found |= _run_all(IN_A_NAMESPACE, MOUNTED, folder)
+    return found
+
+
+def _run_all(
+    how: Iterable[str], disks: Iterable[str], folder: Path
+) -> dict[str, list[object]]:
     done = subprocess.run(
-        [*IN_A_NAMESPACE, sys.executable, "-m", "tests.test_disks"],
+        [*how, sys.executable, "-m", "tests.test_disks", *disks],
         cwd=folder, env={**clean_environment(), "PYTHONPATH": str(ROOT)},
         input=json.dumps(COMMANDS), capture_output=True, text=True, check=True,
         timeout=150,
@@ -73,11 +97,13 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[object]]:
     return found
 
 
-@pytest.mark.parametrize("disk", DISKS)
+@pytest.mark.parametrize("disk", REASON)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_disk_that_takes_nothing_is_told_of_the_users_file(
     command: str, disk: str, ended: dict[str, list[object]]
 ) -> None:
+    if f"{command} {disk}" not in ended:
+        pytest.skip("nobody but root may mount here; limited and unwritable do not")
     program, *arguments = COMMANDS[command].format(disk=disk).split()
     given = [name for name in arguments if name.startswith(f"{disk}/")]
     file = given[0] if given else f"{disk}/new.json"
@@ -88,20 +114,27 @@ def test_a_disk_that_takes_nothing_is_told_of_the_users_file(
     assert (status, last, left) == (2, f"{program}: {file}: {REASON[disk]}", [])
 
 
-# What follows runs in the namespace.
+# What follows runs in the namespace, or without the rights of root.
 
 
-def _mount(folder: Path) -> None:
-    """Mount a disk with the files that commands change, full or read-only."""
+def _make(folder: Path) -> None:
+    """Make a disk with the files that commands change, on which none can write."""
     folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
-    subprocess.run(command, check=True)
+    if folder.name in MOUNTED:
+        command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+        subprocess.run(command, check=True)
     for name in ("t.json", "broken.json"):
         (folder / name).write_bytes(Path(name).read_bytes())
-    if folder.name == "read-only":
+    if folder.name == "full":
+        _fill(folder / "filler")
+    elif folder.name == "read-only":
         subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
-        return
-    with (folder / "filler").open("wb", buffering=0) as filler:
+    elif folder.name == "unwritable":
+        folder.chmod(0o555)
+
+
+def _fill(file: Path) -> None:
+    with file.open("wb", buffering=0) as filler:
         try:
             while True:
                 filler.write(bytes(1024))
@@ -109,20 +142,18 @@ def _mount(folder: Path) -> None:
             return
 
 
-def _run(arguments: list[str]) -> tuple[int, str]:
+def _run(arguments: list[str], limit_bytes: int) -> tuple[int, str]:
     """Run a command in a fork; return its exit status and what it complains of."""
-    from ranktable.cli import main as ranktable  # noqa: PLC0415 - in the namespace
-    from ranktable.cli import vendor_generator  # noqa: PLC0415
-
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.dup2(write, 2)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
         sys.argv = arguments
         status = 0
         try:
-            (ranktable if arguments[0] == "ranktable" else vendor_generator.main)()
+            (ranktable if arguments[0] == "ranktable" else vendor_generator)()
         except SystemExit as end:
             status = int(end.code or 0)
         sys.stderr.flush()
@@ -139,12 +170,15 @@ def _names(folder: Path) -> set[str]:
 
 def _all_ended() -> Iterator[tuple[str, list[object]]]:
     commands: dict[str, str] = json.load(sys.stdin)
-    for disk in map(Path, DISKS):
-        _mount(disk)
+    import_all()
+    build_commands()
+    for disk in map(Path, sys.argv[1:]):
+        _make(disk)
+        limit = LIMIT_BYTES if disk.name == "limited" else resource.RLIM_INFINITY
         there = _names(disk)
         os.environ["RANK_TABLE_FILE"] = f"{disk}/new.json"
         for name, command in commands.items():
-            status, said = _run(command.format(disk=disk).split())
+            status, said = _run(command.format(disk=disk).split(), limit)
             left = sorted(_names(disk) - there)
             yield f"{name} {disk}", [status, said, left]
 

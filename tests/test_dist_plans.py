@@ -16,7 +16,7 @@ from ranktable.dist.wire import problem_of_values as problem_of
 from ranktable.runtime.backends.backend import PRIMITIVES, TABLES, backend_named
 
 if TYPE_CHECKING:
-    from ranktable.dist.plan import Plan
+    from ranktable.dist.plan import CollectivePlan
     from ranktable.runtime.backends.backend import Backend
 
 INTEGERS = [f"{sign}int{bits}" for sign in ("u", "") for bits in (8, 16, 32, 64)]
@@ -28,7 +28,9 @@ UNKNOWN = ["complex32", "float8_e8m0fnu", "float4_e2m1fn_x2", "bits8", "int4", "
 NAMES = list(TABLES)
 
 
-def plan(name: str, operation: str, dtype: str, op: str, *, even: bool) -> Plan | None:
+def plan(
+    name: str, operation: str, dtype: str, op: str, *, even: bool
+) -> CollectivePlan | None:
     """Return a plan, None if it is refused."""
     reduction = op if operation in REDUCING else None
     try:
@@ -37,7 +39,7 @@ def plan(name: str, operation: str, dtype: str, op: str, *, even: bool) -> Plan 
         return None
 
 
-def is_possible(capability: Backend, made: Plan) -> bool:
+def is_possible(capability: Backend, made: CollectivePlan) -> bool:
     """Whether a backend has what a plan begins with, as its table says."""
     operation = {"shift": "send"}.get(made.operation, made.operation)
     needs = {

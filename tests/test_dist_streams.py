@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from ranktable.dist.communicator import BeginQueue
+from ranktable.dist.group_state import BeginQueue
 from ranktable.dist.work import Work
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tests.ranks import Pool
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.deadline]
 
 
 def shift_late() -> list[object]:
@@ -282,8 +282,8 @@ def test_groups_have_the_time_out_of_the_job(pair: Pool) -> None:
 
 
 def time_out_of_a_group() -> list[float]:
-    from ranktable.dist.communicator import communicator  # noqa: PLC0415
+    from ranktable.dist.group_state import group_state  # noqa: PLC0415
 
     groups = [None, group_of(0, 1)]
-    members = [communicator(group) for group in groups]
+    members = [group_state(group) for group in groups]
     return [each.timeout.total_seconds() for each in members]

@@ -56,7 +56,7 @@ def test_env_refuses_a_contradiction(run: Callable[..., Outcome]) -> None:
         "SLURM_STEP_NUM_TASKS": "6",
         "WORLD_SIZE": "1",
     }
-    assert {"variable": "RANK", "fate": "contradicts"}.items() <= next(
+    assert {"variable": "RANK", "outcome": "contradicts"}.items() <= next(
         claim for claim in data["claims"] if claim["variable"] == "RANK"
     ).items()
 
@@ -170,7 +170,9 @@ def test_env_explains_what_contradicts_another_field_or_the_table(
     data = json.loads(run("ranktable", "env", "--format", "json", env=env).out)
 
     assert disputed == {
-        claim["variable"] for claim in data["claims"] if claim["fate"] == "contradicts"
+        claim["variable"]
+        for claim in data["claims"]
+        if claim["outcome"] == "contradicts"
     }
 
 
@@ -252,7 +254,7 @@ def test_dry_run_prints_a_command_a_node(
     [
         ([], {}, "nothing says which of 2 nodes this is"),
         (["--node", "2"], {}, "node 2 is not among the 2 nodes"),
-        ([], SLURM, "start ranktable run once a node"),
+        ([], SLURM, "start ranktable run once per node"),
         ([], {**SLURM, "RANK": "0"}, "RT303"),
         (["--table", "nowhere"], {}, "RT001"),
         ([], {"JOB_COMPLETION_INDEX": "7"}, "the rank table has 2 nodes"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import ranktable
+from ranktable.schema.formats import by_name, names
 from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
@@ -28,7 +29,11 @@ HETEROGENEOUS = VALID / "hccl11_heterog.json"
 
 
 @pytest.mark.parametrize(
-    "source", [PODS, V2, HETEROGENEOUS, VALID / "hccl10_a2_uneven_8_6.json"]
+    "source",
+    [
+        *(PODS, V2, HETEROGENEOUS),
+        *(VALID / "hccl10_a2_uneven_8_6.json", VALID / "legacy_group_lab_2s16p.json"),
+    ],
 )
 def test_merge_of_split_is_the_table(run: Run, source: Path, tmp_path: Path) -> None:
     parts = tmp_path / "parts"
@@ -41,14 +46,92 @@ def test_merge_of_split_is_the_table(run: Run, source: Path, tmp_path: Path) -> 
     assert again == json.loads(source.read_text())
 
 
-def test_format_that_is_only_kept_is_not_split(run: Run, tmp_path: Path) -> None:
-    lab = VALID / "legacy_group_lab_2s16p.json"
-    done = run("ranktable", "split", str(lab), "-o", str(tmp_path / "parts"))
+def test_format_of_one_host_is_not_split(run: Run, tmp_path: Path) -> None:
+    info = VALID / "hccl_rootinfo_a5.json"
+    done = run("ranktable", "split", str(info), "-o", str(tmp_path / "parts"))
 
     assert done.status == 2
     assert done.err == (
-        "ranktable: a file of the format hccl-lab is written as it was read only; "
-        "change it with convert --to hccl-1.0\n"
+        "ranktable: a file of the format hccl-rootinfo describes one host and is not "
+        "changed; ranktable convert --to hccl-2.0 makes a rank table of it\n"
+    )
+
+
+def cloud_of_two(first: str, second: str) -> bytes:
+    """Return a cloud table of two servers, with two pods on the first."""
+
+    def pod(name: str, server_id: str, chip: int, subnet: int) -> dict[str, object]:
+        devices = [
+            {"device_id": str(one), "device_ip": f"10.0.{subnet}.{one}", "tor_ip": "x"}
+            for one in (chip, chip + 1)
+        ]
+        return {"pod_name": name, "server_id": server_id, "devices": devices}
+
+    pods = [pod("p0", first, 0, 1), pod("p1", first, 2, 1), pod("p2", second, 0, 2)]
+    group = {"group_name": "g", "device_count": "6", "instance_count": "3"}
+    document = {
+        "status": "completed",
+        "group_count": "1",
+        "group_list": [{**group, "instance_list": pods}],
+    }
+    return json.dumps(document).encode()
+
+
+def test_parts_of_a_cloud_table_are_put_together_with_their_pods(
+    run: Run, tmp_path: Path
+) -> None:
+    source = tmp_path / "t.json"
+    source.write_bytes(cloud_of_two("a", "b"))
+    run("ranktable", "split", "t.json", "-o", "parts")
+    done = run(
+        *("ranktable", "merge", "parts/a.json", "parts/b.json"),
+        *("--renumber", "-o", "m.json"),
+    )
+
+    assert done.status == 0, done.out
+    merged = json.loads((tmp_path / "m.json").read_text())
+    assert merged == json.loads(source.read_text())
+
+
+def test_cloud_table_is_not_written_in_another_order_than_hccl_counts(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "t.json").write_bytes(cloud_of_two("a", "b"))
+    done = run("ranktable", "subset", "t.json", "--ranks", "1,0")
+
+    assert done.status == 2
+    assert "hccl-cloud has no ranks: HCCL counts" in done.err
+    assert "convert --to hccl-1.0" in done.err
+
+
+def test_server_that_prefills_and_decodes_keeps_both(run: Run, tmp_path: Path) -> None:
+    devices = [
+        {
+            "server_id": "10.0.0.9",
+            "device_id": str(chip),
+            "device_ip": f"10.0.1.{chip}",
+            "cluster_id": str(chip + 1),
+        }
+        for chip in range(3)
+    ]
+    document = {
+        "version": "1.2",
+        "server_count": "1",
+        "prefill_device_list": devices[:1],
+        "decode_device_list": devices[1:],
+        "status": "completed",
+        "made_by": ["a script"],
+    }
+    (tmp_path / "t.json").write_text(json.dumps(document))
+    done = run("ranktable", "subset", "t.json", "--ranks", "0,2")
+    lost = run("ranktable", "convert", "t.json", "--to", "sccl-1.0")
+
+    kept = {**devices[2], "cluster_id": "2"}
+    assert done.status == 0, done.err
+    assert json.loads(done.out) == {**document, "decode_device_list": [kept]}
+    assert lost.err == (
+        "warning: sccl-1.0 has no place for: made_by of the table, which devices "
+        "prefill and which decode\n"
     )
 
 
@@ -142,7 +225,87 @@ def test_what_has_no_ranks_is_not_changed(
     done = run("ranktable", command[0], str(VALID / name), *command[1:])
 
     assert done.status == 2
-    assert "gives the processes of a job no ranks\nhelp: " in done.err
+    said = "gives the processes of a job no ranks\nhelp: "
+    if (command[0], name) == ("renumber", "clusterd_global_a3.json"):
+        said = "the ranks begin at 0 in each of the groups 2, 3\nhelp: "
+    assert said in done.err
+
+
+GROUPS = VALID / "clusterd_global_a3.json"
+
+
+def test_renumbered_group_is_written_back(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "t.json"
+    file.write_bytes(GROUPS.read_bytes())
+    change = ("renumber", "t.json", "--server-group", "3", "-i")
+    same = run("ranktable", *change, "--policy", "stable")
+    done = run("ranktable", *change, "--policy", "fill", "--drop-ranks", "1")
+
+    before, after = json.loads(GROUPS.read_text()), json.loads(file.read_text())
+    assert (same.status, done.status) == (0, 0), same.err + done.err
+    assert same.err.startswith("unchanged")
+    groups, changed = (one.pop("server_group_list") for one in (before, after))
+    assert after == before
+    assert changed[:-1] == groups[:-1]
+    (server,) = changed[-1]["server_list"]
+    chips = [(one["rank_id"], one["device_id"]) for one in server["device"]]
+    assert chips == [
+        ("0", "0"),
+        ("1", "7"),
+        *((str(one), str(one)) for one in range(2, 7)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["mesh", "--tp", "2"],
+        ["plan", "--tp", "2"],
+        ["subset", "--ranks", "0-3"],
+        ["diff", str(GROUPS)],
+        ["split", "-o", "parts"],
+    ],
+)
+def test_one_group_of_several_is_taken_by_name(run: Run, command: list[str]) -> None:
+    start = ("ranktable", command[0], str(GROUPS), *command[1:])
+    one = run(*start, "--server-group", "2")
+    none = run(*start)
+    other = run(*start, "--server-group", "9")
+
+    assert (one.status, none.status, other.status) == (0, 2, 2), one.err
+    assert "help: take one with --server-group NAME" in none.err
+    assert "there is no group 9 with devices; there are: 2, 3" in other.err
+
+
+def test_group_of_another_format_is_refused(run: Run) -> None:
+    done = run("ranktable", "mesh", str(PODS), "--tp", "2", "--server-group", "2")
+
+    assert done.status == 2
+    assert "is not a table of groups" in done.err
+
+
+@pytest.mark.parametrize("name", [one for one in names() if one != "mindie"])
+def test_every_command_takes_every_format_or_says_what_to_do(
+    run: Run, name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "t.json").write_text(json.dumps(by_name(name).example))
+    changing = ("split t.json -o parts", "subset t.json --ranks 0")
+    changing = (*changing, "renumber t.json --policy stable")
+    looking = ("diff t.json t.json", "mesh t.json --dp -1", "plan t.json --dp -1")
+    always = ("show t.json", "digest t.json", f"schema {name}", "validate t.json")
+    no_ranks = {
+        *("kubernetes", "hccl-topology", "hccl-changed", "local-comm-res"),
+        *("hccl-roles", "paddle-topology"),
+    }
+
+    for command in (*changing, *looking, *always):
+        done = run("ranktable", *command.split())
+        is_refused = command not in always and name in no_ranks
+        if command in changing and name == "hccl-rootinfo":
+            is_refused = True
+        assert done.status == (2 if is_refused else 0), (command, done.err)
+        if is_refused:
+            assert "\nhelp: " in done.err or "ranktable convert --to" in done.err
 
 
 def test_groups_become_files(run: Run, tmp_path: Path) -> None:
@@ -158,7 +321,7 @@ def test_groups_become_files(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "also", "message"),
     [
-        ("hccl10_1s1p.json", [], "has no group with devices; --by node splits it"),
+        ("hccl10_1s1p.json", [], "is not a table of groups; --by node splits it"),
         ("clusterd_global_a3.json", ["--renumber"], "--renumber goes with --by node"),
     ],
 )
@@ -278,7 +441,7 @@ def test_root_information_becomes_a_table_of_version_2(run: Run) -> None:
     done = run("ranktable", "convert", str(source), "--to", "hccl-2.0")
 
     before = json.loads(source.read_text())
-    assert "change it with convert --to hccl-2.0" in refused.err
+    assert "ranktable convert --to hccl-2.0 makes a rank table" in refused.err
     assert done.err == (
         "warning: hccl-2.0 has no place for: topo_file_path of the table\n"
     )
@@ -326,3 +489,117 @@ def test_misspelt_status_is_not_waited_for(run: Run, tmp_path: Path) -> None:
     assert time.monotonic() - start < 20
     assert done.status == 2
     assert 'its status is "complete"' in done.err
+
+
+@pytest.fixture
+def without_last_server(run: Run, tmp_path: Path) -> str:
+    """Make a table of three servers, and the files of all four in a folder."""
+    run("ranktable", "split", str(PODS), "-o", "parts")
+    files = [f"parts/{name}.json" for name in ("sp0-node0", "sp0-node1", "sp1-node0")]
+    assert run("ranktable", "merge", *files, "-o", "three.json").status == 0
+    part = json.loads((tmp_path / "parts" / "sp1-node1.json").read_text())
+    del part["super_pod_list"]
+    (tmp_path / "bare.json").write_text(json.dumps({**part, "version": "1.0"}))
+    return "three.json"
+
+
+def test_new_server_is_in_the_super_pod_that_its_file_names(
+    run: Run, without_last_server: str, tmp_path: Path
+) -> None:
+    added = ("--add", "parts/sp1-node1.json", "--tp", "4", "-o", "four.json")
+    done = run("ranktable", "grow", without_last_server, *added)
+
+    assert done.status == 0, done.err
+    grown = json.loads((tmp_path / "four.json").read_text())
+    del grown["layout"]
+    assert grown == json.loads(PODS.read_text())
+
+
+def test_super_pod_of_a_new_server_is_asked_for(
+    run: Run, without_last_server: str, tmp_path: Path
+) -> None:
+    grow = ("ranktable", "grow", without_last_server, "--add", "./bare.json")
+    grow = (*grow, "--tp", "4", "-o", "four.json")
+    refused = run(*grow)
+    done = run(*grow, "--pod", "1")
+
+    assert refused.status == 2
+    assert "in which super pod sp1-node1 is; give --pod NAME" in refused.err
+    assert done.status == 0, done.err
+    grown = json.loads((tmp_path / "four.json").read_text())
+    assert grown["super_pod_list"] == json.loads(PODS.read_text())["super_pod_list"]
+
+
+def test_pod_of_a_table_without_super_pods_is_refused(run: Run) -> None:
+    source = VALID / "hccl10_a2_uneven_8_6.json"
+    add = ("--add", str(VALID / "hccl10_1s1p.json"), "--pod", "1", "--dp", "-1")
+    done = run("ranktable", "grow", str(source), *add)
+
+    assert done.status == 2
+    assert "--pod: the table has no super pods" in done.err
+
+
+def test_collective_id_of_1_1_is_asked_for(run: Run) -> None:
+    source = str(VALID / "hccl10_a2_uneven_8_6.json")
+    convert = ("ranktable", "convert", source, "--to", "hccl-1.1")
+    servers = ("--server-id", "10.9.0.[1-2]")
+    refused = run(*convert, *servers)
+    done = run(*convert, *servers, "--collective-id", "job")
+
+    assert refused.status == 2
+    assert "help: give --collective-id NAME" in refused.err
+    assert done.status == 0, done.err
+    table = ranktable.loads(done.out)
+    assert (table.format, table.world_size) == ("hccl-1.1", 14)
+    assert table.chip_map == ranktable.load(source).chip_map
+
+
+def test_name_of_a_host_is_not_an_address_for_gaudi(run: Run) -> None:
+    done = run("ranktable", "convert", str(PODS), "--to", "gaudi-hcl")
+
+    assert done.status == 2
+    assert "help: give them in the order of the nodes: --server-id LIST" in done.err
+
+
+def test_list_of_config_maps_is_validated_as_a_table(run: Run, tmp_path: Path) -> None:
+    inner = (VALID / "hccl10_1s1p.json").read_text()
+    one = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"hccl.json": inner}}
+    listed = {"apiVersion": "v1", "kind": "List", "items": [one]}
+    (tmp_path / "t.json").write_text(json.dumps(listed))
+
+    assert run("ranktable", "validate", "t.json").out == "t.json: sound\n"
+
+
+def test_servers_without_any_address_are_one_finding() -> None:
+    document = json.loads((VALID / "hccl10_a2_uneven_8_6.json").read_text())
+    for server in document["server_list"]:
+        for device in server["device"]:
+            device.pop("device_ip")
+    found = ranktable.check(json.dumps(document).encode()).diagnostics
+
+    assert [(one.code, one.location.pointer) for one in found] == [
+        ("RT271", "/server_list/0/device")
+    ]
+    assert "the devices of the nodes 0, 1 have no device_ip" in found[0].message
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        ({"status": "initializing"}, "waits 30 minutes"),
+        ({"Servers": [], "Clients": []}, "EI0017 status"),
+        ({"version": "1.3"}, "EI0014 version"),
+        (json.loads(GROUPS.read_text()), "no server_list"),
+        (by_name("hccl-topology").example, "EI0017 rank_count"),
+        (by_name("hccl-changed").example, "EI0014 rank_id"),
+    ],
+)
+def test_answer_of_hccl_to_other_files_follows_version_and_status(
+    run: Run, document: object, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "t.json").write_text(json.dumps(document))
+    done = run("ranktable", "validate", "--readers", "t.json")
+
+    lines = done.out.splitlines()
+    answer = lines[1 + next(i for i, one in enumerate(lines) if "HCCL 2026" in one)]
+    assert said in answer

@@ -710,10 +710,10 @@ def test_message_is_one_short_line(
 
 def test_invalid_claim_leaves_the_others_to_be_shown() -> None:
     resolved = resolve_claims({**TORCHRUN, "WORLD_SIZE": "8x"})
-    fates = {(claim.variable, claim.value): fate for claim, fate in resolved}
+    outcomes = {(claim.variable, claim.value): outcome for claim, outcome in resolved}
 
-    assert fates["RANK", 5] is Outcome.WON
-    assert fates["WORLD_SIZE", None] is Outcome.INVALID
+    assert outcomes["RANK", 5] is Outcome.WON
+    assert outcomes["WORLD_SIZE", None] is Outcome.INVALID
 
 
 def test_jobs_side_by_side_have_ports_of_their_own() -> None:
@@ -795,11 +795,13 @@ def test_step_that_a_script_inherited_is_shadowed_by_its_mpirun() -> None:
 
 def test_shadowed_claims_are_shown_as_such() -> None:
     env = {**AGENTS, **TORCHRUN}
-    fates = {(claim.field, claim.launcher): fate for claim, fate in resolve_claims(env)}
+    outcomes = {
+        (claim.field, claim.launcher): outcome for claim, outcome in resolve_claims(env)
+    }
 
-    assert fates["rank", "torchrun"] is Outcome.WON
-    assert fates["rank", "slurm"] is Outcome.SHADOWED
-    assert fates["master_addr", "slurm"] is Outcome.SHADOWED
+    assert outcomes["rank", "torchrun"] is Outcome.WON
+    assert outcomes["rank", "slurm"] is Outcome.SHADOWED
+    assert outcomes["master_addr", "slurm"] is Outcome.SHADOWED
 
 
 @pytest.mark.parametrize(

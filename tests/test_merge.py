@@ -477,7 +477,7 @@ def test_node_without_chips_makes_no_table(run: Callable[..., Outcome]) -> None:
 
     assert done.status == 1
     assert "<stdin>:2:" in done.out
-    assert "error[RT143] n2 saw no chips" in done.out
+    assert "error[RT143] n2 found no chips" in done.out
 
 
 def test_rings_are_made_of_the_chips_that_are_there(

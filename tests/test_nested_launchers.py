@@ -408,8 +408,9 @@ def test_no_launcher_is_overlooked_because_its_file_is_not_loaded(name: str) -> 
         assert is_found or is_owned or not list(launcher.claims(env))
 
 
-def test_bare_process_of_prterun_says_what_is_missing() -> None:
-    env = {"PMIX_RANK": "1", "PMIX_NAMESPACE": "prterun-n1-77@1"}
+@pytest.mark.parametrize("more", [{}, {"PMIX_NAMESPACE": "prterun-n1-77@1"}])
+def test_bare_process_of_prterun_says_what_is_missing(more: dict[str, str]) -> None:
+    env = {"PMIX_RANK": "1", **more}
 
     error = no_rank(resolve_environment(env), env)
 

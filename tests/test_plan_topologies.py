@@ -184,7 +184,7 @@ def test_names_of_files_are_no_list_of_levels() -> None:
         ("n1 r1\nn1 r2\n", ("RT220", 2, 1, 'the host "n1" is listed twice')),
         ("n[1 r1\n", ("RT131", 1, 2, "this bracket is not closed")),
         ("host node\nn1 r\n", ("RT130", 1, 6, '"node" cannot be the name')),
-        ("host a a\nn1 r r\n", ("RT130", 1, 8, 'the column "a" stands twice')),
+        ("host a a\nn1 r r\n", ("RT130", 1, 8, 'the column "a" occurs twice')),
         ("host\nn1\n", ("RT130", 1, 1, "a list has 1 to 16 columns of groups")),
         (
             "host pod rack\nn1 p1 r1\nn2 p1 r2\n",
@@ -213,7 +213,7 @@ def test_columns_with_a_mistake(
         ("SwitchName=s1 Nodes\n", ("RT130", 1, 15, '"Nodes" is not known here')),
         (
             "SwitchName=s1 Nodes=n1 nodes=n2\n",
-            ("RT130", 1, 24, '"nodes" stands twice here'),
+            ("RT130", 1, 24, '"nodes" occurs twice here'),
         ),
         ("Switchname=s[1-2] Nodes=n1\n", ("RT131", 1, 12, '"s[1-2]" is not the name')),
         ("SwitchName=s1 Nodes=n[2-1]\n", ("RT131", 1, 23, "the range 2-1 counts")),

@@ -61,7 +61,7 @@ BROKEN = {
     "NaN": (line(model=float("nan")), "58 RT106 the number NaN is not JSON"),
     "key twice": (
         '{"probe":1,"host":"n2","host":"n3","chips":[{"device_id":0}]}',
-        '24 RT105 the key "host" stands twice in one object',
+        '24 RT105 the key "host" occurs twice in one object',
     ),
     "surrogate": (line(model="\ud800"), "58 RT108 half of a surrogate pair"),
     "depth": (
@@ -85,7 +85,7 @@ BROKEN = {
     "host control": (line(host="a\x07"), "19 RT141 host"),
     "host long": (line(host="n" * 256), "19 RT141 host is longer than 255"),
     "no list": ('{"probe":1,"host":"n2"}', "1 RT141 the line has no chips"),
-    "no chips": (line(chips=[]), "32 RT143 n2 saw no chips"),
+    "no chips": (line(chips=[]), "32 RT143 n2 found no chips"),
     "chips null": (line(chips=None), "32 RT141 chips is null, not a list"),
     "chip": (line(chips=[0]), "33 RT141 chips[0] is 0, not an object"),
     "chip empty": (line(chips=[{}]), "33 RT141 chips[0] has no device_id"),
@@ -104,7 +104,7 @@ BROKEN = {
     "id huge": (line(chips=[{"device_id": 10**30}]), "46 RT106 the number of 31"),
     "id twice": (
         line(chips=[{"device_id": 0}, {"device_id": 0}]),
-        "62 RT141 chip 0 stands twice in the line",
+        "62 RT141 chip 0 is listed twice in the line",
     ),
     "address": (
         line(chips=[{"device_id": 0, "address": "10.0.0.555"}]),

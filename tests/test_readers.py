@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranktable.schema.readers.reader import MAX_TEXT_LENGTH, Reading
+from ranktable.schema.readers.reader import MAX_TEXT_LENGTH, ReaderResult
 from ranktable.schema.readers.readers import READERS, readings
 from ranktable.schema.readers.sccl import Sccl
 from ranktable.schema.readers.torch_tpu import TorchTpu, TorchTpu2024
@@ -263,22 +263,22 @@ def test_readings_give_every_reader_in_its_order_ours_first() -> None:
     found = readings(data, [1, 2])
 
     assert found == [
-        Reading(
+        ReaderResult(
             reader="ranktable",
             title="ranktable: read_rank_table()[rank]",
             outcomes=((1, "5"), (2, "IndexError: list index out of range")),
         ),
-        Reading(
+        ReaderResult(
             reader="torch_tpu",
             title="torch_tpu since August 2024: read_rank_table()",
             outcomes=((1, "KeyError: 'world_rank'"), (2, "KeyError: 'world_rank'")),
         ),
-        Reading(
+        ReaderResult(
             reader="sccl",
             title="SCCL's rank_table.h: get_device_id(rank)",
             outcomes=((1, "5"), (2, "-1")),
         ),
-        Reading(
+        ReaderResult(
             reader="torch_tpu_2024",
             title="torch_tpu of July 2024: read_rank_table()",
             outcomes=((1, "KeyError: 'server_count'"), (2, "KeyError: 'server_count'")),

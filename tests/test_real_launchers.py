@@ -167,7 +167,7 @@ def add_up(launch: Sequence[str], folder: Path, **env: str) -> list[str]:
 def fates(folder: Path, launcher: str) -> set[str]:
     """Return what became of a launcher's claims about any process."""
     return {
-        claim["fate"]
+        claim["outcome"]
         for answer in answers(folder)
         for claim in answer["claims"]
         if claim["launcher"] == launcher and claim["field"] != "host"
@@ -559,5 +559,5 @@ def test_node_that_sees_no_chips_is_named_after_srun(
     process = start(["bash", "-c", job], tmp_path, **slurm)
 
     assert status_of(process) == 1
-    assert "error[RT143] 127.0.0.2 saw no chips" in (tmp_path / "it.out").read_text()
+    assert "error[RT143] 127.0.0.2 found no chips" in (tmp_path / "it.out").read_text()
     assert not (tmp_path / "table.json").exists()

@@ -31,6 +31,7 @@ from ranktable.simulate.requirements import (
 from ranktable.simulate.run_folder import run_folder
 from ranktable.simulate.simulated_run import VARIABLE, Fault
 from ranktable.simulate.simulation import make_boxes, make_run, ring_warning
+from tests.commands import torch_environment, with_torch
 from tests.test_imports import modules_after
 from tests.test_sccl_backend import google, make_package, sophgo
 
@@ -313,11 +314,20 @@ sys.stdout.write(text + "\\n")
 
 
 def simulate(
-    folder: Path, *arguments: str, **env: str
+    folder: Path, *arguments: str, afresh: bool = False, **env: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command in a folder that is also its folder for temporary files."""
+    """Run the command in a folder that is also its folder for temporary files.
+
+    All its processes are forks of one that has torch imported. Whether processes end
+    that do not end by themselves is seen of processes that are started ``afresh``:
+    they are found by their first environment, and a fork has that of its server.
+    """
+    started = command(*arguments)
+    if not afresh:
+        started[0] = str(with_torch() / "ranktable")
+        env = {**torch_environment(), **env}
     return subprocess.run(  # noqa: S603 - our own command
-        command(*arguments),
+        started,
         env=environment(folder, **env),
         cwd=folder,
         input="typed",
@@ -336,17 +346,18 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     temporary = folder / "tmp"
     temporary.mkdir(exist_ok=True)
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    return {**kept, "OMP_NUM_THREADS": "1", "TMPDIR": str(temporary), **more}
+    return {**kept, "OMP_NUM_THREADS": "1", **more, "TMPDIR": str(temporary)}
 
 
 def left_in(folder: Path) -> list[str]:
-    """Return the files that are left, and the processes with this TMPDIR."""
+    """Return the files that are left, and the processes in it or with this TMPDIR."""
     temporary = folder / "tmp"
     mark = f"TMPDIR={temporary}\0".encode()
     found = [path.name for path in temporary.iterdir()]
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):  # it may have ended
-            if mark in (place / "environ").read_bytes():
+            in_it = (place / "cwd").readlink().is_relative_to(folder)
+            if in_it or mark in (place / "environ").read_bytes():
                 found.append((place / "cmdline").read_text())
     return found
 
@@ -422,7 +433,7 @@ def test_rank_that_fails_ends_the_others_and_is_named(
 ) -> None:
     wait = "import os, sys, time\nif os.environ['RANK'] == '0': time.sleep(600)\n"
     write(tmp_path, "s.py", wait + end)
-    done = simulate(tmp_path, *shape, "s.py")
+    done = simulate(tmp_path, *shape, "s.py", afresh=True)
 
     assert done.returncode == 1
     assert done.stderr.endswith(f"error: rank 1 {said}\n")
@@ -456,7 +467,7 @@ if "--stay" in sys.argv:
 @pytest.mark.torch
 def test_process_that_a_script_leaves_behind_is_ended(tmp_path: Path) -> None:
     write(tmp_path, "s.py", STUBBORN)
-    done = simulate(tmp_path, "--nproc", "1", "s.py")
+    done = simulate(tmp_path, "--nproc", "1", "s.py", afresh=True)
 
     assert done.returncode == 0, done.stderr
     assert left_in(tmp_path) == ["0"]
@@ -482,6 +493,7 @@ def started(folder: Path, arguments: Sequence[str]) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.deadline
 @pytest.mark.torch
 @pytest.mark.parametrize(
     ("signum", "shape"),
@@ -505,6 +517,7 @@ def test_signal_ends_everything_within_seconds(
     assert took_s < 8
 
 
+@pytest.mark.deadline
 @pytest.mark.torch
 def test_ranks_end_when_the_launcher_is_killed(tmp_path: Path) -> None:
     write(tmp_path, "s.py", "import time; print('up', flush=True); time.sleep(600)")
@@ -603,6 +616,7 @@ def test_json_has_the_same_and_the_findings(tmp_path: Path) -> None:
     assert [found["rank"] for found in bad["findings"]] == [1]
 
 
+@pytest.mark.deadline
 @pytest.mark.torch
 @pytest.mark.parametrize(
     ("fault", "said"),
@@ -682,7 +696,7 @@ if __name__ == "__main__":
 """,
     )
     dump(make_table([[3, 1]]), tmp_path / "t.json")
-    done = simulate(tmp_path, "--rank-table", "t.json", "--once", "s.py")
+    done = simulate(tmp_path, "--rank-table", "t.json", "--once", "s.py", afresh=True)
 
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["0 tpu:3 [2.0]", "1 tpu:1 [2.0]"]
@@ -700,7 +714,8 @@ def test_forced_run_does_not_touch_the_real_package(
         sophgo(tmp_path / "site", is_new=True)
     write(tmp_path, "s.py", ADD_UP)
     site = str(tmp_path / "site")
-    done = simulate(tmp_path, "--nproc", "2", "--force", "s.py", PYTHONPATH=site)
+    given = ["--nproc", "2", "--force", "s.py"]
+    done = simulate(tmp_path, *given, afresh=True, PYTHONPATH=site)
 
     assert done.returncode == 0, done.stderr
 

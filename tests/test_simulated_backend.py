@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ranktable.simulate.claims import Claim, ShownClaims
+from ranktable.simulate.chip_assignments import ChipAssignment, SharedAssignments
 from ranktable.simulate.simulated_run import Fault, Run, RunFinding
 from tests.ranks import (
     SCRIPTS,
@@ -29,6 +29,7 @@ GROUP = "the default group"
 STEP, WIDER = (f"all_reduce of {count} float32 (SUM)" for count in (4, 5))
 MAPS = "the chip maps differ: rank 2 holds [0, 1, 3], ranks 0 and 1 hold [3, 1, 0]"
 SHAPES = f"in collective 2 of {GROUP} rank 1 calls {WIDER}, ranks 0 and 2 call {STEP}"
+FEW_FILES = 35
 SHORT_S = 4.0
 """Time after which a rank is missed; all the others start within it of each other."""
 
@@ -116,21 +117,21 @@ def test_rank_that_never_called_set_device_is_told_so(tmp_path: Path) -> None:
 
 
 def test_members_show_one_map_once_and_leave_nothing_in_the_store() -> None:
-    from torch.distributed import HashStore  # noqa: PLC0415 - the fast tests have none
+    from torch._C._distributed_c10d import HashStore  # noqa: PLC0415 - only torch tests
 
     store = HashStore()
     maps = [(3, 1, 0, 2)] * 3 + [(2, 0, 1, 3)]
     held = [
-        Claim(rank=rank, node=0, chip=rank, chip_map=chip_map)
+        ChipAssignment(rank=rank, node=0, chip=rank, chip_map=chip_map)
         for rank, chip_map in enumerate(maps)
     ]
-    members = [ShownClaims(store, rank) for rank in range(len(maps))]
+    members = [SharedAssignments(store, rank) for rank in range(len(maps))]
     for member, claim in zip(members, held, strict=True):
         member.show(claim)
 
     num_maps = len(set(maps))
     assert store.num_keys() == len(maps) + 2 * num_maps
-    assert [member.claims(len(maps)) for member in members] == [held] * len(maps)
+    assert [member.assignments(len(maps)) for member in members] == [held] * len(maps)
     for member in members:
         member.erase()
     assert store.num_keys() == 0
@@ -144,6 +145,17 @@ def test_folder_of_a_run_does_not_grow_with_transfers(tmp_path: Path) -> None:
     _, before, after = of_ranks[0]
 
     assert 0 < before == after
+
+
+def test_start_of_a_rank_until_its_first_collective_passes_few_files(
+    tmp_path: Path,
+) -> None:
+    ended = simulate(tmp_path, SCRIPTS / "sccl_passed_files.py", Run(chips=((3, 1),)))
+    said: list[list[list[str]]] = ended.said  # type: ignore[assignment]
+
+    assert [each[:2] for each in said] == [[0, [2.0] * 4], [1, [2.0] * 4]]
+    for _, _, files in said:
+        assert len(files) < FEW_FILES, files
 
 
 def test_script_may_start_its_ranks_itself(tmp_path: Path) -> None:

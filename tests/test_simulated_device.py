@@ -18,11 +18,14 @@ BARE = "installing"  # its checks install the device themselves, so each has a p
 SLOW = (BARE, "layers", "optimisers", "training")
 
 
+def marks(topic: str) -> list[pytest.MarkDecorator]:
+    together = [] if topic == BARE else [pytest.mark.xdist_group(topic)]
+    return together + [pytest.mark.slow] * (topic in SLOW)
+
+
 def checks() -> list[object]:
     return [
-        pytest.param(
-            path.stem, node.name, marks=[pytest.mark.slow] * (path.stem in SLOW)
-        )
+        pytest.param(path.stem, node.name, marks=marks(path.stem))
         for path in sorted(CHECKS.glob("*.py"))
         for node in ast.parse(path.read_text(encoding="utf-8")).body
         if isinstance(node, ast.FunctionDef) and node.name.startswith("check_")

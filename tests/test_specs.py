@@ -269,7 +269,7 @@ def test_gen_writes_nothing_where_the_spec_is_wrong(
 @pytest.mark.parametrize(
     ("options", "status", "said"),
     [
-        ([], 2, "no --device-id is given, and no chips are seen"),
+        ([], 2, "no --device-id is given, and no chips were found"),
         (["--spec", "no.yaml"], 2, "no.yaml: RT001 the file does not exist"),
         (["--spec", "-", "--emulator"], 2, "--emulator needs the addresses"),
         *(

@@ -1,4 +1,4 @@
-"""``ranktable split``: one table becomes one a node, and merge undoes it."""
+"""``ranktable split``: one table becomes one per node, and merge undoes it."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ranktable.runtime.store_round import Verdict
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.deadline]
 
 MOST_REQUESTS = 15 if hasattr(HashStore, "check") else 24
 """More with torch 2.1, whose store cannot tell whether a key is there."""

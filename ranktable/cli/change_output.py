@@ -17,6 +17,7 @@ from ranktable.cli.files import (
     table_size,
     tell_written,
 )
+from ranktable.cluster.server_groups import with_group
 from ranktable.layout.change.differing import difference
 from ranktable.layout.change.spares import named_table, unnamed_table
 from ranktable.layout.remembered import remembering
@@ -116,6 +117,8 @@ class ChangeOutput:
         before = named_table(read.table)
         found = difference(before, after, layouts, site=site, is_optimal=is_optimal)
         after = unnamed_table(after, read.table)
+        if read.whole is not None:
+            after = with_group(read.whole, read.group, after)
         data = dumps(after)
         if self.in_place:
             self._replace(read, after, data)
@@ -133,7 +136,7 @@ class ChangeOutput:
         if read.name == STANDARD_INPUT_NAME:
             raise CommandError("standard input cannot be replaced; use --output")
         done = "unchanged"
-        if read.table.digest() != after.digest():
+        if (read.whole or read.table).digest() != after.digest():
             replace_file(read.name, data, expected=read.data)
             done = "wrote"
         tell_written(done, read.name, table_size(after))

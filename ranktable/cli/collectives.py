@@ -14,7 +14,7 @@ from ranktable.runtime.backends.backend import TABLES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ranktable.dist.plan import Plan
+    from ranktable.dist.plan import CollectivePlan
 
 
 def explain_collective(
@@ -64,7 +64,7 @@ def explain_collective(
 
 def _answer(
     operation: str, backend: str, dtype: str, op: str, *, even: bool
-) -> tuple[Plan | str, Plan | None]:
+) -> tuple[CollectivePlan | str, CollectivePlan | None]:
     """Return a plan or why there is none, and the exact plan where it differs."""
     try:
         plan = explain(operation, backend, dtype, op, even=even)
@@ -76,7 +76,7 @@ def _answer(
     return plan, None if exact == plan else exact
 
 
-def _page(answer: Plan | str, exact: Plan | None) -> Iterable[str]:
+def _page(answer: CollectivePlan | str, exact: CollectivePlan | None) -> Iterable[str]:
     if isinstance(answer, str):
         return [f"{answer}\n"]
     more = [] if exact is None else [f"with exact=True:\n{exact}\n"]
@@ -84,7 +84,7 @@ def _page(answer: Plan | str, exact: Plan | None) -> Iterable[str]:
     return [f"{answer}\n", *more, *sources]
 
 
-def _lines(answers: dict[str, Plan | str]) -> Iterable[str]:
+def _lines(answers: dict[str, CollectivePlan | str]) -> Iterable[str]:
     width = max(map(len, answers))
     for name, answer in answers.items():
         if isinstance(answer, str):
@@ -95,7 +95,9 @@ def _lines(answers: dict[str, Plan | str]) -> Iterable[str]:
         yield f"{name:<{width}}  {said}\n"
 
 
-def _data(name: str, answer: Plan | str, exact: Plan | None) -> dict[str, object]:
+def _data(
+    name: str, answer: CollectivePlan | str, exact: CollectivePlan | None
+) -> dict[str, object]:
     if isinstance(answer, str):
         return {"backend": name, "plan": None, "exact_plan": None, "reason": answer}
     return {

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.cli import DEFECTS_FOUND, CommandError, write
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.server_groups import GROUPED, group_of
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.atomic_files import create_file, replace_file
 from ranktable.schema.check import check, check_bytes, check_path, report_unreadable
@@ -39,6 +41,9 @@ MIB = 1024 * 1024
 FILE_HELP = "Rank table, or - for standard input; by default $RANK_TABLE_FILE."
 
 
+NO_GROUP = ""
+
+
 class TableFile(NamedTuple):
     """A table that was read.
 
@@ -46,11 +51,15 @@ class TableFile(NamedTuple):
         name: Name of its file.
         table: The table.
         data: The bytes of the file, with which it is compared before it is replaced.
+        whole: The table of groups that the table is one group of, None if it is none.
+        group: The name of this group.
     """
 
     name: str
     table: RankTable
     data: bytes
+    whole: RankTable | None = None
+    group: str = ""
 
 
 def named_file(file: str | None) -> str:
@@ -96,12 +105,16 @@ def read_input(
         raise CommandError(f"{name}: {error.code} {error.message}") from None
 
 
-def sound_table(file: str | None, *, needs_ranks: bool = True) -> TableFile:
+def sound_table(
+    file: str | None, *, needs_ranks: bool = True, group: str | None = NO_GROUP
+) -> TableFile:
     """Return a file and its table.
 
     Args:
         file: Name of the file, ``-`` or None.
         needs_ranks: Whether its ranks have to be those of one job.
+        group: In a table of groups, the group whose table is meant: None for the only
+            one, ``NO_GROUP`` where the command has no option for it.
 
     Raises:
         CommandError: The table has errors; the message is their concise form.
@@ -109,10 +122,27 @@ def sound_table(file: str | None, *, needs_ranks: bool = True) -> TableFile:
     report = check_file(
         named_file(file), Options(limit=5, max_size_bytes=DEFAULT_MAX_SIZE_BYTES)
     )
-    table = table_in(report)
-    if needs_ranks:
-        refuse_without_ranks(table, report.file)
-    return TableFile(report.file, table, report.data or b"")
+    read = TableFile(report.file, table_in(report), report.data or b"")
+    return with_ranks(read, group) if needs_ranks else read
+
+
+def with_ranks(read: TableFile, group: str | None) -> TableFile:
+    """Return a file with the table of one job: its own, or that of a group.
+
+    Raises:
+        CommandError: Its ranks are not those of one job, and no group is named.
+    """
+    table = read.table
+    if table.format == GROUPED and group != NO_GROUP:
+        try:
+            name, part = group_of(table, group)
+        except ArgumentError as error:
+            raise CommandError(f"{read.name}: {error}") from None
+        return read._replace(table=part, whole=table, group=name)
+    if group:
+        raise CommandError(f"--server-group: {read.name} is not a table of groups")
+    refuse_without_ranks(table, read.name)
+    return read
 
 
 def refuse_without_ranks(table: RankTable, name: str) -> None:

@@ -43,6 +43,7 @@ LOOKED_AT_BYTES = 1 << 16
 """How much of a file is looked at to tell what it is."""
 
 _TABLE = re.compile(rb'"(?:node|server|super_pod|rank)_list"')
+_CONFIG_MAP = re.compile(r"""\bkind["']?\s*:\s*["']?ConfigMap\b""")
 _SPEC = tuple(
     re.compile(rb"(?m:^|[{,][ \t]*(?=\"))\"?" + key + rb"\"?[ \t]*:")
     for key in (b"nodes", b"chips")
@@ -162,6 +163,8 @@ def _launcher_report(data: bytes, name: str, options: Options) -> Report | None:
     formats = detect_formats(data)
     if formats:
         return read_hostfile(data, formats[0], file=name, limit=options.limit).report
+    if _CONFIG_MAP.search(text):  # of a list, which kubectl writes for nodes too
+        return None
     if any(kind.is_known_by(text) for kind in TOPOLOGY_FORMATS[:-1]):
         return read_topology(data, file=name, limit=options.limit)[0]
     return None

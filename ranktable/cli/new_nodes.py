@@ -8,10 +8,12 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import structs
 
 from ranktable.cli import CommandError
 from ranktable.cli.commands.gen import table_of_file
 from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME
+from ranktable.cluster.conversion import pods_of
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.merging.merge_inputs import is_part, merge_probes
 from ranktable.cluster.merging.merge_nodes import MergeOptions
@@ -26,7 +28,9 @@ from ranktable.schema.files import (
     read_file,
     read_stream,
 )
+from ranktable.schema.format import SUPER_POD_KEY
 from ranktable.schema.model import RankTable
+from ranktable.schema.super_pods import PODS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,8 +49,8 @@ New = Annotated[
     bool,
     typer.Option(
         "--new",
-        help="A host that is neither a spare nor described by a file has the chips of "
-        "the node beside it.",
+        help="Accept hosts that are neither spares nor described by a file; they get "
+        "the chips of the replaced node, or of the last node.",
     ),
 ]
 
@@ -119,7 +123,18 @@ def read_nodes(file: str) -> tuple[Node, ...]:
     table = part_of(report)
     if table is None:
         raise _unsound(name, [report])
-    return table.nodes
+    pods = pods_of(table) if PODS in table.extra else [None] * table.num_nodes
+    return with_pods(table.nodes, pods)
+
+
+def with_pods(nodes: Sequence[Node], pods: Sequence[str | None]) -> tuple[Node, ...]:
+    """Return nodes that name their super pods, as far as these are known."""
+    return tuple(
+        node
+        if pod is None
+        else structs.replace(node, extra={**node.extra, SUPER_POD_KEY: pod})
+        for node, pod in zip(nodes, pods, strict=True)
+    )
 
 
 def read_node(file: str) -> Node:

@@ -23,6 +23,15 @@ if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
 
 
+GroupName = Annotated[
+    str | None,
+    typer.Option(
+        "--server-group",
+        metavar="NAME",
+        help="In a table of groups (server-groups): the group, such as 2.",
+    ),
+]
+
 DEFAULT_PRESET: Final = "megatron"
 
 
@@ -117,6 +126,7 @@ class LayoutOptions:
         *,
         with_dp: bool = True,
         is_needed: bool = False,
+        may_lack_ranks: bool = False,
         world_size: int | None = None,
     ) -> ParallelLayout:
         """Return the layout of a table: the one that it remembers, or what is given.
@@ -125,16 +135,19 @@ class LayoutOptions:
             table: The table.
             with_dp: Whether dp is as it was given; if not, it is what is left.
             is_needed: Whether it is an error that there is neither.
+            may_lack_ranks: Whether the last ranks of the layout may be gone.
             world_size: Number of ranks, by default those of the table.
 
         Raises:
             CommandError: An option contradicts what the table remembers, or a preset
-                what is given beside it; or there is no layout.
+                what is given beside it; what it remembers is out of date; or there is
+                no layout.
             LayoutError: There is no such layout.
         """
         self.refuse_clash()
         known = remembered(table)
         if known is not None:
+            _refuse_other_size(known, table, may_lack_ranks=may_lack_ranks)
             self._refuse_contradiction(known, with_dp=with_dp)
             return known
         if is_needed and not self.are_given:
@@ -143,22 +156,6 @@ class LayoutOptions:
                 "--tp 8 --pp 4, or --dp -1 where every rank holds the whole model"
             )
         return self.given_layout(world_size or table.world_size, with_dp=with_dp)
-
-    def layout_of_all(self, table: RankTable) -> ParallelLayout:
-        """Return the layout of a table from which no node was taken.
-
-        Raises:
-            CommandError: As ``layout``, or what the table remembers is out of date.
-            LayoutError: There is no such layout.
-        """
-        layout = self.layout(table)
-        if layout.world_size != table.world_size:
-            raise CommandError(
-                "the layout that the table remembers is one of "
-                f"{counted(layout.world_size, 'rank')}, and the table has "
-                f'{table.world_size}; change or remove "{LAYOUT_KEY}" in the table'
-            )
-        return layout
 
     def given_layout(self, world_size: int, *, with_dp: bool = True) -> ParallelLayout:
         """Return the layout that the options are; dp is what the other sizes leave.
@@ -198,3 +195,22 @@ class LayoutOptions:
                     f"{option} {value} contradicts the table, which remembers "
                     f'{spelt(known)}; leave it out, or change "layout" in the table'
                 )
+
+
+def _refuse_other_size(
+    known: ParallelLayout, table: RankTable, *, may_lack_ranks: bool
+) -> None:
+    """Raise CommandError if a remembered layout is not that of a table.
+
+    A table may have gaps, from which the ranks that are missing can be told.
+    """
+    if known.world_size == table.world_size:
+        return
+    end = 1 + max(device.rank for node in table.nodes for device in node.devices)
+    may_be_larger = may_lack_ranks or end > table.world_size
+    if known.world_size < end or not may_be_larger:
+        raise CommandError(
+            "the layout that the table remembers is one of "
+            f"{counted(known.world_size, 'rank')}, and the table has "
+            f'{table.world_size}; change or remove "{LAYOUT_KEY}" in the table'
+        )

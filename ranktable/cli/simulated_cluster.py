@@ -43,7 +43,7 @@ def cluster_of(
     if file == STANDARD_INPUT:
         raise CommandError("every rank reads the table by itself; name a file")
     if file is not None or (os.environ.get(VARIABLE) and not is_sized):
-        name, table, _ = sound_table(file)
+        name, table, *_ = sound_table(file)
         return name, table
 
     chips = CHIPS_OF_BOX if nproc is None else nproc

@@ -53,15 +53,17 @@ _PARAMETERS = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMBT]?)")
 _THOUSANDS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 
 TOPOLOGY_HELP = (
-    "What holds nodes: Slurm's topology.conf, topology.yaml or scontrol show topology, "
-    "kubectl get nodes -o json, a list of hosts and racks, or numbers of nodes, "
-    "rack=4,pod=16."
+    "Racks and pods of the nodes: Slurm's topology.conf, topology.yaml or the output "
+    "of scontrol show topology, that of kubectl get nodes -o json, a list of hosts and "
+    "racks, or how many nodes each has: rack=4,pod=16."
 )
 LINKS_HELP = (
     "Links of every host: sophgo-8, or a file with a matrix or pairs; by default those "
     "that the table names."
 )
-BYTES_HELP = "Bytes of a group and step: tp=16GiB,dp=2.25GiB,pp=256MiB."
+BYTES_HELP = (
+    "Bytes that each kind of group sends in a step: tp=16GiB,dp=2.25GiB,pp=256MiB."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,6 +133,14 @@ class TableArguments:
             help="The first N ranks prefill, the others decode.",
         ),
     ] = None
+    collective_id: Annotated[
+        _Text,
+        typer.Option(
+            "--collective-id",
+            metavar="NAME",
+            help="Name of the job, which hccl-1.1 asks for.",
+        ),
+    ] = None
     skeleton: Annotated[
         bool,
         typer.Option(
@@ -169,6 +177,7 @@ class TableArguments:
             pods=None if pods is None else _names(pods),
             container_ips=None if containers is None else _container_ips(containers),
             prefill=self.prefill,
+            collective_id=self.collective_id,
             is_skeleton=self.skeleton,
         )
 

@@ -23,11 +23,13 @@ from ranktable.schema.format import (
     TOPOLOGY_KEY,
     Kind,
     NotExpressibleError,
+    is_address,
 )
-from ranktable.schema.formats import by_name
+from ranktable.schema.formats import by_name, vllm_pd
+from ranktable.schema.formats.hccl_1_1 import COLLECTIVE_ID
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.rules.records import no_global_ranks
-from ranktable.schema.super_pods import PODS, objects, pods_renamed, pods_with
+from ranktable.schema.super_pods import PODS, objects, pods_renamed
 from ranktable.schema.writing import dumps, encode
 
 if TYPE_CHECKING:
@@ -43,15 +45,16 @@ SUPER_DEVICE = "super_device_id"
 CONTAINER = "container_ip"
 FEWEST_MINDIE_SERVERS = 2
 
-_GROUPED = "server-groups"
 _SERVER_LISTS = ("hccl-1.0", "hccl-1.2", "cce", MINDIE)
 _WITH_PODS = ("hccl-1.2", "vllm-pd", "cce")
 _WITH_HOST_RANKS = ("hccl-1.1", "hccl-logical", "gaudi-hcl", "kubernetes")
 _RANK_LISTS = ("hccl-2.0", "hccl-rootinfo", "hccl-changed")
+_BY_ADDRESS = ("hccl-1.1", "gaudi-hcl")
 _POD_KEYS = (PODS, SUPER_POD_KEY)
 _COUNTS = (
     *("device_num", "server_num", "cluster_id"),
     *("rank_id", "local_rank", "local_id", "device_id"),
+    vllm_pd.ROLE,
 )
 """Keys that repeat what the model holds, besides those that end in ``_count``."""
 
@@ -60,6 +63,7 @@ _TAKEN = {
     "pods": ("hccl-1.2", "vllm-pd", "cce"),
     "container_ips": (MINDIE,),
     "prefill": ("vllm-pd",),
+    "collective_id": ("hccl-1.1",),
     "is_skeleton": ("hccl-2.0",),
 }
 _OPTIONS = {
@@ -67,6 +71,7 @@ _OPTIONS = {
     "pods": "--pods",
     "container_ips": "--container-ip",
     "prefill": "--prefill",
+    "collective_id": "--collective-id",
     "is_skeleton": "--skeleton",
 }
 GAP = "FILL IN: {}"
@@ -83,6 +88,7 @@ class TableOptions:
         pods: Super pod of every server; one for all.
         container_ips: Address of the container on every server.
         prefill: Number of ranks that prefill; the others decode.
+        collective_id: Name of the job, which HCCL 1.1 asks for.
         is_skeleton: Whether to write marked gaps where a value cannot be known.
     """
 
@@ -91,6 +97,7 @@ class TableOptions:
     pods: Sequence[str] | None = None
     container_ips: Sequence[str] | None = None
     prefill: int | None = None
+    collective_id: str | None = None
     is_skeleton: bool = False
 
 
@@ -107,46 +114,6 @@ class Conversion:
     data: bytes
     losses: tuple[str, ...] = ()
     num_gaps: int = 0
-
-
-def tables_of(table: RankTable) -> dict[str, RankTable]:
-    """Return the tables that a table of groups holds, by name; else the table itself.
-
-    Ranks stay as they are. Where they begin anew in every server of a group, every
-    server is a table.
-    """
-    if table.format != _GROUPED:
-        return {"": table}
-    groups: dict[str, list[Node]] = {}
-    for node in table.nodes:
-        if node.devices:
-            groups.setdefault(str(node.group), []).append(node)
-    found = {}
-    for name, nodes in groups.items():
-        ranks = [device.rank for node in nodes for device in node.devices]
-        if len(set(ranks)) == len(ranks):
-            found[f"group-{name}"] = _part(table, name, nodes)
-            continue
-        for place, node in enumerate(nodes):
-            found[f"group-{name}-{place}"] = _part(table, name, [node])
-    return found
-
-
-def _part(table: RankTable, group: str, nodes: list[Node]) -> RankTable:
-    """Return nodes of a group as a table of version 1.2, or 1.0 without super pods."""
-    extra = dict(table.extra)
-    document: Any = table.document
-    for one in document["server_group_list"]:
-        if str(one.get("group_id")) == group and PODS in one:
-            hosts = {node.host for node in nodes}
-            extra[PODS] = pods_with(one[PODS], hosts)
-    ordered = sorted(nodes, key=lambda node: node.devices[0].rank)
-    return RankTable(
-        nodes=[structs.replace(node, group=None) for node in ordered],
-        version="1.2" if PODS in extra else "1.0",
-        format="hccl-1.2" if PODS in extra else "hccl-1.0",
-        extra=extra,
-    )
 
 
 def convert_table(
@@ -177,7 +144,8 @@ def convert_table(
         wrapped = dumps(loads(inner.data), format=to)
         return Conversion(data=wrapped, losses=inner.losses)
     if not table.has_global_ranks:
-        raise ArgumentError(no_global_ranks(table.format).message)
+        finding = no_global_ranks(table.format)
+        raise ArgumentError(finding.message, hint=finding.hint)
     if target.name == "hccl-2.0" and table.format not in _RANK_LISTS:
         return _skeleton(table, options)
     _refuse_rank_list(table, to)
@@ -200,7 +168,7 @@ def with_servers(table: RankTable, names: Sequence[str]) -> RankTable:
     """Return a table whose nodes have other hosts; super pods stay with their nodes.
 
     Raises:
-        ArgumentError: There are too few names or too many, or one stands twice.
+        ArgumentError: There are too few names or too many, or one occurs twice.
     """
     _refuse_count("--server-id", names, table.num_nodes)
     twice = [name for name, times in Counter(names).items() if times > 1]
@@ -258,7 +226,10 @@ def _with_given(table: RankTable, to: str, options: TableOptions) -> RankTable:
         )
     if to == "vllm-pd":
         nodes = _with_roles(nodes, options.prefill)
-    return table.with_changes(nodes=nodes)
+    extra = dict(table.extra)
+    if options.collective_id is not None:
+        extra[COLLECTIVE_ID] = options.collective_id
+    return table.with_changes(nodes=nodes, extra=extra)
 
 
 def _device_given(  # noqa: PLR0913, PLR0917 - where the device stands
@@ -339,6 +310,13 @@ def _with_roles(nodes: list[Node], prefill: int | None) -> list[Node]:
 
 def _refuse_incomplete(table: RankTable, to: str) -> None:
     """Raise ArgumentError where the target needs what the table does not say."""
+    if to == "hccl-1.1" and COLLECTIVE_ID not in table.extra:
+        raise ArgumentError(
+            "hccl-1.1 needs a collective_id, the name of the job",
+            hint="give --collective-id NAME",
+        )
+    if to in _BY_ADDRESS:
+        _refuse_names(table.hosts, to)
     if to not in (*_SERVER_LISTS, "vllm-pd"):
         return
     _refuse_nodes([place for place, h in enumerate(table.hosts) if h is None], to)
@@ -361,6 +339,19 @@ def _refuse_incomplete(table: RankTable, to: str) -> None:
             _refuse_ranks(without, "address", "--device-ip LISTS or --hccn-conf FILE")
     if to == MINDIE:
         _refuse_for_mindie(nodes)
+
+
+def _refuse_names(hosts: Sequence[str | None], to: str) -> None:
+    """Raise ArgumentError for hosts that are not called by their addresses."""
+    if to == "gaudi-hcl" and len(hosts) == 1 and hosts[0] is None:
+        return
+    for host in hosts:
+        if host is None or not is_address(host):
+            who = "a node has none" if host is None else f"{quoted(host)} is not one"
+            raise ArgumentError(
+                f"{to} names hosts by their addresses, and {who}",
+                hint="give them in the order of the nodes: --server-id LIST",
+            )
 
 
 def _refuse_nodes(nameless: list[int], to: str) -> None:
@@ -426,7 +417,11 @@ def _stripped(table: RankTable, target: Format) -> RankTable:
     if target.name == "vllm-pd":
         return _with_vllm_pods(table)
     if target.name not in _SERVER_LISTS:
-        return RankTable(nodes=[_bare(node) for node in table.nodes])
+        names = (COLLECTIVE_ID,) if target.name == "hccl-1.1" else ()
+        top = {key: table.extra[key] for key in names}
+        if top:
+            top["status"] = "completed"
+        return RankTable(nodes=[_bare(node) for node in table.nodes], extra=top)
     source = by_name(table.format)
     own = {*_top_keys(source) - _top_keys(target), *_POD_KEYS}
     extra = {k: v for k, v in table.extra.items() if k not in own and not _counts(k)}

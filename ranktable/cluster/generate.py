@@ -182,7 +182,7 @@ def _addresses(text: str, place: int, node: Item | ItemList, size: int) -> list[
             f"node {place} has {size} chips and {len(node.items)} addresses",
             text=text,
             position=node.position,
-            hint="give one address a chip, or one a node without inner brackets",
+            hint="give one address per chip, or one per node without inner brackets",
         )
     return [_address(text, item) for item in node.items]
 

@@ -1,4 +1,4 @@
-"""One table becomes several, one a node, or the table of some of its ranks."""
+"""One table becomes several, one per node, or the table of some of its ranks."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from ranktable.runtime.store_round import StoreRound, usable_store
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ranktable.dist.communicator import Communicator
+    from ranktable.dist.group_state import GroupState
     from ranktable.runtime.store_round import Verdict
 
 _HERE: Final = "ranktable.dist"
@@ -122,7 +122,7 @@ class CollectiveCall:
     """A collective of a group.
 
     Attributes:
-        communicator: The group.
+        members: The group.
         seq: How many there were, with this one.
         fingerprint: What this rank does.
         is_compared: Whether ranks compare what they do at all.
@@ -130,18 +130,13 @@ class CollectiveCall:
         is_verified: Whether all ranks are known to do the same.
     """
 
-    communicator: Communicator
+    members: GroupState
     seq: int
     fingerprint: CollectiveFingerprint
     is_compared: bool
     held: StoreRound | None = None
     is_verified: bool = False
     is_ahead: ClassVar[bool] = True
-
-    @property
-    def supports_timed_wait(self) -> bool:
-        """Whether a rank can look around while it waits for the backend."""
-        return self.communicator.supports_timed_wait
 
     def is_completed(self) -> bool:
         """Whether the backend may begin."""
@@ -154,12 +149,12 @@ class CollectiveCall:
             MismatchError: They do not.
             DistError: A rank did not come.
         """
-        self.communicator.queue.await_begin()
+        self.members.queue.await_begin()
         self.verify(is_begun=False)
 
     def post(self) -> None:
         """Say what this rank does; never wait."""
-        members = self.communicator
+        members = self.members
         assert members.store is not None  # noqa: S101 - it is compared
         # In a job of ours no later group has this store, so who is late may be told.
         self.held = StoreRound(
@@ -187,7 +182,7 @@ class CollectiveCall:
             DistError: A rank did not come.
         """
         if self.held is not None:
-            timeout = timeout or self.communicator.timeout
+            timeout = timeout or self.members.timeout
             self._heed(self._hear(timeout), is_begun=is_begun)
 
     def look_around(self, waited_s: float) -> None:
@@ -199,7 +194,7 @@ class CollectiveCall:
         Raises:
             MismatchError: They do not.
         """
-        members = self.communicator
+        members = self.members
         if not self.is_compared or self.is_verified or members.store is None:
             return
         if self.held is not None:
@@ -216,12 +211,12 @@ class CollectiveCall:
         """Take back what was said while waiting: the collective has ended."""
         held, self.held = self.held, None
         if held is not None:
-            with self.communicator.telling():
+            with self.members.telling():
                 held.erase()
 
     def explain(self, time_s: float) -> Verdict | None:
         """Return what a failure may come from: who is not in this, or does another."""
-        if not self.is_compared or self.communicator.store is None:
+        if not self.is_compared or self.members.store is None:
             return None
         try:
             if self.held is None:
@@ -234,25 +229,25 @@ class CollectiveCall:
         """Whether all ranks have said what they do, as far as this has to be heard."""
         if self.held is None:
             return True
-        with self.communicator.telling():
+        with self.members.telling():
             return self.held.is_decided()
 
     def differing(self, said: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:
         """Return what the ranks do, with those together that do the same."""
-        return _table(self.communicator, self.seq, said), tuple(said)
+        return _table(self.members, self.seq, said), tuple(said)
 
     def missing(self, absent: Sequence[int], time_s: float) -> str:
         """Return a sentence for ranks that did not come, and where some of them are."""
         if not absent:  # the last one has come, but nobody has said so
-            absent = self.communicator.ranks[-1:]
+            absent = self.members.ranks[-1:]
         elsewhere = [
             f"; rank {rank} waits in {place}"
             for rank in absent[:_MOST_ABSENT]
-            if (place := self.communicator.place_of(rank))
+            if (place := self.members.place_of(rank))
         ]
         return (
             f"{ranks_in_words(absent)} did not come to collective {self.seq} of "
-            f"{self.communicator.name} within {time_s:g} s; the others call "
+            f"{self.members.name} within {time_s:g} s; the others call "
             f"{self.fingerprint}{''.join(elsewhere)}"
         )
 
@@ -264,7 +259,7 @@ class CollectiveCall:
         """
         held, self.held = self.held, None
         assert held is not None  # noqa: S101 - it has been posted
-        with self.communicator.telling():
+        with self.members.telling():
             verdict = held.hear(time_s, looks=False)
         if verdict is not None:
             self._heed(verdict, is_begun=False)
@@ -272,7 +267,7 @@ class CollectiveCall:
     def _hear(self, timeout: timedelta) -> Verdict:
         held, self.held = self.held, None
         assert held is not None  # noqa: S101 - it has been posted
-        members = self.communicator
+        members = self.members
         with members.telling():
             verdict = held.hear(timeout.total_seconds(), on_wait=self._tell_place)
             members.set_place(None)
@@ -280,10 +275,8 @@ class CollectiveCall:
         return verdict
 
     def _tell_place(self) -> None:
-        name = self.communicator.name
-        self.communicator.set_place(
-            f"{self.fingerprint}, collective {self.seq} of {name}"
-        )
+        name = self.members.name
+        self.members.set_place(f"{self.fingerprint}, collective {self.seq} of {name}")
 
     def _heed(self, verdict: Verdict, *, is_begun: bool) -> None:
         if verdict.kind == "agreed":
@@ -291,15 +284,15 @@ class CollectiveCall:
             return
         if self.fingerprint.problem is None:
             # All who hear this forget it, so that all compare it the next time.
-            self.communicator.known.discard(self.fingerprint)
+            self.members.known.discard(self.fingerprint)
         if is_begun:  # else gloo would wait for ever, and the process could not end
-            self.communicator.fail(verdict.message)
+            self.members.fail(verdict.message)
         kind = MismatchError if verdict.kind == "differ" else DistError
         raise kind(verdict.message)
 
 
 def begin_call(
-    members: Communicator,
+    members: GroupState,
     fingerprint: CollectiveFingerprint,
     problem: Exception | None = None,
 ) -> CollectiveCall:
@@ -341,7 +334,7 @@ def begin_call(
     return call
 
 
-def wait_for_all(members: Communicator, time_s: float) -> None:
+def wait_for_all(members: GroupState, time_s: float) -> None:
     """Wait until all ranks have come, on every backend, and name who has not.
 
     Raises:
@@ -358,7 +351,7 @@ def wait_for_all(members: Communicator, time_s: float) -> None:
     call.verify(timedelta(seconds=time_s), is_begun=False)
 
 
-def _warn_of_many(members: Communicator) -> None:
+def _warn_of_many(members: GroupState) -> None:
     if not members.has_warned:
         members.has_warned = True
         warnings.warn(
@@ -398,7 +391,7 @@ def _place() -> str:
     return f"{file}:{frame.f_lineno}"
 
 
-def _table(members: Communicator, seq: int, said: Mapping[int, str]) -> str:
+def _table(members: GroupState, seq: int, said: Mapping[int, str]) -> str:
     """Return what the ranks do: with the details that are not the same everywhere."""
     texts = {text: json.loads(text.partition("\n")[0]) for text in set(said.values())}
     common = set.intersection(*(set(fields[5]) for fields in texts.values()))
@@ -417,7 +410,7 @@ def _table(members: Communicator, seq: int, said: Mapping[int, str]) -> str:
     return table_of(members, seq, {rank: shown[text] for rank, text in said.items()})
 
 
-def table_of(members: Communicator, seq: int, said: Mapping[int, str]) -> str:
+def table_of(members: GroupState, seq: int, said: Mapping[int, str]) -> str:
     """Return what the ranks of a group say, with those together that say the same."""
     groups: dict[str, list[int]] = {}
     for rank in sorted(said):

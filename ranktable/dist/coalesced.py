@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import torch
 from torch._utils import _unflatten_dense_tensors
 
-from ranktable.dist.communicator import communicator
+from ranktable.dist.group_state import group_state
 from ranktable.dist.operations import begin
 from ranktable.dist.reducing import reduced
 from ranktable.dist.tensors import dtype_name, joined, packed, problem_of, write
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from torch.distributed import ProcessGroup
 
-    from ranktable.dist.communicator import Communicator
-    from ranktable.dist.operations import Operations
+    from ranktable.dist.group_state import GroupState
+    from ranktable.dist.operations import OperationStarter
     from ranktable.dist.wire import Reduction
 
 
@@ -56,7 +56,7 @@ def all_reduce_dict(
     pairs = zip(names, tensors, strict=True)
     details = tuple((repr(name), each.dtype, each.shape) for name, each in pairs)
     steps = begin(
-        communicator(group),
+        group_state(group),
         "all_reduce_dict",
         None,
         problem,
@@ -121,7 +121,7 @@ def all_reduce_params(  # noqa: PLR0913 - the interface that scripts use
     each_of = enumerate(tensors)
     details = (buckets, *((str(i), each.dtype, each.shape) for i, each in each_of))
     steps = begin(
-        communicator(group),
+        group_state(group),
         "all_reduce_params",
         None,
         problem,
@@ -189,7 +189,7 @@ def _problem_of_tensors(
 
 
 def _reduce_together(
-    operations: Operations | None,
+    operations: OperationStarter | None,
     tensors: Sequence[torch.Tensor],
     op: str,
     bucket_bytes: int | None = None,
@@ -205,7 +205,7 @@ def _reduce_together(
     """
     if operations is None:
         return
-    members = operations.communicator
+    members = operations.members
     buckets = [
         (operations.on(members.backend_for(bucket[0].device)), bucket)
         for bucket in _buckets(members, tensors, bucket_bytes)
@@ -222,7 +222,7 @@ def _reduce_together(
 
 
 def _buckets(
-    members: Communicator, tensors: Sequence[torch.Tensor], limit: int | None
+    members: GroupState, tensors: Sequence[torch.Tensor], limit: int | None
 ) -> Iterator[list[torch.Tensor]]:
     """Yield tensors of one type and device, in an order that all ranks have."""
     kinds: dict[tuple[torch.dtype, str], list[torch.Tensor]] = {}

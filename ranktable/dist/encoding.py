@@ -39,21 +39,21 @@ def encode(data: torch.Tensor, wire: WireType) -> torch.Tensor:
 
 
 def decode(
-    carried: torch.Tensor, wire: WireType, dtype: torch.dtype, mean_of: int = 1
+    encoded: torch.Tensor, wire: WireType, dtype: torch.dtype, mean_of: int = 1
 ) -> torch.Tensor:
     """Return what values have become, in their own type.
 
     Args:
-        carried: The result, as their wire dtype; it may be overwritten.
+        encoded: The result, as their wire dtype; it may be overwritten.
         wire: As what they travelled.
         dtype: Their own type.
         mean_of: Number to divide a sum by, before it is rounded to their type.
     """
     if mean_of > 1:
         # Torch divides a complex number with one rounding more than each of its parts.
-        parts = torch.view_as_real(carried) if carried.is_complex() else carried
+        parts = torch.view_as_real(encoded) if encoded.is_complex() else encoded
         parts.div_(mean_of)
-    return _DECODERS[wire.encoding](carried, dtype)
+    return _DECODERS[wire.encoding](encoded, dtype)
 
 
 def _as_is(data: torch.Tensor, _dtype: torch.dtype) -> torch.Tensor:

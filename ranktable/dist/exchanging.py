@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, overload
 import torch
 
 from ranktable.dist.calls import shape_of
-from ranktable.dist.communicator import communicator
+from ranktable.dist.group_state import group_state
 from ranktable.dist.operations import begin
 from ranktable.dist.tensors import (
     all_placed,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from torch.distributed import ProcessGroup
 
-    from ranktable.dist.communicator import Communicator
+    from ranktable.dist.group_state import GroupState
     from ranktable.dist.work import Steps, Work
 
 
@@ -87,9 +87,8 @@ def all_to_all(  # noqa: PLR0913 - torch's interface
         group: A group; None for all ranks.
         input_splits: How much of dimension 0 each rank gets; by default all the same.
         even: Whether the caller knows that all parts of all ranks have one shape.
-        uneven: Whether shapes may differ, so that the ranks tell each other theirs
-            first; by default on CPUs only, and not with ``even``.
-        async_op: Whether to return at once; on devices, once shapes have been told.
+        uneven: See ``all_gather``.
+        async_op: See ``all_gather``.
 
     Returns:
         For a tensor the parts that came, one after the other along dimension 0; for a
@@ -101,7 +100,7 @@ def all_to_all(  # noqa: PLR0913 - torch's interface
         MismatchError: The ranks differ.
         NotMemberError: This rank is not in the group.
     """
-    members = communicator(group)
+    members = group_state(group)
     first = data if isinstance(data, torch.Tensor) else next(iter(data or ()), None)
     is_uneven = members.is_uneven(first, even=even, uneven=uneven)
     steps = _all_to_all(members, data, input_splits, is_uneven)
@@ -109,7 +108,7 @@ def all_to_all(  # noqa: PLR0913 - torch's interface
 
 
 def _all_to_all(
-    members: Communicator,
+    members: GroupState,
     data: torch.Tensor | Sequence[torch.Tensor],
     input_splits: Sequence[int] | None,
     is_uneven: bool,  # noqa: FBT001 - it is a fact
@@ -142,7 +141,7 @@ def _all_to_all(
 
 
 def _parts(
-    members: Communicator,
+    members: GroupState,
     data: torch.Tensor | Sequence[torch.Tensor],
     input_splits: Sequence[int] | None,
     *,
@@ -232,10 +231,9 @@ def shift(  # noqa: PLR0913 - torch's interface
         data: A tensor of any shape and strides, of the same type on every rank.
         by: How many places it goes: to group rank ``(i + by) % N``; may be negative.
         group: A group; None for all ranks.
-        even: Whether the caller knows that all ranks have the same shape.
-        uneven: Whether shapes may differ, so that the ranks tell each other theirs
-            first; by default on CPUs only, and not with ``even``.
-        async_op: Whether to return at once; on devices, once shapes have been told.
+        even: See ``all_gather``.
+        uneven: See ``all_gather``.
+        async_op: See ``all_gather``.
 
     Returns:
         A new tensor, that of group rank ``(i - by) % N``; with ``async_op`` work whose
@@ -246,13 +244,13 @@ def shift(  # noqa: PLR0913 - torch's interface
         MismatchError: The ranks differ.
         NotMemberError: This rank is not in the group.
     """
-    members = communicator(group)
+    members = group_state(group)
     is_uneven = members.is_uneven(data, even=even, uneven=uneven)
     return run(members, _shift(members, data, by, is_uneven), async_op=async_op)  # type: ignore[no-any-return]
 
 
 def _shift(
-    members: Communicator,
+    members: GroupState,
     data: torch.Tensor,
     by: int,
     is_uneven: bool,  # noqa: FBT001 - it is a fact

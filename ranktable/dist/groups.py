@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import torch.distributed as dist
 
-from ranktable.dist.communicator import communicator
 from ranktable.dist.errors import DistError
+from ranktable.dist.group_state import group_state
 from ranktable.dist.objects import all_gather_object
 from ranktable.runtime.job import as_timeout, current_job
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from torch.distributed import ProcessGroup
 
-    from ranktable.dist.communicator import Communicator
+    from ranktable.dist.group_state import GroupState
     from ranktable.runtime.environment import Environment
 
 Parameters = ParamSpec("Parameters")
@@ -86,7 +86,7 @@ def local_group(group: ProcessGroup | None = None) -> ProcessGroup | None:
         DistError: Neither a rank table nor a launcher says which node a rank is on.
         NotMemberError: This rank is not in the group.
     """
-    members = communicator(group)
+    members = group_state(group)
     if members.is_single:
         return None
     if members.local_group is None:
@@ -96,7 +96,7 @@ def local_group(group: ProcessGroup | None = None) -> ProcessGroup | None:
     return members.local_group
 
 
-def _nodes(members: Communicator) -> list[tuple[int, ...]]:
+def _nodes(members: GroupState) -> list[tuple[int, ...]]:
     """Return the ranks of each node, alike on every rank."""
     job = current_job()
     if job is not None and job.table is not None:
@@ -121,10 +121,10 @@ def _nodes(members: Communicator) -> list[tuple[int, ...]]:
     return [tuple(sorted(ranks)) for ranks in by_node.values()]
 
 
-def _make(members: Communicator, ranks: Sequence[int]) -> ProcessGroup | None:
+def _make(members: GroupState, ranks: Sequence[int]) -> ProcessGroup | None:
     if members.group is dist.group.WORLD:
         return new_group(ranks)
-    # Those outside of the group do not call this, so only its own ranks may meet.
+    # Those outside of the group do not call this, so only its own ranks take part.
     if members.rank not in ranks:
         return None
     job = current_job()
@@ -156,7 +156,7 @@ def get_world_size(group: ProcessGroup | None = None) -> int:
     Raises:
         NotMemberError: This rank is not in the group.
     """
-    return communicator(group).size
+    return group_state(group).size
 
 
 def get_rank(group: ProcessGroup | None = None) -> int:
@@ -165,7 +165,7 @@ def get_rank(group: ProcessGroup | None = None) -> int:
     Raises:
         NotMemberError: This rank is not in the group.
     """
-    return communicator(group).group_rank
+    return group_state(group).group_rank
 
 
 def get_backend(group: ProcessGroup | None = None) -> str | None:
@@ -174,7 +174,7 @@ def get_backend(group: ProcessGroup | None = None) -> str | None:
     Raises:
         NotMemberError: This rank is not in the group.
     """
-    members = communicator(group)
+    members = group_state(group)
     return None if members.is_single else str(dist.get_backend(members.group))
 
 

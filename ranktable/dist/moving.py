@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, overload
 
 from ranktable.dist.calls import shape_of
-from ranktable.dist.communicator import communicator
+from ranktable.dist.group_state import group_state
 from ranktable.dist.operations import begin
 from ranktable.dist.tensors import (
     all_placed,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import torch
     from torch.distributed import ProcessGroup
 
-    from ranktable.dist.communicator import Communicator
+    from ranktable.dist.group_state import GroupState
     from ranktable.dist.work import Steps, Work
 
 
@@ -81,13 +81,13 @@ def broadcast(
         MismatchError: The ranks differ.
         NotMemberError: This rank, or the one with the values, is not in the group.
     """
-    members = communicator(group)
+    members = group_state(group)
     work = run(members, _broadcast(members, data, src, group_src), async_op=async_op)
     return work if async_op else None
 
 
 def _broadcast(
-    members: Communicator, data: torch.Tensor, src: int | None, group_src: int | None
+    members: GroupState, data: torch.Tensor, src: int | None, group_src: int | None
 ) -> Steps[torch.Tensor]:
     root, wrong_root = members.root_of(src, group_src, "src")
     is_written = members.is_single or members.group_rank != root
@@ -147,13 +147,13 @@ def all_gather(
         MismatchError: The ranks differ.
         NotMemberError: This rank is not in the group.
     """
-    members = communicator(group)
+    members = group_state(group)
     is_uneven = members.is_uneven(data, even=even, uneven=uneven)
     return run(members, _all_gather(members, data, is_uneven), async_op=async_op)  # type: ignore[no-any-return]
 
 
 def _all_gather(
-    members: Communicator,
+    members: GroupState,
     data: torch.Tensor,
     is_uneven: bool,  # noqa: FBT001 - it is a fact
 ) -> Steps[list[torch.Tensor]]:
@@ -210,10 +210,9 @@ def gather(  # noqa: PLR0913 - torch's interface
         dst: Global rank that gets them; 0 if neither this nor ``group_dst`` is given.
         group: A group; None for all ranks.
         group_dst: The rank within the group that gets them, instead of ``dst``.
-        even: Whether the caller knows that all ranks have the same shape.
-        uneven: Whether shapes may differ, so that the ranks tell each other theirs
-            first; by default on CPUs only, and not with ``even``.
-        async_op: Whether to return at once; on devices, once shapes have been told.
+        even: See ``all_gather``.
+        uneven: See ``all_gather``.
+        async_op: See ``all_gather``.
 
     Returns:
         A new tensor for each rank, in the order of the group; on the other ranks an
@@ -224,14 +223,14 @@ def gather(  # noqa: PLR0913 - torch's interface
         MismatchError: The ranks differ.
         NotMemberError: This rank, or the one that gets them, is not in the group.
     """
-    members = communicator(group)
+    members = group_state(group)
     is_uneven = members.is_uneven(data, even=even, uneven=uneven)
     root = members.root_of(dst, group_dst, "dst")
     return run(members, _gather(members, data, root, is_uneven), async_op=async_op)  # type: ignore[no-any-return]
 
 
 def _gather(
-    members: Communicator,
+    members: GroupState,
     data: torch.Tensor,
     checked_root: tuple[int, Exception | None],
     is_uneven: bool,  # noqa: FBT001 - it is a fact
@@ -296,13 +295,13 @@ def scatter(
         MismatchError: The ranks differ, or what the one has is not one for each.
         NotMemberError: This rank, or the one that has them, is not in the group.
     """
-    members = communicator(group)
+    members = group_state(group)
     root = members.root_of(src, group_src, "src")
     return run(members, _scatter(members, tensors, root), async_op=async_op)  # type: ignore[no-any-return]
 
 
 def _scatter(
-    members: Communicator,
+    members: GroupState,
     tensors: Sequence[torch.Tensor] | None,
     checked_root: tuple[int, Exception | None],
 ) -> Steps[torch.Tensor]:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from ranktable.dist.calls import wait_for_all
-from ranktable.dist.communicator import communicator
 from ranktable.dist.errors import DistError, MismatchError
+from ranktable.dist.group_state import group_state
 from ranktable.dist.operations import begin
 from ranktable.dist.transfer import (
     broadcast_to_all,
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from torch.distributed import ProcessGroup
 
-    from ranktable.dist.communicator import Communicator
-    from ranktable.dist.operations import Operations
+    from ranktable.dist.group_state import GroupState
+    from ranktable.dist.operations import OperationStarter
     from ranktable.dist.work import Steps
 
 _FAILED = -1
@@ -55,11 +55,11 @@ def all_gather_object(data: Any, group: ProcessGroup | None = None) -> list[Any]
         DistError: An object cannot be pickled.
         NotMemberError: This rank is not in the group.
     """
-    return finish(gather_objects(communicator(group), data, "all_gather_object"))
+    return finish(gather_objects(group_state(group), data, "all_gather_object"))
 
 
 def gather_objects(
-    members: Communicator, data: object, operation: str
+    members: GroupState, data: object, operation: str
 ) -> Steps[list[Any]]:
     """Return the objects of all ranks, as the first thing that a collective does.
 
@@ -100,11 +100,11 @@ def gather_object(
         DistError: An object cannot be pickled.
         NotMemberError: This rank, or the one that gets them, is not in the group.
     """
-    return finish(_gather_object(communicator(group), data, dst, group_dst))
+    return finish(_gather_object(group_state(group), data, dst, group_dst))
 
 
 def _gather_object(
-    members: Communicator, data: object, dst: int | None, group_dst: int | None
+    members: GroupState, data: object, dst: int | None, group_dst: int | None
 ) -> Steps[list[Any] | None]:
     root, problem = members.root_of(dst, group_dst, "dst")
     operations = yield from begin(members, "gather_object", None, problem, root=root)
@@ -137,11 +137,11 @@ def broadcast_object_list(
         MismatchError: The lists are not of one length.
         NotMemberError: This rank, or the one with the objects, is not in the group.
     """
-    finish(_broadcast_objects(communicator(group), data, src, group_src))
+    finish(_broadcast_objects(group_state(group), data, src, group_src))
 
 
 def _broadcast_objects(
-    members: Communicator, data: list[Any], src: int | None, group_src: int | None
+    members: GroupState, data: list[Any], src: int | None, group_src: int | None
 ) -> Steps[None]:
     root, problem = members.root_of(src, group_src, "src")
     details: tuple[str, ...] = ()
@@ -197,11 +197,11 @@ def scatter_object_list(
         MismatchError: There is not one object for each rank.
         NotMemberError: This rank, or the one that has them, is not in the group.
     """
-    return finish(_scatter_objects(communicator(group), objects, src, group_src))
+    return finish(_scatter_objects(group_state(group), objects, src, group_src))
 
 
 def _scatter_objects(
-    members: Communicator,
+    members: GroupState,
     objects: Sequence[Any] | None,
     src: int | None,
     group_src: int | None,
@@ -266,13 +266,13 @@ def _unpickled(payload: torch.Tensor, rank: int) -> Any:  # noqa: ANN401 - any o
         ) from error
 
 
-def _all_unpickled(members: Communicator, parts: Sequence[torch.Tensor]) -> list[Any]:
+def _all_unpickled(members: GroupState, parts: Sequence[torch.Tensor]) -> list[Any]:
     pairs = zip(parts, members.ranks, strict=True)
     return [_unpickled(part, rank) for part, rank in pairs]
 
 
 def _tell_lengths(
-    operations: Operations, payload: torch.Tensor, error: Exception | None
+    operations: OperationStarter, payload: torch.Tensor, error: Exception | None
 ) -> Steps[list[tuple[int, ...]]]:
     """Return how many bytes each rank has.
 
@@ -282,19 +282,19 @@ def _tell_lengths(
     own = _FAILED if error is not None else payload.numel()
     told = yield from gather_numbers(operations, [own])
     lengths = [row[0] for row in told]
-    _refuse_failed(operations, lengths, [error], range(operations.communicator.size))
+    _refuse_failed(operations, lengths, [error], range(operations.members.size))
     return [(length,) for length in lengths]
 
 
 def _refuse_failed(
-    operations: Operations,
+    operations: OperationStarter,
     lengths: Sequence[int],
     errors: Sequence[Exception | None],
     group_ranks: Sequence[int],
 ) -> None:
     """Raise if a rank could not pickle its object; the cause is known there only."""
     failed = [
-        operations.communicator.ranks[group_rank]
+        operations.members.ranks[group_rank]
         for group_rank, length in zip(group_ranks, lengths, strict=True)
         if length == _FAILED
     ]
@@ -338,14 +338,14 @@ def barrier(
     if timeout_s is not None and not _is_time(timeout_s):
         said = f"timeout_s is {timeout_s!r}, not a positive number of seconds"
         problem = ValueError(said)
-    members = communicator(group)
+    members = group_state(group)
     if timeout_s is None or problem is not None or members.is_single:
         finish(_barrier(members, problem))
     else:
         wait_for_all(members, timeout_s)
 
 
-def _barrier(members: Communicator, problem: Exception | None) -> Steps[None]:
+def _barrier(members: GroupState, problem: Exception | None) -> Steps[None]:
     operations = yield from begin(members, "barrier", None, problem)
     if operations is not None:
         yield operations.barrier()
@@ -374,10 +374,10 @@ def sync_random_seed(group: ProcessGroup | None = None) -> int:
     Raises:
         NotMemberError: This rank is not in the group.
     """
-    return finish(_sync_seed(communicator(group), secrets.randbits(_BITS)))
+    return finish(_sync_seed(group_state(group), secrets.randbits(_BITS)))
 
 
-def _sync_seed(members: Communicator, seed: int) -> Steps[int]:
+def _sync_seed(members: GroupState, seed: int) -> Steps[int]:
     operations = yield from begin(members, "sync_random_seed")
     if operations is None:
         return seed

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import torch
 
     from ranktable.dist.calls import CollectiveCall
-    from ranktable.dist.communicator import Communicator
-    from ranktable.dist.plan import Plan
+    from ranktable.dist.group_state import GroupState
+    from ranktable.dist.plan import CollectivePlan
     from ranktable.dist.work import Steps
     from ranktable.runtime.backends.backend import Backend
 
@@ -37,7 +37,7 @@ OPS: Final = {
 REDUCE_SCATTER: Final = reduce_scatter_single()
 
 
-class Operations:
+class OperationStarter:
     """The operations of a group's backend, for one collective.
 
     Roots and peers are given as group ranks and handed to torch as global ranks, since
@@ -46,7 +46,7 @@ class Operations:
 
     def __init__(
         self,
-        communicator: Communicator,
+        members: GroupState,
         call: CollectiveCall | None,
         backend: Backend,
         *,
@@ -56,28 +56,30 @@ class Operations:
         """Keep what the operations are part of.
 
         Args:
-            communicator: The group.
+            members: The group.
             call: The collective; None for what two ranks do alone.
             backend: What does them.
             is_exact: Whether reductions are exact, see ``make_plan``.
             is_metadata: Whether they carry what is said beside tensors.
         """
-        self.communicator = communicator
+        self.members = members
         self.call = call
         self.backend = backend
         self.is_exact = is_exact
         self._is_metadata = is_metadata
 
     @property
-    def metadata(self) -> Operations:
+    def metadata(self) -> OperationStarter:
         """The operations for what is said beside tensors."""
-        members = self.communicator
+        members = self.members
         backend = members.metadata_backend
-        return Operations(members, self.call, backend, is_metadata=True)
+        return OperationStarter(members, self.call, backend, is_metadata=True)
 
-    def on(self, backend: Backend) -> Operations:
+    def on(self, backend: Backend) -> OperationStarter:
         """Return the operations of another backend of the group."""
-        return Operations(self.communicator, self.call, backend, is_exact=self.is_exact)
+        return OperationStarter(
+            self.members, self.call, backend, is_exact=self.is_exact
+        )
 
     def plan(
         self,
@@ -86,7 +88,7 @@ class Operations:
         reduction: str | None = None,
         *,
         is_even: bool = True,
-    ) -> Plan:
+    ) -> CollectivePlan:
         """Return how a collective is done here.
 
         Raises:
@@ -154,7 +156,7 @@ class Operations:
 
     def barrier(self) -> Pending:
         """Wait for all ranks."""
-        device = self.communicator.device
+        device = self.members.device
         # Without its number torch guesses the device (pytorch/pytorch#60752).
         listed = None if device.type == "cpu" else [device.index]
         return self._start(dist.barrier, device_ids=listed)
@@ -168,30 +170,29 @@ class Operations:
         return start_transfers([(self, "irecv", data, peer, tag)])
 
     def _rank(self, group_rank: int) -> int:
-        return self.communicator.ranks[group_rank]
+        return self.members.ranks[group_rank]
 
     def _start(
         self, function: Callable[..., Any], *given: object, **named: object
     ) -> Pending:
-        group = self.communicator.group
+        group = self.members.group
         try:
             work = function(*given, group=group, async_op=True, **named)
         except RuntimeError as error:
             raise self.refused(error) from error
-        return Pending([work], self.communicator, self.call, is_ahead=self._is_metadata)
+        return Pending([work], self.members, self.call, is_ahead=self._is_metadata)
 
     def refused(self, error: RuntimeError) -> DistError:
         """Return the error for an operation that torch did not start."""
         what = "a transfer" if self.call is None else str(self.call.fingerprint)
         backend = self.backend.table_name
         return DistError(
-            f"{what} failed on rank {self.communicator.rank} ({backend}): "
-            f"{reason_of(error)}"
+            f"{what} failed on rank {self.members.rank} ({backend}): {reason_of(error)}"
         )
 
 
 def start_transfers(
-    transfers: Sequence[tuple[Operations, str, torch.Tensor, int, int]],
+    transfers: Sequence[tuple[OperationStarter, str, torch.Tensor, int, int]],
 ) -> Pending:
     """Begin transfers, all at once where the backend does one after the other.
 
@@ -205,13 +206,13 @@ def start_transfers(
         DistError: Torch refuses.
     """
     first = transfers[0][0]
-    members = first.communicator
+    members = first.members
     given = [
         (
             getattr(dist, name),
             data,
-            each.communicator.ranks[peer],
-            each.communicator.group,
+            each.members.ranks[peer],
+            each.members.group,
             tag,
         )
         for each, name, data, peer, tag in transfers
@@ -234,7 +235,7 @@ def start_transfers(
 
 
 def begin(  # noqa: PLR0913 - what collectives differ in
-    members: Communicator,
+    members: GroupState,
     operation: str,
     data: object = None,
     problem: Exception | None = None,
@@ -244,7 +245,7 @@ def begin(  # noqa: PLR0913 - what collectives differ in
     root: int | None = None,
     details: tuple[object, ...] = (),
     exact: bool | None = None,
-) -> Steps[Operations | None]:
+) -> Steps[OperationStarter | None]:
     """Compare a collective with the other ranks, and return what it is made of.
 
     Args:
@@ -296,4 +297,4 @@ def begin(  # noqa: PLR0913 - what collectives differ in
             problem = error
     call = begin_call(members, fingerprint, problem)
     yield call
-    return Operations(members, call, backend, is_exact=is_exact)
+    return OperationStarter(members, call, backend, is_exact=is_exact)

@@ -52,7 +52,7 @@ class PlanStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class CollectivePlan:
     """How a collective is done.
 
     Attributes:
@@ -129,7 +129,7 @@ def make_plan(  # noqa: PLR0913 - what plans differ in
     *,
     is_even: bool = True,
     is_exact: bool = True,
-) -> Plan:
+) -> CollectivePlan:
     """Return how a collective is done.
 
     Args:
@@ -205,9 +205,9 @@ class _Request:
         reduction: str | None = None,
         wire: WireType | None = None,
         as_bytes: bool = False,
-    ) -> Plan:
+    ) -> CollectivePlan:
         """Return a plan with what this request has of it."""
-        return Plan(
+        return CollectivePlan(
             operation=self.operation,
             backend=self.backend.table_name,
             dtype=self.dtype,
@@ -221,7 +221,7 @@ class _Request:
         )
 
 
-def _moving(request: _Request) -> Plan:
+def _moving(request: _Request) -> CollectivePlan:
     """Return the plan of a collective that only moves values."""
     operation = request.operation
     if operation == "barrier":
@@ -246,7 +246,7 @@ def _moving(request: _Request) -> Plan:
     return request.plan("gather and cut", native, *steps, as_bytes=as_bytes)
 
 
-def _by_itself(request: _Request, native: Operation) -> Plan:
+def _by_itself(request: _Request, native: Operation) -> CollectivePlan:
     operation = request.operation
     as_bytes = request.dtype not in native.dtypes
     first = _bytes(as_bytes)
@@ -265,7 +265,7 @@ def _by_itself(request: _Request, native: Operation) -> Plan:
     return request.plan("pad and trim", native, *steps, as_bytes=as_bytes)
 
 
-def _barrier(request: _Request) -> Plan:
+def _barrier(request: _Request) -> CollectivePlan:
     native = request.backend.operations.get("barrier")
     if native is not None:
         step = PlanStep(action="barrier", volume="0")
@@ -273,7 +273,7 @@ def _barrier(request: _Request) -> Plan:
     raise request.refusal()
 
 
-def _reducing(request: _Request, reduction: str) -> Plan:
+def _reducing(request: _Request, reduction: str) -> CollectivePlan:
     """Return the plan of a collective that reduces."""
     backend, operation, dtype = request.backend, request.operation, request.dtype
     if operation == "reduce_scatter":
@@ -305,7 +305,7 @@ def _reducing(request: _Request, reduction: str) -> Plan:
     )
 
 
-def _reduce_scatter(request: _Request, reduction: str) -> Plan:
+def _reduce_scatter(request: _Request, reduction: str) -> CollectivePlan:
     """Return its plan: the backend's own where it is better than what follows.
 
     To exchange the parts and to fold them locally costs the least volume, keeps the
@@ -376,7 +376,7 @@ def explain(  # noqa: PLR0913 - what plans differ in
     *,
     even: bool = True,
     exact: bool | None = None,
-) -> Plan:
+) -> CollectivePlan:
     """Return how a collective is done on a backend; ``print`` shows it.
 
     Args:

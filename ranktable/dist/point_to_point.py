@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch.distributed as dist
 
-from ranktable.dist.communicator import communicator
 from ranktable.dist.errors import DistError
-from ranktable.dist.operations import Operations, start_transfers
+from ranktable.dist.group_state import group_state
+from ranktable.dist.operations import OperationStarter, start_transfers
 from ranktable.dist.tensors import as_bytes, packed, problem_of, write
 from ranktable.dist.work import Work
 
@@ -155,7 +155,7 @@ def batch_isend_irecv(ops: Sequence[P2POp]) -> list[Work[torch.Tensor]]:
 class _Transfer(NamedTuple):
     """What ``start_transfers`` wants to know, and the caller's tensor."""
 
-    operations: Operations
+    operations: OperationStarter
     name: str
     moved: torch.Tensor
     peer: int
@@ -172,7 +172,7 @@ def _begun(transfers: list[_Transfer]) -> list[Work[torch.Tensor]]:
     else:
         begun = [start_transfers([each[:5]]) for each in transfers]
     return [
-        Work(each.operations.communicator, _steps(each, pending))
+        Work(each.operations.members, _steps(each, pending))
         for each, pending in zip(transfers, begun, strict=True)
     ]
 
@@ -195,7 +195,7 @@ def _prepare(
     Raises:
         Exception: It cannot.
     """
-    members, operation = communicator(group), name[1:]
+    members, operation = group_state(group), name[1:]
     if members.is_single:
         raise DistError(
             f"{operation} needs another rank, but there is no process group; call "
@@ -207,7 +207,7 @@ def _prepare(
     group_rank = members.group_rank_of(*peer, "dst" if operation == "send" else "src")
     if group_rank == members.group_rank:
         raise ValueError(f"rank {members.rank} cannot {operation} with itself")
-    operations = Operations(members, None, members.backend_for(data.device))
+    operations = OperationStarter(members, None, members.backend_for(data.device))
     plan = operations.plan(operation, data.dtype)
     source = packed(data, members.device_for(data))
     moved = as_bytes(source) if plan.as_bytes else source

@@ -11,9 +11,9 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import AllreduceOptions, ReduceOp
 
 from ranktable.dist.calls import CollectiveFingerprint, begin_call, shape_of
-from ranktable.dist.communicator import communicator
 from ranktable.dist.encoding import MOST_RANKS_OF_SPLIT, decode, encode
 from ranktable.dist.errors import DistError, UnsupportedError
+from ranktable.dist.group_state import group_state
 from ranktable.dist.operations import OPS, begin
 from ranktable.dist.tensors import (
     copy,
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
     from ranktable.dist.calls import CollectiveCall
-    from ranktable.dist.communicator import Communicator
-    from ranktable.dist.operations import Operations
-    from ranktable.dist.plan import Plan
+    from ranktable.dist.group_state import GroupState
+    from ranktable.dist.operations import OperationStarter
+    from ranktable.dist.plan import CollectivePlan
     from ranktable.dist.wire import Reduction
     from ranktable.dist.work import Steps
 
@@ -95,7 +95,7 @@ def all_reduce(
             ``wait``.
         NotMemberError: This rank is not in the group.
     """
-    members = communicator(group)
+    members = group_state(group)
     is_usual = not async_op and exact is None
     if is_usual and not members.is_single and _reduce_directly(members, data, op):
         return None
@@ -104,7 +104,7 @@ def all_reduce(
 
 
 def _all_reduce(
-    members: Communicator,
+    members: GroupState,
     data: torch.Tensor,
     op: str,
     exact: bool | None,  # noqa: FBT001 - the caller's own
@@ -188,7 +188,7 @@ def reduce(  # noqa: PLR0913 - torch's interface
         MismatchError: The ranks differ.
         NotMemberError: This rank, or the one that gets the result, is not in the group.
     """
-    members = communicator(group)
+    members = group_state(group)
     root = members.root_of(dst, group_dst, "dst")
     work = run(members, _all_reduce(members, data, op, exact, root), async_op=async_op)
     return work if async_op else None
@@ -228,8 +228,7 @@ def reduce_scatter(
             tensor, whose dimension 0 is cut into equal parts.
         op: ``sum mean product min max band bor bxor``.
         group: A group; None for all ranks.
-        exact: Whether half types are added in float32 and a NaN stays one, whatever
-            the backend does with them; by default on CPUs only.
+        exact: See ``all_reduce``.
         async_op: Whether to return at once.
 
     Returns:
@@ -245,12 +244,12 @@ def reduce_scatter(
         MismatchError: The ranks differ.
         NotMemberError: This rank is not in the group.
     """
-    members = communicator(group)
+    members = group_state(group)
     return run(members, _reduce_scatter(members, tensors, op, exact), async_op=async_op)  # type: ignore[no-any-return]
 
 
 def _reduce_scatter(
-    members: Communicator,
+    members: GroupState,
     tensors: Sequence[torch.Tensor] | torch.Tensor,
     op: str,
     exact: bool | None,  # noqa: FBT001 - the caller's own
@@ -302,7 +301,7 @@ _FOLDS: Final[dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]]] =
 
 
 def reduced(
-    operations: Operations, data: torch.Tensor, op: str, root: int | None = None
+    operations: OperationStarter, data: torch.Tensor, op: str, root: int | None = None
 ) -> Steps[torch.Tensor]:
     """Reduce a tensor; its own memory may be overwritten.
 
@@ -319,7 +318,7 @@ def reduced(
     if plan.recipe != "native":
         parts = yield from gather_even(operations, data)
         return _fold(parts, plan)
-    wire, members = plan.wire, operations.communicator
+    wire, members = plan.wire, operations.members
     assert wire is not None  # noqa: S101 - it is native
     if wire.encoding == "split integers" and members.size > MOST_RANKS_OF_SPLIT:
         raise UnsupportedError(
@@ -338,7 +337,7 @@ def reduced(
 
 
 def _scattered(
-    operations: Operations, parts: list[torch.Tensor], op: str
+    operations: OperationStarter, parts: list[torch.Tensor], op: str
 ) -> Steps[torch.Tensor]:
     """Reduce tensors to one rank each.
 
@@ -347,7 +346,7 @@ def _scattered(
         parts: A tensor for each rank, without gaps; part i has one shape on all ranks.
         op: How to reduce.
     """
-    own = parts[operations.communicator.group_rank]
+    own = parts[operations.members.group_rank]
     is_even = len({part.numel() for part in parts}) == 1
     plan = operations.plan("reduce_scatter", own.dtype, op, is_even=is_even)
     wire = plan.wire
@@ -365,11 +364,11 @@ def _scattered(
     return _fold(arrived, plan)
 
 
-def _divisor(plan: Plan, size: int) -> int:
+def _divisor(plan: CollectivePlan, size: int) -> int:
     return size if plan.reduction == "mean" else 1
 
 
-def _fold(parts: Sequence[torch.Tensor], plan: Plan) -> torch.Tensor:
+def _fold(parts: Sequence[torch.Tensor], plan: CollectivePlan) -> torch.Tensor:
     """Return what tensors of all ranks become, reduced in the order of the ranks.
 
     Args:
@@ -395,7 +394,7 @@ def _direct_op(table_name: str, dtype: torch.dtype, op: str) -> ReduceOp | None:
     return ReduceOp(OPS[wire.reduction])
 
 
-def _reduce_directly(members: Communicator, data: torch.Tensor, op: str) -> bool:
+def _reduce_directly(members: GroupState, data: torch.Tensor, op: str) -> bool:
     """Reduce a tensor in place, over all ranks, where it can travel as it is.
 
     What is done in Python comes on top of what the backend takes, and for small tensors
@@ -406,21 +405,14 @@ def _reduce_directly(members: Communicator, data: torch.Tensor, op: str) -> bool
     """
     if not (type(op) is str and is_plain(data)):
         return False
-    backend = members.backends.get(data.device.type)
-    if backend is None:
-        return False
-    told = _direct_op(backend.table_name, data.dtype, op)
-    if told is None:
+    table_name = members.table_names.get(data.device.type)
+    told = None if table_name is None else _direct_op(table_name, data.dtype, op)
+    if table_name is None or told is None:
         return False
     # As begin has it: ranks may come this way or the other.
+    name = dtype_name(data.dtype)
     fingerprint = CollectiveFingerprint(
-        "all_reduce",
-        op,
-        dtype_name(data.dtype),
-        data.shape,
-        None,
-        (),
-        backend.table_name,
+        "all_reduce", op, name, data.shape, None, (), table_name
     )
     call = begin_call(members, fingerprint)
     if call.held is not None or members.queue.works:
@@ -442,7 +434,7 @@ def _reduce_directly(members: Communicator, data: torch.Tensor, op: str) -> bool
 
 
 def _reduce_on_gloo(
-    members: Communicator, call: CollectiveCall, data: torch.Tensor, told: ReduceOp
+    members: GroupState, call: CollectiveCall, data: torch.Tensor, told: ReduceOp
 ) -> None:
     """Reduce a tensor, and answer other ranks that compare this if it takes long."""
     options = AllreduceOptions()

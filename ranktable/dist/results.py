@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ranktable.dist.calls import table_of
-from ranktable.dist.communicator import communicator
 from ranktable.dist.errors import DistError, MismatchError
+from ranktable.dist.group_state import group_state
 from ranktable.dist.objects import all_gather_object, gather_object, gather_objects
 from ranktable.dist.work import finish
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from torch.distributed import ProcessGroup
 
-    from ranktable.dist.communicator import Communicator
+    from ranktable.dist.group_state import GroupState
 
 _DEVICES = ("cpu", "gpu", "npu", "tpu")
 _ORDERS = ("interleave", "concat")
@@ -63,7 +63,7 @@ def collect_results(  # noqa: PLR0913 - what scripts pass on
         MismatchError: The ranks differ.
         NotMemberError: This rank is not in the group.
     """
-    members = communicator(group)
+    members = group_state(group)
     problem = _problem_of(results, size, device, tmpdir, order)
     if members.is_single:
         if problem is not None:
@@ -91,7 +91,7 @@ def collect_results(  # noqa: PLR0913 - what scripts pass on
 
 
 def _tell_lengths(
-    members: Communicator, results: list[Any], spec: str, problem: Exception | None
+    members: GroupState, results: list[Any], spec: str, problem: Exception | None
 ) -> list[int]:
     """Return how many results each rank has.
 
@@ -139,7 +139,7 @@ def _ordered(lists: Sequence[list[Any]], order: str) -> list[Any]:
 
 
 def _gather_by_messages(
-    members: Communicator, results: list[Any]
+    members: GroupState, results: list[Any]
 ) -> list[list[Any]] | None:
     """Return the results of all ranks on the first, which sends itself none."""
     is_first = members.group_rank == 0
@@ -150,7 +150,7 @@ def _gather_by_messages(
 
 
 def _gather_by_files(
-    members: Communicator, results: list[Any], parent: Path
+    members: GroupState, results: list[Any], parent: Path
 ) -> list[list[Any]] | None:
     """Return the results of all ranks on the first, which they wrote to files."""
     folder, error = _make_folder(parent) if members.group_rank == 0 else (None, None)

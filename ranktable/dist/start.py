@@ -35,7 +35,7 @@ def init_dist(  # noqa: PLR0913 - what scripts pass on
         backend: ``gloo``, ``nccl`` or ``sccl``, and nothing else is used then; None
             for the first whose device is here.
         table: A rank table or its path; by default ``$RANK_TABLE_FILE``.
-        master_addr: Host where the processes meet; by default the launcher's.
+        master_addr: Host of the rendezvous; by default the launcher's.
         port: Port there; likewise.
         timeout: Seconds for all to come, and time-out of the collectives.
 

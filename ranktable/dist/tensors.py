@@ -26,11 +26,6 @@ def dtype_name(dtype: torch.dtype) -> str:
     return _NAMES[dtype]
 
 
-def described(data: torch.Tensor) -> str:
-    """Return the type and the shape of a tensor."""
-    return f"{dtype_name(data.dtype)} {tuple(data.shape)}"
-
-
 def is_plain(data: object) -> bool:
     """Whether something is a tensor that needs no preparation.
 

@@ -23,8 +23,8 @@ from ranktable.dist.tensors import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ranktable.dist.operations import Operations
-    from ranktable.dist.plan import Plan
+    from ranktable.dist.operations import OperationStarter
+    from ranktable.dist.plan import CollectivePlan
     from ranktable.dist.work import Steps
 
     Tensors = list[torch.Tensor]
@@ -39,7 +39,7 @@ Shape = tuple[int, ...]
 
 
 def broadcast_to_all(
-    operations: Operations, data: torch.Tensor, root: int
+    operations: OperationStarter, data: torch.Tensor, root: int
 ) -> Steps[torch.Tensor]:
     """Send a tensor of one rank to all, in its own memory."""
     plan = operations.plan("broadcast", data.dtype)
@@ -47,17 +47,17 @@ def broadcast_to_all(
     return data
 
 
-def gather_even(operations: Operations, data: torch.Tensor) -> Steps[Tensors]:
+def gather_even(operations: OperationStarter, data: torch.Tensor) -> Steps[Tensors]:
     """Collect tensors of one shape, on all ranks."""
     plan = operations.plan("all_gather", data.dtype)
     moved = _moved(data, plan)
-    outputs = [_empty_like(moved) for _ in range(operations.communicator.size)]
+    outputs = [_empty_like(moved) for _ in range(operations.members.size)]
     yield operations.all_gather(outputs, moved)
     return [restored(each, data.dtype, data.shape) for each in outputs]
 
 
 def gather_uneven(
-    operations: Operations, data: torch.Tensor, shapes: Sequence[Shape]
+    operations: OperationStarter, data: torch.Tensor, shapes: Sequence[Shape]
 ) -> Steps[Tensors]:
     """Collect tensors of known shapes, on all ranks.
 
@@ -81,10 +81,10 @@ def gather_uneven(
 
 
 def gather_to(
-    operations: Operations, data: torch.Tensor, shapes: Sequence[Shape], root: int
+    operations: OperationStarter, data: torch.Tensor, shapes: Sequence[Shape], root: int
 ) -> Steps[Tensors]:
     """Collect tensors of known shapes on one rank; the others get none."""
-    is_root = operations.communicator.group_rank == root
+    is_root = operations.members.group_rank == root
     plan = operations.plan("gather", data.dtype, is_even=len(set(shapes)) == 1)
     counts = [prod(shape) for shape in shapes]
     moved = _moved(padded(data, max(counts)), plan)
@@ -94,7 +94,7 @@ def gather_to(
 
 
 def scatter_from(
-    operations: Operations,
+    operations: OperationStarter,
     parts: Tensors | None,
     shapes: Sequence[Shape],
     empty: torch.Tensor,
@@ -109,7 +109,7 @@ def scatter_from(
         empty: An empty tensor of their type, on the device where they travel.
         root: Who has them.
     """
-    group_rank = operations.communicator.group_rank
+    group_rank = operations.members.group_rank
     counts, own = [prod(shape) for shape in shapes], shapes[group_rank]
     longest, dtype = max(counts), empty.dtype
     empty = empty.new_empty(longest)
@@ -122,7 +122,7 @@ def scatter_from(
 
 
 def exchange(
-    operations: Operations,
+    operations: OperationStarter,
     parts: Tensors,
     shapes: Sequence[Shape],
     *,
@@ -150,7 +150,7 @@ def exchange(
         longest = max(row[0] for row in told)
     whole = joined([padded(part, longest) for part in parts])
     if plan.recipe == "gather and cut":
-        own = slice(operations.communicator.group_rank * longest, None)
+        own = slice(operations.members.group_rank * longest, None)
         found = yield from gather_even(operations, whole)
         return _trimmed([each[own] for each in found], dtype, shapes)
     moved = _moved(whole, plan)
@@ -160,7 +160,10 @@ def exchange(
 
 
 def _exchange_splits(
-    operations: Operations, plan: Plan, parts: Tensors, shapes: Sequence[Shape]
+    operations: OperationStarter,
+    plan: CollectivePlan,
+    parts: Tensors,
+    shapes: Sequence[Shape],
 ) -> Steps[Tensors]:
     width = _width(parts[0], plan)
     moved = _moved(joined(parts), plan)
@@ -172,12 +175,12 @@ def _exchange_splits(
 
 
 def shift_by(
-    operations: Operations, data: torch.Tensor, by: int, shapes: Sequence[Shape]
+    operations: OperationStarter, data: torch.Tensor, by: int, shapes: Sequence[Shape]
 ) -> Steps[torch.Tensor]:
     """Send a tensor so many places around the ring, and return what comes."""
     if by == 0:
         return copy(data)
-    members = operations.communicator
+    members = operations.members
     source, target = ((members.group_rank + each) % members.size for each in (-by, by))
     plan = operations.plan("shift", data.dtype)
     if plan.recipe == "gather and cut":
@@ -203,11 +206,11 @@ def _empty_like(data: torch.Tensor) -> torch.Tensor:
     return torch.empty_like(data, memory_format=torch.contiguous_format)
 
 
-def _moved(data: torch.Tensor, plan: Plan) -> torch.Tensor:
+def _moved(data: torch.Tensor, plan: CollectivePlan) -> torch.Tensor:
     return as_bytes(data) if plan.as_bytes else data
 
 
-def _width(data: torch.Tensor, plan: Plan) -> int:
+def _width(data: torch.Tensor, plan: CollectivePlan) -> int:
     return data.element_size() if plan.as_bytes else 1
 
 
@@ -226,7 +229,7 @@ def _trimmed(moved: Tensors, dtype: torch.dtype, shapes: Sequence[Shape]) -> Ten
     ]
 
 
-def tell_all(operations: Operations, data: torch.Tensor) -> Steps[list[Shape]]:
+def tell_all(operations: OperationStarter, data: torch.Tensor) -> Steps[list[Shape]]:
     """Return the shapes of the tensors of all ranks, in the order of the ranks.
 
     Raises:
@@ -237,14 +240,14 @@ def tell_all(operations: Operations, data: torch.Tensor) -> Steps[list[Shape]]:
 
 
 def tell_each(
-    operations: Operations, parts: Sequence[torch.Tensor]
+    operations: OperationStarter, parts: Sequence[torch.Tensor]
 ) -> Steps[list[Shape]]:
     """Return the shapes of what comes from all ranks, when each gets a part.
 
     Raises:
         MismatchError: The tensors are of different types.
     """
-    device = operations.communicator.device
+    device = operations.members.device
     told = torch.tensor([_row(part) for part in parts], device=device).reshape(-1)
     heard = torch.empty_like(told)
     yield operations.metadata.all_to_all(heard, told)
@@ -252,7 +255,7 @@ def tell_each(
 
 
 def tell_from(
-    operations: Operations, parts: Sequence[torch.Tensor] | None, root: int
+    operations: OperationStarter, parts: Sequence[torch.Tensor] | None, root: int
 ) -> Steps[tuple[list[Shape], torch.Tensor]]:
     """Return the shapes of tensors that one rank has, one for each rank.
 
@@ -264,29 +267,29 @@ def tell_from(
     Returns:
         The shapes, and an empty tensor of their type where they are to arrive.
     """
-    communicator = operations.communicator
-    kinds = list(communicator.backends)
-    count = 1 + communicator.size * _WIDTH
+    members = operations.members
+    kinds = list(members.backends)
+    count = 1 + members.size * _WIDTH
     numbers = [0] * count
     if parts is not None:
-        kind = kinds.index(communicator.device_for(parts[0]).type)
+        kind = kinds.index(members.device_for(parts[0]).type)
         numbers = [kind, *(number for part in parts for number in _row(part))]
-    told = torch.tensor(numbers, device=communicator.device)
+    told = torch.tensor(numbers, device=members.device)
     yield operations.metadata.broadcast(told, root)
     kind, *numbers = told.tolist()
     rows = [numbers[begin : begin + _WIDTH] for begin in range(0, count - 1, _WIDTH)]
-    device = communicator.device_of(kinds[kind])
+    device = members.device_of(kinds[kind])
     empty = torch.empty(0, dtype=DTYPES[rows[0][0]], device=device)
     return _shapes(operations, rows), empty
 
 
 def gather_numbers(
-    operations: Operations, numbers: Sequence[int]
+    operations: OperationStarter, numbers: Sequence[int]
 ) -> Steps[list[list[int]]]:
     """Return some integers of each rank, in the order of the ranks."""
-    device = operations.communicator.device
+    device = operations.members.device
     own = torch.tensor(numbers, dtype=torch.int64, device=device)
-    rows = [torch.empty_like(own) for _ in range(operations.communicator.size)]
+    rows = [torch.empty_like(own) for _ in range(operations.members.size)]
     yield operations.all_gather(rows, own)
     return [row.tolist() for row in rows]
 
@@ -296,9 +299,9 @@ def _row(data: torch.Tensor) -> list[int]:
     return [DTYPES.index(data.dtype), data.dim(), *data.shape, *filler]
 
 
-def _shapes(operations: Operations, rows: Sequence[list[int]]) -> list[Shape]:
+def _shapes(operations: OperationStarter, rows: Sequence[list[int]]) -> list[Shape]:
     if len({row[0] for row in rows}) > 1:
-        members = operations.communicator
+        members = operations.members
         seq = operations.call.seq if operations.call is not None else 0
         names = (dtype_name(DTYPES[row[0]]) for row in rows)
         said = dict(zip(members.ranks, names, strict=True))

@@ -215,13 +215,13 @@ def _integers(dtype: str, reduction: str) -> Iterator[WireType]:
 
 
 def _wire(
-    encoding: Encoding, dtype: str, dtype_on_wire: str, reduction: str, why: str
+    encoding: Encoding, dtype: str, wire_dtype: str, reduction: str, why: str
 ) -> WireType:
     parts = 4 if encoding == "split integers" else 2 if encoding == "real pairs" else 1
     return WireType(
         encoding=encoding,
-        dtype=dtype_on_wire,
+        dtype=wire_dtype,
         reduction=reduction,
         why=why,
-        cost=parts * SIZES[dtype_on_wire] / SIZES[dtype],
+        cost=parts * SIZES[wire_dtype] / SIZES[dtype],
     )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import torch.distributed as dist
 
     from ranktable.dist.calls import CollectiveCall
-    from ranktable.dist.communicator import Communicator
+    from ranktable.dist.group_state import GroupState
 
 Result = TypeVar("Result")
 
@@ -55,7 +55,7 @@ Steps: TypeAlias = Generator[Step, None, Result]
 
 
 def run(
-    members: Communicator,
+    members: GroupState,
     steps: Steps[Any],
     *,
     async_op: bool = False,
@@ -78,7 +78,7 @@ def finish(steps: Steps[Result]) -> Result:
 class Work(Generic[Result]):
     """A collective that may not have ended yet."""
 
-    def __init__(self, members: Communicator, steps: Steps[Result]) -> None:
+    def __init__(self, members: GroupState, steps: Steps[Result]) -> None:
         """Begin it, at once or as soon as what is ahead of it has begun.
 
         A stream belongs to a thread. So on devices this waits for shapes, and the ranks
@@ -96,7 +96,7 @@ class Work(Generic[Result]):
             if self._is_ahead():
                 call = self._step
                 self._go_on()
-                members.keep_unheard(self, call)
+                members.keep_unverified(self, call)
             self.begin()
             if self._error is not None:
                 raise self._error
@@ -179,7 +179,7 @@ class Pending:
     def __init__(
         self,
         works: Sequence[dist.Work | None],
-        communicator: Communicator,
+        members: GroupState,
         call: CollectiveCall | None,
         *,
         is_ahead: bool = False,
@@ -188,12 +188,12 @@ class Pending:
 
         Args:
             works: What torch has returned.
-            communicator: The group.
+            members: The group.
             call: The collective; None for what two ranks do alone.
             is_ahead: See above.
         """
         self.works = [work for work in works if work is not None]
-        self._communicator = communicator
+        self._members = members
         self._call = call
         self.is_ahead = is_ahead
 
@@ -213,17 +213,18 @@ class Pending:
         call = self._call
         if call is not None and call.held is not None:
             call.verify()
-        is_watched = call is not None and call.is_compared and not call.is_verified
+        answers = call is not None and call.is_compared and not call.is_verified
+        answers = answers and self._members.supports_timed_wait
         try:
             for work in self.works:
-                if call is not None and is_watched and call.supports_timed_wait:
+                if call is not None and answers:
                     wait_and_answer(work, call)
                 else:
                     work.wait()
         except DistError:
             raise
         except RuntimeError as error:
-            raise explained(error, self._communicator, call) from error
+            raise explained(error, self._members, call) from error
         finally:
             self.works.clear()
 
@@ -240,13 +241,13 @@ def wait_and_answer(work: dist.Work, call: CollectiveCall) -> None:
         call.look_around(time.monotonic() - begin)
         if not main_thread().is_alive():
             raise DistError("the script has ended, and this was waited for by nobody")
-        if time.monotonic() - begin > call.communicator.timeout.total_seconds():
+        if time.monotonic() - begin > call.members.timeout.total_seconds():
             work.wait()  # it says why; gloo has a time-out of its own
     call.end()
 
 
 def explained(
-    error: RuntimeError, members: Communicator, call: CollectiveCall | None
+    error: RuntimeError, members: GroupState, call: CollectiveCall | None
 ) -> DistError:
     """Return the error for an operation that torch could not finish."""
     verdict = None if call is None else call.explain(_AFTER_S)

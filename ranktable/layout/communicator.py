@@ -42,7 +42,7 @@ class Communicator:
 
     @property
     def name(self) -> str:
-        """A name that every process gives it alike: ``tp/3``."""
+        """A name such as ``tp/3``, which is the same in every process."""
         return f"{self.kind}/{self.index}"
 
     @property
@@ -140,7 +140,7 @@ class Communicators:
         return self._groups[kind]
 
     def of_rank(self, rank: int) -> list[Communicator]:
-        """Return the communicators that a rank is a member of, one a kind at most.
+        """Return the communicators that a rank is in, at most one of each kind.
 
         Raises:
             IndexError: The table has no such rank.

@@ -153,10 +153,12 @@ def _runs(
 
 
 def _role(move: Move) -> str:
+    was, is_now = move.role_before, move.role_after
+    # An axis of size 1 is not part of a role.
     changed = [
-        f"{axis} {move.role_before.get(axis, 0)} -> {value}"
-        for axis, value in move.role_after.items()
-        if move.role_before.get(axis, 0) != value
+        f"{axis} {was.get(axis, 'none')} -> {is_now.get(axis, 'none')}"
+        for axis in dict.fromkeys((*was, *is_now))
+        if was.get(axis) != is_now.get(axis)
     ]
     return (
         f"  {printable(move.node)} chip {move.device_id}: rank {move.before} -> "

@@ -1,4 +1,4 @@
-"""The torchrun agents of a job, one a node, as the rank table has them."""
+"""The torchrun agents of a job, one per node, as the rank table has them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Agent:
 
         Args:
             script: The script and its arguments.
-            master_addr: Where the agents meet; not needed on a single node.
+            master_addr: Address of the rendezvous; not needed on a single node.
             master_port: The port there.
         """
         return agent_arguments(

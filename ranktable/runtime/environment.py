@@ -42,7 +42,7 @@ class Environment:
         local_world_size: Number of processes on the node.
         node_rank: Index of the node in the job.
         num_nodes: Number of nodes.
-        master_addr: Host of the process that the others meet at.
+        master_addr: Host of the rendezvous.
         master_port: Its port.
         host: Name of this node, as its launcher has it.
         device_id: The chip of this process on its node.

@@ -34,7 +34,7 @@ class MissingVariableError(LaunchEnvironmentError):
 
 
 class InvalidVariableError(LaunchEnvironmentError):
-    """A variable holds something that it cannot mean."""
+    """A variable has an invalid value."""
 
 
 class ConflictingVariablesError(LaunchEnvironmentError):

@@ -1,4 +1,4 @@
-"""Where the processes of a job meet: the master's address and port."""
+"""Address and port of the rendezvous: those of the master."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def with_master(
     master_addr: str | None = None,
     master_port: int | None = None,
 ) -> Environment:
-    """Return the environment with the place where the processes meet.
+    """Return the environment with the address of the rendezvous.
 
     An argument wins over the launcher's variables, and these over the rank table,
     whose host of rank 0 is used. Only the port has a default.
@@ -31,8 +31,8 @@ def with_master(
     Raises:
         InvalidVariableError: The argument is neither a host name nor an address.
         MissingVariableError: Nothing gives the address.
-        ValueError: An argument is not a name or a port: with it ranks would try until
-            the time-out to meet.
+        ValueError: An argument is not a name or a port: with it ranks would try to
+            connect until the time-out.
     """
     _refuse_wrong(master_addr, master_port)
     sources = dict(environment.sources)
@@ -48,7 +48,7 @@ def with_master(
     if found.master_addr is None:
         raise MissingVariableError(
             "RT301",
-            "nothing says where the processes meet: MASTER_ADDR is not set"
+            "the address of the rendezvous is not known: MASTER_ADDR is not set"
             + (f", {found.launcher} gives no address" if found.launcher else "")
             + " and the rank table names no hosts; export MASTER_ADDR, or pass "
             "master_addr=",

@@ -16,7 +16,7 @@ from ranktable.runtime.rendezvous import (
     GRACE_S,
     Deadline,
     LateError,
-    Member,
+    Participant,
     first_line,
     in_time,
     open_store,
@@ -41,7 +41,7 @@ DEFAULT_TIMEOUT_S = 300.0
 """Time for all processes to come: slow file systems need minutes to import torch."""
 
 _GONE = re.compile(r"(?i)timed? ?out|connect|closed|reset by peer|socket|peer exited")
-"""How torch and gloo word a peer that has gone, after it has met the others."""
+"""How torch and gloo word a peer that has gone, after the rendezvous."""
 
 
 def init_process_group(
@@ -67,8 +67,8 @@ def init_process_group(
             default 300 s for the first, and the backend's own for the second. It runs
             from when this process begins to look for the others, and ends at most 2 s
             late.
-        master_addr: Host where the processes meet; by default the launcher's, else the
-            host of rank 0 in the table.
+        master_addr: Host of the rendezvous; by default the launcher's, else the host
+            of rank 0 in the table.
         master_port: Port there; by default the launcher's, else 29500.
 
     Raises:
@@ -212,13 +212,13 @@ def _join(
 
     world_size = environment.world_size
     assert world_size is not None  # noqa: S101 - the caller has refused it
-    member = Member(
+    member = Participant(
         rank=placement.rank,
         world_size=world_size,
         digest=None if table is None else table.digest(),
         serves_store=serves_store(placement.rank, os.environ),
     )
-    # One end for all that waits for others: the store, the meeting, the connections.
+    # One end for all that waits for others: store, rendezvous, connections.
     deadline = Deadline.after(
         DEFAULT_TIMEOUT_S if timeout is None else timeout.total_seconds()
     )
@@ -258,7 +258,7 @@ def _start_group(  # noqa: PLR0913 - the arguments of torch's own function
     and all ranks would have to take part, members or not.
 
     Raises:
-        BootstrapError: A peer has gone since it met the others (RT404), or the backend
+        BootstrapError: A peer has gone since the rendezvous (RT404), or the backend
             does not start (RT401).
     """
     import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
@@ -281,7 +281,7 @@ def _start_group(  # noqa: PLR0913 - the arguments of torch's own function
     except LateError:
         raise BootstrapError(
             "RT404",
-            f"all {world_size} ranks met, but after {deadline.time_s:g} s "
+            f"all {world_size} ranks came, but after {deadline.time_s:g} s "
             f"{backend.name} had not connected rank {rank} to all of them; look for a "
             "rank that ended or hangs, and for a firewall",
         ) from None
@@ -294,7 +294,7 @@ def _not_started(backend: Backend, rank: int, error: Exception) -> BootstrapErro
     if _GONE.search(str(error)):
         return BootstrapError(
             "RT404",
-            f"all ranks met, but {backend.name} could not connect rank {rank} to all "
+            f"all ranks came, but {backend.name} could not connect rank {rank} to all "
             f"of them: {first_line(error)}; look for a rank that ended",
         )
     return BootstrapError(

@@ -240,7 +240,7 @@ def first_line(error: Exception) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class Participant:
     """A process that joins the others.
 
     Attributes:
@@ -256,7 +256,7 @@ class Member:
     serves_store: bool
 
 
-def rendezvous_barrier(store: Store, member: Member, deadline: Deadline) -> None:
+def rendezvous_barrier(store: Store, member: Participant, deadline: Deadline) -> None:
     """Wait until every rank of the job is here and holds the same table.
 
     It ends at the latest ``GRACE_S`` after the deadline.
@@ -284,14 +284,14 @@ def rendezvous_barrier(store: Store, member: Member, deadline: Deadline) -> None
         ) from error
 
 
-def _pass(store: Store, member: Member, deadline: Deadline) -> None:
+def _pass(store: Store, member: Participant, deadline: Deadline) -> None:
     claim = json.dumps([member.world_size, member.digest])
     for phase in ("here", "ready"):
         _hold(store, member, phase, claim, deadline)
 
 
 def _hold(
-    store: Store, member: Member, phase: str, claim: str, deadline: Deadline
+    store: Store, member: Participant, phase: str, claim: str, deadline: Deadline
 ) -> None:
     from torch._C._distributed_c10d import PrefixStore  # noqa: PLC0415
 
@@ -318,7 +318,7 @@ def _hold(
 class _Joining:
     """What is said of ranks that join a job."""
 
-    member: Member
+    member: Participant
     phase: str
 
     def differing(self, said: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:

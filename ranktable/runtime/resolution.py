@@ -2,7 +2,7 @@
 
 Every launcher states claims: a field, its value, the variable it came from, and
 whether it speaks of the process or of its node. An inner launcher shadows the one that
-it runs inside, because that one speaks of the agent: srun starts one torchrun a node,
+it runs inside, because that one speaks of the agent: srun starts one torchrun per node,
 torchrun starts the workers. Everything else must agree, and be complete and possible.
 """
 
@@ -45,10 +45,10 @@ FIELDS = (
 BY_HAND = "environment"
 """Name of what scripts and shells export."""
 
-# Where processes meet is agreed upon between them: an outer launcher may name another
-# place than an inner one, and both are right. And a host has several names.
-_MEETING = ("master_addr", "master_port")
-_MAY_DIFFER = (*_MEETING, "host")
+# An outer launcher may name another rendezvous address than an inner one, and both are
+# right. And a host has several names.
+_RENDEZVOUS = ("master_addr", "master_port")
+_MAY_DIFFER = (*_RENDEZVOUS, "host")
 _BELOW = (
     ("rank", "world_size"),
     ("local_rank", "local_world_size"),
@@ -142,15 +142,15 @@ def _shadowed(
 def _shadows(inner: list[VariableClaim], outer: list[VariableClaim]) -> bool:
     """Whether an inner launcher makes what an outer one says another matter.
 
-    Not where both say the same of the process: then they speak of the same one, and
-    may add to what is known. Of what speaks of the node, every claim stands alone.
+    Not where both say the same of the process: then they describe the same one, and
+    may add to what is known. Claims about the node are judged one by one.
     """
     problems = [claim.problem for claim in outer if claim.problem is not None]
     levels = {claim.level for claim in inner}
     if all(claim.level is Scope.NODE for claim in outer):
-        # The place to meet is needed where the inner launcher gives none.
-        meets = any(claim.field == "master_addr" for claim in inner)
-        return levels == {Scope.NODE} or (bool(problems) and meets)
+        # The address of the rendezvous is needed where the inner launcher gives none.
+        has_address = any(claim.field == "master_addr" for claim in inner)
+        return levels == {Scope.NODE} or (bool(problems) and has_address)
     if any(isinstance(problem, ConflictingVariablesError) for problem in problems):
         return True  # variables that do not fit each other are left over
     return not _are_same(_values(inner), _values(outer))
@@ -166,7 +166,7 @@ def _are_same(some: Mapping[str, Value], others: Mapping[str, Value]) -> bool:
 
 
 def _values(claims: Iterable[VariableClaim]) -> dict[str, Value]:
-    """Return what claims say of a process; where it meets others is not part of it."""
+    """Return what claims say of a process, without the rendezvous address."""
     return {
         claim.field: claim.value
         for claim in claims
@@ -181,7 +181,7 @@ def _resolve_field(
     resolved = []
     winner: VariableClaim | None = None
     ordered = sorted(about, key=lambda claim: claim.level is Scope.NODE)
-    if name in _MEETING:
+    if name in _RENDEZVOUS:
         # Who exports an address means it; a scheduler's is made from its node list.
         ordered.sort(key=lambda claim: claim.launcher != BY_HAND)
     for claim in ordered:
@@ -301,30 +301,39 @@ def _refuse_loopback(
 
     An image or a shell has ``MASTER_ADDR=localhost`` left over, and the processes of
     the second node would wait for a master of their own until the time-out. Where a
-    launcher names a loopback address too, the nodes are on one machine.
+    launcher names a loopback address too, the nodes are on one machine. A pod that is
+    the master may be told so; that has the rank 0.
     """
     master = won.get("master_addr")
-    others = [claim for claim in claims if claim.launcher != BY_HAND]
+    others = [claim for claim in claims if not _is_exported(claim)]
     if (
         master is None
-        or master.launcher != BY_HAND
+        or not _is_exported(master)
         or not is_loopback(master.value)
         or any(is_loopback(claim.value) for claim in others)
     ):
         return
     sizes = {name: number(won, name) or 0 for name in FIELDS[:6]}
+    if master.launcher != BY_HAND and not sizes["node_rank"]:
+        return
     for name, has_several in (
         ("num_nodes", sizes["num_nodes"] > 1),
         ("node_rank", sizes["node_rank"] > 0),
         ("local_world_size", 0 < sizes["local_world_size"] < sizes["world_size"]),
     ):
-        if has_several and won[name] in others:
+        if has_several:
             raise _conflict(
                 (master, won[name]),
                 f"{_said(master)} is another machine on each node, but "
                 f"{_said(won[name])} ({won[name].launcher}) shows that there are "
                 "several nodes; unset it, or export the address of the first node",
             )
+
+
+def _is_exported(claim: VariableClaim) -> bool:
+    """Whether a shell, an image or the spec of a pod may have set a variable."""
+    is_of_pod = claim.level is Scope.NODE and claim.variable == "MASTER_ADDR"
+    return claim.launcher == BY_HAND or is_of_pod
 
 
 def _conflict(

@@ -33,12 +33,12 @@ MISSING_VARIABLE = Rule(
 INVALID_VARIABLE = Rule(
     code="RT302",
     name="invalid-variable",
-    summary="a variable holds something that it cannot mean",
+    summary="a variable has an invalid value",
     why=(
         "A number is plain ASCII decimal, without sign, blanks or leading zeros, and "
         "has at most nine digits; a size is at least 1, a port at most 65535; an "
-        "address has no blanks, brackets or port. Other readers take a part of what is "
-        "there, or 0."
+        "address has no blanks, brackets or port. Other readers take a part of the "
+        "text, or 0."
     ),
     fix="Correct the variable, or let the launcher set it.",
     readers={
@@ -53,9 +53,8 @@ CONFLICTING_VARIABLES = Rule(
     summary="two variables contradict each other",
     why=(
         "Left-over exports and nested launchers leave variables that cannot all be "
-        "true; whichever is believed, some rank is taken twice or waits for ever. A "
-        "rank that is not below its size is one of them: ranks count from 0, so rank 4 "
-        "of 4 does not exist."
+        "true; some rank would be taken twice, or waited for without end. A rank must "
+        "be below its size: ranks count from 0, so rank 4 of 4 does not exist."
     ),
     fix=(
         "Unset the variable that is left over (ranktable env --explain shows who set "
@@ -95,7 +94,7 @@ CHIP_MAP_DISAGREES = Rule(
 NO_BACKEND = Rule(
     code="RT401",
     name="no-backend",
-    summary="the communication library is not there",
+    summary="the communication library is not available",
     why="The package is not installed, cannot be imported, or lacks the backend.",
     fix="Install it, or choose another backend; gloo needs torch only.",
 )
@@ -104,9 +103,9 @@ OTHER_TORCH_TPU = Rule(
     name="other-torch-tpu",
     summary="the torch_tpu that is installed is Google's, not SOPHGO's",
     why=(
-        "Two packages have the name torch_tpu. The one on the Python package index "
-        "is for Google's TPUs; without one, importing it, or torch beside it, ends "
-        "the interpreter."
+        "Two packages have the name torch_tpu. The one on the Python package index is "
+        "for Google's TPUs; on other machines, importing it, or importing torch while "
+        "it is installed, ends the interpreter."
     ),
     fix=(
         "pip uninstall torch_tpu, then install the wheel of SOPHGO. To use gloo or "
@@ -117,7 +116,7 @@ OTHER_TORCH_TPU = Rule(
 NO_DEVICE = Rule(
     code="RT403",
     name="no-device",
-    summary="this process has no such chip",
+    summary="the host does not have the chip of this process",
     why="The table gives the process a chip that its host does not have.",
     fix="Correct device_id, or make the chip visible to the process.",
     seen_as=("invalid device ordinal", "sgSetDevice failed! Error Code"),
@@ -142,8 +141,8 @@ PEERS_DISAGREE = Rule(
     summary="two processes do not agree on the job: its table, its size or a rank",
     why=(
         "Every process reads the table by itself. With different files on two hosts "
-        "the job runs to a wrong placement, or hangs at the first collective; so it "
-        "does with two sizes, or with one rank taken twice."
+        "the job uses wrong chips, or hangs at the first collective. Two sizes, or one "
+        "rank taken twice, do the same."
     ),
     fix=(
         "Compare the files: ranktable digest FILE on each host. Give every process "

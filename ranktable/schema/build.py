@@ -20,7 +20,7 @@ def build_parts(columns: Columns) -> Parts:
     return _Builder(columns).parts()
 
 
-class _Spelling(NamedTuple):
+class _ReadSpelling(NamedTuple):
     """How some devices are spelt.
 
     Attributes:
@@ -41,7 +41,7 @@ class _Builder:
         self.columns = columns
         self.format = columns.format
         self.layouts: dict[Layout, Layout] = {}
-        self.spellings: dict[tuple[str | type, ...], _Spelling] = {}
+        self.spellings: dict[tuple[object, ...], _ReadSpelling] = {}
         self.known_keys = self.format.device_keys_of(
             Role.DEVICE_ID, Role.RANK, Role.LOCAL_RANK, Role.ADDRESS
         )
@@ -103,14 +103,14 @@ class _Builder:
         return built
 
     def spelling(
-        self, key: tuple[str | type, ...], members: dict[str, object]
-    ) -> _Spelling:
+        self, key: tuple[object, ...], members: dict[str, object]
+    ) -> _ReadSpelling:
         known = set(self.known_keys)
         is_emulated = "device_ip_emulator" in members
         if is_emulated:
             known.discard("device_ip")  # the emulator's address is the device's
         others = () if known.issuperset(members) else known
-        found = _Spelling(self.layout(members), is_emulated, others)
+        found = _ReadSpelling(self.layout(members), is_emulated, others)
         self.spellings[key] = found
         return found
 

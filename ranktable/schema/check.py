@@ -270,7 +270,8 @@ def judge(columns: Columns, options: Options) -> Iterator[Finding]:
     yield from columns.judged(options)
     reader, name = options.reader, columns.format.name
     if reader is not None and name not in reader.formats:
-        message = f"{reader.title} does not read {name}: {reader.refusal}"
+        said = reader.refusal_of(name, columns.document.data)
+        message = f"{reader.title} does not read {name}: {said}"
         yield UNREAD_FORMAT.finding(SourceSpan(()), message)
 
 

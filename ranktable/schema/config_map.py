@@ -295,7 +295,8 @@ def _ordered(parts: list[_Part]) -> list[_Part]:
         return sorted(parts, key=_index) if total > 1 else parts
     path = (*first.path, "data")
     if total > 1:
-        message = f"the table is in {total} ConfigMaps, and here are {len(parts)}"
+        verb = "is" if len(parts) == 1 else "are"
+        message = f"the table is in {total} ConfigMaps, and here {verb} {len(parts)}"
         _refuse(first.document, (*path, "total"), message, "put all into one file")
     message = f"there are {len(parts)} ConfigMaps with a table"
     _refuse(first.document, path, message, "judge each in a file of its own")

@@ -346,12 +346,12 @@ class Report:
 
     @property
     def is_unreadable(self) -> bool:
-        """Whether there was nothing to judge: a missing file, a pipe, too large."""
+        """Whether nothing could be judged, because the file is missing or too large."""
         return not self.ok and self.text is None and self.totals.keys() <= _UNREADABLE
 
     @property
     def ok(self) -> bool:
-        """Whether the table is sound: there may be warnings and notes, no error."""
+        """Whether the table is sound, which it may be with warnings and notes."""
         return self.count(Severity.ERROR) == 0
 
     def count(self, severity: Severity) -> int:

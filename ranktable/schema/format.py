@@ -132,6 +132,7 @@ class Format:
         keeps_file_order: Whether the place of a device in its node is its local rank.
         has_blank_addresses: Whether an empty string means "no address".
         has_global_ranks: Whether the ranks are those of one job, 0 to world_size - 1.
+        has_written_ranks: Whether a file names its ranks; if not, they are counted.
         keeps_document: Whether a table keeps the plain data of its file.
         counts_ranks: Whether the count at the top is that of ranks, not of nodes.
         has_other_keys: Whether operators add keys of their own, so that an unknown key
@@ -160,6 +161,7 @@ class Format:
     keeps_file_order: bool = True
     has_blank_addresses: bool = False
     has_global_ranks: bool = True
+    has_written_ranks: bool = True
     keeps_document: bool = False
     counts_ranks: bool = False
     has_other_keys: bool = False

@@ -230,7 +230,7 @@ def _repeated_keys(
         same = len(values) == 2 and _same(*values)  # noqa: PLR2004
         yield rules.DUPLICATE_KEY.finding(
             SourceSpan((*path, key), "repeated key"),
-            f"the key {quoted(key)} stands {times(len(values))} in one object",
+            f"the key {quoted(key)} occurs {times(len(values))} in one object",
             hint="remove all but one; readers take the last",
             related=(SourceSpan((*path, key), "key", label="first use"),),
             # The last one stays: it is what readers take, and other edits are made

@@ -333,13 +333,9 @@ class RecordFormat(Format):
             return table.document
         if self.make is None:
             if table.format == self.name:
-                version = "2.0" if self.counts_ranks else "1.0"
-                way = f"convert --to hccl-{version}"
-                if not self.has_global_ranks:
-                    way = "an editor"
                 raise NotExpressibleError(
-                    f"a file of the format {self.name} is written as it was read only; "
-                    f"change it with {way}"
+                    f"a file of the format {self.name} describes one host and is not "
+                    "changed; ranktable convert --to hccl-2.0 makes a rank table of it"
                 )
             raise NotExpressibleError(
                 f"{self.name} cannot be written from a table of another format"

@@ -24,6 +24,8 @@ from ranktable.schema.rules import shape
 from ranktable.schema.rules.nodes import BAD_ADDRESS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ranktable.schema.diagnostic import Finding, Quota, Rule, Severity
     from ranktable.schema.document import Document, Path
 
@@ -319,7 +321,7 @@ def build_record_parts(columns: Columns) -> Parts:
     """Return what a table is made of, from a document that was found sound."""
     document, format_ = columns.document.data, columns.format
     known = {
-        *format_.device_keys_of(Role.DEVICE_ID, Role.RANK),
+        *format_.device_keys_of(Role.DEVICE_ID, Role.RANK, Role.HOST),
         *format_.address_keys,
     }
     nodes = []
@@ -336,14 +338,19 @@ def build_record_parts(columns: Columns) -> Parts:
     if format_.has_global_ranks:
         nodes.sort(key=lambda node: node.devices[0].rank if node.devices else -1)
     top = document if isinstance(document, dict) else {}
-    extra = {
-        key: value
-        for key, value in top.items()
-        if key not in ("version", format_.count_key)
-        and not isinstance(value, (list, dict))
-    }
+    known = {"version", format_.count_key, *_lists(format_)}
+    extra = {key: value for key, value in top.items() if key not in known}
     version = str(top.get("version", ""))
     return Parts(tuple(nodes), version, format_.name, extra, None, document)
+
+
+def _lists(format_: RecordFormat) -> Iterator[str]:
+    """Yield the keys of the lists at the top that nodes and devices are read from."""
+    yield format_.nodes_key
+    members = format_.record.members if isinstance(format_.record, Record) else ()
+    for member in members:
+        if isinstance(member.each, Record):
+            yield member.key
 
 
 def _device(columns: Columns, index: int, known: set[str]) -> Device:

@@ -27,6 +27,34 @@ def pods_with(pods: object, hosts: set[str | None]) -> list[object]:
     return found
 
 
+def servers_of(pods: object) -> set[object]:
+    """Return the names of the servers in super pods."""
+    return {
+        server.get("server_id")
+        for pod in objects(pods)
+        for server in objects(pod.get("server_list"))
+    }
+
+
+def pods_joined(pods: object, joining: Mapping[str, str]) -> list[object]:
+    """Return super pods with more servers, in the pods that are given, or in new ones.
+
+    Args:
+        pods: The super pods.
+        joining: By server the name of its super pod.
+    """
+    found = [
+        {**pod, "server_list": objects(pod.get("server_list"))} for pod in objects(pods)
+    ]
+    by_name = {str(pod.get("super_pod_id")): pod for pod in found}
+    for server, name in joining.items():
+        if name not in by_name:
+            by_name[name] = {"super_pod_id": name, "server_list": []}
+            found.append(by_name[name])
+        by_name[name]["server_list"].append({"server_id": server})
+    return [*found]
+
+
 def pods_renamed(pods: object, new: Mapping[Any, str]) -> list[dict[str, Any]]:
     """Return super pods whose servers have other names."""
     renamed = []

@@ -6,14 +6,36 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ranktable.schema.diagnostic import Refusal
+from ranktable.schema.vendor_codes import of_2025
 
 if TYPE_CHECKING:
     from ranktable.schema.diagnostic import Rule
 
 _SERVER_LISTS = ("hccl-1.0", "hccl-1.2", "mindie")
 _HCCL_1 = (*_SERVER_LISTS, "hccl-1.1", "hccl-lab", "hccl-cloud")
-_HCCL_2 = ("hccl-2.0", "hccl-rootinfo", "hccl-topology", "hccl-changed")
+_HCCL_2 = ("hccl-2.0", "hccl-rootinfo")
 _SCCL = ("sccl-1.0", "sccl-2024")
+BY_VERSION = "what it says depends on the version"
+
+
+def _answer_of_hccl(format_name: str, document: object) -> str:
+    """Return what HCCL says, whose parser goes by the version and looks at the status.
+
+    Source: config.cc, rank_table_info.cc, August 2026.
+    """
+    if not isinstance(document, dict):
+        return "EI0004"
+    version, status = document.get("version"), document.get("status")
+    if version == "2.0":
+        is_changed = format_name == "hccl-changed"
+        return "EI0014 rank_id" if is_changed else "EI0017 rank_count"
+    if version not in (None, "1.0", "1.1", "1.2"):
+        return "EI0014 version"
+    if status is not None and status != "completed":
+        return "waits 30 minutes without a message, then HCCL_E_TIMEOUT"
+    if status is None or version is None:
+        return f"EI0017 {'status' if status is None else 'group_count'}"
+    return "a line in the device log: no server_list"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,40 +63,46 @@ class TableReader:
                 return rule.readers[key]
         return None
 
+    def refusal_of(self, format_name: str, document: object) -> str:
+        """Return what it says to a document of a format that it does not read."""
+        if self.refusal != BY_VERSION:
+            return self.refusal
+        said = _answer_of_hccl(format_name, document)
+        return of_2025(said) if self.name == "hccl-2025" else said
+
     def refuses(self, rule: Rule) -> bool:
         """Whether it does not go on after a mistake."""
         return isinstance(self.effect(rule), Refusal)
 
 
-_EI0014 = "EI0014 version"
 READERS = (
     TableReader(
         name="hccl-2025",
         title="HCCL 2025",
         keys=("HCCL 2025", "HCCL"),
         formats=(*_HCCL_1, *_HCCL_2),
-        refusal="EI0004",
+        refusal=BY_VERSION,
     ),
     TableReader(
         name="hccl-2026",
         title="HCCL 2026",
         keys=("HCCL",),
         formats=(*_HCCL_1, *_HCCL_2),
-        refusal=_EI0014,
+        refusal=BY_VERSION,
     ),
     TableReader(
         name="torch_npu",
         title="torch_npu",
         keys=("torch_npu", "HCCL"),
         formats=(*_HCCL_1, *_HCCL_2),
-        refusal=_EI0014,
+        refusal=BY_VERSION,
     ),
     TableReader(
         name="mindspore",
         title="MindSpore",
         keys=("MindSpore", "HCCL"),
         formats=(*_HCCL_1, *_HCCL_2),
-        refusal=_EI0014,
+        refusal=BY_VERSION,
     ),
     TableReader(
         name="mindie",

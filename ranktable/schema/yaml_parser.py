@@ -201,7 +201,7 @@ class _Composer:
         if not self.quota.is_spent(rules.DUPLICATE_KEY):
             related = (SourceSpan(path, offsets=first, label="first use"),)
             span = SourceSpan(path, offsets=event.span)
-            message = f"the key {quoted(event.text)} stands twice here"
+            message = f"the key {quoted(event.text)} occurs twice here"
             self.found.append(
                 rules.DUPLICATE_KEY.finding(span, message, related=related)
             )

@@ -33,9 +33,13 @@ def simulated_chips(_simulated_run: Path) -> Iterator[SimulatedChips]:
     In the test ``import torch_tpu`` works, and this process is rank 0 of 1 on chip 0.
     """
     from ranktable.simulate.in_process import simulated_rank  # noqa: PLC0415
-    from ranktable.simulate.requirements import refuse_real_package  # noqa: PLC0415
+    from ranktable.simulate.requirements import (  # noqa: PLC0415
+        refuse_missing_torch,
+        refuse_real_package,
+    )
     from ranktable.simulate.simulated_chips import SimulatedChips  # noqa: PLC0415 - only if used
 
+    refuse_missing_torch()
     refuse_real_package("sophgo", is_forced=False)
     with simulated_rank(_simulated_run):
         yield SimulatedChips()

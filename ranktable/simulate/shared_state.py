@@ -89,7 +89,7 @@ TEXT_BYTES = 255
 """Longest text that a member can show; one byte more says how long it is."""
 
 _WORD_BYTES = 8
-_TURNS = 2
+_SLOTS = 2
 _CLOSED = 2**32 - 1
 _LEFT = 1
 """In place of the number of a process: no rank is process 1's."""
@@ -112,21 +112,21 @@ class SharedState:
     """What each member of a group shows to the others.
 
     A member has two places that it uses in turn. Two are enough: nobody can be two
-    meetings ahead of another, who would have to have been at the first.
+    barriers ahead of another, who would have to have been at the first.
     """
 
-    def __init__(self, path: Path, size: int, member: int) -> None:
+    def __init__(self, path: Path, size: int, group_rank: int) -> None:
         """Map the file, which whoever is first makes.
 
         Args:
             path: The file.
             size: Number of members.
-            member: Which of them this process is.
+            group_rank: Which of them this process is.
         """
         self._size = size
-        self._member = member
-        num_words = (_TURNS + 2) * size + 2
-        num_bytes = _WORD_BYTES * num_words + _TURNS * size * (TEXT_BYTES + 1)
+        self._group_rank = group_rank
+        num_words = (_SLOTS + 2) * size + 2
+        num_bytes = _WORD_BYTES * num_words + _SLOTS * size * (TEXT_BYTES + 1)
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             os.ftruncate(file, num_bytes)  # all members give it the same size
@@ -135,14 +135,14 @@ class SharedState:
             os.close(file)
         memory = memoryview(mapped)
         words = memory[: _WORD_BYTES * num_words].cast("Q")
-        self._turns = (words[:size], words[size : 2 * size])
+        self._slots = (words[:size], words[size : 2 * size])
         self._start_times = words[2 * size : 3 * size]
         self._pids = words[3 * size : 4 * size]
         self._closed = words[4 * size : 4 * size + 1]
         self._changes = WakeUps(mapped, _WORD_BYTES * (4 * size + 1))
         self._texts = memory[_WORD_BYTES * num_words :]
-        self._start_times[member] = start_time(os.getpid())
-        self._pids[member] = os.getpid()
+        self._start_times[group_rank] = start_time(os.getpid())
+        self._pids[group_rank] = os.getpid()
 
     @property
     def is_closed(self) -> bool:
@@ -157,39 +157,39 @@ class SharedState:
 
     def leave(self) -> None:
         """Say that this member will not come again."""
-        self._pids[self._member] = _LEFT
+        self._pids[self._group_rank] = _LEFT
 
-    def has_left(self, member: int) -> bool:
+    def has_left(self, group_rank: int) -> bool:
         """Whether a member has said that it will not come again."""
-        return self._pids[member] == _LEFT
+        return self._pids[group_rank] == _LEFT
 
-    def process_of(self, member: int) -> Process | None:
+    def process_of(self, group_rank: int) -> Process | None:
         """Return the process of a member, None if it has not come yet or has left."""
-        pid = self._pids[member]
+        pid = self._pids[group_rank]
         if pid in (0, _LEFT):
             return None
-        return Process(pid, self._start_times[member])
+        return Process(pid, self._start_times[group_rank])
 
     def arrivals(self, number: int) -> memoryview[int]:
-        """Return the marks of all members, at a meeting of this number."""
-        return self._turns[number % _TURNS]
+        """Return the marks of all members, at a barrier of this number."""
+        return self._slots[number % _SLOTS]
 
     def arrive(self, number: int, mark: int, text: bytes) -> memoryview[int]:
         """Show a text, then a mark, and return the marks of all members.
 
         Args:
-            number: Number of the meeting.
+            number: Number of the barrier.
             mark: What says that this member has come to it; not 0.
             text: At most ``TEXT_BYTES`` bytes.
         """
-        begin = self._text_begin(number, self._member)
+        begin = self._text_begin(number, self._group_rank)
         self._texts[begin] = len(text)
         self._texts[begin + 1 : begin + 1 + len(text)] = text
-        turn = self._turns[number % _TURNS]
-        turn[self._member] = mark
+        slot = self._slots[number % _SLOTS]
+        slot[self._group_rank] = mark
         # Different for each arrival, so that whoever looked before it does not sleep.
-        self._changes.change((number * self._size + self._member) % _CLOSED)
-        return turn
+        self._changes.change((number * self._size + self._group_rank) % _CLOSED)
+        return slot
 
     @property
     def change(self) -> int:
@@ -209,11 +209,11 @@ class SharedState:
         """Wake those who sleep: all have come."""
         self._changes.wake()
 
-    def text_of(self, number: int, member: int) -> str:
-        """Return the text that a member shows at a meeting."""
-        begin = self._text_begin(number, member)
+    def text_of(self, number: int, group_rank: int) -> str:
+        """Return the text that a member shows at a barrier."""
+        begin = self._text_begin(number, group_rank)
         text = self._texts[begin + 1 : begin + 1 + self._texts[begin]]
         return bytes(text).decode(errors="replace")
 
-    def _text_begin(self, number: int, member: int) -> int:
-        return (number % _TURNS * self._size + member) * (TEXT_BYTES + 1)
+    def _text_begin(self, number: int, group_rank: int) -> int:
+        return (number % _SLOTS * self._size + group_rank) * (TEXT_BYTES + 1)

@@ -24,15 +24,15 @@ _PLACES = 1024
 class Transfers:
     """What a member of a group sends to others, and receives from them."""
 
-    def __init__(self, folder: Path, member: int) -> None:
+    def __init__(self, folder: Path, group_rank: int) -> None:
         """Begin with nothing sent.
 
         Args:
             folder: The folder of the group.
-            member: Which of its members this process is.
+            group_rank: Which of its members this process is.
         """
         self._folder = folder
-        self._member = member
+        self._group_rank = group_rank
         self._files: dict[str, int] = {}
         self._counts: dict[str, int] = {}
 
@@ -47,12 +47,12 @@ class Transfers:
         Returns:
             Returns what the peer is about to receive, None if it has not come yet.
         """
-        way = f"{self._member}-{peer}-{tag}"
+        way = f"{self._group_rank}-{peer}-{tag}"
         return self._note(f"send-{way}", f"receive-{way}", what)
 
     def receives(self, peer: int, tag: int, what: str) -> Callable[[], str | None]:
         """Note what is about to be received, as ``sends`` does the other way."""
-        way = f"{peer}-{self._member}-{tag}"
+        way = f"{peer}-{self._group_rank}-{tag}"
         return self._note(f"receive-{way}", f"send-{way}", what)
 
     def _note(self, own: str, other: str, what: str) -> Callable[[], str | None]:

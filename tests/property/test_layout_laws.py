@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import product
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,11 @@ from ranktable.cluster.generate import make_table
 from ranktable.layout import LayoutError, ParallelLayout, communicators
 from ranktable.layout.experts import STYLE_NAMES
 from ranktable.report.folding import fold_items
+from ranktable.schema.remembered_layout import (
+    LayoutTextError,
+    parse_layout,
+    world_size_of,
+)
 from tests.effort import law
 
 TOKENS = ("tp", "cp", "ep", "dp", "pp")
@@ -179,3 +186,34 @@ def test_folding_loses_no_item(items: list[tuple[object, tuple[int, ...]]]) -> N
             unfolded.append((fold.shape, (first,)))
 
     assert unfolded == items
+
+
+@st.composite
+def layout_keywords(draw: st.DrawFn) -> dict[str, Any]:
+    """Draw what a layout may be asked for, possible or not."""
+    few = st.integers(1, 4)
+    given: dict[str, Any] = {name: draw(few) for name in ("tp", "cp", "pp", "dp")}
+    for name in ("ep", "etp", "dp_replicate", "dcp"):
+        if draw(st.booleans()):
+            given[name] = draw(st.sampled_from((1, 2, 3, 4, 8, 16)))
+    if draw(st.booleans()):
+        tokens = draw(st.permutations(TOKENS))
+        given["order"] = "-".join(tokens[: draw(st.integers(3, 5))])
+    if draw(st.booleans()):
+        given["ep_style"] = draw(st.sampled_from(STYLE_NAMES))
+    return given
+
+
+@given(layout_keywords())
+@law(1000)
+def test_remembered_layout_is_warned_of_exactly_where_there_is_none(
+    given: dict[str, Any],
+) -> None:
+    world_size = found = 0  # for none
+    with suppress(LayoutError):
+        world_size = ParallelLayout(**given).world_size
+    with suppress(LayoutTextError):
+        text = " ".join(f"{name}={value}" for name, value in given.items())
+        found = world_size_of(parse_layout(text))
+
+    assert found == world_size

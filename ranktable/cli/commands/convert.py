@@ -34,7 +34,6 @@ from ranktable.cluster.conversion import (
     MINDIE,
     convert_table,
     losses_beside_hosts,
-    tables_of,
     unsound_in,
     with_servers,
 )
@@ -57,6 +56,7 @@ from ranktable.cluster.hostfiles.launcher_formats import (
     read_text,
 )
 from ranktable.cluster.hostfiles.launcher_formats import convert as cluster_convert
+from ranktable.cluster.server_groups import tables_of
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import WRAPPED, check_bytes
 from ranktable.schema.diagnostic import Options, RankTableError, counted, printable
@@ -407,7 +407,8 @@ def _filtered(
     """
     if source.hostfile is None:
         name = source.table.format if source.table else source.format.name
-        raise CommandError(f"{source.name}: {no_global_ranks(name).message}")
+        finding = no_global_ranks(name)
+        raise CommandError(f"{source.name}: {finding.message}\nhelp: {finding.hint}")
     if include is None and exclude is None:
         return source.hostfile
     if source.format.name != "deepspeed-hostfile":

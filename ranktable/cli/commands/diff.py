@@ -18,7 +18,7 @@ from ranktable.cli import (
 )
 from ranktable.cli.app import with_options
 from ranktable.cli.files import STANDARD_INPUT, sound_table
-from ranktable.cli.options import LayoutOptions
+from ranktable.cli.options import GroupName, LayoutOptions
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.differing import difference
 from ranktable.layout.errors import LayoutError
@@ -42,8 +42,11 @@ def diff(
     layout_options: LayoutOptions,
     groups: Annotated[
         str | None,
-        typer.Option(metavar="LIST", help="Groups to compare: tp,dp-cp; default each."),
+        typer.Option(
+            metavar="LIST", help="Groups to compare: tp,dp-cp; by default all."
+        ),
     ] = None,
+    server_group: GroupName = None,
     site: SiteOptions,
     format: Annotated[  # noqa: A002 - the name of the option
         OutputFormat, typer.Option(help="Form of the output.")
@@ -52,17 +55,20 @@ def diff(
 ) -> None:
     """Show the differences between two tables: nodes, ranks, roles, groups and bytes.
 
-    A rank moves when a chip gets another number, a role when its coordinates along tp,
-    cp, pp or the experts change, so that it has to load other weights. With sizes,
-    both tables are laid out by them; dp is what is left, unless both have the same.
+    A rank has moved when its chip has another rank now. A role has changed when the
+    coordinates of a chip along tp, cp, pp or the experts have: it must load other
+    weights. Sizes such as --tp hold for both tables; dp is what the other sizes leave
+    of each.
 
-    Exit status: 0 they say the same, 1 they differ, 2 could not judge.
+    Exit status: 0 no differences, 1 differences, 2 could not judge.
 
     Example: ranktable diff sccl_rank_table.json sccl_rank_table.json --tp 4
     """
     if first == second == STANDARD_INPUT:
         raise CommandError("standard input can be read once")
-    (name, before), (other, after) = (_judgeable(file) for file in (first, second))
+    (name, before), (other, after) = (
+        _judgeable(file, server_group) for file in (first, second)
+    )
     layouts = None
     is_remembered = None not in (remembered(before), remembered(after))
     has_site = site.bytes_ is not None or site.topology is not None
@@ -79,12 +85,12 @@ def diff(
         raise typer.Exit(DEFECTS_FOUND)
 
 
-def _judgeable(file: str) -> tuple[str, RankTable]:
+def _judgeable(file: str, group: str | None) -> tuple[str, RankTable]:
     try:
-        name, table, _ = sound_table(file)
+        read = sound_table(file, group=group)
     except CommandError as error:
         raise CommandError(str(error), COULD_NOT_JUDGE) from None
-    return name, table
+    return read.name, read.table
 
 
 def _layouts(
@@ -95,7 +101,7 @@ def _layouts(
     def laid_out(name: str, table: RankTable) -> ParallelLayout:
         try:
             return layout_options.layout(table)
-        except LayoutError as error:
+        except (CommandError, LayoutError) as error:
             raise CommandError(f"{name}: {error}") from None
 
     first, second = (laid_out(name, table) for name, table in tables)

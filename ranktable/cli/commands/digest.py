@@ -31,8 +31,8 @@ def digest(
         Sense | None,
         typer.Option(
             "--as",
-            help="hccl: of what HCCL compares, the parsed text of 1.x with sorted "
-            "keys, the bytes of 2.0.",
+            help="hccl: the digest of what HCCL compares: for 1.x the parsed text with "
+            "sorted keys, for 2.0 the bytes.",
             show_default="what the table says",
         ),
     ] = None,
@@ -42,8 +42,8 @@ def digest(
 ) -> None:
     """Print the SHA-256 of the content of a table, whatever its formatting.
 
-    Tables that differ only in blanks, the order of keys, strings or integers, or in
-    rank against world_rank have the same digest.
+    White space, the order of keys, numbers written as strings, and rank or world_rank
+    make no difference.
 
     Example: ranktable digest sccl_rank_table.json
     """

@@ -36,7 +36,10 @@ if TYPE_CHECKING:
 def env(
     explain: Annotated[
         bool,
-        typer.Option("--explain", help="Show every claim and what became of it."),
+        typer.Option(
+            "--explain",
+            help="Show every variable that says something, and whether it was used.",
+        ),
     ] = False,
     format: Annotated[  # noqa: A002 - the name of the option
         OutputFormat, typer.Option(help="Form of the output.")
@@ -77,7 +80,7 @@ def _agree_with_table(found: Environment) -> None:
     if found.rank_table_file is None:
         return
 
-    _, table, _ = sound_table(None)  # the variable's: "-" is a file there
+    _, table, *_ = sound_table(None)  # the variable's: "-" is a file there
     refuse_other_table(with_world_size(found, table), table)
 
 
@@ -117,7 +120,7 @@ def _data(
                 "text": claim.text,
                 "launcher": claim.launcher,
                 "level": claim.level.value,
-                "fate": outcome.value,
+                "outcome": outcome.value,
             }
             for claim, outcome in claims
         ],
@@ -165,7 +168,7 @@ def _shown(value: object) -> str:
 
 
 def _table(claims: list[tuple[VariableClaim, Outcome]], look: Style) -> Iterator[str]:
-    rows = [("field", "value", "variable", "launcher", "level", "fate")]
+    rows = [("field", "value", "variable", "launcher", "level", "outcome")]
     rows += [
         (
             claim.field or "-",

@@ -73,7 +73,8 @@ def gen(
             "--device-ip",
             "--device_ip",
             metavar="LISTS",
-            help="Addresses: one a node, \"['10.0.0.5','10.0.0.6']\", or one a chip.",
+            help="Addresses: one per node, \"['10.0.0.5','10.0.0.6']\", or one per "
+            "chip.",
         ),
     ] = None,
     hosts: Annotated[
@@ -202,8 +203,8 @@ def _seen(root: str, *, run_programs: bool) -> _GivenChips:
     if not found.chips:
         reasons = "; ".join(f"{item.what}: {item.why}" for item in found.unseen)
         raise CommandError(
-            f"no --device-id is given, and no chips are seen on {found.host}\n"
-            f"it was looked for {reasons}\n"
+            f"no --device-id is given, and no chips were found on {found.host}\n"
+            f"looked for {reasons}\n"
             "help: write the chips, for example --device-id '[[0..7]]', or --spec FILE"
         )
     return _GivenChips(

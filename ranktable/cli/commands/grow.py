@@ -22,14 +22,19 @@ from ranktable.cli.new_nodes import (
     is_file,
     node_like,
     read_nodes,
+    with_pods,
 )
 from ranktable.cli.options import LayoutOptions
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.errors import ChangeError
 from ranktable.layout.change.resize import grow as change
 from ranktable.layout.change.spares import named_table, spares_of
+from ranktable.schema.format import SUPER_POD_KEY
+from ranktable.schema.super_pods import PODS, servers_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ranktable.schema.model import Node, RankTable
 
 
@@ -56,16 +61,23 @@ def grow(
     ] = None,
     layout_options: LayoutOptions,
     site: SiteOptions,
+    pod: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Super pod of the new nodes, where no file of theirs names it.",
+        ),
+    ] = None,
     new: New = False,
     again: Again = False,
     result: ChangeOutput,
 ) -> None:
     """Add nodes to a table, and extend the layout of the model to them.
 
-    The sizes are those that the table has now. dp becomes as large as the nodes allow.
-    What comes first is as in shrink; where dp counts slowest, no rank moves. A host
-    that is a spare of the table has the chips of the spare; with --new any other has
-    those of the last node. Chips that there is no place for become spares.
+    The other sizes stay; dp becomes as large as the nodes allow. If dp is the slowest
+    axis of the order, no rank moves; otherwise it chooses among tables as shrink does.
+    A spare of the table keeps its own chips. With --new, any other host gets the chips
+    of the last node. Chips that are left over become spares.
 
     Example: ranktable gen --device-id '[[0..7]]' --hosts a -o - | ranktable grow -
     --add b --new --tp 4 -o grown.json
@@ -76,6 +88,7 @@ def grow(
     read = table_with_gaps(file)
     table = named_table(read.table)
     nodes = _nodes(table, add or [], with_spares=spares, again=again, is_new=new)
+    nodes = _in_pods(table, nodes, pod)
     layout = layout_options.layout(
         table, with_dp=bool(nodes) or not again, is_needed=True
     )
@@ -91,6 +104,27 @@ def grow(
         is_optimal=found.is_optimal,
     )
     say_sizes(layout, found.layout)
+
+
+def _in_pods(table: RankTable, nodes: Sequence[Node], pod: str | None) -> list[Node]:
+    """Return new nodes that name their super pods, where the table has some.
+
+    Raises:
+        CommandError: Nothing says in which super pod a node is.
+    """
+    if PODS not in table.extra:
+        if pod is not None:
+            raise CommandError("--pod: the table has no super pods")
+        return [*nodes]
+    found = with_pods(nodes, [node.extra.get(SUPER_POD_KEY, pod) for node in nodes])
+    listed = servers_of(table.extra[PODS])
+    for node in found:
+        if SUPER_POD_KEY not in node.extra and node.host not in listed:
+            raise CommandError(
+                f"nothing says in which super pod {node.host} is; give --pod NAME, or "
+                "a rank table 1.2 of it"
+            )
+    return [*found]
 
 
 def _nodes(

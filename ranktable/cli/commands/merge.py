@@ -83,7 +83,7 @@ def merge(
     renumber: Annotated[
         bool,
         typer.Option(
-            "--renumber", help="Number the ranks again, in the order of the nodes."
+            "--renumber", help="Number all ranks anew, in the order of the nodes."
         ),
     ] = False,
     ring: Annotated[
@@ -111,7 +111,7 @@ def merge(
         bool,
         typer.Option(
             "--strict",
-            help="Let warnings count as defects, but for those about placement, RT5xx.",
+            help="Treat warnings as defects, except those about placement (RT5xx).",
         ),
     ] = False,
     format: Annotated[  # noqa: A002 - the name of the option

@@ -9,7 +9,7 @@ import typer
 from ranktable.cli import COLOR_HELP, Color, CommandError, OutputFormat, style, write
 from ranktable.cli.app import with_options
 from ranktable.cli.files import FILE_HELP, sound_table
-from ranktable.cli.options import LayoutOptions, warn_of_refusal
+from ranktable.cli.options import GroupName, LayoutOptions, warn_of_refusal
 from ranktable.cli.site_options import TOPOLOGY_HELP, racks_of
 from ranktable.cluster.generate import make_table
 from ranktable.layout.boundaries import node_boundary
@@ -45,7 +45,7 @@ def mesh(
     groups: Annotated[
         str | None,
         typer.Option(
-            metavar="LIST", help="Groups to show: tp,dp-cp,embedding; default each."
+            metavar="LIST", help="Groups to show: tp,dp-cp,embedding; by default all."
         ),
     ] = None,
     rank: Annotated[
@@ -71,6 +71,7 @@ def mesh(
         str | None,
         typer.Option(metavar="TOPOLOGY", help=f"With --suggest. {TOPOLOGY_HELP}"),
     ] = None,
+    server_group: GroupName = None,
     format: Annotated[  # noqa: A002 - the name of the option
         OutputFormat, typer.Option(help="Form of the output.")
     ] = OutputFormat.TEXT,
@@ -78,8 +79,9 @@ def mesh(
 ) -> None:
     """Show the parallel groups of a job: their ranks, coordinates, nodes and chips.
 
-    Beyond 16 ranks, nodes and groups that are alike share a line; in it, i is the
-    number of the node or of the group, or counts from 0 where the line says how far.
+    With more than 16 ranks, similar nodes and similar groups share a line. In such a
+    line, i is the number of the node or group; where the line gives a range, i counts
+    through it from 0.
 
     Example: ranktable mesh sccl_rank_table.json --tp 4 --dp -1
 
@@ -89,16 +91,17 @@ def mesh(
     if suggest:
         if groups is not None or rank is not None:
             raise CommandError("--suggest shows sizes; leave --groups and --rank out")
-        table = _ranks(file, world_size, per_node)
+        table = _ranks(file, server_group, world_size, per_node)
         is_placed = world_size is None or per_node is not None
         _suggest(table, layout_options, topology, format, color, is_placed=is_placed)
         return
     if world_size is not None or per_node is not None or topology is not None:
         raise CommandError("--world-size, --per-node and --topology go with --suggest")
-    name, table, _ = sound_table(file)
+    read = sound_table(file, group=server_group)
+    name, table = read.name, read.table
     if rank is not None and not 0 <= rank < table.world_size:
         raise CommandError(f"rank {rank} is not among the {table.world_size} ranks")
-    layout = layout_options.layout_of_all(table)
+    layout = layout_options.layout(table)
     warn_of_refusal(layout)
     found = communicators(table, layout, None if groups is None else groups.split(","))
     if format is OutputFormat.JSON:
@@ -111,12 +114,17 @@ def mesh(
         write(render_rank(found, rank, style(color)))
 
 
-def _ranks(file: str | None, world_size: int | None, per_node: int | None) -> RankTable:
+def _ranks(
+    file: str | None,
+    group: str | None,
+    world_size: int | None,
+    per_node: int | None,
+) -> RankTable:
     """Return the table of a file, or nodes with as many ranks as are asked for."""
     if world_size is None:
         if per_node is not None:
             raise CommandError("--per-node goes with --world-size; a table has nodes")
-        return sound_table(file)[1]
+        return sound_table(file, group=group).table
     if file is not None:
         raise CommandError("give a table or --world-size, not both")
     size = per_node or world_size

@@ -28,7 +28,7 @@ from ranktable.cli.files import (
     table_size,
     tell_written,
 )
-from ranktable.cli.options import LayoutOptions, warn_of_refusal
+from ranktable.cli.options import GroupName, LayoutOptions, warn_of_refusal
 from ranktable.cli.site_options import (
     TOPOLOGY_HELP,
     flows_of,
@@ -37,6 +37,7 @@ from ranktable.cli.site_options import (
     links_of,
     read_bandwidths,
 )
+from ranktable.cluster.server_groups import with_group
 from ranktable.layout.placing import place_ranks
 from ranktable.layout.planning import Mode, is_spread, make_plan
 from ranktable.layout.remembered import remembering
@@ -121,13 +122,13 @@ def plan(
     ] = None,
     groups: Annotated[
         str | None,
-        typer.Option(metavar="LIST", help="Groups to show besides: dp-cp,embedding."),
+        typer.Option(metavar="LIST", help="More groups to show: dp-cp,embedding."),
     ] = None,
     bandwidth: Annotated[
         str | None,
         typer.Option(
             metavar="LIST",
-            help="Bytes a second of a rank, a node and a rack, for a time: "
+            help="Bandwidth of a rank, a node and a rack, to show times too: "
             "intra=400GB/s,node=50GB/s,rack=400Gbit/s.",
         ),
     ] = None,
@@ -135,8 +136,8 @@ def plan(
         str | None,
         typer.Option(
             metavar="AXIS:BOUNDARY",
-            help="Keep replicas in different failure domains: dp:rack; --mode is "
-            "node-order then.",
+            help="Keep replicas in different failure domains: dp:rack; implies "
+            "--mode node-order.",
         ),
     ] = None,
     mode: Annotated[
@@ -148,7 +149,7 @@ def plan(
     ] = None,
     output: Annotated[
         str | None,
-        _file("Write the better table; --mode is node-order then.", "--output", "-o"),
+        _file("Write the better table; implies --mode node-order.", "--output", "-o"),
     ] = None,
     hostfile: Annotated[
         str | None, _file("Write Open MPI's host file for it.", "--hostfile")
@@ -162,6 +163,7 @@ def plan(
     force: Annotated[
         bool, typer.Option("--force", help="Replace files that hold something else.")
     ] = False,
+    server_group: GroupName = None,
     format: Annotated[  # noqa: A002 - the name of the option
         OutputFormat, typer.Option(help="Form of the output.")
     ] = OutputFormat.TEXT,
@@ -211,9 +213,9 @@ def plan(
             "nothing says what is sent, so nothing is better; give --model with --seq "
             "and --micro, or --bytes"
         )
-    read = sound_table(file)
-    name, table, _ = read
-    layout = layout_options.layout_of_all(table)
+    read = sound_table(file, group=server_group)
+    name, table = read.name, read.table
+    layout = layout_options.layout(table)
     warn_of_refusal(layout)
     made = make_plan(
         table,
@@ -234,7 +236,7 @@ def plan(
     if wanted:
         placed = remembering(placed, layout, topology=links)
     rings = None if chips is None else _rings(chips, table, placed, made)
-    texts = _texts(placed, wanted)
+    texts = _texts(read, placed, wanted)
     is_aside = any(map(is_standard_output, wanted.values()))
     pieces = _rendered(name, made, rings, times, format, color)
     if is_aside:
@@ -257,10 +259,15 @@ def _rings(
     return RingRows(before=before, after=after)
 
 
-def _texts(placed: RankTable, wanted: dict[str, str]) -> Sequence[tuple[str, bytes]]:
+def _texts(
+    read: TableFile, placed: RankTable, wanted: dict[str, str]
+) -> Sequence[tuple[str, bytes]]:
     """Return the path and the bytes of every file, before one of them is written."""
+    table = placed
+    if read.whole is not None:
+        table = with_group(read.whole, read.group, placed)
     return [
-        (path, _hostfile(placed, kind) if kind else dumps(placed))
+        (path, _hostfile(placed, kind) if kind else dumps(table))
         for kind, path in wanted.items()
     ]
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ranktable.report.terminal import Style
 
 ROOT = "/"
-ROOT_HELP = "Folder that stands for /, such as a host's that is mounted in a container."
-RUN_PROGRAMS_HELP = "Run the vendors' tools below --root here, with our rights."
+ROOT_HELP = "Folder to use as /: in a container, where the root of the host is mounted."
+RUN_PROGRAMS_HELP = "Run the vendors' tools below --root, with the rights of this user."
 NO_CHIPS = 1
 TIMEOUT_S = 10.0
 
@@ -48,14 +48,16 @@ def probe(
     ] = False,
     timeout: Annotated[
         float,
-        typer.Option(metavar="S", help="Seconds that each of the vendors' tools has."),
+        typer.Option(
+            metavar="S", help="Seconds to wait for each of the vendors' tools."
+        ),
     ] = TIMEOUT_S,
     color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
 ) -> None:
     """Print the chips of this node, and what could not be detected.
 
-    SOPHGO, Ascend, NVIDIA, AMD, Gaudi and Intel are looked for in this order. Exit
-    status: 0 there are chips, 1 there are none, 2 wrong usage.
+    It looks for chips of SOPHGO, Ascend, NVIDIA, AMD, Gaudi and Intel, in this order.
+    Exit status: 0 there are chips, 1 there are none, 2 wrong usage.
 
     Example: ranktable probe --format text; echo "exit status $?"
     """
@@ -104,7 +106,7 @@ def _text(found: NodeProbe, look: Style) -> Iterator[str]:
         yield f"  {_chip(chip, look)}\n"
     for item in found.unseen:
         what = look.mark(printable(item.what), "place")
-        yield f"  not seen: {what}: {printable(item.why)}\n"
+        yield f"  not detected: {what}: {printable(item.why)}\n"
 
 
 def _chip(chip: ProbedChip, look: Style) -> str:

@@ -15,7 +15,7 @@ from ranktable.cli.commands.shrink import (
     ranks_in,
     table_with_gaps,
 )
-from ranktable.cli.options import LayoutOptions
+from ranktable.cli.options import GroupName, LayoutOptions
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.fitting import with_dp_for as resized
 from ranktable.layout.change.rebuilt import left_of
@@ -58,6 +58,7 @@ def renumber(
         str | None,
         typer.Option(metavar="LIST", help=DROP_RANKS_HELP),
     ] = None,
+    server_group: GroupName = None,
     layout_options: LayoutOptions,
     site: SiteOptions,
     again: Again = False,
@@ -65,13 +66,14 @@ def renumber(
 ) -> None:
     """Number the ranks of a table without gaps, after nodes or chips were lost.
 
-    The table may have the gaps already. With sizes, nothing is written unless they fit
-    the ranks that are left; shrink finds sizes that do. Done again, it changes nothing.
+    The gaps may be in the table, or come from --drop and --drop-ranks. Sizes such as
+    --tp are checked: if they do not fit the remaining ranks, nothing is written, and
+    shrink can find sizes that do. Running it again changes nothing.
 
     Example: ranktable renumber sccl_rank_table.json --policy fill --drop-ranks 1,4-5
     """
     result.refuse_clash()
-    read = table_with_gaps(file)
+    read = table_with_gaps(file, server_group)
     table = named_table(read.table)
     lost = places_of(table, drop or [], again=again)
     ranks = [] if drop_ranks is None else ranks_in(drop_ranks)

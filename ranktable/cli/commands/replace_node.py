@@ -38,16 +38,16 @@ def replace_node(
         str,
         typer.Argument(
             metavar="OLD",
-            help="The node that goes: its host, or its number where it has none.",
+            help="The node to replace: its host, or its number if it has no host.",
         ),
     ],
     new: Annotated[
-        str, typer.Argument(metavar="NEW", help=f"The node that comes: {NODES_HELP}")
+        str, typer.Argument(metavar="NEW", help=f"The new node: {NODES_HELP}")
     ],
     new_host: New = False,
     to_spares: Annotated[
         bool,
-        typer.Option("--to-spares", help="OLD is sound: it becomes a spare."),
+        typer.Option("--to-spares", help="Keep OLD in the table, as a spare."),
     ] = False,
     layout_options: LayoutOptions,
     site: SiteOptions,
@@ -55,11 +55,10 @@ def replace_node(
 ) -> None:
     """Replace one node by another; no other rank moves.
 
-    A host that is a spare of the table gets the chips of the spare; with --new any
-    other host gets the chips of the old node, in their order. When a node comes back
-    whose place a spare took, the spare becomes a spare again. A node with fewer chips
-    is refused, and so is one that is in the table already. A second run changes
-    nothing, and says so.
+    A spare of the table keeps its own chips. With --new, any other host gets the chips
+    of the old node, in their order. When a node that a spare has replaced comes back,
+    the spare becomes a spare again. A node with fewer chips is refused, and so is a
+    node that is already in the table. Running it again changes nothing.
 
     Example: ranktable replace-node sccl_rank_table.json 0 n7 --new -o replaced.json
     """

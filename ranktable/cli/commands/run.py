@@ -58,8 +58,8 @@ def run(
         int | None,
         typer.Option(
             metavar="N",
-            help="Which node this is, by its ranks; by default found from the host "
-            "name or the launcher.",
+            help="Number of this node, in the order of the ranks; by default found "
+            "from the host name or the launcher.",
         ),
     ] = None,
     master_addr: Annotated[
@@ -80,19 +80,21 @@ def run(
     ] = None,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Print the commands of all nodes; start none."),
+        typer.Option(
+            "--dry-run", help="Print the commands of all nodes and start nothing."
+        ),
     ] = False,
 ) -> None:
     """Start the processes of this node with torchrun, as the rank table says.
 
-    On several nodes it is started once a node by the site's launcher: srun, mpirun,
+    On several nodes it is started once per node by the site's launcher: srun, mpirun,
     ssh, or a pod.
 
     Example: ranktable run --rank-table sccl_rank_table.json --dry-run train.py
     """
     if table == STANDARD_INPUT:
         raise CommandError("the processes read the table themselves; name a file")
-    file, ranks, _ = sound_table(table)
+    file, ranks, *_ = sound_table(table)
     agents = agents_of(ranks)
     environment = launched_by(is_started=not dry_run)
     if node is not None and not 0 <= node < len(agents):
@@ -103,7 +105,7 @@ def run(
     port = master_port or _port(environment)
     if len(agents) > 1 and addr is None and not dry_run:
         raise CommandError(
-            "the table names no hosts, so nothing says where the nodes meet; "
+            "the table names no hosts, so the address of the rendezvous is not known; "
             "pass --master-addr"
         )
     if dry_run:
@@ -194,7 +196,7 @@ def launched_by(*, is_started: bool) -> Environment:
     if is_started and (started := _processes_here(environment)) is not None:
         raise CommandError(
             f"{environment.launcher} started {started} processes "
-            "on this node; start ranktable run once a node, it starts the others",
+            "on this node; start ranktable run once per node, it starts the others",
             DEFECTS_FOUND,
         )
     return environment

@@ -46,7 +46,7 @@ def show(
     """
     if rank is not None and node is not None:
         raise CommandError("--rank and --node do not go together")
-    name, table, _ = sound_table(file, needs_ranks=rank is not None)
+    name, table, *_ = sound_table(file, needs_ranks=rank is not None)
     if rank is not None and not 0 <= rank < table.world_size:
         raise CommandError(f"rank {rank} is not among the {table.world_size} ranks")
     if node is not None and not 0 <= node < len(table.nodes):

@@ -12,7 +12,7 @@ import typer
 from ranktable.cli import CommandError
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
-from ranktable.cli.files import TableFile, check_file, refuse_without_ranks, table_in
+from ranktable.cli.files import NO_GROUP, TableFile, check_file, table_in, with_ranks
 from ranktable.cli.new_nodes import hosts_in, part_of
 from ranktable.cli.options import LayoutOptions
 from ranktable.cli.site_options import SiteOptions
@@ -65,10 +65,10 @@ def shrink(
 ) -> None:
     """Remove nodes from a table, and keep the layout of the model.
 
-    The sizes are those that the table has now. dp becomes as large as what is left and
-    the spares allow. What comes first: sound tables and legal rings, groups that stay
-    inside their node and rack, roles that stay, numbers that stay. Chips that there is
-    no place for become spares. Where no such layout fits, nothing is written.
+    The other sizes stay; dp becomes as large as the remaining nodes and the spares
+    allow. Of several possible tables it takes the one that keeps, in this order: rings
+    of chips, groups inside their node and rack, roles of chips, numbers of ranks.
+    Chips that are left over become spares. If no layout fits, nothing is written.
 
     Example: ranktable gen --device-id '[[0..7],[0..7]]' --hosts a,b -o - | ranktable
     shrink - --drop b --tp 4 -o shrunk.json
@@ -86,6 +86,7 @@ def shrink(
         table,
         with_dp=bool(lost or single) or not again,
         is_needed=True,
+        may_lack_ranks=True,
         world_size=size,
     )
     where = site.site(table)
@@ -106,7 +107,8 @@ def shrink(
         is_optimal=found.is_optimal,
     )
     say_sizes(layout, found.layout)
-    if ranks is None and found.layout.dp < layout.dp:
+    is_whole = layout.world_size == table.world_size  # else more is lost than is named
+    if ranks is None and is_whole and found.layout.dp < layout.dp:
         _say_alternative(read.name, table, lost, single, layout)
 
 
@@ -138,8 +140,8 @@ def _say_alternative(
     )
 
 
-def table_with_gaps(file: str) -> TableFile:
-    """Return a table whose ranks may have gaps.
+def table_with_gaps(file: str, group: str | None = NO_GROUP) -> TableFile:
+    """Return a table whose ranks may have gaps, or that of a group.
 
     Raises:
         CommandError: It has other errors, or gives the processes of a job no ranks.
@@ -150,8 +152,7 @@ def table_with_gaps(file: str) -> TableFile:
     table = part_of(report, also)
     if table is None:
         table = table_in(report)
-    refuse_without_ranks(table, report.file)
-    return TableFile(report.file, table, report.data or b"")
+    return with_ranks(TableFile(report.file, table, report.data or b""), group)
 
 
 def _count_up(columns: Columns | None) -> bool:

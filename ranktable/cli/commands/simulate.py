@@ -136,7 +136,7 @@ def simulate(
     """Run a script on simulated chips: SOPHGO's TPUs, on the CPUs of this machine.
 
     The script is started by torchrun and imports torch_tpu as on the real machine.
-    Without one, all chips add up their ones and a table shows the results.
+    Without a script, all chips do one all_reduce of ones and a table shows the results.
 
     Exit status: 0 the script and all checks passed, 1 the script failed, an error was
     found or the table is not sound, 2 it could not be started.

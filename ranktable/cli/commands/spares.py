@@ -19,6 +19,7 @@ from ranktable.cli.new_nodes import (
     node_like,
     read_nodes,
 )
+from ranktable.layout.change.names import number_of
 from ranktable.layout.change.spares import (
     add_spares,
     named_table,
@@ -119,7 +120,8 @@ def _json(name: str, nodes: list[Node]) -> Iterator[str]:
     comma = ""
     for node in nodes:
         ids = [device.device_id for device in node.devices]
-        yield f"{comma}\n    {json.dumps({'host': node.host, 'device_ids': ids})}"
+        name = node.host or number_of(node)
+        yield f"{comma}\n    {json.dumps({'host': name, 'device_ids': ids})}"
         comma = ","
     totals = {"spares": len(nodes), "chips": sum(len(n.devices) for n in nodes)}
     end = "\n  ]" if nodes else "]"
@@ -130,4 +132,5 @@ def _lines(name: str, nodes: list[Node]) -> Iterator[str]:
     yield f"{printable(name)}: {counted(len(nodes), 'spare')}\n"
     for node in nodes:
         chips = fold_numbers([device.device_id for device in node.devices])
-        yield f"{printable(node.host or 'without a host')}: chips {chips}\n"
+        name = node.host or number_of(node) or "without a host"
+        yield f"{printable(name)}: chips {chips}\n"

@@ -1,4 +1,4 @@
-"""``ranktable split``: one table becomes one a node."""
+"""``ranktable split``: one table becomes one per node."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from ranktable.cli.files import (
     FILE_HELP,
     STANDARD_INPUT_NAME,
     is_standard_output,
+    refuse_without_ranks,
     sound_table,
 )
+from ranktable.cli.options import GroupName  # noqa: TC001 - typer reads it
 from ranktable.cli.progress import Progress, progress
-from ranktable.cluster.conversion import tables_of
+from ranktable.cluster.server_groups import tables_of
 from ranktable.cluster.splitting import begins_at_zero, split_by_node
 from ranktable.schema.atomic_files import create_folder
 from ranktable.schema.diagnostic import counted, printable
+from ranktable.schema.formats import by_name
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
@@ -41,6 +44,7 @@ def split(
     by: Annotated[
         Unit, typer.Option("--by", help="Write one file per node, or per group.")
     ] = Unit.NODE,
+    server_group: GroupName = None,
     renumber: Annotated[
         bool,
         typer.Option("--renumber", help="Number the ranks of every file from 0."),
@@ -51,25 +55,25 @@ def split(
             "--output",
             "-o",
             metavar="DIR",
-            help="A new or empty folder; by default FILE's name and what it holds.",
+            help="A new or empty folder; by default it is named after FILE.",
         ),
     ] = None,
 ) -> None:
     """Split a rank table into one file per node, named after its host or its number.
 
-    A table of groups (server-groups) becomes one table a group with --by group, with
-    the ranks of the group.
+    With --by group, a table of groups (server-groups) is split into one file per group.
 
-    The ranks stay as they are, so that merge makes the same table of the files; where
-    they do not begin at 0, a file is not a sound table by itself, and a note says so.
-    All files are written, or none.
+    The ranks stay as they are, so that merge makes the same table from the files. A
+    file whose ranks do not begin at 0 is not a sound table by itself; a note says so.
+    Either all files are written or none.
 
     Example: ranktable split sccl_rank_table.json -o nodes
     """
     if by is Unit.GROUP:
-        _split_by_group(file, output, renumber=renumber)
+        _split_by_group(file, server_group, output, renumber=renumber)
         return
-    name, table, _ = sound_table(file)
+    read = sound_table(file, group=server_group)
+    name, table = read.name, read.table
     folder = output or _default_folder(name, by)
     _refuse_folder(folder)
     with progress() as line:
@@ -79,23 +83,36 @@ def split(
     sys.stderr.write(f"wrote {wrote} to {printable(folder)}\n")
     others = sum(not begins_at_zero(node) for node in table.nodes)
     if others and not renumber:
-        sys.stderr.write(_note(others, table))
+        is_written = by_name(table.format).has_written_ranks
+        sys.stderr.write(_note(others, table) if is_written else _NO_RANKS)
 
 
-def _split_by_group(file: str | None, output: str | None, *, renumber: bool) -> None:
+def _split_by_group(
+    file: str | None, group: str | None, output: str | None, *, renumber: bool
+) -> None:
     if renumber:
         raise CommandError(
             "--renumber goes with --by node; groups have their own ranks"
         )
-    name, table, _ = sound_table(file, needs_ranks=False)
+    if group is not None:
+        raise CommandError("--server-group goes with --by node; --by group writes all")
+    read = sound_table(file, needs_ranks=False)
+    name, table = read.name, read.table
     parts = tables_of(table)
     parts.pop("", None)  # the table itself, which has no groups
     if not parts:
-        raise CommandError(f"{name} has no group with devices; --by node splits it")
+        refuse_without_ranks(table, name)
+        raise CommandError(f"{name} is not a table of groups; --by node splits it")
     folder = output or _default_folder(name, Unit.GROUP)
     _refuse_folder(folder)
     create_folder(folder, ((f"{key}.json", dumps(one)) for key, one in parts.items()))
     sys.stderr.write(f"wrote {counted(len(parts), 'file')} to {printable(folder)}\n")
+
+
+_NO_RANKS = """\
+note: a file of this format names no ranks, so those of every file begin at 0
+help: ranktable merge --renumber puts the files together in the order they are given
+"""
 
 
 def _note(others: int, table: RankTable) -> str:

@@ -9,6 +9,7 @@ import typer
 
 from ranktable.cli import CommandError
 from ranktable.cli.files import FILE_HELP, put_table, sound_table
+from ranktable.cli.options import GroupName  # noqa: TC001 - typer reads it
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.splitting import subset as part_of
 from ranktable.schema.diagnostic import RankTableError
@@ -28,6 +29,7 @@ def subset(
         ),
     ],
     file: Annotated[str | None, typer.Argument(metavar="FILE", help=FILE_HELP)] = None,
+    server_group: GroupName = None,
     output: Annotated[
         str,
         typer.Option(
@@ -40,11 +42,12 @@ def subset(
 ) -> None:
     """Write the table of some ranks, renumbered from 0, for a communicator.
 
-    Super pods that lose all their servers are left out.
+    Super pods that lose all their servers are left out. Of a table of groups
+    (server-groups), one group becomes a table of HCCL's.
 
     Example: ranktable subset sccl_rank_table.json --ranks 0-3
     """
-    read = sound_table(file)
+    read = sound_table(file, group=server_group)
     try:
         table = part_of(read.table, _ranks(ranks, read.table.world_size))
         data = dumps(table)

@@ -86,8 +86,8 @@ class KnownOptions:
         str | None,
         typer.Option(
             metavar="CHIP",
-            help="Chips of every host: a number, or the chip: bm1690; 910, A2, A3, "
-            "310P, A5 of Ascend.",
+            help="Number of chips of a host, or their model: bm1690, or Ascend's 910, "
+            "A2, A3, 310P, A5.",
             autocompletion=completion.chips,
         ),
     ] = None

@@ -61,8 +61,8 @@ def wait(
 
     The file may not exist yet, may be incomplete, or may be a link that is replaced, as
     in a ConfigMap. Standard error says what is missing. A misspelt status ends the wait
-    at once. Exit status: 0 it is there, 2 time is up (what is wrong with the table is
-    printed then) or wrong usage.
+    at once. Exit status: 0 the table is there and sound, 2 the time is up (the defects
+    of the table are printed then) or wrong usage.
 
     Example: ranktable wait sccl_rank_table.json --timeout 60
     """
@@ -83,7 +83,7 @@ def wait(
     if outcome.reason is None:
         _say_sound(outcome)
         return
-    if not outcome.report.is_unreadable:
+    if outcome.report.totals and not outcome.report.is_unreadable:
         show_findings([outcome.report], format, color)
     gone = round(outcome.waited_s, 1) if outcome.reason.is_final else timeout
     raise CommandError(

@@ -1,4 +1,4 @@
-"""Configurations of accelerate, one a machine: ``num_machines``, ``num_processes``.
+"""Configurations of accelerate, one per machine: ``num_machines``, ``num_processes``.
 
 ``num_processes`` is the total; every machine starts the same share of it.
 
@@ -87,7 +87,7 @@ def read(source: SourceText) -> Hostfile | None:
         source.report(
             rules.UNEVEN,
             fields.span_of("num_processes"),
-            f"{total} processes cannot be shared out evenly to {machines} machines",
+            f"{total} processes cannot be divided evenly among {machines} machines",
             hint="num_processes is the total of all machines",
         )
     slots = total // machines

@@ -52,7 +52,7 @@ class WriterOptions:
 
     Attributes:
         script: What is started on every node, with its arguments.
-        port: Port where the nodes meet, or the first port of a node.
+        port: Port of the rendezvous, or the first port of a node.
         node: Index of the node for which a file is written.
         name: Name of a job.
         image: Image of a container.
@@ -233,7 +233,7 @@ def with_hosts(hostfile: Hostfile, names: Sequence[str]) -> Hostfile:
     the names in their order.
 
     Raises:
-        ArgumentError: There are too few names or too many, or one stands twice.
+        ArgumentError: There are too few names or too many, or one occurs twice.
     """
     seen: set[str] = set()
     for name in names:
@@ -293,7 +293,7 @@ def _joined(name: str, parts: list[Host]) -> Host:
 
 
 DEFAULT_PORT = 29500
-"""Where torchrun and accelerate let the nodes meet."""
+"""The rendezvous port of torchrun and accelerate."""
 
 DEFAULT_SCRIPT = "train.py"
 

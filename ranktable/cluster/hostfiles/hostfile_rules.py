@@ -7,10 +7,10 @@ from ranktable.schema.diagnostic import Rule, Severity
 BAD_LINE = Rule(
     code="RT130",
     name="bad-line",
-    summary="a line is not what this kind of file has",
+    summary="a line does not belong in this kind of file",
     why=(
-        "Launchers skip words that they do not know, or stop with the name of a token; "
-        "either way the job is not the one that was meant."
+        "Launchers skip words that they do not know, or stop with a message about a "
+        "token."
     ),
     fix="Write the line as the hint shows; docs/hostfiles.md shows every kind.",
     readers={
@@ -73,7 +73,7 @@ NO_HOSTS = Rule(
     code="RT133",
     name="no-hosts",
     summary="the file names no host",
-    why="A job needs a node. Some launchers then take this machine, without a word.",
+    why="A job needs a node. Some launchers then use this machine, without a message.",
     fix="Write at least one host.",
     readers={
         "Open MPI": "No nodes are available for this job",
@@ -130,7 +130,7 @@ IGNORED_TEXT = Rule(
     name="ignored-text",
     severity=Severity.WARNING,
     summary="text that the launcher ignores",
-    why="What follows the number of slots is read by nobody, whatever it says.",
+    why="The launcher ignores whatever follows the number of slots.",
     fix="Remove it, or make a comment of it on a line of its own.",
     readers={"DeepSpeed": "ignores everything after slots=N"},
     bad=b"n1 slots=8 max_slots=8\n",
@@ -182,7 +182,7 @@ NO_SLOTS = Rule(
     code="RT222",
     name="no-slots",
     summary="a host has no slots",
-    why="A node without processes has no place in a job and none in a rank table.",
+    why="A node without processes takes no part in the job.",
     fix="Remove the host, or give it slots.",
     readers={
         "Open MPI": "leaves the host out",
@@ -242,10 +242,10 @@ RANK_MISSING = Rule(
 UNEVEN = Rule(
     code="RT226",
     name="uneven-nodes",
-    summary="the processes cannot be shared out evenly",
+    summary="the processes cannot be divided evenly among the machines",
     why=(
         "accelerate's num_processes is the total, and every machine starts as many as "
-        "every other; nodes of different size cannot be said."
+        "every other; nodes of different sizes cannot be described."
     ),
     fix="Make num_processes a multiple of num_machines.",
     readers={"accelerate": "divides, drops the remainder, and the job lacks ranks"},
@@ -280,8 +280,8 @@ NOT_FIXED = Rule(
     name="not-fixed",
     summary="the file leaves open which nodes the job has",
     why=(
-        "A rank table says which chip every rank has; an elastic job, or a host "
-        "that is a place in somebody's allocation, has that at run time only."
+        "A rank table says which chip every rank has; an elastic job, or a host given "
+        "by its position in an allocation, has its nodes only at run time."
     ),
     fix="Write a fixed number of nodes, and hosts by their names.",
     readers={"torchrun": "starts with any number in the range, and numbers ranks anew"},

@@ -302,7 +302,7 @@ def _extended(resource: str) -> str:
 
 
 def port_and_script(options: WriterOptions) -> tuple[int, list[str]]:
-    """Return where the pods meet and what they start."""
+    """Return the port of the rendezvous, and what the pods start."""
     return options.port or DEFAULT_PORT, script_words(options.script)
 
 

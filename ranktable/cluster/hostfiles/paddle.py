@@ -1,8 +1,8 @@
 """Command lines of Paddle's launcher, ``--ips a,b --devices 0,1``, and its endpoints.
 
 One command is started on every node as it is, so that all nodes have the same devices.
-A list of endpoints has one a rank, ``10.0.0.1:6070,10.0.0.1:6071``: its host tells the
-node; ports need not follow each other.
+A list of endpoints has one per rank, ``10.0.0.1:6070,10.0.0.1:6071``: its host tells
+the node; ports need not follow each other.
 
 Sources: PaddlePaddle/Paddle, python/paddle/distributed/launch/context/args_envs.py,
 python/paddle/distributed/launch/controllers/collective.py and
@@ -155,7 +155,7 @@ def _devices(source: SourceText, word: Token | None) -> tuple[int, ...] | None:
 def _slots(
     source: SourceText, word: Token | None, devices: tuple[int, ...] | None
 ) -> int | None:
-    """Return the processes of a node: one a device, unless a number is given."""
+    """Return the processes of a node: one per device, unless a number is given."""
     if word is None or is_variable(word.text):
         return None if devices is None else len(devices)
     number = source.count(word, "a number of processes")

@@ -215,7 +215,7 @@ def _hosts(source: SourceText, word: Token) -> list[str]:
 
 
 def write_srun(hostfile: Hostfile, _options: WriterOptions) -> str:
-    """Return the host of every rank, one a line."""
+    """Return the host of every rank, one per line."""
     names = names_of(hostfile, SRUN_TITLE)
     return "".join(f"{names[node]}\n" for node in hosts_of_ranks(hostfile))
 

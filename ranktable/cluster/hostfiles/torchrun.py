@@ -1,4 +1,4 @@
-"""Command lines of torchrun, one a node.
+"""Command lines of torchrun, one per node.
 
 Source: pytorch, torch/distributed/run.py and elastic/rendezvous/utils.py.
 """

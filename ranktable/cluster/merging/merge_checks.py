@@ -81,7 +81,7 @@ def check_duplicate_nodes(
                     REPEATED_NODE,
                     node.at(*steps),
                     f"the {kind} {quoted(name)} is in {first.origin(node)}, too",
-                    hint="run probe once a node: srun --ntasks-per-node=1 "
+                    hint="run probe once per node: srun --ntasks-per-node=1 "
                     "ranktable probe"
                     if node.source is None
                     else "leave one of the two out",
@@ -272,8 +272,8 @@ RANK_CLASH = Rule(
     name="rank-clash",
     summary="two files give the same ranks",
     why=(
-        "Every file that was made on its own node begins at rank 0. Which one comes "
-        "first is for you to say; it is not guessed."
+        "Every file that was made on its own node begins at rank 0. Only you know "
+        "which one comes first."
     ),
     fix="Give the files in the order that you want, and --renumber.",
     command="merge",

@@ -232,7 +232,7 @@ def _no_chips(line: dict[str, Any]) -> Finding:
     ]
     return rules.NO_CHIPS.finding(
         SourceSpan(("chips",)),
-        f"{line['host']} saw no chips",
+        f"{line['host']} found no chips",
         hint=f"it looked for {'; '.join(reasons)}" if reasons else None,
     )
 
@@ -280,7 +280,7 @@ def _check_meaning(line: dict[str, Any]) -> Iterator[Finding]:
                 related = SourceSpan(("chips", first, "device_id"), label="first use")
                 yield rules.BAD_PROBE_LINE.finding(
                     SourceSpan(("chips", index, "device_id")),
-                    f"chip {device_id} stands twice in the line",
+                    f"chip {device_id} is listed twice in the line",
                     related=(related,),
                 )
         if isinstance(address, str) and not is_address(address):

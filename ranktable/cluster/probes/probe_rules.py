@@ -26,11 +26,11 @@ _TWO_NODES = lines(FIRST, SECOND)
 NOT_A_PROBE_LINE = Rule(
     code="RT140",
     name="not-a-probe-line",
-    summary="a line is none that ranktable probe prints",
+    summary="a line was not printed by ranktable probe",
     why=(
-        "merge reads one JSON object a node and a line. A message of a launcher or of "
-        "a login script between them may stand for a node that failed, so it is not "
-        "skipped."
+        "merge reads one JSON object per node, each on a line of its own. A message of "
+        "a launcher or of a login script between them may stand for a node that "
+        "failed, so it is not skipped."
     ),
     fix="Keep messages out of standard output, or remove the line.",
     command="merge",
@@ -42,8 +42,8 @@ BAD_PROBE_LINE = Rule(
     name="bad-probe-line",
     summary="a line of ranktable probe lacks a key, or a value of it is wrong",
     why=(
-        "A node without a host cannot be told from the others, and a device_id that "
-        "is not a number, or stands twice, gives a process no chip of its own."
+        "A node without a host cannot be told from the others, and a device_id that is "
+        "not a number, or occurs twice, gives a process no chip of its own."
     ),
     fix="Use the line as ranktable probe prints it; docs/discovery.md has every key.",
     command="merge",
@@ -66,10 +66,10 @@ UNKNOWN_PROBE_VERSION = Rule(
 NO_CHIPS = Rule(
     code="RT143",
     name="node-without-chips",
-    summary="a node saw no chips",
+    summary="no chips were found on a node",
     why=(
         "Its driver is not loaded, its container was given no devices, or it has none. "
-        "Without it the table would be a node short, and nobody would know."
+        "The table would lack this node, and nobody would notice."
     ),
     fix="Run ranktable probe --format text on the node: it says what it looked for.",
     command="merge",
@@ -91,7 +91,7 @@ UNHEALTHY_CHIP = Rule(
     code="RT145",
     name="unhealthy-chip",
     severity=Severity.WARNING,
-    summary="the vendor's tool calls a chip something else than active",
+    summary="the vendor's tool says that a chip is not active",
     why="A job waits for a chip that does not answer until its time-out.",
     fix="Reset the chip, or leave out the node.",
     seen_as=("Invalid tpu id",),

@@ -170,7 +170,7 @@ class _SpecReader:
             if ((*path, index), False) in self.document.wrong:
                 continue
             if chip in seen:
-                message = f"chip {quoted(chip)} stands twice in {dotted(path)}"
+                message = f"chip {quoted(chip)} is listed twice in {dotted(path)}"
                 self.report(rules.CHIP_TWICE, (*path, index), message)
             seen.add(chip)
         return (path, tuple(value)) if len(seen) == len(value) else None
@@ -360,7 +360,7 @@ class _SpecReader:
                 rule, message = BAD_HOST, f"{quoted(odd)} is not the name of a host"
                 offsets = self._item(path, value, odd, of_key=of_key)
             elif twice:
-                message = f"{_named(twice)} twice in {dotted(path)}"
+                message = f"{_named(twice)} listed twice in {dotted(path)}"
                 rule = rules.HOST_TWICE
                 offsets = self._item(path, value, twice[0], of_key=of_key)
             else:
@@ -379,8 +379,8 @@ class _SpecReader:
 
 
 def _named(hosts: Iterable[str]) -> str:
-    """Return a list of hosts as the subject of a sentence: ``n[1-2] stand``."""
+    """Return a list of hosts as the subject of a sentence: ``n[1-2] are``."""
     every = list(hosts)
     text = fold_hosts(every)
     shown = text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
-    return f"{printable(shown)} {'stands' if len(every) == 1 else 'stand'}"
+    return f"{printable(shown)} {'is' if len(every) == 1 else 'are'}"

@@ -9,13 +9,13 @@ _SPEC = {"spec": "yaml"}
 WRONG_TYPE = Rule(
     code="RT150",
     name="spec-wrong-type",
-    summary="a value of a cluster spec is not of the kind that its key takes",
+    summary="a value of a cluster spec has the wrong type",
     why=(
         "nodes is a host list or a count, chips a count, a list of numbers or a "
         "mapping of hosts to either, racks a count or a mapping of names to hosts; "
         "the rest is text."
     ),
-    fix="Write a value of the kind that is named.",
+    fix="Write a value of the type that the message names.",
     bad=b"nodes: n[1-4]\nchips: eight\n",
     good=b"nodes: n[1-4]\nchips: 8\n",
     options=_SPEC,
@@ -69,7 +69,7 @@ BAD_NUMBER = Rule(
 BAD_PATTERN = Rule(
     code="RT155",
     name="spec-bad-pattern",
-    summary="braces in a pattern of addresses that mean nothing",
+    summary="braces with an unknown name in a pattern of addresses",
     why=(
         "{node} is the place of the host in nodes, from 0, {chip} the number of the "
         "chip, {host} the host. A number may be divided, or its remainder taken, and "
@@ -98,10 +98,10 @@ UNKNOWN_ORDER = Rule(
 HOST_TWICE = Rule(
     code="RT240",
     name="spec-host-twice",
-    summary="a host stands twice where each stands once",
+    summary="a host is listed twice",
     why=(
-        "A host is one node, in one rack, with one set of chips; a second mention is "
-        "a slip of a range, or two people's edits."
+        "A host is one node, in one rack, with one set of chips; a second entry is "
+        "usually a mistake in a range."
     ),
     fix="Remove one of the two.",
     bad=b"nodes: n[1-4],n4\nchips: 8\n",
@@ -112,7 +112,7 @@ HOST_UNKNOWN = Rule(
     code="RT241",
     name="spec-host-unknown",
     summary="a host that nodes does not list",
-    why="Racks, spares and groups of chips speak of the hosts in nodes.",
+    why="Racks, spares and groups of chips name hosts that nodes lists.",
     fix="Correct the name, or add the host to nodes.",
     bad=b"nodes: n[1-4]\nchips: 8\nspares: n5\n",
     good=b"nodes: n[1-4]\nchips: 8\nspares: n4\n",
@@ -121,7 +121,7 @@ HOST_UNKNOWN = Rule(
 CHIP_TWICE = Rule(
     code="RT242",
     name="spec-chip-twice",
-    summary="a chip stands twice in one list",
+    summary="a chip is listed twice",
     why="Each chip of a host serves one rank.",
     fix="Remove one of the two, or correct its number.",
     bad=b"nodes: n[1-4]\nchips: [0, 1, 1]\n",
@@ -145,7 +145,7 @@ BAD_ADDRESS = Rule(
     code="RT244",
     name="spec-bad-address",
     summary="the pattern gives a chip something that is not an IP address",
-    why="Of an IPv4 address no part is above 255, and host names are not addresses.",
+    why="No part of an IPv4 address is above 255, and host names are not addresses.",
     fix="Spread the nodes with {node/250} and {node%250}, or widen the pattern.",
     bad=b"nodes: 300\nchips: 8\naddresses: 10.0.{node}.{chip}\n",
     good=b"nodes: 300\nchips: 8\naddresses: 10.{node/250}.{node%250}.{chip}\n",
@@ -156,7 +156,10 @@ ADDRESS_TWICE = Rule(
     name="spec-address-twice",
     summary="the pattern gives two nodes one address",
     why="An address leads to one host; the other would never be reached.",
-    fix="Put {node} or {host} into the pattern so that no two nodes agree.",
+    fix=(
+        "Put {node} or {host} into the pattern, so that every node gets its own "
+        "address."
+    ),
     bad=b"nodes: n[1-4]\nchips: 8\naddresses: 10.0.0.{chip}\n",
     good=b"nodes: n[1-4]\nchips: 8\naddresses: 10.0.{node}.{chip}\n",
     options=_SPEC,
@@ -198,7 +201,7 @@ NO_RACKS = Rule(
     code="RT249",
     name="spec-no-racks",
     summary="an order by racks, and no racks",
-    why="by-rack and across-racks need to know which host stands where.",
+    why="by-rack and across-racks need the rack of every host.",
     fix="Add racks: names with their hosts, or the number of hosts in a rack.",
     bad=b"nodes: n[1-4]\nchips: 8\norder: by-rack\n",
     good=b"nodes: n[1-4]\nchips: 8\nracks: 2\norder: by-rack\n",

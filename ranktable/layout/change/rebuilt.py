@@ -8,13 +8,19 @@ from msgspec import structs
 
 from ranktable.layout.change.errors import ChangeError
 from ranktable.schema.diagnostic import folded
-from ranktable.schema.model import RankTable
-from ranktable.schema.super_pods import PODS, pods_renamed, pods_with
+from ranktable.schema.format import SUPER_POD_KEY
+from ranktable.schema.super_pods import (
+    PODS,
+    pods_joined,
+    pods_renamed,
+    pods_with,
+    servers_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from ranktable.schema.model import Device, Node
+    from ranktable.schema.model import Device, Node, RankTable
 
 
 def left_of(
@@ -45,6 +51,8 @@ def with_nodes(
 ) -> RankTable:
     """Return a table with other nodes, and the super pods of these only.
 
+    A new node joins the super pod that it names, unless it takes another one's place.
+
     Args:
         table: The table.
         nodes: Its new nodes.
@@ -54,14 +62,26 @@ def with_nodes(
     extra = dict(table.extra)
     if PODS in extra:
         pods = pods_renamed(extra[PODS], renamed) if renamed else extra[PODS]
+        known, named = servers_of(extra[PODS]), servers_of(pods)
+        joining = {
+            node.host: str(node.extra[SUPER_POD_KEY])
+            for node in kept
+            if node.host is not None
+            and node.host not in named
+            and SUPER_POD_KEY in node.extra
+        }
+        kept = tuple(node if node.host in known else _podless(node) for node in kept)
+        pods = pods_joined(pods, joining) if joining else pods
         extra[PODS] = pods_with(pods, {node.host for node in kept})
-    return RankTable(
-        nodes=kept,
-        version=table.version,
-        format=table.format,
-        extra=extra,
-        layout=table.layout,
-    )
+    return table.with_changes(nodes=kept, extra=extra)
+
+
+def _podless(node: Node) -> Node:
+    """Return a node that does not name its super pod, which the table lists."""
+    if SUPER_POD_KEY not in node.extra:
+        return node
+    extra = {key: value for key, value in node.extra.items() if key != SUPER_POD_KEY}
+    return structs.replace(node, extra=extra)
 
 
 def with_ranks(

@@ -115,19 +115,13 @@ def crossed(
     site: Site,
 ) -> tuple[Crossed, ...]:
     """Return what crosses nodes, racks and the like before and after a change."""
-    by_host = {node.host: node for node in (*before[0].nodes, *after[0].nodes)}
     sides = []
     for table, layout in (before, after):
-        if any(node.host is None for node in table.nodes):
-            every = list(table.nodes)
-        else:
-            every = list(by_host.values())
-        boundaries = site.boundaries(table, every)
-        place = {node.host: at for at, node in enumerate(every)}
+        boundaries = site.boundaries(table, table.nodes)
         owners = [0] * table.world_size
         for at, node in enumerate(table.nodes):
             for device in node.devices:
-                owners[device.rank] = at if node.host is None else place[node.host]
+                owners[device.rank] = at
         scene = Scene(layout, site.flows(layout), boundaries)
         bounds = [
             lower_bound(layout, scene.flows, Counter(domain_of).values())

@@ -80,7 +80,7 @@ def _names(source: SourceText, words: list[Token]) -> list[str]:
             source.report(
                 rules.BAD_LINE,
                 word,
-                f"the column {quoted(word.text)} stands twice",
+                f"the column {quoted(word.text)} occurs twice",
                 first_use=seen[word.text],
             )
         seen.setdefault(word.text, word)

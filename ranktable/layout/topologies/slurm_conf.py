@@ -97,7 +97,7 @@ class _ConfReader:
             first = next(iter(found), None)
             known = _KEYS if first is None else _KEYS[first]
             if not equals or key not in known or key in found:
-                twice = "stands twice here" if key in found else "is not known here"
+                twice = "occurs twice here" if key in found else "is not known here"
                 message = f"{quoted(name)} {twice}"
                 self.source.report(rules.BAD_LINE, word, message, hint=_EXAMPLE)
                 return {}
@@ -106,7 +106,7 @@ class _ConfReader:
 
     def block_sizes(self, value: Token) -> None:
         if self.sizes_at is not None:
-            self.source.report(rules.BAD_LINE, value, "BlockSizes stands twice")
+            self.source.report(rules.BAD_LINE, value, "BlockSizes occurs twice")
         self.sizes_at = value
         self.sizes += self.sizes_in(value)
 

@@ -19,7 +19,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "open_mpi": ("OMPI_COMM_WORLD_RANK",),
     "mvapich2": ("MV2_COMM_WORLD_RANK",),
     "slurm": ("SLURM_STEP_NUM_TASKS",),
-    "flux": ("FLUX_TASK_RANK",),
+    "flux": ("FLUX_TASK_RANK", "FLUX_URI"),
     "pals": ("PALS_RANKID",),
     "jsrun": ("JSM_NAMESPACE_RANK",),
     "mpich": ("PMI_RANK", "PMI_ID"),

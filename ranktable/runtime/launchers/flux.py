@@ -5,7 +5,7 @@ Source: flux-framework/flux-core, doc/man7/flux-environment.rst.
 
 from __future__ import annotations
 
-from ranktable.runtime.launchers.launcher import Launcher
+from ranktable.runtime.launchers.launcher import Launcher, Scope
 
 FLUX = Launcher(
     name="flux",
@@ -17,4 +17,11 @@ FLUX = Launcher(
         "num_nodes": "FLUX_JOB_NNODES",
     },
 )
-LAUNCHERS = (FLUX,)
+FLUX_INSTANCE = Launcher(
+    name="flux instance",
+    level=Scope.NODE,
+    markers=("FLUX_URI",),
+    absent=("FLUX_TASK_RANK",),
+    advice="start the script with flux run",
+)
+LAUNCHERS = (FLUX, FLUX_INSTANCE)

@@ -28,7 +28,7 @@ class Nesting:
         outer: Names of the launchers around them.
         source: Where this is known from.
         may_be_reversed: Whether the outer one may run inside the inner one as well.
-        one_agent_a_node: Whether the agents of the inner one are one a node.
+        one_agent_a_node: Whether the agents of the inner one are one per node.
         program: (variable, name): the variable has the name of the program that the
             outer launcher has started.
     """

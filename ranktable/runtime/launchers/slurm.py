@@ -37,7 +37,7 @@ _FEDERATED_DIGITS = 10
 
 PORT_BASE = 20_000
 PORT_COUNT = 10_000
-"""Ports below the range that Linux gives out by itself (32768 on), one a step."""
+"""Ports below the range that Linux gives out by itself (32768 on), one per step."""
 
 STEPS_PER_JOB = 101
 """Jobs whose ids differ by less than 99 share no port in their first 101 steps."""

@@ -64,13 +64,14 @@ def make(table: RankTable) -> dict[str, object]:
     Raises:
         NotExpressibleError: There are several hosts and they have no names.
     """
-    port = table.extra.get("HCL_PORT", PORT)
+    own = table.extra if table.format == FORMAT.name else {}
+    top = {"HCL_PORT": PORT, **{k: v for k, v in own.items() if k != "HCL_COUNT"}}
     if table.num_nodes == 1 and table.nodes[0].host is None:
-        return {"HCL_PORT": port, "HCL_COUNT": table.world_size}
+        return {**top, "HCL_COUNT": table.world_size}
     hosts = [table.node_of(rank).host for rank in range(table.world_size)]
     if None in hosts:
         raise NotExpressibleError("gaudi-hcl needs the address of every host")
-    return {"HCL_PORT": port, "HCL_RANKS": hosts}
+    return {**top, "HCL_RANKS": hosts}
 
 
 FORMAT = RecordFormat(
@@ -80,6 +81,8 @@ FORMAT = RecordFormat(
     record=TABLE,
     fill=fill,
     make=make,
+    has_written_ranks=False,
+    nodes=TABLE.members[-1],
     matches=is_gaudi,
     rules=(),
     example=TABLE.example,  # type: ignore[arg-type]

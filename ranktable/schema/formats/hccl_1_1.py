@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ranktable.schema.document import Path
     from ranktable.schema.model import Device, RankTable
 
+COLLECTIVE_ID = "collective_id"
 HOST_PROCESS = -1
 """The device_id of a rank that runs on the host."""
 
@@ -130,7 +131,7 @@ TABLE = Record(
             is_required=True,
         ),
         text(
-            "collective_id",
+            COLLECTIVE_ID,
             "Job",
             "Name of the job, 127 bytes at most.",
             "job-0",
@@ -221,7 +222,7 @@ def make(table: RankTable) -> dict[str, object]:
     Raises:
         NotExpressibleError: The table was read from another format.
     """
-    if table.format != FORMAT.name:
+    if COLLECTIVE_ID not in table.extra:
         raise NotExpressibleError(
             f"{FORMAT.name} needs a collective_id, which no other table has"
         )

@@ -459,11 +459,17 @@ ROOTINFO = RankListFormat(
     rules=RULES,
     example=_ROOT.example,  # type: ignore[arg-type]
 )
+_SPARE = {"rank_id": 1, "local_id": SPARE_ID, "replaced_local_id": 1}
+_CHANGED = replace(
+    TABLE,
+    description="The ranks whose chip a spare has replaced, and their new addresses.",
+    example={"version": "2.0", **_JOB, KEY: [{**_RANK_EXAMPLE, **_SPARE}]},
+)
 CHANGED = RankListFormat(
     name="hccl-changed",
     title="HCCL changed ranks 2.0 (rank_list)",
-    description="The ranks whose chip a spare has replaced, and their new addresses.",
-    record=TABLE,
+    description=_CHANGED.description,
+    record=_CHANGED,
     fill=fill,
     nodes=RANK_LIST,
     devices=RANK_LIST,
@@ -472,5 +478,5 @@ CHANGED = RankListFormat(
     has_global_ranks=False,
     matches=is_changed,
     rules=(ranks.NEGATIVE_RANK,),
-    example=TABLE.example,  # type: ignore[arg-type]
+    example=_CHANGED.example,  # type: ignore[arg-type]
 )

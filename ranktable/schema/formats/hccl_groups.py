@@ -7,18 +7,30 @@ chips of each by number, and counts. Source: HCCL's reader of tables without a v
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from ranktable.schema.diagnostic import counted, quoted
-from ranktable.schema.format import Kind, Role, plain_number
+from ranktable.schema.format import Kind, NotExpressibleError, Role, plain_number
 from ranktable.schema.formats.recognition import is_cloud, is_lab
 from ranktable.schema.record import Record, RecordFormat, list_of, text
-from ranktable.schema.record_reader import RecordReader, objects, text_of
+from ranktable.schema.record_reader import (
+    RecordReader,
+    build_record_parts,
+    objects,
+    text_of,
+)
 from ranktable.schema.rules import hccl, hccl_chips, nodes, ranks
 from ranktable.schema.rules import hccl_groups as rules
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ranktable.schema.columns import Columns
     from ranktable.schema.document import Path
+    from ranktable.schema.model import Device, Node, Parts, RankTable
 
 GROUPS, INSTANCES, DEVICES = "group_list", "instance_list", "devices"
 LEGAL_SIZES = (1, 2, 4, 8, 16)
@@ -352,6 +364,174 @@ def _judge_pods(reader: RecordReader, instances: list[Instance]) -> None:
             reader.report(rules.DUPLICATE_POD_NAME, at, message, related=(first,))
 
 
+GROUP_NAME, POD_NAME = "group_name", "pod_name"
+_OF_INSTANCE = ("rank_id", "server_id", DEVICES)
+_OF_GROUP = (INSTANCES, "device_count", "instance_count", "device_num", "server_num")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GroupFormat(RecordFormat):
+    """A format whose devices stand in instances, and these in groups."""
+
+    def build(self, columns: Columns) -> Parts:
+        """Return what a table is made of, with the keys of instances and groups.
+
+        Those of an instance are kept with its server where that has no other one, else
+        with its devices; the groups are kept under their own key, without instances.
+        """
+        parts = build_record_parts(columns)
+        groups = [group for _, group in objects(columns.document.data[GROUPS])]
+        by_rank: dict[int, Path] = {}
+        for index, rank in enumerate(columns.ranks):
+            if rank is not None:
+                by_rank[rank] = columns.device_path(index)[:4]
+        nodes = tuple(
+            _with_instances(node, by_rank, columns, has_groups=len(groups) > 1)
+            for node in parts.nodes
+        )
+        kept = [
+            {key: value for key, value in group.items() if key not in _OF_GROUP}
+            for group in groups
+        ]
+        return parts._replace(nodes=nodes, extra={**parts.extra, GROUPS: kept})
+
+
+def _with_instances(
+    node: Node, paths: dict[int, Path], columns: Columns, *, has_groups: bool
+) -> Node:
+    """Return a node with the keys of its instances."""
+
+    def of_instance(path: Path) -> dict[str, object]:
+        instance: Any = columns.document.get(*path)
+        found = {k: v for k, v in instance.items() if k not in _OF_INSTANCE}
+        if has_groups:
+            group: Any = columns.document.get(*path[:2])
+            found[GROUP_NAME] = group.get(GROUP_NAME)
+        return found
+
+    instances = {paths[device.rank] for device in node.devices}
+    if len(instances) == 1:
+        return structs.replace(node, extra=of_instance(next(iter(instances))))
+    devices = []
+    for device in node.devices:
+        extra = {**of_instance(paths[device.rank]), **device.extra}
+        own = tuple((key, type(value)) for key, value in device.extra.items())
+        devices.append(structs.replace(device, extra=extra, layout=own))
+    return structs.replace(node, devices=tuple(devices), extra={})
+
+
+def _instance(node: Node, device: Device) -> dict[str, object]:
+    """Return the keys of the instance of a device, besides those that all have."""
+    if device.layout is None:
+        own = {POD_NAME, GROUP_NAME}
+    else:
+        own = device.extra.keys() - {key for key, _ in device.layout}
+    return {**node.extra, **{k: v for k, v in device.extra.items() if k in own}}
+
+
+def _device(device: Device, of_instance: dict[str, object]) -> dict[str, object]:
+    members: dict[str, object] = {"device_id": str(device.device_id)}
+    if device.address:
+        members["device_ip"] = device.address
+    rest = {k: v for k, v in device.extra.items() if k not in of_instance}
+    return {**members, **rest}
+
+
+def _make(
+    table: RankTable,
+    instances: list[dict[str, Any]],
+    counts: Callable[[list[dict[str, Any]]], dict[str, str]],
+) -> dict[str, object]:
+    """Return the plain data of a table with these instances, in its groups."""
+    listed: Any = table.extra.get(GROUPS) or [{GROUP_NAME: "hccl_world_group"}]
+    groups = []
+    for group in listed:
+        own = [
+            {key: value for key, value in one.items() if key != GROUP_NAME}
+            for one in instances
+            if one.get(GROUP_NAME, group[GROUP_NAME]) == group[GROUP_NAME]
+        ]
+        if own:
+            groups.append({**group, **counts(own), INSTANCES: own})
+    return {**table.extra, "group_count": str(len(groups)), GROUPS: groups}
+
+
+def make_lab(table: RankTable) -> dict[str, object]:
+    """Return the plain data of a lab table that was changed.
+
+    Raises:
+        NotExpressibleError: The table was read from another format.
+    """
+    _refuse_other(table, "hccl-lab")
+    instances: list[dict[str, Any]] = [
+        {
+            "rank_id": str(device.rank),
+            "server_id": node.host,
+            **(kept := _instance(node, device)),
+            DEVICES: [_device(device, kept)],
+        }
+        for node in table.nodes
+        for device in node.devices
+    ]
+
+    def counts(own: list[dict[str, Any]]) -> dict[str, str]:
+        servers = {one["server_id"] for one in own}
+        size = str(len(own))
+        found = {"device_num": size, "server_num": str(len(servers))}
+        return {**found, "instance_count": size}
+
+    return _make(table, instances, counts)
+
+
+def make_cloud(table: RankTable) -> dict[str, object]:
+    """Return the plain data of a cloud table that was changed.
+
+    Raises:
+        NotExpressibleError: HCCL would count the ranks in another order.
+    """
+    _refuse_other(table, "hccl-cloud")
+    _refuse_other_order(table)
+    instances: list[dict[str, Any]] = []
+    for node in table.nodes:
+        for device in node.devices:
+            kept = _instance(node, device)
+            keys = {POD_NAME: node.host, **kept, "server_id": node.host}
+            same = [one for one in instances if keys.items() <= one.items()]
+            if not same:
+                instances.append({**keys, DEVICES: []})
+                same = instances[-1:]
+            same[0][DEVICES].append(_device(device, kept))
+
+    def counts(own: list[dict[str, Any]]) -> dict[str, str]:
+        devices = sum(len(one[DEVICES]) for one in own)
+        return {"device_count": str(devices), "instance_count": str(len(own))}
+
+    return _make(table, instances, counts)
+
+
+def _refuse_other(table: RankTable, name: str) -> None:
+    if table.format != name:
+        raise NotExpressibleError(
+            f"{name} cannot be written from a table of another format"
+        )
+
+
+def _refuse_other_order(table: RankTable) -> None:
+    """Raise NotExpressibleError where the ranks are not those that HCCL counts."""
+    chips_ = sorted(
+        (node.host or "", device.device_id, device.rank)
+        for node in table.nodes
+        for device in node.devices
+    )
+    in_order = [rank for _, _, rank in chips_]
+    if in_order != sorted(in_order):
+        raise NotExpressibleError(
+            "hccl-cloud has no ranks: HCCL counts the chips by server_id as text, then "
+            "by device_id, and these ranks have another order; convert --to hccl-1.0 "
+            "writes a table that names them"
+        )
+
+
 _RULES = (
     nodes.DUPLICATE_CHIP,
     nodes.NO_SUCH_CHIP,
@@ -364,12 +544,13 @@ _RULES = (
     hccl.LOOPBACK,
     *hccl_chips.RULES,
 )
-LAB_FORMAT = RecordFormat(
+LAB_FORMAT = GroupFormat(
     name="hccl-lab",
     title="HCCL lab table (group_list, deploy_mode)",
     description="Which chip each rank of a job on the first 910 runs on.",
     record=LAB,
     fill=fill_lab,
+    make=make_lab,
     nodes=LAB.members[-1],
     devices=_RANK.members[2],
     table_fields=LAB.members,
@@ -388,13 +569,15 @@ LAB_FORMAT = RecordFormat(
     reads_leading_digits=True,
     example=LAB.example,  # type: ignore[arg-type]
 )
-CLOUD_FORMAT = RecordFormat(
+CLOUD_FORMAT = GroupFormat(
     name="hccl-cloud",
     title="HCCL cloud table (group_list)",
     description="Which chips each pod of a job on the first 910 has; HCCL numbers "
     "them.",
     record=CLOUD,
     fill=fill_cloud,
+    make=make_cloud,
+    has_written_ranks=False,
     nodes=CLOUD.members[-1],
     devices=_POD.members[2],
     table_fields=CLOUD.members,

@@ -180,7 +180,7 @@ class RankListReader:
             self.reader.report(shape.MISSING_KEY, path, message)
 
     def finish(self) -> None:
-        """Judge the spares, and divide the ranks into nodes: one a first network."""
+        """Judge the spares, and make a node of each network of layer 0."""
         spares = self.networks.spares
         for path, _, _ in spares[1:]:
             self.reader.report(

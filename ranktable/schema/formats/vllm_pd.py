@@ -6,18 +6,27 @@ is its place. Source: vLLM-Ascend's ``gen_ranktable.py`` and its connector.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
 
 from ranktable.schema.diagnostic import Severity, quoted
 from ranktable.schema.format import Kind, NotExpressibleError, Role, plain_number
 from ranktable.schema.formats.recognition import is_vllm_pd
 from ranktable.schema.record import Record, RecordFormat, list_of, text
-from ranktable.schema.record_reader import RecordReader, objects, text_of
+from ranktable.schema.record_reader import (
+    RecordReader,
+    build_record_parts,
+    objects,
+    text_of,
+)
 from ranktable.schema.rules import groups_of_servers as rules
 
 if TYPE_CHECKING:
+    from ranktable.schema.columns import Columns
     from ranktable.schema.document import Path
-    from ranktable.schema.model import RankTable
+    from ranktable.schema.model import Node, Parts, RankTable
 
 LISTS = {"prefill": "prefill_device_list", "decode": "decode_device_list"}
 _EXAMPLE = {
@@ -193,6 +202,39 @@ def _judge_device(
             return  # one mistake, however many values agree
 
 
+ROLE = "prefill_or_decode"
+"""The key of the list of a device, where its server has devices in both."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PrefillDecodeFormat(RecordFormat):
+    """The format; a server may have devices that prefill and others that decode."""
+
+    def build(self, columns: Columns) -> Parts:
+        """Return what a table is made of, with the lists of such a server's devices."""
+        parts = build_record_parts(columns)
+        size = len(objects(columns.document.data.get(LISTS["prefill"])))
+        nodes = tuple(
+            node if node.group in LISTS else _with_lists(node, size)
+            for node in parts.nodes
+        )
+        return parts._replace(nodes=nodes)
+
+
+def _with_lists(node: Node, num_prefill: int) -> Node:
+    devices = [
+        structs.replace(
+            one,
+            extra={
+                **one.extra,
+                ROLE: "prefill" if one.rank < num_prefill else "decode",
+            },
+        )
+        for one in node.devices
+    ]
+    return structs.replace(node, devices=tuple(devices))
+
+
 def make(table: RankTable) -> dict[str, object]:
     """Return the plain data of a table of this format that was changed.
 
@@ -200,30 +242,46 @@ def make(table: RankTable) -> dict[str, object]:
         NotExpressibleError: It is not known which devices prefill.
     """
     lists: dict[str, list[dict[str, object]]] = {key: [] for key in LISTS}
-    for node in table.nodes:
-        if node.group not in lists:
+    devices = [(node, device) for node in table.nodes for device in node.devices]
+    for node, device in sorted(devices, key=lambda one: one[1].rank):
+        role = device.extra.get(ROLE, node.group)
+        if role not in lists:
             raise NotExpressibleError(
                 "vllm-pd needs to know which devices prefill and which decode"
             )
-        lists[node.group] += [
+        lists[str(role)].append(
             {
                 "server_id": node.host,
                 "device_id": str(device.device_id),
                 **({"device_ip": device.address} if device.address else {}),
-                **device.extra,
+                **{k: v for k, v in device.extra.items() if k != ROLE},
                 "cluster_id": str(device.rank + 1),
             }
-            for device in node.devices
-        ]
+        )
+    _refuse_other_order(lists)
+    own = table.extra if table.format == FORMAT.name else {}
     return {
         "version": "1.2",
         "server_count": str(len({node.host for node in table.nodes})),
         **{LISTS[name]: found for name, found in lists.items()},
         "status": "completed",
+        **own,
     }
 
 
-FORMAT = RecordFormat(
+def _refuse_other_order(lists: dict[str, list[dict[str, object]]]) -> None:
+    """Raise NotExpressibleError where a rank that decodes is below one that prefills.
+
+    The rank of a device is its place, and those that prefill come first.
+    """
+    ranks = [int(str(one["cluster_id"])) for own in lists.values() for one in own]
+    if ranks != sorted(ranks):
+        raise NotExpressibleError(
+            "in vllm-pd the ranks that prefill come before those that decode"
+        )
+
+
+FORMAT = PrefillDecodeFormat(
     name="vllm-pd",
     title="vLLM prefill and decode table (prefill_device_list)",
     description="Which devices prefill and which decode in vLLM on Ascend, "
@@ -231,6 +289,7 @@ FORMAT = RecordFormat(
     record=TABLE,
     fill=fill,
     make=make,
+    has_written_ranks=False,
     nodes=TABLE.members[2],
     devices=TABLE.members[2],
     device_fields=DEVICE.members,

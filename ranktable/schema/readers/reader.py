@@ -36,7 +36,7 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class ReaderResult:
     """What one reader makes of one file.
 
     Attributes:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.schema.check import check
 from ranktable.schema.diagnostic import Refusal, Severity
-from ranktable.schema.readers.reader import Reader, Reading, raised
+from ranktable.schema.readers.reader import Reader, ReaderResult, raised
 from ranktable.schema.readers.sccl import Sccl
 from ranktable.schema.readers.torch_tpu import TorchTpu, TorchTpu2024
 from ranktable.schema.rules.records import NO_GLOBAL_RANKS
@@ -64,7 +64,7 @@ READERS: tuple[Reader, ...] = (Ranktable(), TorchTpu(), Sccl(), TorchTpu2024())
 
 def readings(
     data: bytes | None, ranks: Sequence[int], report: Report | None = None
-) -> list[Reading]:
+) -> list[ReaderResult]:
     """Return what every reader makes of a file; nothing is raised for any bytes.
 
     Args:
@@ -75,7 +75,7 @@ def readings(
             are left out for a table of SCCL.
     """
     found = [
-        Reading(
+        ReaderResult(
             reader=reader.name,
             title=reader.title,
             outcomes=tuple(zip(ranks, reader.outcomes(data, ranks), strict=True)),
@@ -85,7 +85,7 @@ def readings(
     ]
     if report is not None and not (report.format or "").startswith("sccl"):
         found += [
-            Reading(
+            ReaderResult(
                 reader=reader.name,
                 title=reader.title,
                 outcomes=tuple((rank, text) for rank in ranks),
@@ -136,7 +136,8 @@ def verdict(reader: TableReader, report: Report) -> str:
         report = check(report.data, reader=reader.name, limit=1)
     refused, wrong = _effects(reader, report)
     if not refused and report.format not in reader.formats:
-        refused = [reader.refusal]
+        document = None if report.columns is None else report.columns.document.data
+        refused = [reader.refusal_of(report.format or "", document)]
     if refused:
         return f"refused: {_listed(refused)}"
     return f"accepted, but {_listed(wrong)}" if wrong else "accepted"

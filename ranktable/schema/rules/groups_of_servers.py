@@ -72,8 +72,8 @@ DUPLICATE_DEVICE = Rule(
     severity=Severity.WARNING,
     summary="a device is listed twice",
     why=(
-        "A chip serves one process. Twice the same device of a server, address or "
-        "super_device_id is a mistake of whoever wrote the table."
+        "A chip serves one process. The same device of a server, address or "
+        "super_device_id twice is a mistake in the table."
     ),
     fix="Write the values of each device: npu-smi info -t spod-info, hccn_tool -ip -g.",
     readers=_ACCEPTED,

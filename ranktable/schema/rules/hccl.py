@@ -179,6 +179,7 @@ def _unreachable(columns: Columns, options: Options, rule: Rule) -> Iterator[Fin
     if pods == 1:
         return  # inside a super pod the chips have other links
     hosts = columns.optional.get("host_ip", [])
+    without: list[int] = []
     for node, start, end in columns.nodes():
         host = hosts[node] if hosts else None
         if host and options.npu != "A2" and pods <= 1:
@@ -188,19 +189,21 @@ def _unreachable(columns: Columns, options: Options, rule: Rule) -> Iterator[Fin
             for index in range(start, end)
             if columns.addresses[index] is None and not columns.is_given(index, ADDRESS)
         ]
-        if lacking and not columns.quota.is_spent(rule):
-            yield _missing_address(columns, node, lacking, rule)
+        if len(lacking) == end - start:
+            without.append(node)
+        elif lacking and not columns.quota.is_spent(rule):
+            span = SourceSpan(columns.device_path(lacking[0]))
+            who = f"{columns.name(lacking[0])} has"
+            yield _missing_address(columns, rule, span, who)
+    if without:
+        unit = "node" if len(without) == 1 else "the nodes"
+        who = f"the devices of {unit} {folded(without)} have"
+        yield _missing_address(columns, rule, columns.devices_span(without[0]), who)
 
 
 def _missing_address(
-    columns: Columns, node: int, lacking: list[int], rule: Rule
+    columns: Columns, rule: Rule, span: SourceSpan, who: str
 ) -> Finding:
-    count = columns.starts[node + 1] - columns.starts[node]
-    if len(lacking) == count:
-        span, who = columns.devices_span(node), f"the devices of node {node} have"
-    else:
-        span = SourceSpan(columns.device_path(lacking[0]))
-        who = f"{columns.name(lacking[0])} has"
     return rule.finding(
         span,
         f"{who} no device_ip, and there are {columns.num_nodes} servers",

@@ -53,7 +53,7 @@ SHARED_PORT = Rule(
     name="shared-port",
     severity=Severity.WARNING,
     summary="one port has two addresses in a layer",
-    why="The manual forbids it; HCCL does not look.",
+    why="The manual forbids it; HCCL does not check it.",
     fix="Leave the port with the address that it carries.",
     readers={"HCCL": "accepted"},
     bad=table(rank(0, levels=[level(("10.0.0.1", "0/0"), ("10.0.0.2", "0/0"))])),

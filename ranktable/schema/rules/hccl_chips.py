@@ -124,8 +124,8 @@ WRONG_GENERATION = Rule(
     name="wrong-generation",
     summary="a table of another generation of chips",
     why=(
-        "A5 reads tables of version 2.0 only, and every other generation none of them. "
-        "A table that was left on a host stops every job of several chips there."
+        "A5 reads only tables of version 2.0, and no other generation reads these. A "
+        "table that was left on a host stops every job of several chips there."
     ),
     fix="Generate the table again for the chips of this cluster.",
     readers={"HCCL": Refusal("EI0014 version")},

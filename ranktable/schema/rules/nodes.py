@@ -290,8 +290,8 @@ DUPLICATE_HOST = Rule(
     name="duplicate-host",
     summary="two nodes have the same host",
     why=(
-        "A host is one node: listed twice, its chips are shared out twice and its "
-        "local ranks begin twice at 0."
+        "A host is one node. Listed twice, its chips are assigned twice, and its local "
+        "ranks begin at 0 twice."
     ),
     fix="Put the devices of the host into one node.",
     readers={

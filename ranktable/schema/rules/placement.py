@@ -361,8 +361,8 @@ NOT_A_RING = Rule(
     summary="the chips of a node, in rank order, form no closed ring of links",
     why=(
         "SCCL sends around a ring of direct links between chips. On the published box "
-        "of eight chips the order 0..7 is not a ring; 0,2,6,7,3,1,5,4 is the only one, "
-        "up to where it begins and which way it runs."
+        "of eight chips the order 0..7 is not a ring; 0,2,6,7,3,1,5,4 is the only "
+        "ring; it may begin at any chip and run either way."
     ),
     fix="Use an order that is suggested, or let gen choose: --ring sophgo-8.",
     readers={

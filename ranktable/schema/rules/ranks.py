@@ -244,8 +244,8 @@ DUPLICATE_RANK = Rule(
     name="duplicate-rank",
     summary="two devices have the same rank",
     why=(
-        "Two processes claim one rank, and another rank is nobody's: the group waits "
-        "for it until the time-out, 30 minutes by default, and names nobody."
+        "Two processes have one rank, and no process has another: the group waits for "
+        "that one until the time-out, 30 minutes by default, and does not name it."
     ),
     fix="Give one of the two the rank that is free.",
     readers={

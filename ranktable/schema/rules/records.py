@@ -69,7 +69,7 @@ def no_global_ranks(format_name: str) -> Finding:
         "server-groups": by_group,
         "kubernetes": "it is not complete yet: ranktable wait FILE waits until it is",
     }
-    other = "point RANK_TABLE_FILE at the rank table of the job"
+    other = "give the rank table of the job, or point RANK_TABLE_FILE at it"
     return NO_GLOBAL_RANKS.finding(
         None,
         f"a file of the format {format_name} gives the processes of a job no ranks",

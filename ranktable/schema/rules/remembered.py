@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ranktable.schema.diagnostic import Finding, Options
 
 _EXAMPLE = "tp=8 pp=4 dp=2 order=tp-cp-ep-dp-pp"
+_READERS = {"torch_tpu": "ignores the key", "SCCL": "ignores the key"}
 
 
 def _bad_layout(columns: Columns, _: Options) -> Iterator[Finding]:
@@ -32,10 +33,11 @@ def _bad_layout(columns: Columns, _: Options) -> Iterator[Finding]:
         if isinstance(text, str):
             parse_layout(text)
     except LayoutTextError as error:
-        yield BAD_LAYOUT.finding(
-            SourceSpan((LAYOUT_KEY,)),
+        yield _finding(
+            BAD_LAYOUT,
+            LAYOUT_KEY,
             f"{LAYOUT_KEY} is {quoted(text)}, which is not a layout: {error}",
-            hint=f"write sizes and an order, {_EXAMPLE}, or leave the key out",
+            f"write sizes and an order, {_EXAMPLE}, or leave the key out",
         )
 
 
@@ -43,33 +45,34 @@ def _other_size(columns: Columns, _: Options) -> Iterator[Finding]:
     layout = layout_of(columns)
     if layout is None or world_size_of(layout) == columns.num_devices:
         return
-    if not is_permutation(columns.ranks):
-        return  # a part of a table, or one with gaps
-    yield OTHER_SIZE.finding(
-        SourceSpan((LAYOUT_KEY,)),
-        f"{LAYOUT_KEY} is one of {counted(world_size_of(layout), 'rank')}, and the "
-        f"table has {columns.num_devices}",
-        hint="write the sizes of the job, or leave the key out",
-    )
+    if is_permutation(columns.ranks):  # not a part of a table, nor one with gaps
+        yield _finding(
+            OTHER_SIZE,
+            LAYOUT_KEY,
+            f"{LAYOUT_KEY} is one of {counted(world_size_of(layout), 'rank')}, and the "
+            f"table has {columns.num_devices}",
+            "write the sizes of the job, or leave the key out",
+        )
 
 
 def _contradictions(columns: Columns, options: Options) -> Iterator[Finding]:
-    layout = layout_of(columns)
+    layout, links = layout_of(columns), options.topology
+    said = []
     if layout is not None and options.tp not in (None, size_of(layout, "tp")):
-        yield CONTRADICTION.finding(
-            SourceSpan((LAYOUT_KEY,)),
-            f"--tp {options.tp} contradicts the table, which remembers "
-            f"{columns.top[LAYOUT_KEY]}",
-            hint=f"leave the option out, or change {LAYOUT_KEY}",
+        said.append((LAYOUT_KEY, f"--tp {options.tp}"))
+    if links is not None and columns.top.get(TOPOLOGY_KEY) not in (None, links.name):
+        said.append((TOPOLOGY_KEY, f"--topology {links.name}"))
+    for key, option in said:
+        yield _finding(
+            CONTRADICTION,
+            key,
+            f"{option} contradicts the table, which remembers {columns.top[key]}",
+            f"leave the option out, or change {key}",
         )
-    topology, named = options.topology, columns.top.get(TOPOLOGY_KEY)
-    if topology is not None and named not in (None, topology.name):
-        yield CONTRADICTION.finding(
-            SourceSpan((TOPOLOGY_KEY,)),
-            f"--topology {topology.name} contradicts the table, which remembers "
-            f"{named}",
-            hint=f"leave the option out, or change {TOPOLOGY_KEY}",
-        )
+
+
+def _finding(rule: Rule, key: str, message: str, hint: str) -> Finding:
+    return rule.finding(SourceSpan((key,)), message, hint=hint)
 
 
 def _pair(layout: str) -> bytes:
@@ -81,13 +84,13 @@ BAD_LAYOUT = Rule(
     code="RT508",
     name="bad-layout",
     severity=Severity.WARNING,
-    summary="the layout that the table remembers is not one",
+    summary="the layout that the table remembers is not valid",
     why=(
         "mesh, plan, diff and the commands that change a table take the sizes and the "
         "order of the parallel groups from the key layout, and refuse another spelling."
     ),
     fix=f"Write sizes and an order, {_EXAMPLE}, or leave the key out.",
-    readers={"torch_tpu": "ignores the key", "SCCL": "ignores the key"},
+    readers=_READERS,
     bad=_pair("tp2"),
     good=_pair("tp=2"),
     keys=(LAYOUT_KEY,),
@@ -103,7 +106,7 @@ OTHER_SIZE = Rule(
         "changed by hand and its layout was not, groups would be those of another job."
     ),
     fix="Write the sizes of the job, or leave the key out.",
-    readers={"torch_tpu": "ignores the key", "SCCL": "ignores the key"},
+    readers=_READERS,
     bad=_pair("tp=2 dp=2"),
     good=_pair("tp=2"),
     keys=(LAYOUT_KEY,),
@@ -115,10 +118,11 @@ CONTRADICTION = Rule(
     summary="an option contradicts what the table remembers",
     why=(
         "A table that remembers its layout or the links of its chips is judged by "
-        "them. An option that says something else is a slip, or the key is out of date."
+        "them. An option that says something else is a mistake, or the key is out of "
+        "date."
     ),
     fix="Leave the option out, or change the key.",
-    readers={"torch_tpu": "ignores the key", "SCCL": "ignores the key"},
+    readers=_READERS,
     bad=_pair("tp=2"),
     good=_pair("dp=2"),
     options={"tp": "1"},

@@ -64,7 +64,7 @@ WRONG_TYPE = Rule(
     summary="a value has the wrong JSON type",
     why=(
         "Ranks and device ids are decimal strings or integers, lists are lists, "
-        "objects are objects; null and true are none of them."
+        "objects are objects; null and true are not allowed."
     ),
     fix="Write a value of the type that is named.",
     readers={
@@ -103,10 +103,10 @@ LEADING_DIGITS = Rule(
     code="RT270",
     name="leading-digits",
     severity=Severity.WARNING,
-    summary="a number with something around it, which HCCL does not notice",
+    summary="a number with other characters around it, which HCCL ignores",
     why=(
         'HCCL takes the digits that a text begins with: "3x", " 3" and "3.9" are 3 for '
-        "it. What was meant may be something else, and other readers refuse it."
+        "it. Something else may be meant, and other readers refuse it."
     ),
     fix="Write the digits alone; --fix does.",
     readers={
@@ -175,11 +175,11 @@ UNREAD_FORMAT = Rule(
 SITE_SCHEMA = Rule(
     code="RT119",
     name="site-schema",
-    summary="the file is not as the site's own JSON Schema asks",
+    summary="the file does not follow the site's own JSON Schema",
     why=(
         "ranktable validate --schema FILE checks a rank table or a cluster spec by a "
         "JSON Schema that a site has written for itself: names of hosts, numbers of "
-        "chips, keys of its own. Why it asks for something only the site knows."
+        "chips, keys of its own. Only the site knows the reasons for its rules."
     ),
     fix="Change the value, or the schema.",
     bad=one_node(device(0, 0), device(9, 1)),
@@ -200,7 +200,7 @@ BAD_TOPOLOGY = Rule(
         "square matrix of port numbers with -1 for no link, as "
         "torch_tpu.tpu.get_topology fills it, or a list of linked pairs."
     ),
-    fix="Write one pair of chips a line, for example: 0 4",
+    fix="Write one pair of chips per line, for example: 0 4",
     readers={"torch_tpu": "reads the links from the driver", "SCCL": "likewise"},
 )
 

@@ -169,7 +169,7 @@ PYTHON_LITERAL = Rule(
     summary="the file is Python, not JSON",
     why=(
         "tpu_gen_sccl_rank_table prints the table on standard output as a Python "
-        "dictionary (single quotes, None, True). Saved to a file that is not JSON."
+        "dictionary (single quotes, None, True). Saved to a file, this is not JSON."
     ),
     fix="Use the file that the generator writes, not what it prints.",
     readers=_ALL_REFUSE,
@@ -180,10 +180,10 @@ PYTHON_LITERAL = Rule(
 DUPLICATE_KEY = Rule(
     code="RT105",
     name="duplicate-key",
-    summary="a key stands twice in one object",
+    summary="a key occurs twice in one object",
     why=(
-        "Readers keep the last value and say nothing; which one was meant is "
-        "anybody's guess. A repetition with the same value is removed by --fix."
+        "Readers keep the last value without a message; nobody can tell which one was "
+        "meant. A repetition with the same value is removed by --fix."
     ),
     fix="Remove one of the two.",
     readers={
@@ -251,7 +251,7 @@ TOO_MANY = Rule(
         "A file may have 2,097,152 lines and describe 1,048,576 hosts and as many "
         "processes. Brackets and counts multiply, so that a short text can mean more."
     ),
-    fix="Check the counts; a number has a digit too many, perhaps.",
+    fix="Check the counts; perhaps a number has one digit too many.",
     bad=b"n1 slots=80000000\n",
     good=b"n1 slots=8\n",
     command="convert",
@@ -261,7 +261,7 @@ NOT_YAML = Rule(
     code="RT135",
     name="not-yaml",
     summary="the text is not YAML",
-    why="Tabs in the indentation, a bracket that is open, a colon too many.",
+    why="Usual causes are tabs in the indentation, an open bracket or an extra colon.",
     fix="Mend the place shown.",
     readers={
         "Kubernetes": "error converting YAML to JSON: yaml: line ...",
@@ -279,7 +279,7 @@ REFUSED_YAML = Rule(
     summary="YAML that is not read here: aliases, merge keys, tags, odd keys",
     why=(
         "Aliases let a few lines mean billions of values, and tags let a file choose "
-        "types. A description needs neither, so that all of it can be seen in place."
+        "types. Manifests and cluster specs need neither."
     ),
     fix="Write the value out where it is used.",
     bad=(

@@ -1,4 +1,4 @@
-"""The gloo of one group, with a meeting before each collective.
+"""The gloo of one group, with a barrier before each collective.
 
 Gloo does what it is told. It says too little when a rank is gone, and ends the process
 when two ranks send tensors of different sizes; so both are found out before.
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from ranktable.simulate.faults import Faults
-    from ranktable.simulate.meeting import Meeting
     from ranktable.simulate.recording import Recorder
+    from ranktable.simulate.rendezvous import RendezvousBarrier
 
 
 class Done(Work):
@@ -153,13 +153,13 @@ class Exchange:
 
     Attributes:
         gloo: What moves the bytes.
-        meeting: Where the ranks meet.
+        rendezvous: Where the ranks wait for each other.
     """
 
     def __init__(
         self,
         gloo: Any,  # noqa: ANN401 - ProcessGroupGloo, whose methods have no types
-        meeting: Meeting,
+        rendezvous: RendezvousBarrier,
         faults: Faults,
         title: str,
         recorder: Recorder | None = None,
@@ -168,19 +168,19 @@ class Exchange:
 
         Args:
             gloo: What moves the bytes.
-            meeting: Where the ranks meet.
+            rendezvous: Where the ranks wait for each other.
             faults: What goes wrong on purpose.
             title: What the backend calls itself; gloo's errors are said to be its.
             recorder: Notes what is sent, if that is wanted.
         """
         self.gloo = gloo
-        self.meeting = meeting
+        self.rendezvous = rendezvous
         self._faults = faults
         self._title = title
         self._recorder = recorder
-        self._member = meeting.member
-        self._is_alone = len(meeting.ranks) == 1
-        self._transfers = Transfers(meeting.folder, meeting.member)
+        self._group_rank = rendezvous.group_rank
+        self._is_alone = len(rendezvous.ranks) == 1
+        self._transfers = Transfers(rendezvous.folder, rendezvous.group_rank)
         self._unsent: list[Callable[[], None]] = []
         self._failure: RuntimeError | None = None
 
@@ -211,9 +211,9 @@ class Exchange:
         if agreed is not None:
             action = f"{name} of {count} {dtype_name(agreed)}{detail}"
         if not self._is_alone:
-            self.meeting.meet(action)
+            self.rendezvous.wait(action)
         begin_ns = time.monotonic_ns()
-        self._finish(self._told(start), lambda: self.meeting.moment(action))
+        self._finish(self._told(start), lambda: self.rendezvous.moment(action))
         if self._recorder is not None:
             self._recorder.collective(name, detail, part_bytes, begin_ns)
 
@@ -233,7 +233,7 @@ class Exchange:
         """
         sent = described(tensor)
         received = self._transfers.sends(peer, tag, sent)()
-        self._compare(sent, received, self._member, peer)
+        self._compare(sent, received, self._group_rank, peer)
         begin_ns = time.monotonic_ns()
         kept = memory.clone()
         work = self._told(lambda: self.gloo.send([kept], peer, tag))
@@ -242,7 +242,7 @@ class Exchange:
             what = f"the send of {sent} by {self._me} to {self._name(peer)}"
             self._finish(work, lambda: what)
             if self._recorder is not None:
-                target = self.meeting.ranks[peer]
+                target = self.rendezvous.ranks[peer]
                 self._recorder.transfer(target, kept.nbytes, begin_ns)
 
         # Nobody need wait for what was sent; but gloo forgets what nobody holds.
@@ -271,7 +271,7 @@ class Exchange:
         else:
             what += self._name(peer)
             sent = self._transfers.receives(peer, tag, wanted)
-            self._compare(sent(), wanted, peer, self._member)
+            self._compare(sent(), wanted, peer, self._group_rank)
             work = self._told(lambda: self.gloo.recv([memory], peer, tag))
             await_sender = partial(self._await_sender, peer, sent, wanted, what)
 
@@ -291,17 +291,17 @@ class Exchange:
             while self._unsent and not is_failing():
                 self._unsent.pop(0)()
         self._transfers.close()
-        self.meeting.leave()
+        self.rendezvous.leave()
 
     @property
     def _me(self) -> str:
-        return self._name(self._member)
+        return self._name(self._group_rank)
 
     def _compare(
         self, sent: str | None, received: str | None, source: int, target: int
     ) -> None:
         if sent is not None and received is not None and sent != received:
-            raise self.meeting.close(
+            raise self.rendezvous.close(
                 f"{self._name(source)} sends {sent} to {self._name(target)}, which "
                 f"receives {received}",
                 (),
@@ -311,25 +311,25 @@ class Exchange:
         self, peer: int, sent: Callable[[], str | None], wanted: str, what: str
     ) -> None:
         """Wait until a member sends what it was asked for."""
-        end = time.monotonic() + self.meeting.timeout_s
+        end = time.monotonic() + self.rendezvous.timeout_s
         pause_s = _FIRST_PAUSE_S
         while (found := sent()) is None:
             # It may have sent it and gone since it was missed.
-            if self.meeting.is_without([peer]) and sent() is None:
-                self.meeting.refuse_gone([peer], what)
+            if self.rendezvous.is_without([peer]) and sent() is None:
+                self.rendezvous.refuse_gone([peer], what)
             if time.monotonic() > end:
                 raise self._late(what)
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, _POLL_S)
-        self._compare(found, wanted, peer, self._member)
+        self._compare(found, wanted, peer, self._group_rank)
 
     def _keep(self, finish: Callable[[], None]) -> None:
         self._unsent.append(finish)
         if len(self._unsent) > _MOST_UNSENT:
             self._unsent.pop(0)()
 
-    def _name(self, member: int) -> str:
-        return rank_list([self.meeting.ranks[member]])
+    def _name(self, group_rank: int) -> str:
+        return rank_list([self.rendezvous.ranks[group_rank]])
 
     def _told(self, start: Callable[[], Work]) -> Work:
         """Return gloo's work; its refusals are worded as those of the backend."""
@@ -360,15 +360,15 @@ class Exchange:
         end = time.monotonic() + _REAPING_S
         while time.monotonic() < end:
             try:
-                self.meeting.refuse_gone(range(len(self.meeting.ranks)), what)
+                self.rendezvous.refuse_gone(range(len(self.rendezvous.ranks)), what)
             except SimulationError as found:
                 return found
             time.sleep(_POLL_S)
-        return self.meeting.close(f"{what} failed: {reason}", ())
+        return self.rendezvous.close(f"{what} failed: {reason}", ())
 
     def _late(self, what: str) -> SimulationError:
-        within = f"within {self.meeting.timeout_s:g} s"
-        return self.meeting.close(f"{what} did not end {within}", ())
+        within = f"within {self.rendezvous.timeout_s:g} s"
+        return self.rendezvous.close(f"{what} did not end {within}", ())
 
 
 def described(tensor: torch.Tensor) -> str:

@@ -63,8 +63,8 @@ class GroupParts:
         self._exchange = exchange
         self._gloo = exchange.gloo
         self._limits = limits
-        self._member = rank
-        self._ranks = exchange.meeting.ranks
+        self._group_rank = rank
+        self._ranks = exchange.rendezvous.ranks
 
     def _memory(
         self,
@@ -124,8 +124,8 @@ class GroupParts:
         """Whether the group is for tensors on the CPU too."""
         return False
 
-    def _rank_name(self, member: int) -> str:
-        return rank_list([self._ranks[member]])
+    def _rank_name(self, group_rank: int) -> str:
+        return rank_list([self._ranks[group_rank]])
 
 
 class Reducing(GroupParts):
@@ -157,7 +157,7 @@ class Reducing(GroupParts):
         memory = self._memory("reduce", tensor, opts.reduceOp)
         options.reduceOp = of_memory(opts.reduceOp, tensor)
         options.rootRank = root
-        if self._member != root:
+        if self._group_rank != root:
             memory = memory.clone()  # gloo may write to it; the vendors do not
         addend = _addend(memory, tensor)
         work = self._do(
@@ -401,7 +401,7 @@ class SimulatedGroup(Reducing, Moving, c10d.ProcessGroup):  # type: ignore[misc]
 
     def __init__(self, exchange: Exchange, limits: Limits, rank: int) -> None:
         """Make a group of what it consists of, see ``GroupParts``."""
-        size = len(exchange.meeting.ranks)
+        size = len(exchange.rendezvous.ranks)
         c10d.ProcessGroup.__init__(self, rank, size)  # type: ignore[call-arg]
         super().__init__(exchange, limits, rank)
         self._has_cpu = False

@@ -16,12 +16,12 @@ from torch._C._distributed_c10d import PrefixStore, ProcessGroupGloo
 
 from ranktable.runtime.backends.backend import backend_named
 from ranktable.runtime.store_round import StoreRound
-from ranktable.simulate import claims, device
+from ranktable.simulate import chip_assignments, device
 from ranktable.simulate.backend.exchange import Exchange, leave_at_exit
 from ranktable.simulate.backend.group import SimulatedGroup
 from ranktable.simulate.backend.limits import Limits
 from ranktable.simulate.faults import Faults
-from ranktable.simulate.meeting import Meeting
+from ranktable.simulate.rendezvous import RendezvousBarrier
 from ranktable.simulate.simulated_run import report
 from ranktable.simulate.simulation_error import SimulationError, rank_list, reported
 
@@ -100,14 +100,14 @@ class Membership:
 
     Attributes:
         ranks: Global rank of each member.
-        member: Which of them this process is.
+        group_rank: Which of them this process is.
         is_world: Whether it is the group of all ranks.
-        store: Where the members meet first.
+        store: What the members share first.
         timeout_s: How long to wait for them.
     """
 
     ranks: tuple[int, ...]
-    member: int
+    group_rank: int
     is_world: bool
     store: Store
     timeout_s: float
@@ -155,17 +155,17 @@ def join(
         SimulationError: A member did not come, or what the members hold does not fit
             together.
     """
-    member, rank = membership.member, membership.ranks[membership.member]
+    group_rank, rank = membership.group_rank, membership.ranks[membership.group_rank]
     # A store may outlive a group, and a later one have the same name: they are told
     # apart by how often this rank has come to a group of this name.
-    number = membership.store.add(f"joined/{member}", 1)
+    number = membership.store.add(f"joined/{group_rank}", 1)
     store = PrefixStore(str(number), membership.store)
-    shown = claims.ShownClaims(store, member)
-    if member == 0:
+    shown = chip_assignments.SharedAssignments(store, group_rank)
+    if group_rank == 0:
         folder = tempfile.mkdtemp(prefix="group-", dir=world.folder)
         shown.set("folder", Path(folder).name)
     shown.show(
-        claims.Claim(
+        chip_assignments.ChipAssignment(
             rank=rank,
             node=world.node,
             chip=world.selected_chip(),
@@ -183,16 +183,20 @@ def join(
     found = round_.hear(membership.timeout_s)
     if found is not None and found.kind != "agreed":
         raise reported(world.folder, found.message, found.ranks)
-    _judge(world, membership, shown.claims(len(membership.ranks)))
+    _judge(world, membership, shown.assignments(len(membership.ranks)))
     return world.folder / store.get("folder").decode(), shown.erase
 
 
-def _judge(world: World, membership: Membership, held: Sequence[claims.Claim]) -> None:
+def _judge(
+    world: World,
+    membership: Membership,
+    held: Sequence[chip_assignments.ChipAssignment],
+) -> None:
     right_map = None
     if not membership.is_world and world.chip_map:
         right_map = [world.chip_map[rank] for rank in membership.ranks]
     findings = list(
-        claims.judge(
+        chip_assignments.judge(
             held,
             chips=world.run.chips,
             right_map=right_map,
@@ -234,24 +238,24 @@ def _create(
     world: World, options: _DistributedBackendOptions, pg_options: object
 ) -> SimulatedGroup:
     membership = _membership(world, options)
-    rank = membership.ranks[membership.member]
+    rank = membership.ranks[membership.group_rank]
     faults = world.faults_of(rank if membership.is_world else world.rank)
     faults.before_joining()
     chips = faults.chip_map(world.chip_map_of(world, membership, pg_options))
     folder, erase = join(world, membership, chips)
     if membership.is_world:
         world.chip_map = tuple(chips)
-    meeting = Meeting(
+    rendezvous = RendezvousBarrier(
         folder,
         ranks=membership.ranks,
-        member=membership.member,
+        group_rank=membership.group_rank,
         group=membership.name,
         timeout_s=membership.timeout_s,
     )
     with _without_output():
         gloo: Any = ProcessGroupGloo(
             PrefixStore(folder.name, membership.store),
-            membership.member,
+            membership.group_rank,
             len(membership.ranks),
             timedelta(seconds=membership.timeout_s),
         )
@@ -263,9 +267,9 @@ def _create(
         from ranktable.simulate.recording import Recorder  # noqa: PLC0415 - if asked
 
         recorder = Recorder(world.folder, rank, folder.name, membership.ranks)
-    exchange = Exchange(gloo, meeting, faults, world.group_code.title, recorder)
+    exchange = Exchange(gloo, rendezvous, faults, world.group_code.title, recorder)
     limits = Limits(world, _own_chip(world, membership, chips))
-    return SimulatedGroup(exchange, limits, membership.member)
+    return SimulatedGroup(exchange, limits, membership.group_rank)
 
 
 @contextlib.contextmanager
@@ -291,7 +295,7 @@ def _membership(world: World, options: _DistributedBackendOptions) -> Membership
     prefix = os.environ.get(_GROUP_INDEX, "")
     return Membership(
         ranks=listed or tuple(range(options.group_size)),
-        member=options.group_rank,
+        group_rank=options.group_rank,
         is_world=not listed,
         store=PrefixStore(f"simulated{prefix}", options.store),
         timeout_s=timeout_s,
@@ -305,8 +309,8 @@ def _own_chip(world: World, membership: Membership, chips: Sequence[int]) -> int
     """
     if not chips:
         return None
-    rank = membership.ranks[membership.member]
-    chip = chips[membership.member]
+    rank = membership.ranks[membership.group_rank]
+    chip = chips[membership.group_rank]
     return chip if not world.chip_map or world.chip_map[rank] == chip else None
 
 

@@ -9,8 +9,8 @@ and Clang use on Linux: an object begins with the address of a table of its clas
 functions, and gets a changed copy of it. Functions that C++ may call with an error
 on its way are a few instructions that read or write ``inventory.WORDS``.
 
-Run with torch 2.10, 2.13 and 2.14 on x86-64. What is not as it is known is refused at
-the start.
+Run with torch 2.10, 2.13 and 2.14 on x86-64; the instructions for aarch64 were run in
+an emulator of such a processor. What is not as it is known is refused at the start.
 """
 
 from __future__ import annotations

@@ -27,34 +27,6 @@ class UnsupportedTorchError(Error, ImportError):
     """This version of torch cannot hold the simulated device."""
 
 
-_FIRST = "2.10"  # torch's set-up of a device in Python came with it
-_INTERFACES = (
-    "torch._C._from_dlpack",
-    "torch._C._to_dlpack",
-    "torch._ops.OpOverload.redispatch",
-    "torch.autograd.Variable._execution_engine",
-    "torch.library.Library.fallback",
-    "torch.utils.backend_registration._setup_privateuseone_for_python_backend",
-)
-
-
-def look_for_interfaces() -> None:
-    """Raise if an interface is missing; nothing is changed.
-
-    Raises:
-        UnsupportedTorchError: One is missing.
-    """
-    for name in _INTERFACES:
-        found: object = torch
-        for part in name.split(".")[1:]:
-            found = getattr(found, part, None)
-        if found is None:
-            raise UnsupportedTorchError(
-                f"simulated chips need torch {_FIRST} or later; "
-                f"torch {torch.__version__} has no {name}"
-            )
-
-
 def self_test() -> None:
     """Try the installed device, in about a millisecond.
 
@@ -154,7 +126,6 @@ def install(
         inventory.declare(name, chips)
         return
     _refuse_second_device(name)
-    look_for_interfaces()
     inventory.declare(name, chips)
     try:
         with step("naming the device"):

@@ -1,6 +1,6 @@
-"""The ranks of a group meet before each collective, and agree on what comes.
+"""A barrier before each collective, where ranks compare what they are about to do.
 
-All ranks of a simulated run are processes of this machine, so they meet in a small file
+All ranks of a simulated run are processes of this machine, so they share a small file
 that each of them maps: a rank writes what it is about to do in its own place and waits
 until all have done so. It is what SCCL does too, which makes a communicator for every
 collective; but here nobody waits for ever, and who is missing or does something else is
@@ -54,7 +54,7 @@ def settle(folder: Path, outcome: GroupOutcome) -> GroupOutcome:
     return msgspec.json.decode(path.read_bytes(), type=GroupOutcome)
 
 
-_LOOKS = 50
+_POLLS = 50
 """Looks before the first nap, some 20 microseconds, where each rank has a core: they
 come within microseconds of each other, and to be woken takes longer."""
 
@@ -64,13 +64,13 @@ _NAP_S = 0.01
 _NUMBER_SHIFT = 32  # of a mark; the checksum of the action is below it
 
 
-class Meeting:
-    """Where the ranks of one group meet.
+class RendezvousBarrier:
+    """Where the ranks of one group wait for each other.
 
     Attributes:
         folder: The folder of the group, in that of the run.
         ranks: Global rank of each member.
-        member: Which of them this process is.
+        group_rank: Which of them this process is.
         group: What the group is called in messages.
         timeout_s: Time after which a rank that does not come is named.
     """
@@ -80,7 +80,7 @@ class Meeting:
         folder: Path,
         *,
         ranks: Sequence[int],
-        member: int,
+        group_rank: int,
         group: str,
         timeout_s: float,
     ) -> None:
@@ -89,7 +89,7 @@ class Meeting:
         Args:
             folder: The folder of this group, in that of the run.
             ranks: Global rank of each member.
-            member: Which of them this process is.
+            group_rank: Which of them this process is.
             group: What to call the group.
             timeout_s: How long to wait for the others.
         """
@@ -97,13 +97,13 @@ class Meeting:
         self.group = group
         self.timeout_s = timeout_s
         self.folder = folder
-        self.member = member
+        self.group_rank = group_rank
         self._number = 0
-        self._state = SharedState(folder / "state", len(ranks), member)
+        self._state = SharedState(folder / "state", len(ranks), group_rank)
         has_cores = len(ranks) <= len(os.sched_getaffinity(0))
-        self._looks = _LOOKS if has_cores else 1
+        self._polls = _POLLS if has_cores else 1
 
-    def meet(self, action: str) -> None:
+    def wait(self, action: str) -> None:
         """Wait until all members are about to do the same.
 
         Args:
@@ -120,11 +120,11 @@ class Meeting:
         # one without the other.
         mark = self._number << _NUMBER_SHIFT | crc32(text)
         arrivals = state.arrive(self._number, mark, text)
-        for _ in range(self._looks):
+        for _ in range(self._polls):
             if arrivals.tolist().count(mark) == size and not state.is_closed:
                 state.wake()
                 return
-        self._wait(action)
+        self._wait_for_all(action)
         if arrivals.tolist().count(mark) != size:
             raise self._disagreement()
 
@@ -174,12 +174,12 @@ class Meeting:
     def _missing(self) -> list[int]:
         marks = self._state.arrivals(self._number).tolist()
         return [
-            member
-            for member, mark in enumerate(marks)
+            group_rank
+            for group_rank, mark in enumerate(marks)
             if mark >> _NUMBER_SHIFT != self._number
         ]
 
-    def _wait(self, action: str) -> None:
+    def _wait_for_all(self, action: str) -> None:
         """Wait until all have come, whatever they are about to do."""
         end = time.monotonic() + self.timeout_s
         is_first = True
@@ -188,47 +188,53 @@ class Meeting:
             if self._state.is_closed:
                 raise self.close("", ())
             if not is_first:
-                self._look_for(missing, action, is_late=time.monotonic() > end)
+                self._refuse_absent(missing, action, is_late=time.monotonic() > end)
             is_first = False
             self._state.sleep(change, _NAP_S)
             change = self._state.change
         self._state.wake()
 
-    def _look_for(self, missing: Sequence[int], action: str, *, is_late: bool) -> None:
+    def _refuse_absent(
+        self, missing: Sequence[int], action: str, *, is_late: bool
+    ) -> None:
         """Raise if members that have not come cannot, or should have by now."""
         what = self.moment(action)
         ended = self._ended(missing)
         left = self._left(missing)
         # It may have come, done its part and gone since it was missed.
         missing = self._missing()
-        if ended := [member for member in ended if member in missing]:
+        if ended := [group_rank for group_rank in ended if group_rank in missing]:
             raise self._blame(ended, f"ended before {what}")
-        if left := [member for member in left if member in missing]:
+        if left := [group_rank for group_rank in left if group_rank in missing]:
             raise self._blame(left, f"had left before {what}")
         if is_late and missing:
             within = f"within {self.timeout_s:g} s"
             raise self._blame(missing, f"did not come to {what}, {within}")
 
     def _blame(self, members: Sequence[int], what: str) -> SimulationError:
-        ranks = [self.ranks[member] for member in members]
+        ranks = [self.ranks[group_rank] for group_rank in members]
         return self.close(f"{rank_list(ranks)} {what}", ranks)
 
     def _ended(self, members: Sequence[int]) -> list[int]:
         return [
-            member
-            for member in members
-            if (process := self._state.process_of(member)) is not None
+            group_rank
+            for group_rank in members
+            if (process := self._state.process_of(group_rank)) is not None
             and start_time(process.pid) != process.start_time
         ]
 
     def _left(self, members: Sequence[int]) -> list[int]:
-        return [member for member in members if self._state.has_left(member)]
+        return [
+            group_rank for group_rank in members if self._state.has_left(group_rank)
+        ]
 
     def _disagreement(self) -> SimulationError:
         """Return the error for members that are about to do different things."""
         doing: dict[str, list[int]] = {}
-        for member, rank in enumerate(self.ranks):
-            doing.setdefault(self._state.text_of(self._number, member), []).append(rank)
+        for group_rank, rank in enumerate(self.ranks):
+            doing.setdefault(self._state.text_of(self._number, group_rank), []).append(
+                rank
+            )
         # What the fewest do comes first: it is they who are odd.
         groups = sorted(doing.items(), key=lambda item: len(item[1]))
         said = ", ".join(

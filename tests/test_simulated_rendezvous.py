@@ -1,4 +1,4 @@
-"""Where simulated ranks meet: real processes, without torch."""
+"""The rendezvous barrier of simulated ranks: real processes, without torch."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ranktable.simulate.claims import Claim, judge
+from ranktable.simulate.chip_assignments import ChipAssignment, judge
 from ranktable.simulate.faults import Faults
-from ranktable.simulate.meeting import Meeting
+from ranktable.simulate.rendezvous import RendezvousBarrier
 from ranktable.simulate.shared_state import start_time
 from ranktable.simulate.simulated_run import (
     Fault,
@@ -37,17 +37,17 @@ MEMBER = """
 import json, sys, time
 from pathlib import Path
 from ranktable.simulate.simulation_error import SimulationError
-from ranktable.simulate.meeting import Meeting
+from ranktable.simulate.rendezvous import RendezvousBarrier
 
 folder, ranks, member, timeout_s = json.loads(sys.argv[1])
-meeting = Meeting(Path(folder), ranks=ranks, member=member, group="the group",
-                  timeout_s=timeout_s)
+barrier = RendezvousBarrier(Path(folder), ranks=ranks, group_rank=member,
+                            group="the group", timeout_s=timeout_s)
 for line in sys.stdin:
     begin = time.monotonic()
     answer = None
     try:
         for action in json.loads(line):
-            meeting.leave() if action == "leave" else meeting.meet(action)
+            barrier.leave() if action == "leave" else barrier.wait(action)
     except SimulationError as error:
         answer = str(error)
     print(json.dumps([answer, time.monotonic() - begin]), flush=True)
@@ -113,7 +113,7 @@ def gather(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Memb
     return start
 
 
-def test_ranks_that_do_the_same_meet_many_times(
+def test_ranks_that_do_the_same_pass_many_times(
     gather: Callable[..., Members],
 ) -> None:
     members = gather(0, 1, 2, 3)
@@ -216,17 +216,19 @@ def test_process_is_told_from_a_later_one_of_the_same_number() -> None:
     assert [ended, start_time(process.pid)] == [0, 0]
 
 
-def test_single_member_meets_itself(tmp_path: Path) -> None:
-    meeting = Meeting(tmp_path, ranks=[0], member=0, group="the group", timeout_s=1)
+def test_single_member_passes_alone(tmp_path: Path) -> None:
+    barrier = RendezvousBarrier(
+        tmp_path, ranks=[0], group_rank=0, group="the group", timeout_s=1
+    )
     begin = time.monotonic()
-    meeting.meet("barrier")
+    barrier.wait("barrier")
 
     assert time.monotonic() - begin < 0.5
 
 
-def claims(*maps: Sequence[int], nodes: Sequence[int] = ()) -> list[Claim]:
+def claims(*maps: Sequence[int], nodes: Sequence[int] = ()) -> list[ChipAssignment]:
     return [
-        Claim(
+        ChipAssignment(
             rank=rank,
             node=nodes[rank] if nodes else 0,
             chip=chip_map[rank],
@@ -237,7 +239,7 @@ def claims(*maps: Sequence[int], nodes: Sequence[int] = ()) -> list[Claim]:
 
 
 def judged(
-    held: Sequence[Claim],
+    held: Sequence[ChipAssignment],
     chips: Sequence[Sequence[int]] = (range(8),),
     right_map: Sequence[int] | None = None,
 ) -> list[tuple[str, int | None, str]]:
@@ -284,10 +286,10 @@ def test_chip_that_the_node_does_not_have_is_named() -> None:
 
 def test_selected_chip_must_be_that_of_the_map() -> None:
     held = [
-        Claim(rank=rank, node=0, chip=chip, chip_map=(0, 1))
+        ChipAssignment(rank=rank, node=0, chip=chip, chip_map=(0, 1))
         for rank, chip in enumerate([0, 0])
     ]
-    unselected = [Claim(rank=0, node=0, chip=None, chip_map=(0,))]
+    unselected = [ChipAssignment(rank=0, node=0, chip=None, chip_map=(0,))]
 
     assert judged(held) == [
         ("error", 1, "rank 1 has selected chip 0, but the chip map gives it chip 1")
@@ -296,7 +298,7 @@ def test_selected_chip_must_be_that_of_the_map() -> None:
 
 
 def test_ranks_without_a_map_must_select_different_chips() -> None:
-    held = [Claim(rank=rank, node=0, chip=0, chip_map=()) for rank in range(2)]
+    held = [ChipAssignment(rank=rank, node=0, chip=0, chip_map=()) for rank in range(2)]
 
     assert judged(held) == [
         ("error", None, "ranks 0 and 1 are to use the same chip, 0 of node 0")
@@ -305,7 +307,7 @@ def test_ranks_without_a_map_must_select_different_chips() -> None:
 
 def test_sub_group_with_the_chips_of_others_is_told_the_right_map() -> None:
     held = [
-        Claim(rank=rank, node=0, chip=chip, chip_map=(3, 1, 0, 2))
+        ChipAssignment(rank=rank, node=0, chip=chip, chip_map=(3, 1, 0, 2))
         for rank, chip in ((2, 0), (3, 2))
     ]
 

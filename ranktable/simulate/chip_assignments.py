@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     _Key = TypeVar("_Key", bound=Hashable)
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
+class ChipAssignment(msgspec.Struct, frozen=True, kw_only=True):
     """What one member of a group holds.
 
     Attributes:
@@ -42,44 +42,50 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     chip_map: tuple[int, ...]
 
 
-class ShownClaims:
+class SharedAssignments:
     """What the members of a new group show each other in the store.
 
     A chip map is as long as the group, so members that hold the same show it once.
     """
 
-    def __init__(self, store: Store, member: int) -> None:
+    def __init__(self, store: Store, group_rank: int) -> None:
         """Begin with nothing shown."""
-        self._store, self._member = store, member
+        self._store, self._group_rank = store, group_rank
         self._own: list[str] = []
 
-    def show(self, claim: Claim) -> None:
+    def show(self, assignment: ChipAssignment) -> None:
         """Show what this member holds."""
-        chip_map = msgspec.json.encode(claim.chip_map)
+        chip_map = msgspec.json.encode(assignment.chip_map)
         name = f"map/{sha256(chip_map).hexdigest()}"
         if self._store.add(f"{name}/holders", 1) == 1:
             self.set(name, chip_map.decode())
             self._own.append(f"{name}/holders")
-        short = msgspec.structs.replace(claim, chip_map=())
-        self.set(f"claim/{self._member}", msgspec.json.encode([name, short]).decode())
+        own = msgspec.structs.replace(assignment, chip_map=())
+        self.set(
+            f"assignment/{self._group_rank}", msgspec.json.encode([name, own]).decode()
+        )
 
     def set(self, key: str, value: str) -> None:
         """Show something that is erased in the end."""
         self._store.set(key, value)
         self._own.append(key)
 
-    def claims(self, size: int) -> list[Claim]:
+    def assignments(self, size: int) -> list[ChipAssignment]:
         """Return what each member holds, once all have shown it."""
-        texts = self._store.multi_get([f"claim/{member}" for member in range(size)])
-        decoded = [msgspec.json.decode(t, type=tuple[str, Claim]) for t in texts]
+        texts = self._store.multi_get(
+            [f"assignment/{group_rank}" for group_rank in range(size)]
+        )
+        decoded = [
+            msgspec.json.decode(t, type=tuple[str, ChipAssignment]) for t in texts
+        ]
         names = list({name for name, _ in decoded})
         maps = {
             name: msgspec.json.decode(text, type=tuple[int, ...])
             for name, text in zip(names, self._store.multi_get(names), strict=True)
         }
         return [
-            msgspec.structs.replace(claim, chip_map=maps[name])
-            for name, claim in decoded
+            msgspec.structs.replace(assignment, chip_map=maps[name])
+            for name, assignment in decoded
         ]
 
     def erase(self) -> None:
@@ -89,7 +95,7 @@ class ShownClaims:
 
 
 def judge(
-    claims: Sequence[Claim],
+    assignments: Sequence[ChipAssignment],
     *,
     chips: Sequence[Sequence[int]],
     right_map: Sequence[int] | None,
@@ -98,21 +104,21 @@ def judge(
     """Yield what is wrong with a group, the worst first.
 
     Args:
-        claims: What each member holds, by its rank in the group.
+        assignments: What each member holds, by its rank in the group.
         chips: The chips that exist on each node.
         right_map: For a sub-group, the chips that its members have in the world.
         wrong_map: How severe it is that a sub-group has other chips.
     """
     # What comes later would say the same again, in other words.
     for found in (
-        _different_maps(claims),
-        _chips_of_others(claims, right_map, wrong_map),
+        _different_maps(assignments),
+        _chips_of_others(assignments, right_map, wrong_map),
         (
-            *_absent_chips(claims, chips),
-            *_shared_chips(claims),
-            *_selected_chips(claims),
+            *_absent_chips(assignments, chips),
+            *_shared_chips(assignments),
+            *_selected_chips(assignments),
         ),
-        _broken_rings(claims, chips),
+        _broken_rings(assignments, chips),
     ):
         findings = list(found)
         yield from findings
@@ -121,14 +127,14 @@ def judge(
 
 
 def _chips_of_others(
-    claims: Sequence[Claim],
+    assignments: Sequence[ChipAssignment],
     right_map: Sequence[int] | None,
     severity: Literal["error", "warning"],
 ) -> Iterator[RunFinding]:
-    chip_map = list(claims[0].chip_map[: len(claims)])
+    chip_map = list(assignments[0].chip_map[: len(assignments)])
     if right_map is None or chip_map in ([], list(right_map)):
         return
-    ranks = [claim.rank for claim in claims]
+    ranks = [assignment.rank for assignment in assignments]
     yield RunFinding(
         severity=severity,
         message=f"the group of {rank_list(ranks)} has the chip map {chip_map}, so SCCL "
@@ -137,8 +143,8 @@ def _chips_of_others(
     )
 
 
-def _different_maps(claims: Sequence[Claim]) -> Iterator[RunFinding]:
-    holders = _grouped(claims, lambda claim: claim.chip_map)
+def _different_maps(assignments: Sequence[ChipAssignment]) -> Iterator[RunFinding]:
+    holders = _grouped(assignments, lambda assignment: assignment.chip_map)
     if len(holders) == 1:
         return
     # What the fewest hold comes first: it is they who are odd.
@@ -150,37 +156,37 @@ def _different_maps(claims: Sequence[Claim]) -> Iterator[RunFinding]:
     odd = maps[0][1]
     yield RunFinding(
         severity="error",
-        rank=odd[0] if len(odd) == 1 and len(claims) > 2 else None,  # noqa: PLR2004 - of two, either may be wrong
+        rank=odd[0] if len(odd) == 1 and len(assignments) > 2 else None,  # noqa: PLR2004 - of two, either may be wrong
         message=f"the chip maps differ: {said}",
     )
 
 
-def _chip_of(claims: Sequence[Claim], member: int) -> int | None:
+def _chip_of(assignments: Sequence[ChipAssignment], group_rank: int) -> int | None:
     """Return the chip that a member uses, by the map or else by what it selected."""
-    claim = claims[member]
-    return claim.chip_map[member] if claim.chip_map else claim.chip
+    assignment = assignments[group_rank]
+    return assignment.chip_map[group_rank] if assignment.chip_map else assignment.chip
 
 
 def _absent_chips(
-    claims: Sequence[Claim], chips: Sequence[Sequence[int]]
+    assignments: Sequence[ChipAssignment], chips: Sequence[Sequence[int]]
 ) -> Iterator[RunFinding]:
-    for member, claim in enumerate(claims):
-        chip, there = _chip_of(claims, member), chips[claim.node]
+    for group_rank, assignment in enumerate(assignments):
+        chip, there = _chip_of(assignments, group_rank), chips[assignment.node]
         if chip is not None and chip not in there:
             yield RunFinding(
                 severity="error",
-                rank=claim.rank,
-                message=f"rank {claim.rank} is to use chip {chip}, which node "
-                f"{claim.node} does not have; it has {', '.join(map(str, there))}",
+                rank=assignment.rank,
+                message=f"rank {assignment.rank} is to use chip {chip}, which node "
+                f"{assignment.node} does not have; it has {', '.join(map(str, there))}",
             )
 
 
-def _shared_chips(claims: Sequence[Claim]) -> Iterator[RunFinding]:
+def _shared_chips(assignments: Sequence[ChipAssignment]) -> Iterator[RunFinding]:
     users: dict[tuple[int, int], list[int]] = {}
-    for member, claim in enumerate(claims):
-        chip = _chip_of(claims, member)
+    for group_rank, assignment in enumerate(assignments):
+        chip = _chip_of(assignments, group_rank)
         if chip is not None:
-            users.setdefault((claim.node, chip), []).append(claim.rank)
+            users.setdefault((assignment.node, chip), []).append(assignment.rank)
     for (node, chip), ranks in users.items():
         if len(ranks) > 1:
             yield RunFinding(
@@ -190,28 +196,30 @@ def _shared_chips(claims: Sequence[Claim]) -> Iterator[RunFinding]:
             )
 
 
-def _selected_chips(claims: Sequence[Claim]) -> Iterator[RunFinding]:
-    for member, claim in enumerate(claims):
-        chip = _chip_of(claims, member)
-        if claim.chip not in (None, chip):
+def _selected_chips(assignments: Sequence[ChipAssignment]) -> Iterator[RunFinding]:
+    for group_rank, assignment in enumerate(assignments):
+        chip = _chip_of(assignments, group_rank)
+        if assignment.chip not in (None, chip):
             yield RunFinding(
                 severity="error",
-                rank=claim.rank,
-                message=f"rank {claim.rank} has selected chip {claim.chip}, but the "
-                f"chip map gives it chip {chip}",
+                rank=assignment.rank,
+                message=f"rank {assignment.rank} has selected chip "
+                f"{assignment.chip}, but the chip map gives it chip {chip}",
             )
 
 
 def _broken_rings(
-    claims: Sequence[Claim], chips: Sequence[Sequence[int]]
+    assignments: Sequence[ChipAssignment], chips: Sequence[Sequence[int]]
 ) -> Iterator[RunFinding]:
     """Yield a warning for each node whose chips are not in the order of a ring."""
-    if not claims[0].chip_map:
+    if not assignments[0].chip_map:
         return
-    by_node = _grouped(claims, lambda claim: claim.node)
-    member_of = {claim.rank: member for member, claim in enumerate(claims)}
+    by_node = _grouped(assignments, lambda assignment: assignment.node)
+    group_rank_of = {
+        assignment.rank: group_rank for group_rank, assignment in enumerate(assignments)
+    }
     for node, ranks in by_node.items():
-        order = [claims[0].chip_map[member_of[rank]] for rank in ranks]
+        order = [assignments[0].chip_map[group_rank_of[rank]] for rank in ranks]
         if any(not 0 <= chip < SOPHGO_8.num_chips for chip in chips[node]):
             continue  # another box, of which nobody has published the links
         if broken := SOPHGO_8.broken_links(order):
@@ -225,10 +233,10 @@ def _broken_rings(
 
 
 def _grouped(
-    claims: Sequence[Claim], key: Callable[[Claim], _Key]
+    assignments: Sequence[ChipAssignment], key: Callable[[ChipAssignment], _Key]
 ) -> dict[_Key, list[int]]:
     """Return the ranks of the claims that have the same key."""
     groups: dict[_Key, list[int]] = {}
-    for claim in claims:
-        groups.setdefault(key(claim), []).append(claim.rank)
+    for assignment in assignments:
+        groups.setdefault(key(assignment), []).append(assignment.rank)
     return groups

@@ -40,7 +40,7 @@ _MOST_DROPPED: Final = 16
 """Transfers that nobody waits for, and that have not been seen to end."""
 
 
-class Communicator:
+class GroupState:
     """One rank's side of a process group.
 
     Attributes:
@@ -48,6 +48,7 @@ class Communicator:
         size: Number of members.
         group_rank: The rank of this process among them.
         backends: The backend that serves a type of device, by that type.
+        table_names: What that can do, by the same.
         device: Where what is said beside tensors travels: lengths, objects.
         timeout: How long to wait for the others.
         seq: Number of collectives so far.
@@ -74,6 +75,9 @@ class Communicator:
             self.ranks = tuple(dist.get_process_group_ranks(group))
             self.group_rank = group.rank()
             self.backends = _backends(group)
+        self.table_names = {
+            kind: each.table_name for kind, each in self.backends.items()
+        }
         self.size = len(self.ranks)
         self.device = _metadata_device(self.backends)
         self.timeout = _timeout(group, self.device)
@@ -84,7 +88,7 @@ class Communicator:
         self.known: set[CollectiveFingerprint] = set()
         self.queue = BeginQueue()
         self._transfers: list[tuple[ref[Pending], list[dist.Work]]] = []
-        self._unheard: deque[tuple[ref[Work[Any]], CollectiveCall]] = deque()
+        self._unverified: deque[tuple[ref[Work[Any]], CollectiveCall]] = deque()
         self._next_look = 0.0
         self._failure: str | None = None
         self.is_of_job = current_job() is not None
@@ -216,10 +220,10 @@ class Communicator:
                     work.wait()
             works.clear()
 
-    def keep_unheard(self, work: Work[Any], call: CollectiveCall) -> None:
+    def keep_unverified(self, work: Work[Any], call: CollectiveCall) -> None:
         """Keep a call whose comparison is heard when its work is waited for."""
         if not call.is_completed():
-            self._unheard.append((ref(work), call))
+            self._unverified.append((ref(work), call))
 
     def hear_dropped(self) -> None:
         """Hear what was compared for work that nobody waits for any more.
@@ -229,14 +233,14 @@ class Communicator:
         Raises:
             MismatchError: The ranks did not do the same.
         """
-        while self._unheard and time.monotonic() >= self._next_look:
-            work, call = self._unheard[0]
+        while self._unverified and time.monotonic() >= self._next_look:
+            work, call = self._unverified[0]
             if not call.is_completed():
                 if work() is not None or not call.is_decided():
                     self._next_look = time.monotonic() + _LOOK_S
                     return
                 call.verify()
-            self._unheard.popleft()
+            self._unverified.popleft()
 
     def current_stream(self) -> Any:  # noqa: ANN401 - of any device
         """Return the current stream of the group's devices, None on CPUs."""
@@ -375,10 +379,10 @@ class BeginQueue:
                     return
 
 
-_communicators: WeakKeyDictionary[ProcessGroup, Communicator] = WeakKeyDictionary()
+_states: WeakKeyDictionary[ProcessGroup, GroupState] = WeakKeyDictionary()
 
 
-def communicator(group: ProcessGroup | None) -> Communicator:
+def group_state(group: ProcessGroup | None) -> GroupState:
     """Return this rank's side of a group; alone where there are no groups.
 
     Args:
@@ -394,15 +398,15 @@ def communicator(group: ProcessGroup | None) -> Communicator:
         raise NotMemberError("there is no process group any more; call init_dist first")
     group = world if group is None else group
     try:
-        found = _communicators.get(group)
+        found = _states.get(group)
     except TypeError:  # torch's marker, or no group at all
         found = None
-    return _communicator(group) if found is None else found
+    return _state_of(group) if found is None else found
 
 
 @cache
-def _single() -> Communicator:
-    return Communicator(None)
+def _single() -> GroupState:
+    return GroupState(None)
 
 
 def _places() -> Store:
@@ -411,7 +415,7 @@ def _places() -> Store:
     return found
 
 
-def _communicator(group: object) -> Communicator:
+def _state_of(group: object) -> GroupState:
     if group is None or group == dist.GroupMember.NON_GROUP_MEMBER:
         raise NotMemberError(
             f"rank {dist.get_rank()} is not in this group; call it only on the ranks "
@@ -421,7 +425,7 @@ def _communicator(group: object) -> Communicator:
         raise TypeError(f"group is {type(group).__name__}, not a process group")
     if dist.get_rank(group) < 0:
         raise NotMemberError(f"rank {dist.get_rank()} is not in this group")
-    found = _communicators[group] = Communicator(group)
+    found = _states[group] = GroupState(group)
     return found
 
 

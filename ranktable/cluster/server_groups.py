@@ -1,0 +1,147 @@
+"""The groups of a table of groups (server-groups), each as a rank table of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from ranktable.cluster.argument import ArgumentError
+from ranktable.schema.check import loads
+from ranktable.schema.diagnostic import printable
+from ranktable.schema.model import RankTable
+from ranktable.schema.super_pods import PODS, pods_with
+from ranktable.schema.writing import encode
+
+if TYPE_CHECKING:
+    from ranktable.schema.model import Node
+
+GROUPED = "server-groups"
+_LIST = "server_group_list"
+
+
+def tables_of(table: RankTable) -> dict[str, RankTable]:
+    """Return the tables that a table of groups holds, by name; else the table itself.
+
+    Ranks stay as they are. Where they begin anew in every server of a group, every
+    server is a table.
+    """
+    if table.format != GROUPED:
+        return {"": table}
+    groups: dict[str, list[Node]] = {}
+    for node in table.nodes:
+        if node.devices:
+            groups.setdefault(str(node.group), []).append(node)
+    found = {}
+    for name, nodes in groups.items():
+        ranks = [device.rank for node in nodes for device in node.devices]
+        if len(set(ranks)) == len(ranks):
+            found[f"group-{name}"] = _part(table, name, nodes)
+            continue
+        for place, node in enumerate(nodes):
+            found[f"group-{name}-{place}"] = _part(table, name, [node])
+    return found
+
+
+def _part(table: RankTable, group: str, nodes: list[Node]) -> RankTable:
+    """Return nodes of a group as a table of version 1.2, or 1.0 without super pods."""
+    extra = dict(table.extra)
+    document: Any = table.document
+    for one in document[_LIST]:
+        if str(one.get("group_id")) == group and PODS in one:
+            hosts = {node.host for node in nodes}
+            extra[PODS] = pods_with(one[PODS], hosts)
+    ordered = sorted(nodes, key=lambda node: node.devices[0].rank)
+    return RankTable(
+        nodes=[structs.replace(node, group=None) for node in ordered],
+        version="1.2" if PODS in extra else "1.0",
+        format="hccl-1.2" if PODS in extra else "hccl-1.0",
+        extra=extra,
+    )
+
+
+def group_of(table: RankTable, name: str | None) -> tuple[str, RankTable]:
+    """Return the name and the table of one group; the only one needs no name.
+
+    Args:
+        table: A table of groups.
+        name: ``2`` or ``group-2``.
+
+    Raises:
+        ArgumentError: There is no such group, or none is named and there are several.
+    """
+    parts = tables_of(table)
+    names = ", ".join(printable(key.removeprefix("group-")) for key in parts)
+    if name is not None:
+        for key in (name, f"group-{name}"):
+            if key in parts:
+                return key, parts[key]
+        raise ArgumentError(
+            f"there is no group {printable(name)} with devices; there are: {names}"
+        )
+    if len(parts) == 1:
+        return next(iter(parts.items()))
+    if not parts:
+        raise ArgumentError("no group has devices")
+    raise ArgumentError(
+        f"the ranks begin at 0 in each of the groups {names}",
+        hint="take one with --server-group NAME, or write each to a file of its own "
+        "with ranktable split --by group",
+    )
+
+
+def with_group(whole: RankTable, name: str, changed: RankTable) -> RankTable:
+    """Return a table of groups in which one of them has other servers, chips or ranks.
+
+    Args:
+        whole: The table of groups.
+        name: Name of the group, as ``group_of`` returns it.
+        changed: What its table has become.
+
+    Raises:
+        ArgumentError: The name is that of one server of a group.
+        RankTableError: The table would not be sound.
+    """
+    document: Any = whole.document
+    listed = document[_LIST]
+    number = name.removeprefix("group-")
+    if all(str(group["group_id"]) != number for group in listed):
+        raise ArgumentError(
+            f"{printable(name)} is one server of a group, which is not written back",
+            hint="ranktable split --by group writes it to a file of its own",
+        )
+    groups = [
+        _changed(group, changed) if str(group["group_id"]) == number else group
+        for group in listed
+    ]
+    data = encode({**document, _LIST: groups})
+    return loads(whole.wrapper.with_table(data) if whole.wrapper else data)
+
+
+def _changed(group: dict[str, Any], table: RankTable) -> dict[str, Any]:
+    """Return the plain data of a group with other nodes; servers without chips stay."""
+    before = group["server_list"]
+    idle = [server for server in before if not server.get("device")]
+    by_address = not any("server_id" in server for server in before)
+    servers = idle + [_server(node, by_address=by_address) for node in table.nodes]
+    found = {**group, "server_list": servers}
+    if "server_count" in group:
+        as_before = type(group["server_count"])
+        found["server_count"] = as_before(len(servers))
+    if PODS in group:
+        found[PODS] = table.extra.get(PODS, [])
+    return found
+
+
+def _server(node: Node, *, by_address: bool) -> dict[str, object]:
+    host = {} if by_address else {"server_id": node.host}
+    devices = [
+        {
+            "device_id": str(device.device_id),
+            **({"device_ip": device.address} if device.address else {}),
+            **device.extra,
+            "rank_id": str(device.rank),
+        }
+        for device in node.devices
+    ]
+    return {**host, **node.extra, "device": devices}

@@ -1,0 +1,706 @@
+"""Launchers in all their combinations, as data: the rank is right, or refused.
+
+A row is an environment as the launchers of its name set it, and what is made of it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from ranktable.runtime import LaunchEnvironmentError, resolve_environment
+from ranktable.runtime.environment import no_rank
+from tests.test_launchers import AGENTS, OPEN_MPI, SLURM, TORCHRUN
+from tests.test_nested_launchers import (
+    FLUX,
+    HYDRA,
+    OPEN_MPI_5,
+    PALS_WITH_PMI,
+    PODS,
+    RANK_1_OF_2,
+    SAGEMAKER,
+    VOLCANO,
+)
+
+
+def step(  # noqa: PLR0913, PLR0917 - variables of Slurm
+    rank: int,
+    size: int,
+    local: int,
+    node: int,
+    tasks: str,
+    hosts: str,
+    nodes: int,
+    **more: str,
+) -> dict[str, str]:
+    """Return what srun of Slurm 22.05 sets for a task."""
+    return {
+        "SLURM_JOB_ID": "4711",
+        "SLURM_STEP_ID": "0",
+        "SLURM_PROCID": str(rank),
+        "SLURM_LOCALID": str(local),
+        "SLURM_NODEID": str(node),
+        "SLURM_NTASKS": str(size),
+        "SLURM_STEP_NUM_TASKS": str(size),
+        "SLURM_STEP_TASKS_PER_NODE": tasks,
+        "SLURM_STEP_NODELIST": hosts,
+        "SLURM_STEP_NUM_NODES": str(nodes),
+        "SLURM_JOB_NODELIST": hosts,
+        "SLURM_NODELIST": hosts,
+        "SLURM_NNODES": str(nodes),
+        **more,
+    }
+
+
+def mpi(rank: int, size: int, local: int, here: int) -> dict[str, str]:
+    """Return what mpirun of Open MPI 4.1.4 sets for a process."""
+    return {
+        "OMPI_COMM_WORLD_RANK": str(rank),
+        "OMPI_COMM_WORLD_SIZE": str(size),
+        "OMPI_COMM_WORLD_LOCAL_RANK": str(local),
+        "OMPI_COMM_WORLD_LOCAL_SIZE": str(here),
+        "OMPI_COMM_WORLD_NODE_RANK": str(local),
+        "PMIX_RANK": str(rank),
+    }
+
+
+# A step over both components of a heterogeneous job, with one task on each.
+HET_AGENTS = {
+    "SLURM_JOB_ID": "11",
+    "SLURM_HET_SIZE": "2",
+    "SLURM_PROCID": "1",
+    "SLURM_LOCALID": "0",
+    "SLURM_NODEID": "1",
+    "SLURM_GTIDS": "1",
+    "SLURM_STEP_NUM_TASKS": "2",
+    "SLURM_STEP_NUM_NODES": "2",
+    "SLURM_STEP_TASKS_PER_NODE": "1,1",
+    "SLURM_STEP_NODELIST": "h[1-2]",
+}
+
+FOUND: dict[str, tuple[dict[str, str], tuple[object, ...]]] = {
+    # name: environment, (rank, world_size, local_rank, node_rank, launcher)
+    "srun -n4 -N2 block": (
+        step(
+            2,
+            4,
+            0,
+            1,
+            "2(x2)",
+            "n[1-2]",
+            2,
+            SLURM_GTIDS="2,3",
+            SLURM_DISTRIBUTION="block",
+        ),
+        (2, 4, 0, 1, "slurm"),
+    ),
+    "srun cyclic": (
+        step(
+            2,
+            4,
+            1,
+            0,
+            "2(x2)",
+            "n[1-2]",
+            2,
+            SLURM_GTIDS="0,2",
+            SLURM_DISTRIBUTION="cyclic",
+        ),
+        (2, 4, 1, 0, "slurm"),
+    ),
+    "srun plane": (
+        step(
+            4,
+            8,
+            2,
+            0,
+            "4(x2)",
+            "n[1-2]",
+            2,
+            SLURM_GTIDS="0,1,4,5",
+            SLURM_DISTRIBUTION="plane=2",
+        ),
+        (4, 8, 2, 0, "slurm"),
+    ),
+    "srun arbitrary": (
+        step(
+            1,
+            3,
+            0,
+            0,
+            "2,1",
+            "n[1-2]",
+            2,
+            SLURM_GTIDS="1,2",
+            SLURM_DISTRIBUTION="arbitrary",
+        ),
+        (1, 3, 0, 0, "slurm"),
+    ),
+    "srun --mpi=pmi2": (
+        {
+            **step(1, 2, 0, 1, "1(x2)", "n[1-2]", 2),
+            "PMI_RANK": "1",
+            "PMI_SIZE": "2",
+            "PMI_FD": "8",
+            "PMI_JOBID": "4711.0",
+        },
+        (1, 2, 0, 1, "slurm"),
+    ),
+    "srun --mpi=pmix": (
+        {
+            **step(1, 2, 0, 1, "1(x2)", "n[1-2]", 2),
+            "PMIX_RANK": "1",
+            "PMIX_NAMESPACE": "slurm.pmix.4711.0",
+            "PMIX_HOSTNAME": "n2",
+        },
+        (1, 2, 0, 1, "slurm"),
+    ),
+    "srun --overlap one task on part": (
+        step(
+            0,
+            1,
+            0,
+            0,
+            "1",
+            "n2",
+            1,
+            SLURM_JOB_NODELIST="n[1-4]",
+            SLURM_NODELIST="n[1-4]",
+            SLURM_NNODES="4",
+            SLURM_NTASKS="1",
+        ),
+        (0, 1, 0, 0, "slurm"),
+    ),
+    "srun uneven 3(x2),2": (
+        step(7, 8, 1, 2, "3(x2),2", "n[1-3]", 3, SLURM_GTIDS="6,7"),
+        (7, 8, 1, 2, "slurm"),
+    ),
+    "srun in interactive salloc, own step": (
+        step(1, 2, 0, 1, "1(x2)", "n[1-2]", 2, SLURM_STEP_ID="1"),
+        (1, 2, 0, 1, "slurm"),
+    ),
+    "srun array job": (
+        step(
+            0,
+            2,
+            0,
+            0,
+            "2",
+            "n1",
+            1,
+            SLURM_ARRAY_JOB_ID="4700",
+            SLURM_ARRAY_TASK_ID="11",
+        ),
+        (0, 2, 0, 0, "slurm"),
+    ),
+    "srun ten digit hosts": (
+        step(
+            1,
+            2,
+            0,
+            1,
+            "1(x2)",
+            "gpu[2023010001-2023010002]",
+            2,
+            SLURMD_NODENAME="gpu2023010002",
+        ),
+        (1, 2, 0, 1, "slurm"),
+    ),
+    "srun --preserve-env stale NTASKS": (
+        step(
+            1,
+            2,
+            0,
+            1,
+            "1(x2)",
+            "n[1-2]",
+            2,
+            SLURM_NTASKS="16",
+            SLURM_NNODES="4",
+            SLURM_TASKS_PER_NODE="4(x4)",
+        ),
+        (1, 2, 0, 1, "slurm"),
+    ),
+    "heterogeneous step": (
+        {
+            "SLURM_JOB_ID": "11",
+            "SLURM_HET_SIZE": "2",
+            "SLURM_PROCID": "0",
+            "SLURM_LOCALID": "0",
+            "SLURM_NODEID": "0",
+            "SLURM_GTIDS": "0",
+            "SLURM_STEP_NUM_TASKS": "3",
+            "SLURM_STEP_NUM_NODES": "2",
+            "SLURM_STEP_TASKS_PER_NODE": "1,2",
+            "SLURM_STEP_NODELIST": "h[1-2]",
+            "SLURM_JOB_NODELIST": "h1",
+        },
+        (0, 3, 0, 0, "slurm"),
+    ),
+    "torchrun in a heterogeneous step": (
+        {**HET_AGENTS, **TORCHRUN},
+        (5, 8, 1, 1, "torchrun"),
+    ),
+    "mpirun in a heterogeneous step": (
+        {**HET_AGENTS, **OPEN_MPI},
+        (3, 4, 1, None, "open mpi"),
+    ),
+    "mpirun on the batch node (no step)": (
+        {
+            "SLURM_JOB_ID": "4711",
+            "SLURM_PROCID": "0",
+            "SLURM_LOCALID": "0",
+            "SLURM_NODEID": "0",
+            "SLURM_NTASKS": "4",
+            "SLURM_NODELIST": "n[1-2]",
+            **mpi(0, 4, 0, 2),
+        },
+        (0, 4, 0, None, "open mpi"),
+    ),
+    "mpiexec.hydra in sbatch, launch node": (
+        {
+            "SLURM_JOB_ID": "4711",
+            "SLURM_PROCID": "0",
+            "SLURM_LOCALID": "0",
+            "SLURM_NODEID": "0",
+            **HYDRA,
+        },
+        (3, 4, 1, None, "mpich or intel mpi"),
+    ),
+    "mpiexec.hydra -bootstrap slurm": (
+        {**AGENTS, **HYDRA, "HYDRA_BOOTSTRAP": "slurm"},
+        (3, 4, 1, None, "mpich or intel mpi"),
+    ),
+    "mpiexec.hydra slurm, 1 per node": (
+        {
+            **AGENTS,
+            "PMI_RANK": "1",
+            "PMI_SIZE": "2",
+            "PMI_FD": "7",
+            "MPI_LOCALRANKID": "0",
+            "MPI_LOCALNRANKS": "1",
+        },
+        (1, 2, 0, 1, "slurm"),
+    ),
+    "mvapich mpirun_rsh in salloc": (
+        {
+            "SLURM_JOB_ID": "1",
+            "MV2_COMM_WORLD_RANK": "3",
+            "MV2_COMM_WORLD_SIZE": "4",
+            "MV2_COMM_WORLD_LOCAL_RANK": "1",
+            "MV2_COMM_WORLD_LOCAL_SIZE": "2",
+        },
+        (3, 4, 1, None, "mvapich2"),
+    ),
+    "open mpi 5 in salloc": ({**AGENTS, **OPEN_MPI_5}, (3, 4, 1, None, "open mpi")),
+    "openmpi5 in PBS": (
+        {"PBS_JOBID": "1.x", "PBS_NODEFILE": "/x", **OPEN_MPI_5},
+        (3, 4, 1, None, "open mpi"),
+    ),
+    "openmpi in LSF": (
+        {"LSB_JOBID": "7", "LSB_DJOB_HOSTFILE": "/x", **OPEN_MPI},
+        (3, 4, 1, None, "open mpi"),
+    ),
+    "openmpi in SGE": (
+        {"JOB_ID": "1", "PE_HOSTFILE": "/x", **OPEN_MPI},
+        (3, 4, 1, None, "open mpi"),
+    ),
+    "openmpi under jsrun (1 rs)": (
+        {
+            "LSB_JOBID": "7",
+            "JSM_NAMESPACE_RANK": "0",
+            "JSM_NAMESPACE_SIZE": "2",
+            "JSM_NAMESPACE_LOCAL_RANK": "0",
+            "JSM_NAMESPACE_LOCAL_SIZE": "1",
+            "OMPI_COMM_WORLD_RANK": "0",
+            "OMPI_COMM_WORLD_SIZE": "2",
+            "OMPI_COMM_WORLD_LOCAL_RANK": "0",
+            "OMPI_COMM_WORLD_LOCAL_SIZE": "1",
+        },
+        (0, 2, 0, None, "open mpi"),
+    ),
+    "spectrum mpi under jsrun": (
+        {
+            "JSM_NAMESPACE_RANK": "3",
+            "JSM_NAMESPACE_SIZE": "4",
+            "JSM_NAMESPACE_LOCAL_RANK": "1",
+            "JSM_NAMESPACE_LOCAL_SIZE": "2",
+            **mpi(3, 4, 1, 2),
+        },
+        (3, 4, 1, None, "open mpi"),
+    ),
+    "torchrun in mpirun": ({**mpi(1, 2, 0, 1), **TORCHRUN}, (5, 8, 1, 1, "torchrun")),
+    "torchrun in hydra": (
+        {"PMI_RANK": "1", "PMI_SIZE": "2", "PMI_FD": "3", **TORCHRUN},
+        (5, 8, 1, 1, "torchrun"),
+    ),
+    "torchrun --standalone in srun -n1": (
+        {
+            **step(0, 1, 0, 0, "1", "n1", 1),
+            **TORCHRUN,
+            "RANK": "1",
+            "WORLD_SIZE": "4",
+            "LOCAL_RANK": "1",
+            "LOCAL_WORLD_SIZE": "4",
+            "GROUP_RANK": "0",
+            "GROUP_WORLD_SIZE": "1",
+            "MASTER_ADDR": "localhost",
+        },
+        (1, 4, 1, 0, "torchrun"),
+    ),
+    "torchrun virtual-local-rank": (
+        {**TORCHRUN, "LOCAL_RANK": "0", "CUDA_VISIBLE_DEVICES": "1"},
+        (5, 8, 0, 1, "torchrun"),
+    ),
+    "torchrun in flux": (
+        {
+            **FLUX,
+            "FLUX_TASK_RANK": "1",
+            "FLUX_JOB_SIZE": "2",
+            "FLUX_TASK_LOCAL_ID": "0",
+            **TORCHRUN,
+        },
+        (5, 8, 1, 1, "torchrun"),
+    ),
+    "torchrun in jsrun": (
+        {"JSM_NAMESPACE_RANK": "1", "JSM_NAMESPACE_SIZE": "2", **TORCHRUN},
+        (5, 8, 1, 1, "torchrun"),
+    ),
+    "torchrun in mpirun in PBS": (
+        {"PBS_NODEFILE": "/x", **mpi(1, 2, 0, 1), **TORCHRUN},
+        (5, 8, 1, 1, "torchrun"),
+    ),
+    "torchrun in sagemaker": (
+        {**SAGEMAKER, "SM_CURRENT_HOST": "algo-2", **TORCHRUN},
+        (5, 8, 1, 1, "torchrun"),
+    ),
+    "torchrun in volcano": ({**VOLCANO, **TORCHRUN}, (5, 8, 1, 1, "torchrun")),
+    "torchrun in pytorchjob": (
+        {
+            **PODS,
+            "PET_NPROC_PER_NODE": "4",
+            "PET_NNODES": "2",
+            "PET_NODE_RANK": "1",
+            **TORCHRUN,
+        },
+        (5, 8, 1, 1, "torchrun"),
+    ),
+    "torchrun in azure": (
+        {"AZ_BATCH_MASTER_NODE": "gpu07:6105", **mpi(1, 2, 0, 1), **TORCHRUN},
+        (5, 8, 1, 1, "torchrun"),
+    ),
+    "deepspeed in srun": (
+        {
+            **AGENTS,
+            "RANK": "3",
+            "WORLD_SIZE": "4",
+            "LOCAL_RANK": "1",
+            "LOCAL_SIZE": "2",
+            "CROSS_RANK": "1",
+            "CROSS_SIZE": "2",
+            "MASTER_ADDR": "n1",
+            "MASTER_PORT": "29500",
+        },
+        (3, 4, 1, 1, "deepspeed"),
+    ),
+    "ray in srun": (
+        {
+            **AGENTS,
+            "RANK": "3",
+            "WORLD_SIZE": "4",
+            "LOCAL_RANK": "1",
+            "LOCAL_WORLD_SIZE": "2",
+            "NODE_RANK": "1",
+            "RAY_JOB_ID": "01",
+        },
+        (3, 4, 1, 1, "ray train"),
+    ),
+    "accelerate in srun": (
+        {**AGENTS, **TORCHRUN, "ACCELERATE_USE_CPU": "true"},
+        (5, 8, 1, 1, "torchrun"),
+    ),
+    "jobset torchrun": (
+        {
+            "PET_NNODES": "2",
+            "PET_NODE_RANK": "1",
+            "JOB_COMPLETION_INDEX": "0",
+            **TORCHRUN,
+        },
+        (5, 8, 1, 1, "torchrun"),
+    ),
+    "mpirun in an indexed job": (
+        {"JOB_COMPLETION_INDEX": "1", **OPEN_MPI},
+        (3, 4, 1, 1, "open mpi"),
+    ),
+    "volcano mpi plugin worker": (
+        {
+            "VC_TASK_INDEX": "1",
+            "VK_TASK_INDEX": "1",
+            "VC_MPIWORKER_NUM": "2",
+            **OPEN_MPI,
+        },
+        (3, 4, 1, None, "open mpi"),
+    ),
+    "pytorchjob of the plain names": (
+        {**PODS, **RANK_1_OF_2, "PYTHONUNBUFFERED": "0"},
+        (1, 2, None, None, "environment"),
+    ),
+    "mpirun of an older Open MPI in sagemaker": (
+        {**OPEN_MPI, **SAGEMAKER, "SMDATAPARALLEL_USE_SINGLENODE": "0"},
+        (3, 4, 1, None, "open mpi"),
+    ),
+    "pals with PMI": (PALS_WITH_PMI, (1, 2, 0, 1, "pals")),
+    "pals in slurm alloc batch": (
+        {"SLURM_JOB_ID": "1", **PALS_WITH_PMI},
+        (1, 2, 0, 1, "pals"),
+    ),
+    "mpich in pals, same": (
+        {**PALS_WITH_PMI, "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "1"},
+        (1, 2, 0, 1, "pals"),
+    ),
+    "flux in slurm": (
+        {**AGENTS, **FLUX, "PMI_RANK": "5", "PMI_SIZE": "8"},
+        (5, 8, 1, None, "flux"),
+    ),
+    "flux pmix": (
+        {**FLUX, "PMIX_RANK": "5", "PMIX_NAMESPACE": "f"},
+        (5, 8, 1, None, "flux"),
+    ),
+    "open mpi in an allocation of flux": (
+        {
+            **FLUX,
+            "FLUX_TASK_RANK": "1",
+            "FLUX_JOB_SIZE": "2",
+            "FLUX_TASK_LOCAL_ID": "0",
+            **OPEN_MPI,
+        },
+        (3, 4, 1, None, "open mpi"),
+    ),
+    "open mpi, one process": (
+        {
+            "OMPI_COMM_WORLD_RANK": "0",
+            "OMPI_COMM_WORLD_SIZE": "1",
+            "OMPI_COMM_WORLD_LOCAL_RANK": "0",
+            "OMPI_COMM_WORLD_LOCAL_SIZE": "1",
+        },
+        (0, 1, 0, None, "open mpi"),
+    ),
+    "RANK_ID in srun": ({**SLURM, "RANK_ID": "4"}, (4, 6, 0, 1, "slurm")),
+    "worker of msrun": (
+        {
+            "MS_ROLE": "MS_WORKER",
+            "MS_WORKER_NUM": "8",
+            "MS_NODE_ID": "3",
+            "MS_SCHED_HOST": "n1",
+            "MS_SCHED_PORT": "8118",
+        },
+        (3, 8, None, None, "msrun"),
+    ),
+    "paddle in srun": (
+        {
+            **AGENTS,
+            "PADDLE_TRAINER_ID": "3",
+            "PADDLE_TRAINERS_NUM": "4",
+            "PADDLE_LOCAL_RANK": "1",
+            "PADDLE_LOCAL_SIZE": "2",
+        },
+        (3, 4, 1, None, "paddle"),
+    ),
+    "rank by hand in a batch script": (
+        {
+            "SLURM_JOB_ID": "4711",
+            "SLURM_PROCID": "0",
+            "SLURM_NTASKS": "6",
+            "SLURM_NODELIST": "gpu[07-08]",
+            "RANK": "0",
+            "WORLD_SIZE": "6",
+        },
+        (0, 6, None, None, "environment"),
+    ),
+    "deepspeed via pdsh": (
+        {
+            "RANK": "3",
+            "WORLD_SIZE": "4",
+            "LOCAL_RANK": "1",
+            "LOCAL_SIZE": "2",
+            "CROSS_RANK": "1",
+            "CROSS_SIZE": "2",
+            "MASTER_ADDR": "localhost",
+        },
+        (3, 4, 1, 1, "deepspeed"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_rank_is_that_of_the_launcher(name: str) -> None:
+    env, expected = FOUND[name]
+    found = resolve_environment(env)
+
+    assert expected == (
+        found.rank,
+        found.world_size,
+        found.local_rank,
+        found.node_rank,
+        found.launcher,
+    )
+
+
+REFUSED: dict[str, tuple[dict[str, str], set[str]]] = {
+    # name: environment, variables that are named
+    "srun in mpirun of Open MPI 5, which does not name the program": (
+        {**SLURM, **mpi(0, 1, 0, 1)},
+        {
+            "SLURM_STEP_NUM_TASKS",
+            "SLURM_PROCID",
+            "OMPI_COMM_WORLD_RANK",
+            "OMPI_COMM_WORLD_LOCAL_SIZE",
+            "SLURM_STEP_TASKS_PER_NODE",
+            "OMPI_COMM_WORLD_SIZE",
+        },
+    ),
+    "hydra -n1 srun": (
+        {
+            **SLURM,
+            "PMI_RANK": "0",
+            "PMI_SIZE": "1",
+            "MPI_LOCALRANKID": "0",
+            "MPI_LOCALNRANKS": "1",
+        },
+        {
+            "SLURM_STEP_NUM_TASKS",
+            "SLURM_PROCID",
+            "MPI_LOCALNRANKS",
+            "PMI_RANK",
+            "PMI_SIZE",
+            "SLURM_STEP_TASKS_PER_NODE",
+        },
+    ),
+    "mvapich -n1 srun": (
+        {**SLURM, "MV2_COMM_WORLD_RANK": "0", "MV2_COMM_WORLD_SIZE": "1"},
+        {
+            "MV2_COMM_WORLD_SIZE",
+            "MV2_COMM_WORLD_RANK",
+            "SLURM_STEP_NUM_TASKS",
+            "SLURM_PROCID",
+        },
+    ),
+    "loopback address in the second pod of volcano": (
+        {**VOLCANO, **RANK_1_OF_2, "MASTER_ADDR": "localhost"},
+        {"MASTER_ADDR", "WORLD_SIZE"},
+    ),
+    "loopback address in the second pod of a pytorchjob": (
+        {
+            **PODS,
+            **RANK_1_OF_2,
+            "PET_NPROC_PER_NODE": "1",
+            "PET_NNODES": "2",
+            "MASTER_ADDR": "localhost",
+        },
+        {"PET_NNODES", "MASTER_ADDR"},
+    ),
+    "loopback address by hand, a part of the processes here": (
+        {
+            "RANK": "1",
+            "WORLD_SIZE": "2",
+            "LOCAL_WORLD_SIZE": "1",
+            "MASTER_ADDR": "localhost",
+        },
+        {"MASTER_ADDR", "LOCAL_WORLD_SIZE"},
+    ),
+    "loopback address by hand on the second node": (
+        {"RANK": "1", "WORLD_SIZE": "2", "NODE_RANK": "1", "MASTER_ADDR": "127.0.0.1"},
+        {"NODE_RANK", "MASTER_ADDR"},
+    ),
+    "loopback address on the second node of pals": (
+        {**PALS_WITH_PMI, "MASTER_ADDR": "localhost"},
+        {"MASTER_ADDR", "PALS_NODEID"},
+    ),
+    "RANK_ID contradicts srun": (
+        {**SLURM, "RANK_ID": "3"},
+        {"SLURM_PROCID", "RANK_ID"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_contradicts_is_refused(name: str) -> None:
+    env, variables = REFUSED[name]
+    with pytest.raises(LaunchEnvironmentError) as raised:
+        resolve_environment(env)
+
+    assert raised.value.code == "RT303"
+    assert set(raised.value.variables) == variables
+
+
+LACKING: dict[str, tuple[dict[str, str], str]] = {
+    # name: environment, what to do
+    "batch script of a heterogeneous job": (
+        {
+            "SLURM_JOB_ID": "11",
+            "SLURM_HET_SIZE": "2",
+            "SLURM_PROCID": "0",
+            "SLURM_NODEID": "0",
+            "SLURM_LOCALID": "0",
+            "SLURM_NTASKS": "1",
+        },
+        "start the script with srun",
+    ),
+    "index of a job": (
+        {"JOB_COMPLETION_INDEX": "1", "JOBSET_NAME": "x"},
+        "RANK=$JOB_COMPLETION_INDEX",
+    ),
+    "pytorchjob, bare script, eight processes a pod": (
+        {
+            **PODS,
+            "RANK": "1",
+            "WORLD_SIZE": "16",
+            "PET_NPROC_PER_NODE": "8",
+            "PET_NNODES": "2",
+        },
+        "start torchrun, or ranktable run, in every pod",
+    ),
+    "pytorchjob elastic": (
+        {
+            "PET_RDZV_BACKEND": "c10d",
+            "PET_RDZV_ENDPOINT": "w-0:23456",
+            "PET_NNODES": "1:3",
+            "PET_NPROC_PER_NODE": "1",
+        },
+        "torchrun",
+    ),
+    "sagemaker bare": (
+        {**SAGEMAKER, "SM_CURRENT_HOST": "algo-2"},
+        "torchrun or mpirun",
+    ),
+    "initial program of flux": (
+        {"FLUX_JOB_ID": "f1", "FLUX_URI": "local:///x"},
+        "flux run",
+    ),
+    "prun in a batch script of slurm": (
+        {"PMIX_RANK": "1", "SLURM_JOB_ID": "1"},
+        "PMIX_RANK",
+    ),
+    # Not the index, which every Job of the JobSet counts from 0.
+    "pod of a jobset": (
+        {"PET_NNODES": "4", "PET_NODE_RANK": "3", "JOB_COMPLETION_INDEX": "1"},
+        "RANK=$PET_NODE_RANK",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LACKING)
+def test_process_without_a_rank_hears_what_to_do(name: str) -> None:
+    env, words = LACKING[name]
+    found = resolve_environment(env)
+
+    assert None in {found.rank, found.world_size}
+    assert words in no_rank(found, env).message
+
+
+def test_master_pod_may_be_told_that_it_is_the_master() -> None:
+    # kubeflow's pytorch-operator gives the pod of rank 0 the address localhost.
+    env = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost"}
+
+    found = resolve_environment({**env, "PET_NPROC_PER_NODE": "1", "PET_NNODES": "2"})
+
+    assert (found.rank, found.master_addr) == (0, "localhost")
