@@ -88,7 +88,7 @@ class _Builder:
         ):
             assert rank is not None  # noqa: S101 - the table is sound
             assert device_id is not None  # noqa: S101
-            key = (*members, *map(type, members.values()))
+            key: tuple[str | type, ...] = (*members, *map(type, members.values()))
             spelling = self.spellings.get(key) or self.spelling(key, members)
             known = spelling.known
             device = Device(
