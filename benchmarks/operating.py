@@ -52,11 +52,12 @@ def _write_files(folder: Path, scale: Scale) -> None:
     hosts = [f"n{node:06}" for node in range(nodes)]
     spec = f"nodes: n[000000-{nodes - 1:06}]\nchips: {list(RING)}\n"
     (folder / "spec.yaml").write_text(spec, "utf-8")
-    for name, rack_of in (
-        ("racks", lambda node: node // NODES_OF_A_RACK),
-        ("scattered", lambda node: node % max(nodes // NODES_OF_A_RACK, 2)),
+    num_racks = max(nodes // NODES_OF_A_RACK, 2)
+    for name, racks in (
+        ("racks", [node // NODES_OF_A_RACK for node in range(nodes)]),
+        ("scattered", [node % num_racks for node in range(nodes)]),
     ):
-        lines = (f"{host} r{rack_of(node)}\n" for node, host in enumerate(hosts))
+        lines = (f"{host} r{rack}\n" for host, rack in zip(hosts, racks, strict=True))
         (folder / name).write_text("host rack\n" + "".join(lines), "utf-8")
     write_table(folder / "hccl.json", scale.layouts, layout="hccl")
     pods = json.dumps(super_pods(scale.layouts), indent=1)

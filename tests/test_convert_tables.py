@@ -305,7 +305,8 @@ def test_host_that_is_not_an_address_is_refused_for_gaudi(run: Run) -> None:
     done = convert(run, PODS, "gaudi-hcl")
 
     assert (done.status, done.out) == (2, "")
-    assert "would not be sound as gaudi-hcl" in done.err
+    assert "names hosts by their addresses" in done.err
+    assert "--server-id" in done.err
 
 
 def test_table_of_the_lab_keeps_its_ranks_and_names_what_is_lost(run: Run) -> None:

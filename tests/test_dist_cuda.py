@@ -30,7 +30,8 @@ def use_two_streams() -> list[float]:
 
     The reduced copy of a column is a temporary of ours on the first stream.
     """
-    side, rank = torch.cuda.Stream(), dist.get_rank()
+    rank = dist.get_rank()
+    side: Any = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     found = []
     for step in range(STEPS):
         with torch.cuda.stream(side):
@@ -202,9 +203,8 @@ def train(how: str, whose: str) -> list[float]:
         mine = data[rank::size] if how != "alone" else data
         wrapped(mine).pow(2).mean().backward()
         if how == "by hand":
-            dist.all_reduce_params(
-                [each.grad for each in model.parameters()], op="mean"
-            )
+            grads = [each.grad for each in model.parameters() if each.grad is not None]
+            dist.all_reduce_params(grads, op="mean")
         optimizer.step()
     whole = [
         each.full_tensor() if hasattr(each, "full_tensor") else each

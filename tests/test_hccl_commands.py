@@ -289,8 +289,10 @@ def test_every_command_takes_every_format_or_says_what_to_do(
     run: Run, name: str, tmp_path: Path
 ) -> None:
     (tmp_path / "t.json").write_text(json.dumps(by_name(name).example))
-    changing = ("split t.json -o parts", "subset t.json --ranks 0")
-    changing = (*changing, "renumber t.json --policy stable")
+    changing = [
+        *("split t.json -o parts", "subset t.json --ranks 0"),
+        "renumber t.json --policy stable",
+    ]
     looking = ("diff t.json t.json", "mesh t.json --dp -1", "plan t.json --dp -1")
     always = ("show t.json", "digest t.json", f"schema {name}", "validate t.json")
     no_ranks = {
@@ -518,8 +520,8 @@ def test_new_server_is_in_the_super_pod_that_its_file_names(
 def test_super_pod_of_a_new_server_is_asked_for(
     run: Run, without_last_server: str, tmp_path: Path
 ) -> None:
-    grow = ("ranktable", "grow", without_last_server, "--add", "./bare.json")
-    grow = (*grow, "--tp", "4", "-o", "four.json")
+    grow = ["ranktable", "grow", without_last_server, "--add", "./bare.json"]
+    grow += ["--tp", "4", "-o", "four.json"]
     refused = run(*grow)
     done = run(*grow, "--pod", "1")
 

@@ -127,7 +127,7 @@ def read_nodes(file: str) -> tuple[Node, ...]:
     return with_pods(table.nodes, pods)
 
 
-def with_pods(nodes: Sequence[Node], pods: Sequence[str | None]) -> tuple[Node, ...]:
+def with_pods(nodes: Sequence[Node], pods: Sequence[object]) -> tuple[Node, ...]:
     """Return nodes that name their super pods, as far as these are known."""
     return tuple(
         node

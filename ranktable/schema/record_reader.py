@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ranktable.schema.diagnostic import Finding, Quota, Rule, Severity
     from ranktable.schema.document import Document, Path
+    from ranktable.schema.format import Format
 
 _NUMBERS = (Kind.NUMBER, Kind.NUMERAL, Kind.INTEGER)
 _WANTED = {
@@ -338,14 +339,17 @@ def build_record_parts(columns: Columns) -> Parts:
     if format_.has_global_ranks:
         nodes.sort(key=lambda node: node.devices[0].rank if node.devices else -1)
     top = document if isinstance(document, dict) else {}
-    known = {"version", format_.count_key, *_lists(format_)}
+    known: set[str | None] = {"version", *_read_keys(format_)}
     extra = {key: value for key, value in top.items() if key not in known}
     version = str(top.get("version", ""))
     return Parts(tuple(nodes), version, format_.name, extra, None, document)
 
 
-def _lists(format_: RecordFormat) -> Iterator[str]:
-    """Yield the keys of the lists at the top that nodes and devices are read from."""
+def _read_keys(format_: Format) -> Iterator[str | None]:
+    """Yield the keys at the top that the number of nodes, and these, are read from."""
+    yield format_.count_key
+    if not isinstance(format_, RecordFormat):
+        return
     yield format_.nodes_key
     members = format_.record.members if isinstance(format_.record, Record) else ()
     for member in members:

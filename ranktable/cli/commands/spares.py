@@ -120,8 +120,8 @@ def _json(name: str, nodes: list[Node]) -> Iterator[str]:
     comma = ""
     for node in nodes:
         ids = [device.device_id for device in node.devices]
-        name = node.host or number_of(node)
-        yield f"{comma}\n    {json.dumps({'host': name, 'device_ids': ids})}"
+        spare = {"host": node.host or number_of(node), "device_ids": ids}
+        yield f"{comma}\n    {json.dumps(spare)}"
         comma = ","
     totals = {"spares": len(nodes), "chips": sum(len(n.devices) for n in nodes)}
     end = "\n  ]" if nodes else "]"

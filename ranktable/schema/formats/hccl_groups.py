@@ -380,7 +380,9 @@ class GroupFormat(RecordFormat):
         with its devices; the groups are kept under their own key, without instances.
         """
         parts = build_record_parts(columns)
-        groups = [group for _, group in objects(columns.document.data[GROUPS])]
+        top = columns.document.data
+        listed = top.get(GROUPS) if isinstance(top, dict) else None
+        groups = [group for _, group in objects(listed)]
         by_rank: dict[int, Path] = {}
         for index, rank in enumerate(columns.ranks):
             if rank is not None:

@@ -213,7 +213,9 @@ class PrefillDecodeFormat(RecordFormat):
     def build(self, columns: Columns) -> Parts:
         """Return what a table is made of, with the lists of such a server's devices."""
         parts = build_record_parts(columns)
-        size = len(objects(columns.document.data.get(LISTS["prefill"])))
+        top = columns.document.data
+        listed = top.get(LISTS["prefill"]) if isinstance(top, dict) else None
+        size = len(objects(listed))
         nodes = tuple(
             node if node.group in LISTS else _with_lists(node, size)
             for node in parts.nodes
