@@ -211,6 +211,31 @@ def test_layout_of_another_size_is_said(
     )
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "renumber j.json --policy shift",
+        "replace-node j.json n2 x --new",
+        "shrink j.json --drop n2",
+        "grow j.json --add x --new",
+    ],
+)
+def test_gaps_beyond_the_layout_are_refused_where_the_number_of_ranks_is_its(
+    run: Run, rings: str, tmp_path: Path, command: str
+) -> None:
+    document = json.loads((tmp_path / rings).read_text())
+    del document["node_list"][1]
+    (tmp_path / rings).write_text(json.dumps({**document, "layout": "tp=8 dp=3"}))
+
+    shown = run("ranktable", *command.split())
+
+    assert (shown.status, shown.out) == (2, "")
+    assert shown.err == (
+        "ranktable: the layout that the table remembers is one of 24 ranks, and the "
+        'table has rank 31; change or remove "layout" in the table\n'
+    )
+
+
 def test_diff_names_the_table_whose_layout_is_out_of_date(
     run: Run, rings: str, tmp_path: Path
 ) -> None:

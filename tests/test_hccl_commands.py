@@ -277,6 +277,46 @@ def test_one_group_of_several_is_taken_by_name(run: Run, command: list[str]) -> 
     assert "there is no group 9 with devices; there are: 2, 3" in other.err
 
 
+@pytest.mark.parametrize("file", [GROUPS, PODS])
+def test_empty_name_of_a_group_is_refused(run: Run, file: Path) -> None:
+    for command in ("mesh FILE --tp 2", "renumber FILE --policy shift"):
+        words = command.replace("FILE", str(file)).split()
+        done = run("ranktable", *words, "--server-group", "")
+
+        assert (done.status, done.out) == (2, "")
+        assert "--server-group is empty; give the name of a group" in done.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "split t.json --by group -o parts",
+        "convert t.json --to hccl-1.0 -o parts",
+        "mesh t.json --dp -1 --server-group 2-0",
+    ],
+)
+def test_two_tables_of_a_table_of_groups_do_not_have_one_name(
+    run: Run, tmp_path: Path, command: str
+) -> None:
+    table = json.loads(GROUPS.read_text())
+    *_, first, second = table["server_group_list"]
+    (server,) = first["server_list"]
+    other = json.dumps(server).replace("10.30.7.12", "10.30.7.14")
+    other = other.replace('"device_ip": "10.', '"device_ip": "11.')
+    del first["super_pod_list"], second["super_pod_list"]
+    first |= {"server_count": "2", "server_list": [server, json.loads(other)]}
+    second["group_id"] = "2-0"
+    (tmp_path / "t.json").write_text(json.dumps(table))
+
+    done = run("ranktable", *command.split())
+
+    assert (done.status, (tmp_path / "parts").exists()) == (2, False)
+    assert (
+        "the groups 2 and 2-0 would both have a table with the name group-2-0"
+        in done.err
+    )
+
+
 def test_group_of_another_format_is_refused(run: Run) -> None:
     done = run("ranktable", "mesh", str(PODS), "--tp", "2", "--server-group", "2")
 

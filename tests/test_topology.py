@@ -74,6 +74,9 @@ BAD = {
     "[]": "neither a matrix nor a list of links",
     "{}": "neither a matrix nor a list of links",
     "": "neither a matrix nor a list of links",
+    '{"links": "x", "matrix": [[-1,1],[1,-1]]}': '"links" is not a list of rows',
+    '{"matrix": "x"}': '"matrix" is not a list of rows',
+    '{"matrix": []}': '"matrix" is not a list of rows',
     "[1,2]": "row 0 is not a list of integers",
     '[["a"]]': "row 0 is not a list of integers",
     "0 x": "row 0 is not a list of integers",
@@ -99,6 +102,7 @@ def test_file_that_holds_no_links_is_refused(text: str, tmp_path: Path) -> None:
 PLACES = {
     '{"links":\n[[0,1],[1,2.5]]}': (2, 11, "/links/1/1"),
     '{"matrix": [[-1,true],[1,-1]]}': (1, 17, "/matrix/0/1"),
+    '{"links": "x", "matrix": [[-1,1],[1,-1]]}': (1, 11, "/links"),
     "0 1\n# a comment\n 1, x2": (3, 5, "/1/1"),
     "[[0,1],\n [2,2]]": (2, 2, "/1"),
     "0 1\n2 2": (2, 1, "/1"),

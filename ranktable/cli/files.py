@@ -41,7 +41,8 @@ MIB = 1024 * 1024
 FILE_HELP = "Rank table, or - for standard input; by default $RANK_TABLE_FILE."
 
 
-NO_GROUP = ""
+NO_GROUP = "\0"
+"""Where a command has no option for the group: what nobody can give as an argument."""
 
 
 class TableFile(NamedTuple):
@@ -133,13 +134,15 @@ def with_ranks(read: TableFile, group: str | None) -> TableFile:
         CommandError: Its ranks are not those of one job, and no group is named.
     """
     table = read.table
+    if group == "":
+        raise CommandError("--server-group is empty; give the name of a group")
     if table.format == GROUPED and group != NO_GROUP:
         try:
             name, part = group_of(table, group)
         except ArgumentError as error:
             raise CommandError(f"{read.name}: {error}") from None
         return read._replace(table=part, whole=table, group=name)
-    if group:
+    if group not in (None, NO_GROUP):
         raise CommandError(f"--server-group: {read.name} is not a table of groups")
     refuse_without_ranks(table, read.name)
     return read

@@ -204,13 +204,13 @@ def _refuse_other_size(
 
     A table may have gaps, from which the ranks that are missing can be told.
     """
-    if known.world_size == table.world_size:
-        return
     end = 1 + max(device.rank for node in table.nodes for device in node.devices)
-    may_be_larger = may_lack_ranks or end > table.world_size
-    if known.world_size < end or not may_be_larger:
+    has_gaps = end > table.world_size
+    may_be_larger = may_lack_ranks or has_gaps
+    if known.world_size < end or not (may_be_larger or known.world_size == end):
+        size = f"rank {end - 1}" if has_gaps else str(table.world_size)
         raise CommandError(
             "the layout that the table remembers is one of "
             f"{counted(known.world_size, 'rank')}, and the table has "
-            f'{table.world_size}; change or remove "{LAYOUT_KEY}" in the table'
+            f'{size}; change or remove "{LAYOUT_KEY}" in the table'
         )

@@ -25,6 +25,9 @@ def tables_of(table: RankTable) -> dict[str, RankTable]:
 
     Ranks stay as they are. Where they begin anew in every server of a group, every
     server is a table.
+
+    Raises:
+        ArgumentError: A group has the name of a server of another one, such as 2-0.
     """
     if table.format != GROUPED:
         return {"": table}
@@ -32,15 +35,27 @@ def tables_of(table: RankTable) -> dict[str, RankTable]:
     for node in table.nodes:
         if node.devices:
             groups.setdefault(str(node.group), []).append(node)
-    found = {}
+    found: dict[str, RankTable] = {}
+    owners: dict[str, str] = {}
     for name, nodes in groups.items():
-        ranks = [device.rank for node in nodes for device in node.devices]
-        if len(set(ranks)) == len(ranks):
-            found[f"group-{name}"] = _part(table, name, nodes)
-            continue
-        for place, node in enumerate(nodes):
-            found[f"group-{name}-{place}"] = _part(table, name, [node])
+        for key, chosen in _jobs_of(name, nodes).items():
+            other = owners.setdefault(key, name)
+            if other != name:
+                raise ArgumentError(
+                    f"the groups {printable(other)} and {printable(name)} would both "
+                    f"have a table with the name {printable(key)}",
+                    hint="give one of them another group_id",
+                )
+            found[key] = _part(table, name, chosen)
     return found
+
+
+def _jobs_of(group: str, nodes: list[Node]) -> dict[str, list[Node]]:
+    """Return the nodes of a group by job: all of them, or each by itself."""
+    ranks = [device.rank for node in nodes for device in node.devices]
+    if len(set(ranks)) == len(ranks):
+        return {f"group-{group}": nodes}
+    return {f"group-{group}-{place}": [node] for place, node in enumerate(nodes)}
 
 
 def _part(table: RankTable, group: str, nodes: list[Node]) -> RankTable:

@@ -173,8 +173,11 @@ def _judge_shape(source: _Source) -> None:
         path = tuple(error.absolute_path)
         at = path[len(source.key) :]
         if not at:
-            is_long = error.validator == "maxItems"
-            source.fail(f"there are more than {MAX_CHIPS} chips" if is_long else _NONE)
+            if error.validator == "maxItems":
+                source.fail(f"there are more than {MAX_CHIPS} chips")
+            if path:
+                source.fail(f'"{path[0]}" is not a list of rows', path)
+            source.fail(_NONE)
         what = f"row {at[0]} is not a list of integers"
         if len(at) > 1:
             what += f": {quoted(error.instance)} is not one"
