@@ -598,19 +598,6 @@ REFUSED: dict[str, tuple[dict[str, str], set[str]]] = {
         },
         {"PET_NNODES", "MASTER_ADDR"},
     ),
-    "loopback address by hand, a part of the processes here": (
-        {
-            "RANK": "1",
-            "WORLD_SIZE": "2",
-            "LOCAL_WORLD_SIZE": "1",
-            "MASTER_ADDR": "localhost",
-        },
-        {"MASTER_ADDR", "LOCAL_WORLD_SIZE"},
-    ),
-    "loopback address by hand on the second node": (
-        {"RANK": "1", "WORLD_SIZE": "2", "NODE_RANK": "1", "MASTER_ADDR": "127.0.0.1"},
-        {"NODE_RANK", "MASTER_ADDR"},
-    ),
     "loopback address on the second node of pals": (
         {**PALS_WITH_PMI, "MASTER_ADDR": "localhost"},
         {"MASTER_ADDR", "PALS_NODEID"},
@@ -620,6 +607,47 @@ REFUSED: dict[str, tuple[dict[str, str], set[str]]] = {
         {"SLURM_PROCID", "RANK_ID"},
     ),
 }
+
+
+# Several nodes that somebody starts by hand on one machine.
+NODES_BY_HAND = {
+    **RANK_1_OF_2,
+    "LOCAL_RANK": "0",
+    "LOCAL_WORLD_SIZE": "1",
+    "MASTER_ADDR": "127.0.0.1",
+}
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        NODES_BY_HAND,
+        {**NODES_BY_HAND, "NODE_RANK": "1"},
+        {**RANK_1_OF_2, "NODE_RANK": "1", "MASTER_ADDR": "localhost"},
+        # Rank 0 has the rendezvous, and may call itself so.
+        {**NODES_BY_HAND, "RANK": "0", "NODE_RANK": "0", "MASTER_ADDR": "localhost"},
+        {**SLURM, "SLURM_PROCID": "0", "SLURM_NODEID": "0", "MASTER_ADDR": "localhost"},
+        {**VOLCANO, **RANK_1_OF_2, "RANK": "0", "MASTER_ADDR": "localhost"},
+        # And so may the other ranks of its node.
+        {
+            "OMPI_COMM_WORLD_RANK": "1",
+            "OMPI_COMM_WORLD_SIZE": "4",
+            "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+            "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+            "MASTER_ADDR": "localhost",
+        },
+    ],
+)
+def test_loopback_address_that_can_be_right_is_taken(env: dict[str, str]) -> None:
+    assert resolve_environment(env).master_addr == env["MASTER_ADDR"]
+
+
+def test_loopback_address_that_nobody_uses_is_not_refused() -> None:
+    env = {**PALS_WITH_PMI, "MASTER_ADDR": "localhost"}
+
+    assert resolve_environment(env, has_address=True).rank == 1
+    with pytest.raises(LaunchEnvironmentError, match="MASTER_ADDR=localhost is"):
+        resolve_environment(env)
 
 
 @pytest.mark.parametrize("name", REFUSED)

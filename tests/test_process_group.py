@@ -119,6 +119,20 @@ say(job.rank, job.chip_map, job.device_id, str(job.device), job.backend, tensor.
     ]
 
 
+def test_address_that_is_an_argument_is_not_judged_by_the_variable() -> None:
+    # Two nodes of mpirun on one machine; the variable was left over.
+    code = 'init_process_group("gloo", timeout_s=60, master_addr="127.0.0.1").close()'
+    port = free_port()
+    node = {"OMPI_COMM_WORLD_LOCAL_RANK": "0", "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}
+    size = {"OMPI_COMM_WORLD_SIZE": "2", "MASTER_ADDR": "localhost"}
+    ranks = [
+        start_code(code, rank, 2, port, OMPI_COMM_WORLD_RANK=str(rank), **size, **node)
+        for rank in range(2)
+    ]
+
+    assert [(status, err) for status, _, err in finish(ranks)] == [(0, "")] * 2
+
+
 def test_sub_groups_communicate_among_their_members(tmp_path: Path) -> None:
     table = write_table(tmp_path, [[3, 1, 0, 2]])
     code = """

@@ -317,6 +317,8 @@ def test_what_cannot_run_says_so_in_a_sentence(tmp_path: Path) -> None:
         f"operators took, {none}",
         "custom": "NotImplementedError: torch_tpu.tpu.custom_op.llama_mlp.LLamaMlp has "
         f"operators of a chip, {none}",
+        "jit": "NotImplementedError: torch_tpu.jit.compile compiles for a chip, and "
+        "this chip is simulated: there is none",
         "utils": "NotImplementedError: torch_tpu.utils.compare.cos_sim serves the "
         f"tests and tools of the vendor, {none}",
         "host": "SimulationError: scclHost is torch_tpu's own gloo, which is not "

@@ -48,7 +48,9 @@ def init_dist(  # noqa: PLR0913 - what scripts pass on
         ValueError: An argument is wrong.
     """
     if launcher is not None:
-        _refuse_other(launcher, resolve_environment(os.environ))
+        has_address = master_addr is not None
+        found = resolve_environment(os.environ, has_address=has_address)
+        _refuse_other(launcher, found)
     seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
     return init_process_group(
         backend,

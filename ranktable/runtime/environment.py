@@ -68,12 +68,16 @@ class Environment:
     sources: Mapping[str, str] = field(default_factory=dict)
 
 
-def resolve_environment(env: Mapping[str, str] | None = None) -> Environment:
+def resolve_environment(
+    env: Mapping[str, str] | None = None, *, has_address: bool = False
+) -> Environment:
     """Return what the environment says of this process; what it does not say is None.
 
     Args:
         env: The environment; by default ``os.environ``. An empty variable counts as
             unset.
+        has_address: Whether the caller has an address of the rendezvous, so that a
+            loopback address of the environment does no harm.
 
     Raises:
         InvalidVariableError: A value is not a plain decimal number within its range.
@@ -81,7 +85,7 @@ def resolve_environment(env: Mapping[str, str] | None = None) -> Environment:
         ConflictingVariablesError: Two variables cannot both be true.
     """
     env = os.environ if env is None else env
-    won = believed(resolve_claims(env))
+    won = believed(resolve_claims(env), has_address=has_address)
     sources = {name: won[name].variable for name in FIELDS if name in won}
     table = env.get(_TABLE) or None
     if table is not None:

@@ -81,7 +81,7 @@ def init_process_group(
     """
     _refuse_second()
     timeout = as_timeout(timeout_s)
-    environment = resolve_environment(os.environ)
+    environment = resolve_environment(os.environ, has_address=master_addr is not None)
     found, file = _table(table, environment)
     if found is not None:
         from ranktable.runtime.agreement import with_world_size  # noqa: PLC0415

@@ -75,9 +75,14 @@ def resolve_claims(env: Mapping[str, str]) -> list[tuple[VariableClaim, Outcome]
 
 
 def believed(
-    claims: Iterable[tuple[VariableClaim, Outcome]],
+    claims: Iterable[tuple[VariableClaim, Outcome]], *, has_address: bool = False
 ) -> dict[str, VariableClaim]:
     """Return the claim that won each field.
+
+    Args:
+        claims: Every claim with its outcome.
+        has_address: Whether the caller has an address of the rendezvous, so that
+            nobody uses that of the environment.
 
     Raises:
         InvalidVariableError: A value is not one that its variable can have.
@@ -93,7 +98,8 @@ def believed(
     _refuse_halves(won)
     _refuse_ranges(won)
     _refuse_chips(won)
-    _refuse_loopback(won, [claim for claim, _ in claims])
+    if not has_address:
+        _refuse_loopback(won, [claim for claim, _ in claims])
     return won
 
 
@@ -301,8 +307,8 @@ def _refuse_loopback(
 
     An image or a shell has ``MASTER_ADDR=localhost`` left over, and the processes of
     the second node would wait for a master of their own until the time-out. Where a
-    launcher names a loopback address too, the nodes are on one machine. A pod that is
-    the master may be told so; that has the rank 0.
+    launcher names a loopback address too, the nodes are on one machine. What is set by
+    hand may describe several nodes on one machine, so a launcher has to show them.
     """
     master = won.get("master_addr")
     others = [claim for claim in claims if not _is_exported(claim)]
@@ -311,23 +317,32 @@ def _refuse_loopback(
         or not _is_exported(master)
         or not is_loopback(master.value)
         or any(is_loopback(claim.value) for claim in others)
+        or _is_beside_rank_0(won)
     ):
         return
     sizes = {name: number(won, name) or 0 for name in FIELDS[:6]}
-    if master.launcher != BY_HAND and not sizes["node_rank"]:
-        return
     for name, has_several in (
         ("num_nodes", sizes["num_nodes"] > 1),
         ("node_rank", sizes["node_rank"] > 0),
         ("local_world_size", 0 < sizes["local_world_size"] < sizes["world_size"]),
     ):
-        if has_several:
+        if has_several and won[name] in others:
             raise _conflict(
                 (master, won[name]),
                 f"{_said(master)} is another machine on each node, but "
                 f"{_said(won[name])} ({won[name].launcher}) shows that there are "
                 "several nodes; unset it, or export the address of the first node",
             )
+
+
+def _is_beside_rank_0(won: Mapping[str, VariableClaim]) -> bool:
+    """Whether this process is on the node of rank 0, which has the rendezvous.
+
+    Local ranks are in the order of the ranks: who has the same has rank 0 on its node.
+    """
+    rank = number(won, "rank")
+    is_beside = rank is not None and rank == number(won, "local_rank")
+    return rank == 0 or number(won, "node_rank") == 0 or is_beside
 
 
 def _is_exported(claim: VariableClaim) -> bool:

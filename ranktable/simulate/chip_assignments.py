@@ -235,7 +235,7 @@ def _broken_rings(
 def _grouped(
     assignments: Sequence[ChipAssignment], key: Callable[[ChipAssignment], _Key]
 ) -> dict[_Key, list[int]]:
-    """Return the ranks of the claims that have the same key."""
+    """Return the ranks of the assignments that have the same key."""
     groups: dict[_Key, list[int]] = {}
     for assignment in assignments:
         groups.setdefault(key(assignment), []).append(assignment.rank)

@@ -96,12 +96,13 @@ def run(
         raise CommandError("the processes read the table themselves; name a file")
     file, ranks, *_ = sound_table(table)
     agents = agents_of(ranks)
-    environment = launched_by(is_started=not dry_run)
+    given = address(master_addr) or agents[0].host
+    environment = launched_by(is_started=not dry_run, has_address=given is not None)
     if node is not None and not 0 <= node < len(agents):
         raise CommandError(f"node {node} is not among the {len(agents)} nodes")
     if not dry_run:
         refuse_other_node(environment, ranks, file, node)
-    addr = address(master_addr) or agents[0].host or environment.master_addr
+    addr = given or environment.master_addr
     port = master_port or _port(environment)
     if len(agents) > 1 and addr is None and not dry_run:
         raise CommandError(
@@ -179,18 +180,19 @@ def _start(arguments: list[str], file: str) -> None:
     os.execve(sys.executable, command, environ)  # noqa: S606 - no shell is wanted
 
 
-def launched_by(*, is_started: bool) -> Environment:
+def launched_by(*, is_started: bool, has_address: bool = False) -> Environment:
     """Return what the environment says of this process.
 
     Args:
         is_started: Whether processes are to be started here, so that a launcher must
             not have started several already.
+        has_address: Whether the address of the rendezvous is known without it.
 
     Raises:
         CommandError: The variables contradict each other, or there are several.
     """
     try:
-        environment = resolve_environment(os.environ)
+        environment = resolve_environment(os.environ, has_address=has_address)
     except LaunchEnvironmentError as error:
         raise CommandError(str(error), DEFECTS_FOUND) from None
     if is_started and (started := _processes_here(environment)) is not None:

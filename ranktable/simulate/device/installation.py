@@ -27,6 +27,9 @@ class UnsupportedTorchError(Error, ImportError):
     """This version of torch cannot hold the simulated device."""
 
 
+_FIRST = "2.10"  # torch's set-up of a device in Python came with it
+
+
 def self_test() -> None:
     """Try the installed device, in about a millisecond.
 
@@ -48,8 +51,10 @@ def step(name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        is_lacking = isinstance(error, (AttributeError, ImportError))
+        needed = f"need torch {_FIRST} or later, and " if is_lacking else ""
         raise UnsupportedTorchError(
-            f"simulated chips do not work with torch {torch.__version__}: "
+            f"simulated chips {needed}do not work with torch {torch.__version__}: "
             f"{name} failed: {str(error) or type(error).__name__}"
         ) from error
 

@@ -45,7 +45,6 @@ def print_all_torch_tpu_envs() -> None:
 
 __simulated__ = True
 __profile__ = _run.RUN.profile  # by which ranktable.dist chooses its table
-jit = NeedsChip("torch_tpu.jit", "compiles for a chip")
 CallCppDynLib = NeedsChip("torch_tpu.CallCppDynLib", "calls code compiled for a chip")
 
 start(
@@ -57,4 +56,5 @@ start(
 )
 local_ranks.put_in_place()
 refused.refuse()
-utils = importlib.import_module("torch_tpu.utils")  # which is among the refused
+# Both are among the refused.
+jit, utils = (importlib.import_module(f"torch_tpu.{name}") for name in ("jit", "utils"))

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "torch_tpu.accelerator": "adapts other libraries to a chip",
     "torch_tpu.dynamo": "compiles for a chip",
+    "torch_tpu.jit": "compiles for a chip",
     "torch_tpu.tpu.bmodel_runtime": "runs a model compiled for a chip",
     "torch_tpu.tpu.bmrt": "runs a model compiled for a chip",
     "torch_tpu.tpu.custom_op": "has operators of a chip",
