@@ -11,6 +11,7 @@ import torch.distributed
 
 from ranktable import dist
 from tests.rank_worker import tensor, told
+from tests.ranks import named
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -171,3 +172,32 @@ def test_ranks_that_collect_in_different_ways_are_told(
         "  rank 0  collect_results of size None by messages, interleave",
         "  rank 1  collect_results of size None by files, interleave",
     ]
+
+
+def fail_in_the_backend() -> tuple[list[tuple[str, str]], float, float]:
+    """Reduce twice where the backend refuses, on all ranks, then where it does not."""
+    whole, began = torch.distributed.all_reduce, time.monotonic()
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("out of buffers")
+
+    torch.distributed.all_reduce = refuse  # type: ignore[assignment]
+    try:
+        refused = [told(dist.all_reduce, tensor([1.0, 2.0])) for _ in range(2)]
+    finally:
+        torch.distributed.all_reduce = whole
+    took_s, data = time.monotonic() - began, tensor([1.0])
+    dist.all_reduce(data)
+    return refused, took_s, data.item()
+
+
+@pytest.mark.usefixtures("_rank_pools")
+def test_what_a_device_refuses_is_told_at_once_in_its_own_words() -> None:
+    ranks = named("sccl-2")
+
+    for rank, (refused, took_s, data) in enumerate(ranks.returned(fail_in_the_backend)):
+        text = f"failed on rank {rank} (sccl): out of buffers"
+        assert [kind for kind, _ in refused] == ["DistError"] * 2
+        assert all(message.endswith(text) for _, message in refused)
+        assert took_s < 5  # the time-out is 20 s
+        assert data == 2

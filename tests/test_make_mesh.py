@@ -167,6 +167,30 @@ with init_process_group("gloo", timeout_s=60) as job:
     assert max(times_s[:2]) < 3 <= min(times_s[2:])
 
 
+def test_ranks_may_be_in_different_numbers_of_groups(tmp_path: Path) -> None:
+    code = """
+from ranktable.layout import ParallelLayout
+with init_process_group("gloo", timeout_s=30) as job:
+    lists = {"a": [[0, 1]], "b": [[1, 2], [0, 3]]}
+    found = {}
+    for kind, group in make_groups(job, ParallelLayout(dp=4), lists).items():
+        data = torch.tensor([float(job.rank)])
+        dist.all_reduce(data, group=group)
+        found[kind] = data.item()
+    say(found)
+"""
+    env = {"RANK_TABLE_FILE": write_table(tmp_path, [range(4)])}
+    done = run_code(code, 4, env=env)
+
+    assert [status for status, _, _ in done] == [0] * 4, done
+    assert [json.loads(out)[0] for _, out, _ in done] == [
+        {"a": 1.0, "b": 3.0},
+        {"a": 1.0, "b": 3.0},
+        {"b": 3.0},
+        {"b": 3.0},
+    ]
+
+
 def test_ranks_with_other_layouts_are_told_at_once(tmp_path: Path) -> None:
     code = """
 from ranktable.layout import ParallelLayout

@@ -216,7 +216,7 @@ class CollectiveCall:
 
     def explain(self, time_s: float) -> Verdict | None:
         """Return what a failure may come from: who is not in this, or does another."""
-        if not self.is_compared or self.members.store is None:
+        if not self.is_compared or self.is_verified or self.members.store is None:
             return None
         try:
             if self.held is None:

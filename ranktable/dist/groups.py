@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+from collections import Counter
 from operator import index
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -13,6 +14,7 @@ from ranktable.dist.errors import DistError
 from ranktable.dist.group_state import group_state
 from ranktable.dist.objects import all_gather_object
 from ranktable.runtime.job import as_timeout, current_job
+from ranktable.runtime.torch_versions import group_called
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+
+_made: Counter[tuple[int, ...]] = Counter()
+"""How often groups of these ranks were made by their members alone."""
 
 
 def new_group(
@@ -131,9 +136,11 @@ def _make(members: GroupState, ranks: Sequence[int]) -> ProcessGroup | None:
     if job is not None:
         timeout_s = members.timeout.total_seconds()
         return job.new_group(ranks, timeout_s=timeout_s, among_members=True)
-    made: ProcessGroup = dist.new_group(
-        ranks, members.timeout, use_local_synchronization=True
-    )
+    _made[tuple(ranks)] += 1
+    with group_called(f"{list(ranks)}, on a node, {_made[tuple(ranks)]}"):
+        made: ProcessGroup = dist.new_group(
+            ranks, members.timeout, use_local_synchronization=True
+        )
     return made
 
 

@@ -184,11 +184,27 @@ class OperationStarter:
 
     def refused(self, error: RuntimeError) -> DistError:
         """Return the error for an operation that torch did not start."""
-        what = "a transfer" if self.call is None else str(self.call.fingerprint)
-        backend = self.backend.table_name
-        return DistError(
-            f"{what} failed on rank {self.members.rank} ({backend}): {reason_of(error)}"
-        )
+        return refused(error, self.members, self.backend.table_name, self.call)
+
+
+def refused(
+    error: RuntimeError,
+    members: GroupState,
+    backend: str,
+    call: CollectiveCall | None,
+) -> DistError:
+    """Return the error for what torch did not start on this rank.
+
+    Args:
+        error: Torch's own.
+        members: The group.
+        backend: The name of what refused it.
+        call: The collective; None for what two ranks do alone.
+    """
+    what = "a transfer" if call is None else str(call.fingerprint)
+    return DistError(
+        f"{what} failed on rank {members.rank} ({backend}): {reason_of(error)}"
+    )
 
 
 def start_transfers(

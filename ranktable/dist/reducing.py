@@ -14,7 +14,7 @@ from ranktable.dist.calls import CollectiveFingerprint, begin_call, shape_of
 from ranktable.dist.encoding import MOST_RANKS_OF_SPLIT, decode, encode
 from ranktable.dist.errors import DistError, UnsupportedError
 from ranktable.dist.group_state import group_state
-from ranktable.dist.operations import OPS, begin
+from ranktable.dist.operations import OPS, begin, refused
 from ranktable.dist.tensors import (
     copy,
     cut,
@@ -425,7 +425,9 @@ def _reduce_directly(members: GroupState, data: torch.Tensor, op: str) -> bool:
     except DistError:
         raise
     except RuntimeError as error:  # it failed, or others are late
-        raise explained(error, members, call) from error
+        if members.supports_timed_wait:
+            raise explained(error, members, call) from error
+        raise refused(error, members, table_name, call) from error
     if op == "mean":
         data.div_(members.size)
     else:

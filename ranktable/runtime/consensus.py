@@ -85,9 +85,16 @@ def refuse_other_specs(  # noqa: PLR0913 - what a round is made of
             (RT404).
     """
     held = _round(store, spec, number, rank, ranks, is_urgent=is_urgent)
-    verdict = held.post(spec.text, is_member=rank in ranks)
-    if rank in ranks:
-        verdict = held.hear(time_s or WAIT_S)
+    try:
+        verdict = held.post(spec.text, is_member=rank in ranks)
+        if rank in ranks:
+            verdict = held.hear(time_s or WAIT_S)
+    except RuntimeError as error:  # torch's errors of the network
+        raise BootstrapError(
+            "RT404",
+            f"rank {rank} lost the store of the job, so the process that serves it has "
+            "ended; look at the output of rank 0",
+        ) from error
     if verdict is None or verdict.kind == "agreed":
         return
     if is_urgent and verdict.kind == "differ":

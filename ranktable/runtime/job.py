@@ -8,6 +8,8 @@ from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from ranktable.runtime.torch_versions import group_called
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import TracebackType
@@ -77,6 +79,7 @@ class Job:
         self._timeout = timeout
         self._shared: dict[tuple[tuple[int, ...], float | None], ProcessGroup] = {}
         self._rounds: Counter[str] = Counter()
+        self._named: Counter[tuple[int, ...]] = Counter()
         self._is_open = True
         global _current  # noqa: PLW0603 - torch has one default group a process
         _current = self
@@ -209,13 +212,18 @@ class Job:
         import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
 
         chips = None if self.chip_map is None else [self.chip_map[r] for r in members]
-        return dist.new_group(  # type: ignore[no-any-return]
-            members,
-            backend=self.backend,
-            timeout=self._timeout if timeout_s is None else as_timeout(timeout_s),
-            pg_options=self._backend.group_options(chips),
-            use_local_synchronization=among_members,
-        )
+        name = None
+        if among_members:
+            self._named[tuple(members)] += 1
+            name = f"{members}, {self._named[tuple(members)]}"
+        with group_called(name):
+            return dist.new_group(  # type: ignore[no-any-return]
+                members,
+                backend=self.backend,
+                timeout=self._timeout if timeout_s is None else as_timeout(timeout_s),
+                pg_options=self._backend.group_options(chips),
+                use_local_synchronization=among_members,
+            )
 
     def shared_group(
         self, ranks: Iterable[int], *, timeout_s: float | None = None

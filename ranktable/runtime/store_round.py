@@ -154,6 +154,8 @@ class StoreRound:
             self._await(time_s if left_s is None else left_s, on_wait)
         if self._verdict is None and looks:
             self._verdict = self._look(time_s)
+        if self._verdict not in (None, AGREED) and self.rank == 0 and not self.is_alone:
+            self._await_hearers()
         self._leave(self._verdict)
         return self._verdict
 
@@ -168,6 +170,15 @@ class StoreRound:
         is_missing = self._verdict is not None and self._verdict.kind == "missing"
         expected = len(self.ranks) - (len(absent) if is_missing else 0)
         while self.store.add("heard", 0) < expected and time.monotonic() < end:
+            time.sleep(_LINGER_S)
+
+    def _await_hearers(self) -> None:
+        """Let all who came hear a bad verdict: most stores end with their rank 0."""
+        assert self._verdict is not None  # noqa: S101 - the caller has looked
+        is_missing = self._verdict.kind == "missing"
+        others = len(self.ranks) - 1 - is_missing * len(self._verdict.ranks)
+        end = time.monotonic() + _LONGEST_PAUSE_S + _LOOK_S
+        while self.store.add("heard", 0) < others and time.monotonic() < end:
             time.sleep(_LINGER_S)
 
     def erase(self) -> None:
@@ -211,13 +222,13 @@ class StoreRound:
         pause_s = _FIRST_PAUSE_S
         while not self._is_read():
             left_s = end - time.monotonic()
-            if left_s <= 0:
-                return False
             if not main_thread().is_alive():
                 raise RuntimeError("the script has ended")
-            if on_wait is not None and left_s < time_s - _LATE_S:
+            if on_wait is not None and left_s < max(time_s - _LATE_S, 0.001):
                 on_wait()
                 on_wait = None
+            if left_s <= 0:
+                return False
             time.sleep(min(pause_s, left_s))
             pause_s = min(_GROWTH * pause_s, _LONGEST_PAUSE_S)
         return True

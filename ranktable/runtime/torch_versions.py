@@ -7,8 +7,13 @@ itself where that is possible, since vendors backport.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from typing import Any, Final
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 OLDEST: Final = (2, 1)
 """The first with all that joining a job and collectives need."""
@@ -70,3 +75,34 @@ def why_no_mesh() -> str | None:
         f"torch {torch.__version__} cannot make a mesh of groups: install torch 2.5 or "
         "newer (pip install 'torch>=2.5'), or take the groups of make_groups"
     )
+
+
+_named = threading.local()
+
+
+@contextlib.contextmanager
+def group_called(name: str | None) -> Iterator[None]:
+    """Let the group that this thread makes have a name that all its members know.
+
+    Where only the members make a group, torch counts the groups of each rank for its
+    name. Ranks that are in different numbers of groups would wait for each other for
+    ever.
+
+    Args:
+        name: The same on every member, and for no other group; None for torch's own.
+    """
+    from torch.distributed import distributed_c10d  # noqa: PLC0415 - an extra
+
+    whole = distributed_c10d._process_group_name  # noqa: SLF001 - no other way to it
+    if name is not None and not hasattr(whole, "is_of_ranktable"):
+
+        def chosen(ranks: list[int], use_hashed_name: bool) -> str:  # noqa: FBT001 - torch's
+            return getattr(_named, "name", None) or whole(ranks, use_hashed_name)
+
+        chosen.is_of_ranktable = True  # type: ignore[attr-defined]
+        distributed_c10d._process_group_name = chosen  # type: ignore[assignment]  # noqa: SLF001
+    _named.name = name
+    try:
+        yield
+    finally:
+        _named.name = None

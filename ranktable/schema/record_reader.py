@@ -339,8 +339,8 @@ def build_record_parts(columns: Columns) -> Parts:
     if format_.has_global_ranks:
         nodes.sort(key=lambda node: node.devices[0].rank if node.devices else -1)
     top = document if isinstance(document, dict) else {}
-    known: set[str | None] = {"version", *_read_keys(format_)}
-    extra = {key: value for key, value in top.items() if key not in known}
+    read = {"version", *_read_keys(format_)}
+    extra = {key: value for key, value in top.items() if key not in read}
     version = str(top.get("version", ""))
     return Parts(tuple(nodes), version, format_.name, extra, None, document)
 
