@@ -172,7 +172,8 @@ def summary(reports: Sequence[Report]) -> str:
     total = sum(found.values())
     shown = sum(len(report.diagnostics) for report in reports)
     fixable = sum(d.fixable for report in reports for d in report.diagnostics)
-    text = f"found {' and '.join(parts)}" if parts else "no defects"
+    listed = ", ".join([*parts[:-2], " and ".join(parts[-2:])])
+    text = f"found {listed}" if parts else "no defects"
     if len(reports) > 1:
         text += f" in {counted(len(reports), 'file')}"
     if shown < total:
