@@ -353,6 +353,34 @@ def test_empty_name_of_a_group_is_refused(run: Run, file: Path) -> None:
         assert "--server-group is empty; give the name of a group" in done.err
 
 
+def test_group_is_written_back_as_it_was_spelt(run: Run, tmp_path: Path) -> None:
+    def server(number: int, chips: list[dict[str, Any]]) -> dict[str, Any]:
+        address = f"10.0.0.{number}"
+        return {"device": chips, "server_id": address, "server_ip": address}
+
+    def chip(server: int, rank: int) -> dict[str, Any]:
+        address = f"10.0.{server}.{rank}"
+        return {"rank_id": rank, "device_id": rank % 2, "device_ip": address}
+
+    servers = [
+        server(3, [chip(3, 2), chip(3, 3)]),
+        server(9, []),
+        server(1, [chip(1, 0), chip(1, 1)]),
+    ]
+    group = {"group_id": 2, "server_count": 3, "server_list": servers}
+    table = {"version": "1.0", "status": "completed", "server_group_list": [group]}
+    (tmp_path / "t.json").write_text(json.dumps(table))
+    command = "renumber t.json -i --policy shift --drop-ranks 1"
+    done = run("ranktable", *command.split())
+
+    del servers[2]["device"][1]
+    for place, one in enumerate(servers[0]["device"]):
+        one["rank_id"] = 1 + place
+    assert done.status == 0, done.err
+    written = (tmp_path / "t.json").read_text()
+    assert json.dumps(json.loads(written)) == json.dumps(table)
+
+
 @pytest.mark.parametrize(
     "command",
     [

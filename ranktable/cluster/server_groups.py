@@ -9,12 +9,13 @@ from msgspec import structs
 from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.check import loads
 from ranktable.schema.diagnostic import printable
+from ranktable.schema.format import plain_number
 from ranktable.schema.model import RankTable
 from ranktable.schema.super_pods import PODS, pods_with
 from ranktable.schema.writing import encode
 
 if TYPE_CHECKING:
-    from ranktable.schema.model import Node
+    from ranktable.schema.model import Device, Node
 
 GROUPED = "server-groups"
 _LIST = "server_group_list"
@@ -135,10 +136,7 @@ def with_group(whole: RankTable, name: str, changed: RankTable) -> RankTable:
 
 def _changed(group: dict[str, Any], table: RankTable) -> dict[str, Any]:
     """Return the plain data of a group with other nodes; servers without chips stay."""
-    before = group["server_list"]
-    idle = [server for server in before if not server.get("device")]
-    by_address = not any("server_id" in server for server in before)
-    servers = idle + [_server(node, by_address=by_address) for node in table.nodes]
+    servers = _servers(group["server_list"], list(table.nodes))
     found = {**group, "server_list": servers}
     if "server_count" in group:
         as_before = type(group["server_count"])
@@ -148,15 +146,44 @@ def _changed(group: dict[str, Any], table: RankTable) -> dict[str, Any]:
     return found
 
 
-def _server(node: Node, *, by_address: bool) -> dict[str, object]:
-    host = {} if by_address else {"server_id": node.host}
-    devices = [
-        {
-            "device_id": str(device.device_id),
-            **({"device_ip": device.address} if device.address else {}),
-            **device.extra,
-            "rank_id": str(device.rank),
+def _servers(before: list[dict[str, Any]], nodes: list[Node]) -> list[dict[str, Any]]:
+    """Return the servers of nodes, each at its place and spelt as before."""
+    found = []
+    for server in before:
+        chips = {
+            plain_number(one["device_id"]): one for one in server.get("device") or ()
         }
-        for device in node.devices
-    ]
-    return {**host, **node.extra, "device": devices}
+        host = server.get("server_id") or server.get("server_ip")
+        same = [
+            node
+            for node in nodes
+            if node.host == host and any(one.device_id in chips for one in node.devices)
+        ]
+        if same:
+            devices = [
+                _device(one, chips.get(one.device_id)) for one in same[0].devices
+            ]
+            found.append({**server, "device": devices})
+            nodes.remove(same[0])
+        elif not chips:
+            found.append(server)
+    by_address = not any("server_id" in server for server in before)
+    return found + [_new_server(node, by_address=by_address) for node in nodes]
+
+
+def _new_server(node: Node, *, by_address: bool) -> dict[str, Any]:
+    host = {} if by_address else {"server_id": node.host}
+    return {**host, **node.extra, "device": [_device(one) for one in node.devices]}
+
+
+def _device(device: Device, before: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the plain data of a device; only its rank differs from before."""
+    if before is not None:
+        as_before = type(before["rank_id"])
+        return {**before, "rank_id": as_before(device.rank)}
+    return {
+        "device_id": str(device.device_id),
+        **({"device_ip": device.address} if device.address else {}),
+        **device.extra,
+        "rank_id": str(device.rank),
+    }
