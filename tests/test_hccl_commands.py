@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 VALID = CORPUS / "hccl" / "valid"
 PODS = VALID / "hccl12_2pods_4s_32p.json"
 V2 = VALID / "hccl20_ipv4_2s4p.json"
+LAB = VALID / "legacy_group_lab_2s16p.json"
 
 
 HETEROGENEOUS = VALID / "hccl11_heterog.json"
@@ -32,7 +33,7 @@ HETEROGENEOUS = VALID / "hccl11_heterog.json"
     "source",
     [
         *(PODS, V2, HETEROGENEOUS),
-        *(VALID / "hccl10_a2_uneven_8_6.json", VALID / "legacy_group_lab_2s16p.json"),
+        *(VALID / "hccl10_a2_uneven_8_6.json", LAB),
     ],
 )
 def test_merge_of_split_is_the_table(run: Run, source: Path, tmp_path: Path) -> None:
@@ -91,6 +92,59 @@ def test_parts_of_a_cloud_table_are_put_together_with_their_pods(
     assert done.status == 0, done.out
     merged = json.loads((tmp_path / "m.json").read_text())
     assert merged == json.loads(source.read_text())
+
+
+def of_two_groups(source: Path) -> dict[str, Any]:
+    """Return a lab or a cloud table with half of its instances in another group."""
+    table: dict[str, Any] = json.loads(source.read_text())
+    (first,) = table["group_list"]
+    listed = first["instance_list"]
+    half = len(listed) // 2
+    second = {**first, "group_name": "other", "instance_list": listed[half:]}
+    first["instance_list"] = listed[:half]
+    table |= {"group_count": "2", "group_list": [first, second]}
+    for group in table["group_list"]:
+        own = group["instance_list"]
+        chips = str(sum(len(one["devices"]) for one in own))
+        servers = str(len({one["server_id"] for one in own}))
+        counts = {"device_num": chips, "device_count": chips, "server_num": servers}
+        group |= {key: size for key, size in counts.items() if key in group}
+        group["instance_count"] = str(len(own))
+    return table
+
+
+@pytest.mark.parametrize("kind", ["lab", "cloud"])
+def test_parts_of_a_table_of_two_groups_are_put_together(
+    run: Run, tmp_path: Path, kind: str
+) -> None:
+    source = tmp_path / "t.json"
+    source.write_bytes(cloud_of_two("a", "b"))
+    table = of_two_groups(LAB if kind == "lab" else source)
+    source.write_text(json.dumps(table))
+    run("ranktable", "split", "t.json", "-o", "parts")
+    files = [str(one) for one in sorted((tmp_path / "parts").iterdir())]
+    done = run("ranktable", "merge", *files, "--renumber", "-o", "m.json")
+
+    assert done.status == 0, done.out
+    merged = json.loads((tmp_path / "m.json").read_text())
+    assert merged == table
+
+
+def test_parts_that_say_other_things_of_a_group_are_not_put_together(
+    run: Run, tmp_path: Path
+) -> None:
+    for name, colour in (("a", "red"), ("b", "blue")):
+        table = json.loads(cloud_of_two(name, name))
+        group = table["group_list"][0]
+        del group["instance_list"][-1]
+        group |= {"device_count": "4", "instance_count": "2", "colour": colour}
+        (tmp_path / f"{name}.json").write_text(json.dumps(table))
+    done = run("ranktable", "merge", "a.json", "b.json", "--renumber", "-o", "m.json")
+
+    assert done.status == 1
+    assert (
+        'error[RT233] colour of the group g is "blue", and "red" in a.json' in done.out
+    )
 
 
 def test_cloud_table_is_not_written_in_another_order_than_hccl_counts(

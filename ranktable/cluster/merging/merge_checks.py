@@ -170,13 +170,14 @@ def check_formats(formats: Sequence[Format], findings: FileFindings) -> Format:
 
 
 def check_tops(
-    tops: Sequence[Mapping[str, object]], findings: FileFindings
+    tops: Sequence[Mapping[str, object]], findings: FileFindings, *at: str
 ) -> dict[str, object]:
     """Return what the files say of the whole table; RT233 where two of them differ.
 
     Args:
         tops: Of every file the keys at its top, without the nodes.
         findings: Where to report.
+        at: Path of what they are about, where that is not the key itself.
     """
     agreed: dict[str, tuple[int, object]] = {}
     for index, top in enumerate(tops):
@@ -185,10 +186,10 @@ def check_tops(
             if other != value:
                 findings.report(
                     PARTS_DISAGREE,
-                    (index, SourceSpan((key,))),
+                    (index, SourceSpan(at or (key,))),
                     f"{key} is {quoted(value)}, and {quoted(other)} in "
                     f"{findings.files[first].file}",
-                    related=((first, SourceSpan((key,), label=_OTHER_FILE)),),
+                    related=((first, SourceSpan(at or (key,), label=_OTHER_FILE)),),
                 )
     return {key: value for key, (_, value) in agreed.items()}
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.file_findings import FileFinding, FileFindings, InputFile
 from ranktable.cluster.generate import ring_order
@@ -28,6 +30,7 @@ from ranktable.cluster.splitting import without_job
 from ranktable.schema.diagnostic import Finding, Severity
 from ranktable.schema.format import LAYOUT_KEY, SUPER_POD_KEY, TOPOLOGY_KEY
 from ranktable.schema.formats import DEFAULT
+from ranktable.schema.formats.hccl_groups import GROUP_NAME, GROUPS
 from ranktable.schema.json_parser import decode
 from ranktable.schema.model import Device, Node, RankTable
 from ranktable.schema.remembered_layout import (
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from ranktable.cluster.probes.read_probes import ProbedNode
     from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Report
+    from ranktable.schema.format import Format
     from ranktable.schema.topology import Topology
 
 OF_A_PART = (RANK_GAP.code, NOT_FROM_ZERO.code)
@@ -101,8 +105,11 @@ def merge_tables(
     format_ = check_formats([item.format for item in columns], findings)
     tops = [{"version": table.version, **table.extra} for table in tables]
     pods = _joined_pods(top.pop(PODS, None) for top in tops)
-    extra = {**check_tops(tops, findings), **pods}
+    groups = _joined_groups(format_, tops, findings)
+    extra = {**check_tops(tops, findings), **pods, **groups}
     extra.pop("version", None)
+    if len(groups.get(GROUPS, ())) > 1:
+        tables = [_with_group_names(table) for table in tables]
     nodes = [
         node
         for index, (table, source) in enumerate(zip(tables, columns, strict=True))
@@ -165,6 +172,36 @@ def _joined_pods(lists: Iterable[object]) -> dict[str, object]:
         {**pod, SERVERS: list(servers[name].values())} for name, pod in pods.items()
     ]
     return {PODS: joined} if joined else {}
+
+
+def _joined_groups(
+    format_: Format, tops: Sequence[dict[str, object]], findings: FileFindings
+) -> dict[str, list[dict[str, object]]]:
+    """Take the groups out of all files; return them as one key, each group once."""
+    if format_.nodes_key != GROUPS:
+        return {}
+    groups: dict[str, dict[str, object]] = {}
+    said: list[dict[str, object]] = [{} for _ in tops]
+    for top, keys in zip(tops, said, strict=True):
+        top["group_count"] = ""  # is counted when the table is written
+        for group in objects(top.pop(GROUPS)):
+            name = str(group[GROUP_NAME])
+            groups[name] = {**group, **groups.get(name, {})}
+            keys |= {f"{key} of the group {name}": group[key] for key in group}
+    check_tops(said, findings, GROUPS)
+    return {GROUPS: list(groups.values())}
+
+
+def _with_group_names(table: RankTable) -> RankTable:
+    """Return a table whose servers name their group, as they do where there are two."""
+    groups: Any = table.extra[GROUPS]
+    if len(groups) > 1:
+        return table
+    name = {GROUP_NAME: groups[0][GROUP_NAME]}
+    nodes = (
+        structs.replace(node, extra={**node.extra, **name}) for node in table.nodes
+    )
+    return table.with_changes(nodes=nodes)
 
 
 def _columns(report: Report) -> Columns:
