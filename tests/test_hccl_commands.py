@@ -158,6 +158,18 @@ def test_cloud_table_is_not_written_in_another_order_than_hccl_counts(
     assert "convert --to hccl-1.0" in done.err
 
 
+def test_policy_that_keeps_the_order_of_the_ranks_is_named(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "t.json").write_bytes(cloud_of_two("a", "b"))
+    command = ("renumber", "t.json", "--drop-ranks", "0", "--policy")
+    filled = run("ranktable", *command, "fill")
+    shifted = run("ranktable", *command, "shift")
+
+    assert (filled.status, shifted.status) == (2, 0)
+    assert filled.err.endswith("help: --policy shift keeps the order of the ranks\n")
+
+
 def test_server_that_prefills_and_decodes_keeps_both(run: Run, tmp_path: Path) -> None:
     devices = [
         {

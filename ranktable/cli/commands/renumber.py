@@ -25,6 +25,8 @@ from ranktable.layout.change.spares import named_table
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.remembered import remembered, spelt
 from ranktable.schema.diagnostic import counted
+from ranktable.schema.format import NotExpressibleError
+from ranktable.schema.formats import by_name
 
 if TYPE_CHECKING:
     from ranktable.layout.parallel import ParallelLayout
@@ -86,7 +88,13 @@ def renumber(
     found, is_optimal = change(
         table, policy, nodes=lost, ranks=ranks, layouts=layouts, site=where
     )
-    result.put(read, found, layouts, site=where, is_optimal=is_optimal)
+    try:
+        result.put(read, found, layouts, site=where, is_optimal=is_optimal)
+    except NotExpressibleError as error:
+        if policy is Policy.SHIFT or by_name(table.format).has_written_ranks:
+            raise
+        hint = "--policy shift keeps the order of the ranks"
+        raise CommandError(f"{error}\nhelp: {hint}") from None
 
 
 def _layouts(
