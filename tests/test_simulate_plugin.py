@@ -282,6 +282,7 @@ def test_spawn_makes_faults(project: Path, pytester: pytest.Pytester) -> None:
     assert list((project / "tmp").iterdir()) == []
 
 
+@pytest.mark.torch
 def test_spawn_refuses_what_it_cannot_start(
     project: Path, pytester: pytest.Pytester
 ) -> None:

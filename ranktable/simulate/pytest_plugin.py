@@ -39,7 +39,7 @@ def simulated_chips(_simulated_run: Path) -> Iterator[SimulatedChips]:
     )
     from ranktable.simulate.simulated_chips import SimulatedChips  # noqa: PLC0415 - only if used
 
-    refuse_missing_torch()
     refuse_real_package("sophgo", is_forced=False)
+    refuse_missing_torch()
     with simulated_rank(_simulated_run):
         yield SimulatedChips()
