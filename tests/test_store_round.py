@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -233,3 +234,44 @@ def test_a_prefix_keeps_rounds_apart() -> None:
         take_part(2, lambda _: "tea", store=prefix, is_erased=True)
 
     assert store.num_keys() == 0
+
+
+def test_rank_0_goes_on_after_all_who_came_have_heard_what_differs() -> None:
+    store, heard = HashStore(), threading.Event()
+    first, other = (
+        StoreRound(store=store, rank=rank, ranks=(0, 1), wording=SPEC)
+        for rank in (0, 1)
+    )
+    other.post("coffee")
+
+    def hear_late() -> None:
+        time.sleep(0.4)
+        other.hear(20)
+        heard.set()
+
+    late = threading.Thread(target=hear_late)
+    late.start()
+    first.post("tea")
+    verdict = first.hear(20)
+    had_heard = store.add("heard", 0)
+    late.join()
+
+    assert verdict is not None
+    assert verdict.kind == "differ"
+    assert had_heard == 2  # the other one, and rank 0 itself
+
+
+def test_rank_0_does_not_wait_long_for_who_never_hears() -> None:
+    store, began = HashStore(), time.monotonic()
+    first, other = (
+        StoreRound(store=store, rank=rank, ranks=(0, 1), wording=SPEC)
+        for rank in (0, 1)
+    )
+    other.post("coffee")
+    first.post("tea")
+
+    verdict = first.hear(20)
+
+    assert verdict is not None
+    assert verdict.kind == "differ"
+    assert time.monotonic() - began < 10

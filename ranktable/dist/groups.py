@@ -149,7 +149,7 @@ def _environment() -> Environment:
         resolve_environment,
     )
 
-    return resolve_environment(os.environ, has_address=True)  # they have met
+    return resolve_environment(os.environ, has_address=True)  # the group is there
 
 
 def is_distributed() -> bool:

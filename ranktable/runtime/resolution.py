@@ -1,8 +1,8 @@
 """What the environment says: the claims of all launchers, and which of them count.
 
 Every launcher states claims: a field, its value, the variable it came from, and
-whether it speaks of the process or of its node. An inner launcher shadows the one that
-it runs inside, because that one speaks of the agent: srun starts one torchrun per node,
+whether it describes the process or its node. An inner launcher shadows the one that
+it runs inside, because that one describes the agent: srun starts one torchrun per node,
 torchrun starts the workers. Everything else must agree, and be complete and possible.
 """
 
@@ -118,7 +118,7 @@ def chips_of(won: Mapping[str, VariableClaim]) -> tuple[int, ...] | None:
 def _shadowed(
     stated: list[tuple[Launcher, list[VariableClaim]]], env: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield the names of the launchers that speak of something around this process."""
+    """Yield the names of the launchers that describe something around this process."""
     if len(stated) <= 1:
         return
     by_name: dict[str, list[VariableClaim]] = {}
@@ -214,7 +214,7 @@ def _said(claim: VariableClaim) -> str:
 def _refuse_disputes(claims: Iterable[tuple[VariableClaim, Outcome]]) -> None:
     """Raise an error that names everything said about the fields in dispute.
 
-    What is shadowed speaks of something else, and is not part of the dispute.
+    What is shadowed describes something else, and is not part of the dispute.
     """
     disputed = {
         claim.field for claim, outcome in claims if outcome is Outcome.CONTRADICTS

@@ -91,18 +91,24 @@ def group_called(name: str | None) -> Iterator[None]:
     Args:
         name: The same on every member, and for no other group; None for torch's own.
     """
-    from torch.distributed import distributed_c10d  # noqa: PLC0415 - an extra
-
-    whole = distributed_c10d._process_group_name  # noqa: SLF001 - no other way to it
-    if name is not None and not hasattr(whole, "is_of_ranktable"):
-
-        def chosen(ranks: list[int], use_hashed_name: bool) -> str:  # noqa: FBT001 - torch's
-            return getattr(_named, "name", None) or whole(ranks, use_hashed_name)
-
-        chosen.is_of_ranktable = True  # type: ignore[attr-defined]
-        distributed_c10d._process_group_name = chosen  # type: ignore[assignment]  # noqa: SLF001
+    if name is not None:
+        _let_names_be_given()
     _named.name = name
     try:
         yield
     finally:
         _named.name = None
+
+
+def _let_names_be_given() -> None:
+    from torch.distributed import distributed_c10d  # noqa: PLC0415 - an extra
+
+    whole = distributed_c10d._process_group_name  # noqa: SLF001 - no other way to it
+    if hasattr(whole, "is_of_ranktable"):
+        return
+
+    def chosen(ranks: list[int], use_hashed_name: bool) -> str:  # noqa: FBT001 - torch's
+        return getattr(_named, "name", None) or whole(ranks, use_hashed_name)
+
+    chosen.is_of_ranktable = True  # type: ignore[attr-defined]
+    distributed_c10d._process_group_name = chosen  # type: ignore[assignment]  # noqa: SLF001

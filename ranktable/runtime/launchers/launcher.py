@@ -19,7 +19,7 @@ _PAIR = {"rank": "world_size", "world_size": "rank"}
 
 
 class Scope(str, Enum):
-    """What a claim speaks of."""
+    """What a claim describes."""
 
     PROCESS = "process"
     NODE = "node"
@@ -35,7 +35,7 @@ class VariableClaim:
         variable: The variable it came from.
         text: The variable's own text.
         launcher: Name of the launcher that sets it.
-        level: Whether it speaks of this process, or of its node, pod or agent.
+        level: Whether it describes this process, or its node, pod or agent.
         problem: Why there is no value.
         needs: The variable that has to be set beside it: a rank needs a size.
     """

@@ -1,8 +1,8 @@
 """Which launcher can run inside which.
 
 The inner launcher is the one that started this process: torchrun within srun, mpirun
-within an allocation. The variables of the outer one then speak of an agent or of a
-daemon. Launchers that are not paired here speak of one process, and have to agree; so
+within an allocation. The variables of the outer one then describe an agent or a
+daemon. Launchers that are not paired here describe one process, and have to agree; so
 do the variables that scripts set by hand.
 """
 

@@ -1,4 +1,4 @@
-"""torchrun's arguments given as variables, ``PET_*``, which speak of the agent.
+"""torchrun's arguments given as variables, ``PET_*``, which describe the agent.
 
 JobSet and TrainJob set them in every pod. ``PET_NNODES`` may be a range, ``2:4``, and
 ``PET_NPROC_PER_NODE`` a kind of device, ``auto`` or ``gpu``; then nothing is known.
