@@ -295,8 +295,8 @@ def test_collectives_leave_no_keys(fresh: Pool) -> None:
     assert fresh.returned(leave_keys, 6)[0] <= 0
 
 
-def drop_begun(shapes: int) -> object:
-    """Return how many keys stay of new shapes on chips that nobody waits for."""
+def drop_begun(shapes: int) -> tuple[bool, int]:
+    """Return whether there were keys, and how many are left of shapes nobody waits for."""
     store = _get_default_store()
     dist.all_reduce(torch.ones(1).to("tpu"))
     dist.barrier()
@@ -317,7 +317,9 @@ def drop_begun(shapes: int) -> object:
 def test_what_begins_on_a_chip_and_is_not_waited_for_leaves_no_keys() -> None:
     chips = Pool("sccl", 2)
 
-    assert chips.returned(drop_begun, 20, is_last=True) == [(True, 0)] * 2
+    for has_begun, left in chips.returned(drop_begun, 20, is_last=True):
+        assert has_begun
+        assert left <= 0  # what ran before may be cleared away in between
 
 
 def refuse_then_go_on() -> object:
