@@ -36,7 +36,7 @@ import sys
 import traceback
 import types
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
 import typer.main
 
@@ -50,6 +50,11 @@ PACKAGES = ("schema", "cluster", "layout", "report", "cli")
 LIBRARIES = (
     *("ranktable.runtime.environment", "ranktable.runtime.rules", "jsonschema", "yaml"),
     *("rich.columns", "rich.markdown", "rich.panel", "rich.traceback"),
+)
+OF_TORCH = ("torch", "torch.distributed", "torch.distributed.run")
+OF_TRAINING = (
+    *("torch._dynamo", "torch.distributed.tensor.parallel", "torch.distributed.fsdp"),
+    *("torch.distributed.pipelining", "torch.distributed.checkpoint"),
 )
 # What an interpreter, or a library, looks at but once.
 AT_START = ("PYTHON", "LC_", "LANG", "TYPER_", "_TYPER_")
@@ -93,8 +98,8 @@ def import_all() -> None:
 
 
 def import_torch() -> None:
-    """Import what every rank does, without beginning anything."""
-    for name in ("torch", "torch.distributed", "torch.distributed.run"):
+    """Import what ranks do, and what training takes two seconds to import."""
+    for name in (*OF_TORCH, *OF_TRAINING):
         importlib.import_module(name)
     for name in ("runtime.process_group", "dist.reducing", "dist.moving"):
         importlib.import_module(f"ranktable.{name}")
@@ -108,6 +113,9 @@ def run_python() -> None:
     """Do what the arguments of an interpreter ask for: -c, -m or a script."""
     arguments = sys.argv[1:]
     while arguments[0] in ("-u", "-W", "-X"):
+        if arguments[0] == "-u":
+            for opened in (sys.stdout, sys.stderr):
+                cast("io.TextIOWrapper", opened).reconfigure(write_through=True)
         arguments = arguments[1 if arguments[0] == "-u" else 2 :]
     sys.path[0:1] = [
         each for each in os.environ.get("PYTHONPATH", "").split(":") if each
