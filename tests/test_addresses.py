@@ -14,7 +14,8 @@ SPELT = st.one_of(
     st.ip_addresses(v=4).map(str),
     st.text(alphabet="0123456789. ,-+e", max_size=15),
     st.sampled_from(["", "1.2.3", "1.2.3.4.5", "01.2.3.4", "1.2.3.256", "1.2.3.-4"]),
-    st.sampled_from(["fd00::1", "1.2.3.4 ", "1.2.3.4,5.6.7.8", "\u0661.2.3.4", "\ud800"]),
+    st.sampled_from(["fd00::1", "1.2.3.4 ", "1.2.3.4,5.6.7.8"]),
+    st.sampled_from(["\u0661.2.3.4", "\ud800"]),
 )
 
 
