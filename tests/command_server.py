@@ -51,11 +51,6 @@ LIBRARIES = (
     *("ranktable.runtime.environment", "ranktable.runtime.rules", "jsonschema", "yaml"),
     *("rich.columns", "rich.markdown", "rich.panel", "rich.traceback"),
 )
-OF_TORCH = ("torch", "torch.distributed", "torch.distributed.run")
-OF_TRAINING = (
-    *("torch._dynamo", "torch.distributed.tensor.parallel", "torch.distributed.fsdp"),
-    *("torch.distributed.pipelining", "torch.distributed.checkpoint"),
-)
 # What an interpreter, or a library, looks at but once.
 AT_START = ("PYTHON", "LC_", "LANG", "TYPER_", "_TYPER_")
 # What typer looks at each time that a shell asks it to complete something.
@@ -98,8 +93,8 @@ def import_all() -> None:
 
 
 def import_torch() -> None:
-    """Import what ranks do, and what training takes two seconds to import."""
-    for name in (*OF_TORCH, *OF_TRAINING):
+    """Import what every rank does, without beginning anything."""
+    for name in ("torch", "torch.distributed", "torch.distributed.run"):
         importlib.import_module(name)
     for name in ("runtime.process_group", "dist.reducing", "dist.moving"):
         importlib.import_module(f"ranktable.{name}")

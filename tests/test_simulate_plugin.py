@@ -25,8 +25,6 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PYTEST_PLUGINS", PLUGIN)
     for name, value in TORCH_ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
-    # What torch keeps of programs that it has looked at is not a matter of chips.
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(pytester.path / "inductor"))
     temporary = pytester.path / "tmp"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
