@@ -22,13 +22,13 @@ from ranktable.cluster.generate import make_table
 from ranktable.schema.topology import SOPHGO_8
 from ranktable.schema.writing import dump
 from ranktable.simulate.faults import parse_fault
+from ranktable.simulate.processes import run_folder
 from ranktable.simulate.requirements import (
     RealPackage,
     find_real_package,
     private_path,
     rank_environment,
 )
-from ranktable.simulate.run_folder import run_folder
 from ranktable.simulate.simulated_run import VARIABLE, Fault
 from ranktable.simulate.simulation import make_boxes, make_run, ring_warning
 from tests.commands import torch_environment, with_torch
