@@ -196,7 +196,7 @@ def test_server_that_prefills_and_decodes_keeps_both(run: Run, tmp_path: Path) -
     assert done.status == 0, done.err
     assert json.loads(done.out) == {**document, "decode_device_list": [kept]}
     assert lost.err == (
-        "warning: sccl-1.0 has no place for: made_by of the table, which devices "
+        "warning: sccl-1.0 cannot hold: made_by of the table, which devices "
         "prefill and which decode\n"
     )
 
@@ -578,9 +578,7 @@ def test_root_information_becomes_a_table_of_version_2(run: Run) -> None:
 
     before = json.loads(source.read_text())
     assert "ranktable convert --to hccl-2.0 makes a rank table" in refused.err
-    assert done.err == (
-        "warning: hccl-2.0 has no place for: topo_file_path of the table\n"
-    )
+    assert done.err == ("warning: hccl-2.0 cannot hold: topo_file_path of the table\n")
     made = json.loads(done.out)
     assert made["rank_list"] == before["rank_list"]
     assert set(made) == {"version", "rank_count", "rank_list"}
