@@ -23,6 +23,7 @@ import msgspec
 
 from ranktable.schema.columns import Columns
 from ranktable.schema.format import (
+    UNSET_ADDRESS,
     Kind,
     Role,
     are_addresses,
@@ -142,6 +143,7 @@ def is_surely_sound(columns: Columns) -> bool:
         and len(set(hosts)) == len(hosts)
         and not columns.more_addresses
         and _are_addresses(columns.addresses)
+        and not (columns.format.joins_addresses and UNSET_ADDRESS in columns.addresses)
         and count in (None, has_counted)
         and all(
             _are_addresses(columns.optional.get(field.key, []))
