@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import CommandError
-from ranktable.cli.files import (
+from ranktable.cli.input_output import (
     FILE_HELP,
     STANDARD_INPUT_NAME,
     is_standard_output,
