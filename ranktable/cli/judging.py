@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ranktable.cli import CommandError
-from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME
+from ranktable.cli.input_output import STANDARD_INPUT, STANDARD_INPUT_NAME
 from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.check import check_bytes, report_unreadable
 from ranktable.schema.diagnostic import RankTableError, Report, Severity

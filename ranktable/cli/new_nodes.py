@@ -12,7 +12,7 @@ from msgspec import structs
 
 from ranktable.cli import CommandError
 from ranktable.cli.commands.gen import table_of_file
-from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME
+from ranktable.cli.input_output import STANDARD_INPUT, STANDARD_INPUT_NAME
 from ranktable.cluster.conversion import pods_of
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.merging.merge_inputs import is_part, merge_probes

@@ -141,7 +141,7 @@ def is_surely_sound(columns: Columns) -> bool:
         and _are_chips_distinct(columns)
         and len(set(hosts)) == len(hosts)
         and not columns.more_addresses
-        and _are_addresses(columns.addresses)
+        and columns.are_addresses_sound()
         and count in (None, has_counted)
         and all(
             _are_addresses(columns.optional.get(field.key, []))
@@ -173,7 +173,12 @@ def _are_chips_distinct(columns: Columns) -> bool:
         found: Any = bytes(columns.device_ids)  # type: ignore[arg-type]  # is sliced fast
     except ValueError:  # one is below 0 or above 255
         found = tuple(columns.device_ids)
-    nodes = {found[start:end] for start, end in itertools.pairwise(columns.starts)}
+    size = columns.starts[1]
+    if found == found[:size] * columns.num_nodes:  # every node has the same chips
+        nodes = {found[:size]}
+    else:
+        pairs = itertools.pairwise(columns.starts)
+        nodes = {found[start:end] for start, end in pairs}
     return all(len(set(chips)) == len(chips) and min(chips) >= 0 for chips in nodes)
 
 

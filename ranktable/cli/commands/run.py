@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import DEFECTS_FOUND, CommandError, write
-from ranktable.cli.files import STANDARD_INPUT, sound_table
+from ranktable.cli.input_output import STANDARD_INPUT, sound_table
 from ranktable.runtime import agreement
 from ranktable.runtime.agents import agents_of, find_agent
 from ranktable.runtime.environment import resolve_environment

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from ranktable.cli import COLOR_HELP, Color, CommandError, OutputFormat, style, write
-from ranktable.cli.files import FILE_HELP, sound_table
+from ranktable.cli.input_output import FILE_HELP, sound_table
 from ranktable.report.folding import fold_nodes
 from ranktable.report.terminal import MAX_DRAWN_ROWS, Branch, tree_lines
 from ranktable.schema.diagnostic import counted, printable

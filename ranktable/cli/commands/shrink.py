@@ -12,7 +12,13 @@ import typer
 from ranktable.cli import CommandError
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
-from ranktable.cli.files import NO_GROUP, TableFile, check_file, table_in, with_ranks
+from ranktable.cli.input_output import (
+    NO_GROUP,
+    TableFile,
+    check_file,
+    table_in,
+    with_ranks,
+)
 from ranktable.cli.new_nodes import hosts_in, part_of
 from ranktable.cli.options import LayoutOptions
 from ranktable.cli.site_options import SiteOptions

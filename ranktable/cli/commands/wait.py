@@ -18,7 +18,7 @@ from ranktable.cli import (
     FindingsFormat,
     show_findings,
 )
-from ranktable.cli.files import MIB, STANDARD_INPUT, named_file
+from ranktable.cli.input_output import MIB, STANDARD_INPUT, named_file
 from ranktable.cli.progress import Progress, progress
 from ranktable.cluster.waiting import Clock, wait_for_table
 from ranktable.runtime.table import VARIABLE

@@ -13,10 +13,10 @@ from ranktable.schema.rules import (
     hccl,
     hccl_chips,
     hccl_pods,
+    layout_keys,
     mindie,
     nodes,
     ranks,
-    remembered,
 )
 
 VERSION = Field(
@@ -168,7 +168,7 @@ RULES = (
     *hccl.RULES,
     *hccl_chips.RULES,
     *mindie.RULES,
-    *remembered.RULES,
+    *layout_keys.RULES,
 )
 
 

@@ -41,10 +41,7 @@ def _not_completed(columns: Columns, _: Options) -> Iterator[Finding]:
 
 
 def _duplicate_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
-    written = columns.addresses
-    nothing = columns.num_without_address()
-    repeated = len(written) - len(set(written)) - max(nothing - 1, 0)
-    if not repeated and "," not in columns.addresses_text():
+    if not columns.has_repeated_address() and not columns.has_in_address(","):
         return
     first_use: dict[str, int] = {}
     for index, text in enumerate(columns.addresses):
@@ -215,7 +212,7 @@ def _unequal_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
     """Yield RT272 for devices with another number of addresses than most."""
     written = columns.addresses
     nothing = columns.num_without_address()
-    is_joined = "," in columns.addresses_text()
+    is_joined = columns.has_in_address(",")
     if not is_joined and (nothing in (0, len(written)) or columns.num_nodes > 1):
         return  # what is missing on one of several servers is RT271
     counts = [0 if text is None else text.count(",") + 1 for text in written]
@@ -234,7 +231,7 @@ def _unequal_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
 
 def _mixed_families(columns: Columns, _: Options) -> Iterator[Finding]:
     written = columns.addresses
-    if ":" not in columns.addresses_text():
+    if not columns.has_in_address(":"):
         return
     families = [None if text is None else ":" in text for text in written]
     if len({*families} - {None}) < 2:  # noqa: PLR2004 - IPv4 and IPv6
