@@ -914,7 +914,15 @@ def test_table_with_spares_before_its_servers_is_decoded_fast(
 ) -> None:
     less = tmp_path / "less.json"
     result = run(
-        "shrink", str(PODS), "--drop", "sp0-node1", "--tp", "16", "-o", str(less)
+        "ranktable",
+        "shrink",
+        str(PODS),
+        "--drop",
+        "sp0-node1",
+        "--tp",
+        "16",
+        "-o",
+        str(less),
     )
     data = less.read_bytes()
 
