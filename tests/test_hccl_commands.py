@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ranktable
+from ranktable.schema.check import decode_any
 from ranktable.schema.formats import by_name, names
 from tests.conftest import CORPUS
 
@@ -904,3 +905,25 @@ def test_answer_of_hccl_to_other_files_follows_version_and_status(
     lines = done.out.splitlines()
     answer = lines[1 + next(i for i, one in enumerate(lines) if "HCCL 2026" in one)]
     assert said in answer
+
+
+def test_table_with_spares_before_its_servers_is_decoded_fast(
+    run: Run, tmp_path: Path
+) -> None:
+    less = tmp_path / "less.json"
+    result = run(
+        "ranktable",
+        "shrink",
+        str(PODS),
+        "--drop",
+        "sp0-node1",
+        "--tp",
+        "16",
+        "-o",
+        str(less),
+    )
+    data = less.read_bytes()
+
+    assert result.status == 0
+    assert data.index(b"spare_list") < data.index(b"server_list")
+    assert decode_any(data) is not None

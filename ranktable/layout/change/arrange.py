@@ -348,8 +348,7 @@ class Search:
         """Return the node of every part, the best ones if there are few."""
         pairs = len(parts) * len(nodes)
         if len(parts) <= MOST_EXACT and pairs * len(parts[0]) <= _MOST_PAIRS:
-            weigh = self.inside.weight
-            costs = [[weigh(node, ranks) for node in nodes] for ranks in parts]
+            costs = self.inside.weights(parts, nodes)
             return [nodes[at] for at in cheapest(costs)]
         self.is_exact = False
         return self._roughly(parts, nodes)
