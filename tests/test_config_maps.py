@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -194,6 +195,31 @@ def test_config_map_that_holds_no_table_has_one_finding(
 def test_bomb_is_refused_within_the_limit(size: int) -> None:
     bomb = in_json(packed(b" " * size))
     report = check(bomb.encode(), max_size_bytes=1_000_000)
+
+    assert report.totals == {"RT004": 1}
+
+
+def test_bomb_takes_no_memory() -> None:
+    file = in_json(packed(b" " * 300_000_000)).encode()
+    tracemalloc.start()
+    try:
+        report = check(file)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert report.totals == {"RT004": 1}
+    assert peak < 20 * len(file)
+
+
+def test_parts_share_one_limit() -> None:
+    half = TABLE.ljust(700_000)
+    items = [
+        json.loads(in_json(packed(one.encode()), total="2", cm_index=str(place)))
+        for place, one in enumerate([half, half])
+    ]
+    text = json.dumps({"kind": "List", "items": items})
+    report = check(text.encode(), max_size_bytes=1_000_000)
 
     assert report.totals == {"RT004": 1}
 

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, TypeVar
 
 from ranktable.cli import CommandError, OutputFormat, write
-from ranktable.cli.files import TableFile, sound_table, with_ranks
+from ranktable.cli.input_output import TableFile, sound_table, with_ranks
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.server_groups import GROUPED, tables_of
 from ranktable.layout.errors import LayoutError

@@ -18,7 +18,7 @@ from ranktable.cli import (
 )
 from ranktable.cli.app import with_options
 from ranktable.cli.each_group import show_each, sound_tables
-from ranktable.cli.files import STANDARD_INPUT
+from ranktable.cli.input_output import STANDARD_INPUT
 from ranktable.cli.options import GroupName, LayoutOptions
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.differing import difference
@@ -30,7 +30,7 @@ from ranktable.schema.diagnostic import printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ranktable.cli.files import TableFile
+    from ranktable.cli.input_output import TableFile
     from ranktable.layout.change.differing import Difference
     from ranktable.layout.parallel import ParallelLayout
 

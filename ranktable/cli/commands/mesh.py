@@ -9,7 +9,7 @@ import typer
 from ranktable.cli import COLOR_HELP, Color, CommandError, OutputFormat, style, write
 from ranktable.cli.app import with_options
 from ranktable.cli.each_group import of_group, show_each, sound_tables
-from ranktable.cli.files import FILE_HELP, TableFile, sound_table
+from ranktable.cli.input_output import FILE_HELP, TableFile, sound_table
 from ranktable.cli.options import GroupName, LayoutOptions, warn_of_refusal
 from ranktable.cli.site_options import TOPOLOGY_HELP, racks_of
 from ranktable.cluster.generate import make_table

@@ -19,7 +19,7 @@ from ranktable.cli import (
 )
 from ranktable.cli.app import with_options
 from ranktable.cli.each_group import of_group, show_each, sound_tables
-from ranktable.cli.files import (
+from ranktable.cli.input_output import (
     FILE_HELP,
     OutputFile,
     is_standard_output,
@@ -50,7 +50,7 @@ from ranktable.schema.writing import dumps
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ranktable.cli.files import TableFile
+    from ranktable.cli.input_output import TableFile
     from ranktable.layout.planning import Plan
     from ranktable.schema.model import RankTable
     from ranktable.schema.topology import Topology
@@ -273,9 +273,9 @@ class Planned(NamedTuple):
 def _rings(
     chips: Topology, table: RankTable, placed: RankTable, made: Plan
 ) -> RingRows:
-    scene = made.scene
+    costs = made.costs
     before, after = (
-        ring_rows(one, scene.layout, chips, scene.row_names) for one in (table, placed)
+        ring_rows(one, costs.layout, chips, costs.row_names) for one in (table, placed)
     )
     return RingRows(before=before, after=after)
 
