@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ranktable
+from ranktable.schema.check import decode_any
 from ranktable.schema.formats import by_name, names
 from tests.conftest import CORPUS
 
@@ -196,7 +197,7 @@ def test_server_that_prefills_and_decodes_keeps_both(run: Run, tmp_path: Path) -
     assert done.status == 0, done.err
     assert json.loads(done.out) == {**document, "decode_device_list": [kept]}
     assert lost.err == (
-        "warning: sccl-1.0 has no place for: made_by of the table, which devices "
+        "warning: sccl-1.0 cannot hold: made_by of the table, which devices "
         "prefill and which decode\n"
     )
 
@@ -745,9 +746,7 @@ def test_root_information_becomes_a_table_of_version_2(run: Run) -> None:
 
     before = json.loads(source.read_text())
     assert "ranktable convert --to hccl-2.0 makes a rank table" in refused.err
-    assert done.err == (
-        "warning: hccl-2.0 has no place for: topo_file_path of the table\n"
-    )
+    assert done.err == ("warning: hccl-2.0 cannot hold: topo_file_path of the table\n")
     made = json.loads(done.out)
     assert made["rank_list"] == before["rank_list"]
     assert set(made) == {"version", "rank_count", "rank_list"}
@@ -906,3 +905,25 @@ def test_answer_of_hccl_to_other_files_follows_version_and_status(
     lines = done.out.splitlines()
     answer = lines[1 + next(i for i, one in enumerate(lines) if "HCCL 2026" in one)]
     assert said in answer
+
+
+def test_table_with_spares_before_its_servers_is_decoded_fast(
+    run: Run, tmp_path: Path
+) -> None:
+    less = tmp_path / "less.json"
+    result = run(
+        "ranktable",
+        "shrink",
+        str(PODS),
+        "--drop",
+        "sp0-node1",
+        "--tp",
+        "16",
+        "-o",
+        str(less),
+    )
+    data = less.read_bytes()
+
+    assert result.status == 0
+    assert data.index(b"spare_list") < data.index(b"server_list")
+    assert decode_any(data) is not None

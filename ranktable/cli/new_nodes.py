@@ -119,7 +119,7 @@ def read_nodes(file: str) -> tuple[Node, ...]:
         if merged.table is None:
             raise _unsound(name, merged.reports)
         return merged.table.nodes
-    report = check_bytes(data, Options(limit=5), file=name)
+    report = check_bytes(data, Options(limit=5, is_table_wanted=True), file=name)
     table = part_of(report)
     if table is None:
         raise _unsound(name, [report])

@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.diagnostic import NO_QUOTA, Options
 from ranktable.schema.document import Document, SourceSpan, parse_sound
-from ranktable.schema.format import Role, are_addresses, ipv4_numbers
+from ranktable.schema.format import (
+    UNSET_ADDRESS,
+    Role,
+    are_addresses,
+    ipv4_numbers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -239,8 +244,11 @@ class Columns:
         return numbers is None and character in " ".join(there)
 
     def are_addresses_sound(self) -> bool:
-        """Whether every address that is there is a numeric IP address."""
+        """Whether every address that is there is a numeric IP address of a device."""
         there, numbers = self._addresses()
+        is_unset = UNSET_ADDRESS in there if numbers is None else 0 in numbers
+        if is_unset and self.format.joins_addresses:
+            return False
         return numbers is not None or are_addresses(there)
 
     def _addresses(self) -> _Addresses:

@@ -97,9 +97,9 @@ def decode_each_node(data: bytes, format_: Format) -> Columns | None:
         _NotPlainError: Something is unusual.
         msgspec.DecodeError: Something is unusual.
     """
-    first = re.search(
-        rb'"%b"\s*:\s*\[\s*(\{[^{}\[\]]*\})' % _key(format_.devices), data
-    )
+    nodes = max(data.find(b'"%b"' % format_.nodes_key.encode()), 0)  # after the spares
+    devices = rb'"%b"\s*:\s*\[\s*(\{[^{}\[\]]*\})' % _key(format_.devices)
+    first = re.compile(devices).search(data, nodes)
     if first is None:
         return None
     every_key = tuple(field.key for field in format_.device_fields)

@@ -277,7 +277,7 @@ class Format:
             (field, fields is self.node_fields)
             for fields in (self.node_fields, self.device_fields)
             for field in fields
-            if field.kind is Kind.ADDRESS and field.role is Role.OTHER
+            if field.kind in (Kind.ADDRESS, Kind.ADDRESSES) and field.role is Role.OTHER
         ]
         return tuple(found)
 
@@ -431,6 +431,8 @@ def _odd_string(text: str) -> OddNumber:
 
 
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+UNSET_ADDRESS = "0.0.0.0"  # noqa: S104 - is compared
+
 _MANY = 1_000
 _PIECE = 2048
 _INTEGERS = msgspec.json.Decoder(list[int])
@@ -441,6 +443,14 @@ _IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}")
 def is_address(text: str) -> bool:
     """Whether a text is a numeric IPv4 or IPv6 address."""
     return is_ipv4(text) or is_ipv6(text)
+
+
+def is_device_address(text: str) -> bool:
+    """Whether a text is an address that a device of Ascend can have.
+
+    HCCL takes 0.0.0.0 as no address at all.
+    """
+    return is_address(text) and text != UNSET_ADDRESS
 
 
 def is_ipv4(text: str) -> bool:

@@ -288,7 +288,7 @@ def _tell_losses(source: _ReadInput, made: dict[str, Made], to: str) -> None:
         start = f"warning: {name}: " if name else "warning: "
         if one.done.losses:
             lost = ", ".join(one.done.losses)
-            sys.stderr.write(f"{start}{to} has no place for: {lost}\n")
+            sys.stderr.write(f"{start}{to} cannot hold: {lost}\n")
         if one.done.num_gaps:
             devices = counted(one.done.num_gaps, "device")
             _note(f"the EIDs and ports of {devices} are gaps to fill in")
@@ -370,15 +370,22 @@ def _detected(name: str, data: bytes) -> LauncherFormat | Format:
     if not formats:
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         is_config_map = "ConfigMap" in text and "hccl.json" in text
-        if text.lstrip()[:1] in _JSON or is_config_map or _GLOBAL_KEY in text:
+        is_text = text.strip() and "\ufffd" not in text
+        # What is empty or not UTF-8 is refused as a table is, with the code of that.
+        if (
+            not is_text
+            or text.lstrip()[:1] in _JSON
+            or is_config_map
+            or _GLOBAL_KEY in text
+        ):
             return DEFAULT
         names = ", ".join(format_.name for format_ in LAUNCHER_FORMATS)
         raise CommandError(
-            f"nothing tells what {shown} is; say it with --from NAME: {names}"
+            f"the format of {shown} cannot be detected; name it with --from: {names}"
         )
     if len(formats) > 1:
         names = " or ".join(format_.name for format_ in formats)
-        raise CommandError(f"{shown} may be {names}; say it with --from")
+        raise CommandError(f"{shown} may be {names}; name its format with --from")
     return formats[0]
 
 
@@ -479,9 +486,7 @@ def _note_losses(
         _note("the pods have names of their own; convert the manifest to a table")
     lost = losses_beside_hosts(source.table) if source.table else []
     if lost:
-        sys.stderr.write(
-            f"warning: {target.name} has no place for: {', '.join(lost)}\n"
-        )
+        sys.stderr.write(f"warning: {target.name} cannot hold: {', '.join(lost)}\n")
 
 
 def _note(text: str) -> None:

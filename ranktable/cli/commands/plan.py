@@ -273,9 +273,9 @@ class Planned(NamedTuple):
 def _rings(
     chips: Topology, table: RankTable, placed: RankTable, made: Plan
 ) -> RingRows:
-    scene = made.scene
+    costs = made.costs
     before, after = (
-        ring_rows(one, scene.layout, chips, scene.row_names) for one in (table, placed)
+        ring_rows(one, costs.layout, chips, costs.row_names) for one in (table, placed)
     )
     return RingRows(before=before, after=after)
 

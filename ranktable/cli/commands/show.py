@@ -40,7 +40,8 @@ def show(
 ) -> None:
     """Show which chip each rank has.
 
-    Identical nodes share a line, in which i is the number of the node.
+    Identical nodes share a line, in which i is the number of the node
+    in its group, without servers that have no chips.
 
     Example: ranktable show sccl_rank_table.json --rank 3
     """

@@ -24,6 +24,7 @@ from ranktable.cluster.server_groups import GROUPED, split_groups_by_node, table
 from ranktable.cluster.splitting import begins_at_zero, split_by_node
 from ranktable.schema.atomic_files import create_folder
 from ranktable.schema.diagnostic import counted, printable
+from ranktable.schema.files import is_open_already
 from ranktable.schema.formats import by_name
 from ranktable.schema.writing import dumps
 
@@ -134,13 +135,14 @@ def _note(others: int, table: RankTable) -> str:
     verb = "is not a sound table" if others == 1 else "are not sound tables"
     return (
         f"note: {others} of {counted(len(table.nodes), 'file')} {verb} alone, because "
-        "the ranks begin elsewhere than at 0\n"
+        "their ranks do not begin at 0\n"
         "help: ranktable merge puts them together; --renumber makes each one sound\n"
     )
 
 
 def _default_folder(name: str, by: Unit) -> str:
-    path = Path("table" if name == STANDARD_INPUT_NAME else name)
+    is_stream = name == STANDARD_INPUT_NAME or is_open_already(name)
+    path = Path("table" if is_stream else name)
     return str(path.with_name(f"{path.stem}-{by.value}s"))
 
 

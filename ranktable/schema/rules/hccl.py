@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.schema.diagnostic import Refusal, Rule, Severity, counted, folded, quoted
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.format import is_address
+from ranktable.schema.format import UNSET_ADDRESS, is_device_address
 from ranktable.schema.rules.examples import hccl_server, hccl_table, pods_table
 from ranktable.schema.rules.ranks import is_permutation
 from ranktable.schema.super_pods import PODS
@@ -46,7 +46,7 @@ def _duplicate_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
     first_use: dict[str, int] = {}
     for index, text in enumerate(columns.addresses):
         parts = text.split(",") if text is not None else []
-        for address in filter(is_address, parts):  # RT211 is about the others
+        for address in filter(is_device_address, parts):  # RT211 is about the others
             first = first_use.setdefault(address, index)
             if first == index and parts.count(address) == 1:
                 continue
@@ -179,7 +179,8 @@ def _unreachable(columns: Columns, options: Options, rule: Rule) -> Iterator[Fin
     without: list[int] = []
     for node, start, end in columns.nodes():
         host = hosts[node] if hosts else None
-        if host and options.npu != "A2" and pods <= 1:
+        is_host_known = host and host != UNSET_ADDRESS
+        if is_host_known and options.npu != "A2" and pods <= 1:
             continue
         lacking = [
             index
