@@ -26,13 +26,12 @@ from ranktable.runtime.table import VARIABLE
 from ranktable.schema.diagnostic import printable
 from ranktable.simulate.add_up import BUILT_IN, add_up
 from ranktable.simulate.launch import launch
-from ranktable.simulate.processes import noted_signals
+from ranktable.simulate.processes import noted_signals, run_folder
 from ranktable.simulate.requirements import (
     refuse_missing_script,
     refuse_missing_torch,
     refuse_real_package,
 )
-from ranktable.simulate.run_folder import run_folder
 from ranktable.simulate.simulation import Simulation, make_run
 
 if TYPE_CHECKING:
