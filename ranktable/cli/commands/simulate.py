@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import (
-    COLOR_HELP,
     DEFECTS_FOUND,
     Color,
     CommandError,
@@ -20,6 +19,7 @@ from ranktable.cli import (
     write,
 )
 from ranktable.cli.input_output import is_standard_output, output_file
+from ranktable.cli.parameters import ColorOption
 from ranktable.cli.simulated_cluster import Vendor, announcement, cluster_of
 from ranktable.report import all_reduce
 from ranktable.runtime.table import VARIABLE
@@ -130,7 +130,7 @@ def simulate(
     format: Annotated[  # noqa: A002 - the name of the option
         OutputFormat, typer.Option(help="Form of the output of the all_reduce.")
     ] = OutputFormat.TEXT,
-    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+    color: ColorOption = Color.AUTO,
 ) -> None:
     """Run a script on simulated chips: SOPHGO's TPUs, on the CPUs of this machine.
 
