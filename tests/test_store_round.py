@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.torch, pytest.mark.deadline]
 
-MOST_REQUESTS = 15 if hasattr(HashStore, "check") else 24
+IS_OLD = not hasattr(HashStore, "check")  # torch 2.1: each key has a second one
+MOST_REQUESTS = 24 if IS_OLD else 15
 """More with torch 2.1, whose store cannot tell whether a key is there."""
 
 SPEC = Spec(text="tea", advice="agree", noun="drink")
@@ -197,7 +198,8 @@ def test_who_waits_makes_two_requests_a_second_at_most() -> None:
     assert verdict.kind == "agreed"
     assert len(told) == 1
     assert told[0] <= MOST_REQUESTS - 6
-    assert own.count <= told[0] + 2 * 3 + 5  # the last to hear it removes five keys
+    removals = 10 if IS_OLD else 5  # those of the last to hear it
+    assert own.count <= told[0] + 2 * 3 + removals
     assert store.num_keys() == 0
 
 
