@@ -13,6 +13,7 @@ from msgspec import json as json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import Any
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.config_map import Wrapper
