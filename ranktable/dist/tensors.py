@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 import torch
 
@@ -26,7 +26,7 @@ def dtype_name(dtype: torch.dtype) -> str:
     return _NAMES[dtype]
 
 
-def is_plain(data: object) -> bool:
+def is_plain(data: object) -> TypeGuard[torch.Tensor]:
     """Whether something is a tensor that needs no preparation.
 
     It has memory without gaps, anything may be written to it, and its memory is its
@@ -219,6 +219,11 @@ def all_placed(
 ) -> list[torch.Tensor]:
     """Return tensors on a device."""
     return [each.to(device) for each in tensors]
+
+
+def can_be_cut(data: torch.Tensor, size: int) -> bool:
+    """Whether torch can cut a tensor into equal parts that are not empty."""
+    return data.numel() > 0 and data.dim() > 0 and data.shape[0] % size == 0
 
 
 def cut(

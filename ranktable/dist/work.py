@@ -127,13 +127,13 @@ class Work(Generic[Result]):
         """
         self._queue.await_begin(self)
         with self._lock:  # a mean that two threads divide would be divided twice
-            try:
-                if self._steps is not None:
-                    self._finish()
-            except BaseException as error:  # noqa: BLE001 - also Ctrl-C, which ends it
-                self._error, self._steps = error, None
             if self._error is not None:
                 raise self._error
+            try:
+                self._finish()
+            except BaseException as error:  # also Ctrl-C, which ends it
+                self._error, self._steps = error, None
+                raise
             return self._result
 
     def is_completed(self) -> bool:
@@ -210,23 +210,39 @@ class Pending:
             MismatchError: Another rank does something else.
             DistError: It failed, or did not end in time.
         """
-        call = self._call
-        if call is not None and call.held is not None:
-            call.verify()
-        answers = call is not None and call.is_compared and not call.is_verified
-        answers = answers and self._members.supports_timed_wait
+        if self._call is not None:
+            self._call.verify()
         try:
-            for work in self.works:
-                if call is not None and answers:
-                    wait_and_answer(work, call)
-                else:
-                    work.wait()
-        except DistError:
-            raise
-        except RuntimeError as error:
-            raise explained(error, self._members, call) from error
+            await_torch(self.works, self._members, self._call)
         finally:
             self.works.clear()
+
+
+def await_torch(
+    works: Sequence[dist.Work], members: GroupState, call: CollectiveCall | None
+) -> None:
+    """Wait until torch has done what it has begun.
+
+    Args:
+        works: What torch has returned.
+        members: The group.
+        call: The collective; None for what two ranks do alone.
+
+    Raises:
+        MismatchError: Another rank does something else.
+        DistError: It failed, or did not end in time.
+    """
+    answers = members.supports_timed_wait and call is not None
+    try:
+        for work in works:
+            if answers and call.is_compared and not call.is_verified:
+                wait_and_answer(work, call)
+            else:
+                work.wait()
+    except DistError:
+        raise
+    except RuntimeError as error:
+        raise explained(error, members, call) from error
 
 
 def wait_and_answer(work: dist.Work, call: CollectiveCall) -> None:
