@@ -161,14 +161,6 @@ class OperationStarter:
         listed = None if device.type == "cpu" else [device.index]
         return self._start(dist.barrier, device_ids=listed)
 
-    def send(self, data: torch.Tensor, peer: int, tag: int = 0) -> Pending:
-        """Send a tensor to one rank."""
-        return start_transfers([(self, "isend", data, peer, tag)])
-
-    def recv(self, data: torch.Tensor, peer: int, tag: int = 0) -> Pending:
-        """Receive a tensor from one rank."""
-        return start_transfers([(self, "irecv", data, peer, tag)])
-
     def _rank(self, group_rank: int) -> int:
         return self.members.ranks[group_rank]
 

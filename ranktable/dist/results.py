@@ -14,7 +14,6 @@ from ranktable.dist.calls import table_of
 from ranktable.dist.errors import DistError, MismatchError
 from ranktable.dist.group_state import group_state
 from ranktable.dist.objects import all_gather_object, gather_object, gather_objects
-from ranktable.dist.work import finish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,7 +103,7 @@ def _tell_lengths(
     """
     spec = spec if problem is None else f"- refused: {problem}"
     length = 0 if problem is not None else len(results)
-    told = finish(gather_objects(members, (length, spec), "collect_results"))
+    told = gather_objects(members, (length, spec), "collect_results")
     if len({each for _, each in told}) > 1:
         pairs = zip(members.ranks, told, strict=True)
         said = {rank: f"collect_results {each}" for rank, (_, each) in pairs}
