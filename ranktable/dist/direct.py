@@ -17,7 +17,7 @@ from ranktable.dist.calls import CollectiveFingerprint, begin_call, can_begin
 from ranktable.dist.operations import OPS, refused
 from ranktable.dist.plan import make_plan
 from ranktable.dist.tensors import dtype_name, is_plain, mark_written
-from ranktable.dist.work import Work, await_torch, continued, record
+from ranktable.dist.work import Work, await_torch, continued, explained, record
 from ranktable.runtime.backends.backend import backend_named
 
 if TYPE_CHECKING:
@@ -140,6 +140,8 @@ def begin_native(  # noqa: PLR0913, PLR0917 - what collectives differ in
     try:
         begun = function(*given, group=members.group, async_op=is_returned)
     except RuntimeError as error:
+        if members.supports_timed_wait:
+            raise explained(error, members, call) from error
         raise refused(error, members, native.table_name, call) from error
     if async_op:
         return DirectWork(call, begun, result, divisor, stream, is_marked=is_marked)

@@ -121,12 +121,12 @@ def _all_to_all_directly(
     native = native_of(members, "all_to_all", data)
     if native is None or not can_be_cut(data, members.size):
         return None
-    output, row = torch.empty_like(data), tuple(data.shape[1:])
+    output, row = data.new_empty(data.shape), tuple(data.shape[1:])
     return begin_native(
         members,
         native,
         dist.all_to_all_single,
-        (output, data),
+        (output.view(-1), data.view(-1)),
         output,
         (data.shape[0] // members.size, *row),
         details=(f"of rows {row}",),

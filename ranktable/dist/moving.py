@@ -170,7 +170,7 @@ def all_gather(
     is_uneven = members.is_uneven(data, even=even, uneven=uneven)
     native = None if is_uneven else native_of(members, "all_gather", data)
     if native is not None:
-        outputs = [torch.empty_like(data) for _ in members.ranks]
+        outputs = [data.new_empty(data.shape) for _ in members.ranks]
         begun = begin_native(
             members,
             native,

@@ -106,11 +106,15 @@ def all_reduce(
 
 
 def _on_gloo(
-    data: torch.Tensor, told: ReduceOp, *, group: ProcessGroup, async_op: bool
+    data: torch.Tensor,
+    told: ReduceOp,
+    *,
+    group: ProcessGroup,
+    async_op: bool,  # noqa: ARG001 - it always is
 ) -> dist.Work:
     """Reduce a tensor as torch does, without what torch does in Python."""
     options = AllreduceOptions()
-    options.reduceOp, options.asyncOp = told, async_op
+    options.reduceOp = told
     return group.allreduce([data], options)
 
 
@@ -275,7 +279,7 @@ def _reduce_scatter_directly(
         members,
         native,
         REDUCE_SCATTER,
-        (output, data),
+        (output.view(-1), data.view(-1)),
         output,
         output.shape,
         is_new=True,

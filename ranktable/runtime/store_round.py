@@ -3,8 +3,8 @@
 It is said in the store that torch uses anyway. The first to come leaves what it says,
 the others compare themselves with it, and the last one to come gives the verdict, which
 names who differs. When time is up one member looks who is missing, and says it to all.
-The first verdict stands. So a member makes 13 requests at most, however many there are,
-and while it waits for those who are late one more a second.
+The first verdict stands. So where all agree a member makes 13 requests at most, however
+many there are, and while it waits for those who are late one more a second.
 """
 
 from __future__ import annotations
