@@ -116,7 +116,7 @@ def all_to_all(  # noqa: PLR0913 - torch's interface
 
 def _all_to_all_directly(
     members: GroupState, data: torch.Tensor, *, async_op: bool
-) -> Work[torch.Tensor] | None:
+) -> Work[torch.Tensor] | torch.Tensor | None:
     """Begin it where torch cuts the tensor as this package does, else return None."""
     native = native_of(members, "all_to_all", data)
     if native is None or not can_be_cut(data, members.size):

@@ -269,7 +269,7 @@ def reduce_scatter(
 
 def _reduce_scatter_directly(
     members: GroupState, data: torch.Tensor, op: str, *, async_op: bool
-) -> Work[torch.Tensor] | None:
+) -> Work[torch.Tensor] | torch.Tensor | None:
     """Begin it where torch cuts the tensor as this package does, else return None."""
     native = native_of(members, "reduce_scatter", data, op)
     if native is None or not can_be_cut(data, members.size):

@@ -232,11 +232,11 @@ def await_torch(
         MismatchError: Another rank does something else.
         DistError: It failed, or did not end in time.
     """
-    answers = members.supports_timed_wait and call is not None
+    asked = call if members.supports_timed_wait else None
     try:
         for work in works:
-            if answers and call.is_compared and not call.is_verified:
-                wait_and_answer(work, call)
+            if asked is not None and asked.is_compared and not asked.is_verified:
+                wait_and_answer(work, asked)
             else:
                 work.wait()
     except DistError:
