@@ -36,7 +36,7 @@ import sys
 import traceback
 import types
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, cast
 
 import typer.main
 
@@ -108,6 +108,9 @@ def run_python() -> None:
     """Do what the arguments of an interpreter ask for: -c, -m or a script."""
     arguments = sys.argv[1:]
     while arguments[0] in ("-u", "-W", "-X"):
+        if arguments[0] == "-u":
+            for opened in (sys.stdout, sys.stderr):
+                cast("io.TextIOWrapper", opened).reconfigure(write_through=True)
         arguments = arguments[1 if arguments[0] == "-u" else 2 :]
     sys.path[0:1] = [
         each for each in os.environ.get("PYTHONPATH", "").split(":") if each

@@ -127,7 +127,7 @@ def start(
     name: str | None = None,
     stdin: int = subprocess.DEVNULL,
 ) -> Process:
-    """Start ``python`` or ``torchrun`` with torch imported, in the project's folder."""
+    """Start a program that has torch imported, in the project's folder."""
     command = [with_torch() / program, *arguments]
     return Process(name or program, command, env=env, stdin=stdin)
 
@@ -164,7 +164,7 @@ def failure(what: str, processes: Sequence[Process]) -> RankFailureError:
 def run_program(
     program: str, *arguments: str | Path, env: Mapping[str, str] | None = None
 ) -> Ended:
-    """Run ``python`` or ``torchrun`` to its end."""
+    """Run ``python``, ``torchrun`` or a command of ours to its end."""
     (ended,) = finish([start(program, *arguments, env=env or torch_environment())])
     return ended
 
@@ -278,7 +278,9 @@ def simulate(folder: Path, script: Path, run: Run, *arguments: str) -> Simulated
         keeps_output=False,
         port=free_port(),
     )
-    (ended,) = finish([Process("launcher", agent.write_job(folder, job), env=env)])
+    _, *arguments_of_python = agent.write_job(folder, job)
+    launcher = start("python", *arguments_of_python, env=env, name="launcher")
+    (ended,) = finish([launcher])
     return SimulatedJob(**ended._asdict(), findings=findings(folder))
 
 

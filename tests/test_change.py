@@ -743,3 +743,30 @@ def test_super_pods_follow_the_nodes_of_a_change() -> None:
         {"super_pod_id": "0", "server_list": [{"server_id": "a"}, {"server_id": "z"}]},
         pods[1],
     ]
+
+
+def test_diff_says_that_only_the_order_of_spares_differs() -> None:
+    chips = [{"device_id": "0"}]
+    spares = [{"server_id": host, "device_list": chips} for host in "yz"]
+    nodes = make_table([range(1)] * 2, hosts=["a", "b"]).nodes
+    before = ranktable.RankTable(nodes=nodes, extra={"spare_list": spares})
+    after = ranktable.RankTable(nodes=nodes, extra={"spare_list": spares[::-1]})
+    other = ranktable.RankTable(nodes=nodes, extra={"spare_list": spares[:1] * 2})
+
+    assert difference(before, after).others == ("at the top: the order of spare_list",)
+    assert difference(before, other).others == ("at the top: spare_list",)
+
+
+def test_diff_finds_other_roles_of_nodes_that_are_as_they_were() -> None:
+    table = make_table([range(2)] * 2, hosts=["a", "b"])
+
+    found = difference(
+        table, table, (ParallelLayout(tp=2, dp=2), ParallelLayout(tp=2, pp=2))
+    )
+
+    assert [(move.node, move.before, move.role_after) for move in found.moves] == [
+        ("a", 0, {"tp": 0, "pp": 0}),
+        ("a", 1, {"tp": 1, "pp": 0}),
+        ("b", 2, {"tp": 0, "pp": 1}),
+        ("b", 3, {"tp": 1, "pp": 1}),
+    ]

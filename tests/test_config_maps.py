@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -196,6 +197,48 @@ def test_bomb_is_refused_within_the_limit(size: int) -> None:
     report = check(bomb.encode(), max_size_bytes=1_000_000)
 
     assert report.totals == {"RT004": 1}
+
+
+def test_bomb_takes_no_memory() -> None:
+    file = in_json(packed(b" " * 300_000_000)).encode()
+    tracemalloc.start()
+    try:
+        report = check(file)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert report.totals == {"RT004": 1}
+    assert peak < 20 * len(file)
+
+
+def test_parts_share_one_limit() -> None:
+    half = TABLE.ljust(700_000)
+    items = [
+        json.loads(in_json(packed(one.encode()), total="2", cm_index=str(place)))
+        for place, one in enumerate([half, half])
+    ]
+    text = json.dumps({"kind": "List", "items": items})
+    report = check(text.encode(), max_size_bytes=1_000_000)
+
+    assert report.totals == {"RT004": 1}
+
+
+@pytest.mark.parametrize("kind", ["batch.volcano.sh/v1alpha1", "batch/v1"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_config_map_beside_the_job_that_mounts_it_is_a_table(
+    run: Callable[..., Outcome], tmp_path: Path, kind: str, *, is_first: bool
+) -> None:
+    job = f"apiVersion: {kind}\nkind: Job\nmetadata:\n  name: j\nspec:\n  queue: q\n"
+    parts = [in_yaml(), job] if is_first else [job, in_yaml()]
+    (tmp_path / "j.yaml").write_text("---\n".join(parts))
+    bad = in_yaml(BAD)
+    (tmp_path / "bad.yaml").write_text(f"{job}---\n{bad}")
+
+    assert run("ranktable", "validate", "j.yaml").out == "j.yaml: sound\n"
+    done = run("ranktable", "validate", "bad.yaml")
+    line = 1 + job.count("\n") + 1 + bad[: bad.rindex('"rank_id": "0"')].count("\n")
+    assert done.out.startswith(f"bad.yaml:{line}:")
 
 
 def test_table_is_converted_into_a_new_config_map(

@@ -296,7 +296,7 @@ def test_collectives_leave_no_keys(fresh: Pool) -> None:
 
 
 def drop_begun(shapes: int) -> tuple[bool, int]:
-    """Return whether there were keys, and how many are left of what nobody awaits."""
+    """Return whether there were keys, and how many are left."""
     store = _get_default_store()
     dist.all_reduce(torch.ones(1).to("tpu"))
     dist.barrier()

@@ -12,6 +12,8 @@ from ranktable.cluster.generate import make_table
 from ranktable.runtime.agents import agents_of, find_agent
 from ranktable.runtime.environment import Environment
 from ranktable.schema.writing import dump
+from tests.commands import torch_environment
+from tests.ranks import run_program
 from tests.test_launchers import AGENTS, OPEN_MPI, SLURM, TORCHRUN
 
 if TYPE_CHECKING:
@@ -252,7 +254,7 @@ def test_dry_run_prints_a_command_a_node(
 @pytest.mark.parametrize(
     ("options", "env", "said"),
     [
-        ([], {}, "nothing says which of 2 nodes this is"),
+        ([], {}, "this node cannot be found among 2 nodes: the host "),
         (["--node", "2"], {}, "node 2 is not among the 2 nodes"),
         ([], SLURM, "start ranktable run once per node"),
         ([], {**SLURM, "RANK": "0"}, "RT303"),
@@ -369,9 +371,7 @@ def test_node_is_found_by_its_name_then_by_the_launcher(
 
 
 @pytest.mark.torch
-def test_run_starts_the_processes_of_this_node(
-    run: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_run_starts_the_processes_of_this_node(tmp_path: Path) -> None:
     table = make_table([[3, 1]], hosts=[socket.gethostname()])
     dump(table, tmp_path / "t.json")
     (tmp_path / "s.py").write_text(
@@ -382,8 +382,9 @@ def test_run_starts_the_processes_of_this_node(
         "sys.stdout.write(f'{rank} {chip} {sys.argv[1:]}\\n')"
     )
     # A rendezvous and a program of torchrun's own variables are not the table's.
-    env = {"PET_RDZV_BACKEND": "nowhere", "PET_NO_PYTHON": "1"}
-    done = run("ranktable", "run", "--table", "t.json", "s.py", "--lr", "0.1", env=env)
+    env = {"PET_RDZV_BACKEND": "nowhere", "PET_NO_PYTHON": "1", **torch_environment()}
+    given = ["--table", tmp_path / "t.json", tmp_path / "s.py", "--lr", "0.1"]
+    done = run_program("ranktable", "run", *given, env=env)
 
     assert done.status == 0, done.err
     assert sorted(done.out.splitlines()) == [

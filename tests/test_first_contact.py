@@ -15,6 +15,7 @@ import ranktable
 from ranktable import _error
 from ranktable.cluster import ArgumentError, read_spec
 from tests.commands import BIN, clean_environment
+from tests.ranks import run_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -228,14 +229,11 @@ def test_a_rank_that_dies_at_once_shows_its_own_error_first(
         "from ranktable.runtime import init_process_group\n"
         "init_process_group(timeout_s=30)\n"
     )
-    done = subprocess.run(  # noqa: S603 - our own command
-        [BIN / "ranktable", "run", "--rank-table", "t.json", "die.py"],
-        cwd=tmp_path, env={**clean_environment(), "OMP_NUM_THREADS": "1"},
-        capture_output=True, text=True, check=False, timeout=100,
-    )  # fmt: skip
+    table, script = tmp_path / "t.json", tmp_path / "die.py"
+    done = run_program("ranktable", "run", "--rank-table", table, script)
 
-    assert done.returncode != 0
-    first, _, torchrun = done.stderr.partition("ValueError: mine\n")
+    assert done.status != 0
+    first, _, torchrun = done.err.partition("ValueError: mine\n")
     assert first.startswith("Traceback (most recent call last):\n")
     assert "torch/" not in first
     assert "ChildFailedError" in torchrun

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import ranktable
+from ranktable.schema.check import decode_any
 from ranktable.schema.formats import by_name, names
 from tests.conftest import CORPUS
 
@@ -196,7 +197,7 @@ def test_server_that_prefills_and_decodes_keeps_both(run: Run, tmp_path: Path) -
     assert done.status == 0, done.err
     assert json.loads(done.out) == {**document, "decode_device_list": [kept]}
     assert lost.err == (
-        "warning: sccl-1.0 has no place for: made_by of the table, which devices "
+        "warning: sccl-1.0 cannot hold: made_by of the table, which devices "
         "prefill and which decode\n"
     )
 
@@ -261,14 +262,9 @@ def test_finding_of_a_renumbered_table_is_where_its_device_was_read(
     assert "RT214" in done.out
 
 
-@pytest.mark.parametrize("text", ['{"status": "initializing"}', None])
-def test_what_has_no_ranks_is_not_merged(
-    run: Run, text: str | None, tmp_path: Path
-) -> None:
-    file = VALID / "clusterd_global_a3.json"
-    if text is not None:
-        file = tmp_path / "placeholder.json"
-        file.write_text(text, encoding="utf-8")
+def test_what_has_no_ranks_is_not_merged(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "placeholder.json"
+    file.write_text('{"status": "initializing"}', encoding="utf-8")
     done = run("ranktable", "merge", str(file), "-o", "-")
 
     assert done.status == 1
@@ -325,11 +321,8 @@ def test_renumbered_group_is_written_back(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ["mesh", "--tp", "2"],
-        ["plan", "--tp", "2"],
         ["subset", "--ranks", "0-3"],
-        ["diff", str(GROUPS)],
-        ["split", "-o", "parts"],
+        ["plan", "--tp", "2", "-o", "better.json", "--bytes", "tp=1GiB"],
     ],
 )
 def test_one_group_of_several_is_taken_by_name(run: Run, command: list[str]) -> None:
@@ -341,6 +334,181 @@ def test_one_group_of_several_is_taken_by_name(run: Run, command: list[str]) -> 
     assert (one.status, none.status, other.status) == (0, 2, 2), one.err
     assert "help: take one with --server-group NAME" in none.err
     assert "there is no group 9 with devices; there are: 2, 3" in other.err
+
+
+@pytest.mark.parametrize("command", [["mesh", "--tp", "2"], ["plan", "--tp", "2"]])
+def test_every_group_is_shown_unless_one_is_named(run: Run, command: list[str]) -> None:
+    start = ("ranktable", command[0], str(GROUPS), *command[1:])
+    every = run(*start)
+    data = run(*start, "--format", "json")
+    one = run(*start, "--server-group", "2")
+
+    assert (every.status, data.status, one.status) == (0, 0, 0), every.err
+    titles = [line for line in every.out.splitlines() if "8 ranks = tp 2" in line]
+    assert [line.split(": ")[0] for line in titles] == [
+        f"{GROUPS}, group 2",
+        f"{GROUPS}, group 3",
+    ]
+    found = json.loads(data.out)["server_groups"]
+    assert {name: one["world_size"] for name, one in found.items()} == {
+        "group-2": 8,
+        "group-3": 8,
+    }
+    assert "group 3" not in one.out
+
+
+def test_sizes_that_do_not_fit_name_the_group(run: Run) -> None:
+    done = run("ranktable", "mesh", str(GROUPS), "--tp", "16")
+
+    assert done.status == 2
+    assert done.err.startswith("ranktable: group 2: tp 16")
+
+
+def test_differences_are_shown_group_by_group(run: Run, tmp_path: Path) -> None:
+    changed = json.loads(GROUPS.read_text())
+    first, last = changed["server_group_list"][2]["server_list"][0]["device"][:2]
+    first["rank_id"], last["rank_id"] = last["rank_id"], first["rank_id"]
+    fewer = json.loads(GROUPS.read_text())
+    del fewer["server_group_list"][3]
+    tables = {"moved": changed, "fewer": fewer}
+    for name, table in tables.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(table))
+
+    same = run("ranktable", "diff", str(GROUPS), str(GROUPS))
+    moved = run("ranktable", "diff", str(GROUPS), "moved.json", "--format", "json")
+    alone = run("ranktable", "diff", "fewer.json", str(GROUPS))
+
+    assert (same.status, moved.status, alone.status) == (0, 1, 1), moved.err
+    assert same.out.count("say the same: 1 node, 8 ranks") == 2
+    found = json.loads(moved.out)["server_groups"]
+    assert [found["group-2"]["same"], found["group-3"]["same"]] == [False, True]
+    assert f"{GROUPS}, group 3: only there\n" in alone.out
+
+
+def test_coordinator_that_is_gone_is_a_difference(run: Run, tmp_path: Path) -> None:
+    table = json.loads(GROUPS.read_text())
+    del table["server_group_list"][0]
+    (tmp_path / "t.json").write_text(json.dumps(table))
+    done = run("ranktable", "diff", str(GROUPS), "t.json")
+    named = run("ranktable", "diff", str(GROUPS), "t.json", "--server-group", "2")
+
+    assert (done.status, named.status) == (1, 0)
+    assert "also differs: servers without chips" in done.out
+
+
+class TestMergingGroups:
+    """Files of groups are merged group by group."""
+
+    def merged(
+        self, run: Run, tmp_path: Path, tables: list[Any], *options: str
+    ) -> tuple[Outcome, Any]:
+        for place, table in enumerate(tables):
+            (tmp_path / f"{place}.json").write_text(json.dumps(table))
+        names = [f"{place}.json" for place in range(len(tables))]
+        done = run("ranktable", "merge", *names, "-o", "t.json", *options)
+        file = tmp_path / "t.json"
+        return done, json.loads(file.read_text()) if file.exists() else None
+
+    def server(self, number: int, ranks: list[int]) -> dict[str, Any]:
+        chips = [
+            {
+                "device_id": str(place),
+                "device_ip": f"10.0.{number}.{place + 1}",
+                "rank_id": str(rank),
+            }
+            for place, rank in enumerate(ranks)
+        ]
+        host = {"server_id": f"10.30.0.{number}", "server_ip": f"10.40.0.{number}"}
+        return {**host, "device": chips} if chips else host
+
+    def table(self, **groups: list[dict[str, Any]]) -> dict[str, Any]:
+        listed = [
+            {
+                "group_id": name[1:],
+                "server_count": str(len(servers)),
+                "server_list": servers,
+            }
+            for name, servers in groups.items()
+        ]
+        return {"version": "1.0", "status": "completed", "server_group_list": listed}
+
+    def test_parts_of_every_server_make_the_table(
+        self, run: Run, tmp_path: Path
+    ) -> None:
+        split = run("ranktable", "split", str(GROUPS), "-o", "parts")
+        files = sorted(map(str, (tmp_path / "parts").iterdir()), reverse=True)
+        merged = run("ranktable", "merge", *files, "-o", "t.json")
+
+        assert (split.status, merged.status) == (0, 0), merged.out
+        assert len(files) == 4
+        before = json.loads(GROUPS.read_text())
+        assert json.loads((tmp_path / "t.json").read_text()) == before
+
+    def test_group_in_two_files_has_the_servers_of_both(
+        self, run: Run, tmp_path: Path
+    ) -> None:
+        boss = self.server(9, [])
+        first = self.table(g0=[boss], g2=[self.server(1, [0, 1])])
+        other = self.table(
+            g0=[boss], g2=[self.server(2, [2, 3])], g3=[self.server(3, [0])]
+        )
+        done, table = self.merged(run, tmp_path, [first, other])
+
+        assert done.status == 0, done.out
+        assert table == self.table(
+            g0=[boss],
+            g2=[self.server(1, [0, 1]), self.server(2, [2, 3])],
+            g3=[self.server(3, [0])],
+        )
+
+    def test_ranks_that_clash_are_counted_anew_when_asked(
+        self, run: Run, tmp_path: Path
+    ) -> None:
+        tables = [self.table(g2=[self.server(one, [0, 1])]) for one in (1, 2)]
+        refused, nothing = self.merged(run, tmp_path, tables)
+        done, table = self.merged(run, tmp_path, tables, "--renumber")
+
+        assert (refused.status, nothing, done.status) == (1, None, 0), done.out
+        assert "1.json:1:" in refused.out
+        assert "error[RT231] the ranks 0, 1 are in 0.json, too" in refused.out
+        assert table == self.table(g2=[self.server(1, [0, 1]), self.server(2, [2, 3])])
+
+    @pytest.mark.parametrize(
+        ("other", "code"),
+        [
+            ({"version": "1.2"}, "RT233"),
+            ({"deploy_server": "2"}, "RT233"),
+            ({"server_id": "10.30.0.1", "server_ip": "10.40.0.1"}, "RT230"),
+            ({"device_ip": "10.0.1.1"}, "RT230"),
+            ({"rank_id": "5"}, "RT234"),
+        ],
+    )
+    def test_what_does_not_go_together_is_refused_once(
+        self, run: Run, tmp_path: Path, other: dict[str, str], code: str
+    ) -> None:
+        first, second = (
+            self.table(g2=[self.server(1, [0, 1])]),
+            self.table(g2=[self.server(2, [2, 3])]),
+        )
+        (group,) = second["server_group_list"]
+        (server,) = group["server_list"]
+        chip = server["device"][1]
+        first["server_group_list"][0]["deploy_server"] = "1"
+        group["deploy_server"] = "1"
+        for key, value in other.items():
+            holder = next(
+                (one for one in (second, group, server, chip) if key in one), None
+            )
+            assert holder is not None
+            holder[key] = value
+        done, table = self.merged(run, tmp_path, [first, second], "--format", "json")
+
+        assert (done.status, table) == (1, None)
+        found = [
+            one for file in json.loads(done.out)["files"] for one in file["diagnostics"]
+        ]
+        assert [one["code"] for one in found] == [code], done.out
+        assert found[0]["location"]["line"] == 1
 
 
 @pytest.mark.parametrize("file", [GROUPS, PODS])
@@ -578,9 +746,7 @@ def test_root_information_becomes_a_table_of_version_2(run: Run) -> None:
 
     before = json.loads(source.read_text())
     assert "ranktable convert --to hccl-2.0 makes a rank table" in refused.err
-    assert done.err == (
-        "warning: hccl-2.0 has no place for: topo_file_path of the table\n"
-    )
+    assert done.err == ("warning: hccl-2.0 cannot hold: topo_file_path of the table\n")
     made = json.loads(done.out)
     assert made["rank_list"] == before["rank_list"]
     assert set(made) == {"version", "rank_count", "rank_list"}
@@ -739,3 +905,25 @@ def test_answer_of_hccl_to_other_files_follows_version_and_status(
     lines = done.out.splitlines()
     answer = lines[1 + next(i for i, one in enumerate(lines) if "HCCL 2026" in one)]
     assert said in answer
+
+
+def test_table_with_spares_before_its_servers_is_decoded_fast(
+    run: Run, tmp_path: Path
+) -> None:
+    less = tmp_path / "less.json"
+    result = run(
+        "ranktable",
+        "shrink",
+        str(PODS),
+        "--drop",
+        "sp0-node1",
+        "--tp",
+        "16",
+        "-o",
+        str(less),
+    )
+    data = less.read_bytes()
+
+    assert result.status == 0
+    assert data.index(b"spare_list") < data.index(b"server_list")
+    assert decode_any(data) is not None

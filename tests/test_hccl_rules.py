@@ -21,6 +21,7 @@ from tests.test_hccl import changed, devices, pods, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 Table = dict[str, Any]
 
@@ -160,6 +161,9 @@ ROWS: dict[str, Row] = {
     "address wrong": (TABLE, lambda t: devices(t)[1].update(device_ip="10.0.0.256"), ANY, "RT211", ERROR, "EI0014"),
     "address a placeholder": (TABLE, lambda t: devices(t)[1].update(device_ip="-.-.-.-"), ANY, "RT211", ERROR, "EI0014"),
     "address -1": (TABLE, lambda t: devices(t)[1].update(device_ip="-1"), ANY, "RT211", ERROR, "EI0014"),
+    "address 0.0.0.0": (TABLE, lambda t: devices(t)[1].update(device_ip="0.0.0.0"), ANY, "RT211", ERROR, "EI0014"),
+    "host address empty": (TABLE, lambda t: server(t, 1).update(host_ip=""), ANY, "RT211", ERROR, "EI0014"),
+    "lab address 0.0.0.0": (LAB, lambda t: instance(t)["devices"][0].update(device_ip="0.0.0.0"), ANY, "RT211", ERROR, "EI0014"),
     "address twice": (TABLE, lambda t: devices(t)[1].update(device_ip="10.0.0.1"), ANY, "RT214", ERROR, "EI0014"),
     "host address wrong": (TABLE, lambda t: server(t, 1).update(host_ip="x"), ANY, "RT211", ERROR, "EI0014"),
     "address missing": (TABLE, lambda t: devices(t)[3].pop("device_ip"), ANY, "RT271", ERROR, "EI0014"),
@@ -276,3 +280,35 @@ def test_what_is_not_json_is_refused_at_once(
     assert found.location.line == line
     answers = {reader.name: answer for reader, answer in verdicts(report)}
     assert answers["hccl-2026"].startswith("refused: EI0004 at once")
+
+
+def test_unset_addresses_of_all_devices_are_one_kind_of_finding() -> None:
+    found = ranktable.check(
+        json.dumps(
+            changed(
+                TABLE, lambda t: [one.update(device_ip="0.0.0.0") for one in devices(t)]
+            )
+        ).encode()
+    )
+
+    assert found.totals == {"RT211": 4}
+    assert "hccn_tool -i N -ip -s" in str(found.diagnostics[0].hint)
+
+
+@pytest.mark.parametrize("ip", ["10.1.0.7,10.1.0.8", ""])
+def test_backup_addresses_may_be_several_or_empty(ip: str) -> None:
+    text = changed(PODS, lambda t: devices(t)[1].update(backup_device_ip=ip))
+
+    assert ranktable.check(json.dumps(text).encode()).totals == {}
+
+
+def test_reading_a_large_table_finds_an_unset_address(tmp_path: Path) -> None:
+    file = tmp_path / "t.json"
+    large = table(*[8] * 200)
+    file.write_text(json.dumps(large))
+    assert len(ranktable.read_rank_table(str(file))) == 1600
+
+    bad = changed(large, lambda t: devices(t)[1500].update(device_ip="0.0.0.0"))
+    file.write_text(json.dumps(bad))
+    with pytest.raises(ranktable.RankTableError, match="RT211"):
+        ranktable.read_rank_table(str(file))

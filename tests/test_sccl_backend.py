@@ -15,10 +15,14 @@ import pytest
 
 from ranktable.runtime import BootstrapError, ConflictingVariablesError
 from ranktable.runtime.backends.sccl import BACKEND, package_owner
+from tests.commands import torch_environment
+from tests.ranks import run_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from tests.ranks import Ended
 
 # A torch_tpu that writes down what it is asked, as SOPHGO's since July 2025 (with
 # map_local_rank_to_device_idx) or before. The tensor device is the CPU.
@@ -83,18 +87,9 @@ def google(folder: Path) -> None:
     )
 
 
-def run_script(
-    folder: Path, name: str | None, **env: str
-) -> subprocess.CompletedProcess[str]:
-    clean = {key: value for key, value in os.environ.items() if key != "CHIP_MAP"}
-    return subprocess.run(  # noqa: S603 - this interpreter
-        [sys.executable, "-c", SCRIPT.format(folder=str(folder), name=name)],
-        env={**clean, **env},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def run_script(folder: Path, name: str | None, **env: str) -> Ended:
+    script = SCRIPT.format(folder=str(folder), name=name)
+    return run_program("python", "-c", script, env={**torch_environment(), **env})
 
 
 @pytest.mark.torch
@@ -104,7 +99,7 @@ def test_since_july_2025_it_wants_the_local_rank_and_the_chip_map(
     sophgo(tmp_path, is_new=True)
     done = run_script(tmp_path, None)
 
-    assert done.stdout == "sccl [1] ['tpu:1'] [2, 6, 7] 2,6\n", done.stderr
+    assert done.out == "sccl [1] ['tpu:1'] [2, 6, 7] 2,6\n", done.err
 
 
 @pytest.mark.torch
@@ -112,7 +107,7 @@ def test_before_it_wants_the_chip(tmp_path: Path) -> None:
     sophgo(tmp_path, is_new=False)
     done = run_script(tmp_path, "sccl")
 
-    assert done.stdout == "sccl [6] ['tpu:6'] [2, 6, 7] None\n", done.stderr
+    assert done.out == "sccl [6] ['tpu:6'] [2, 6, 7] None\n", done.err
 
 
 @pytest.mark.torch
@@ -120,9 +115,9 @@ def test_chip_map_that_contradicts_the_table_stops_it(tmp_path: Path) -> None:
     sophgo(tmp_path, is_new=True)
     done = run_script(tmp_path, "sccl", CHIP_MAP="0,1")
 
-    assert done.stdout == ""
-    assert ConflictingVariablesError.__name__ in done.stderr
-    assert "RT305 CHIP_MAP is '0,1'" in done.stderr
+    assert done.out == ""
+    assert ConflictingVariablesError.__name__ in done.err
+    assert "RT305 CHIP_MAP is '0,1'" in done.err
 
 
 @pytest.mark.torch
@@ -132,10 +127,10 @@ def test_googles_package_is_refused_in_a_sentence_and_never_imported(
     google(tmp_path)
     done = run_script(tmp_path, "sccl")
 
-    assert "it must not be imported" not in done.stderr
+    assert "it must not be imported" not in done.err
     assert (
         f"{BootstrapError.__name__}: RT402 the torch_tpu installed here is Google's, "
-        "not SOPHGO's; uninstall it" in done.stderr
+        "not SOPHGO's; uninstall it" in done.err
     )
 
 

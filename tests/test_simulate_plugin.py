@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import TORCH_ENVIRONMENT, with_torch
+
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parent.parent
@@ -21,7 +23,8 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Another project, in whose tests only this plugin is loaded."""
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTEST_PLUGINS", PLUGIN)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    for name, value in TORCH_ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
     temporary = pytester.path / "tmp"
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
@@ -29,9 +32,18 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
     return pytester.path
 
 
-def run_tests(pytester: pytest.Pytester, text: str) -> pytest.RunResult:
+def run_tests(
+    pytester: pytest.Pytester, text: str, *, python: Path | None = None
+) -> pytest.RunResult:
+    """Run tests in an interpreter of their own, if not in that of a server's fork."""
     pytester.makepyfile(test_chips=text)
-    return pytester.runpytest_subprocess("-q", "-W", "error", timeout=150)
+    command = [str(python or sys.executable), "-m", "pytest"]
+    base = f"--basetemp={pytester.path / 'base'}"
+    return pytester.run(*command, base, "-q", "-W", "error", timeout=150)
+
+
+def run_torch_tests(pytester: pytest.Pytester, text: str) -> pytest.RunResult:
+    return run_tests(pytester, text, python=with_torch() / "python")
 
 
 def test_plugin_is_declared_for_pytest() -> None:
@@ -79,7 +91,7 @@ def test_project_that_does_not_use_it_is_left_alone(
 def test_one_rank_in_the_process_of_the_test(
     project: Path, pytester: pytest.Pytester
 ) -> None:
-    result = run_tests(
+    result = run_torch_tests(
         pytester,
         """
         import os, sys
@@ -139,7 +151,7 @@ def test_one_rank_in_the_process_of_the_test(
 def test_spawn_returns_what_the_function_returned_on_each_rank(
     project: Path, pytester: pytest.Pytester
 ) -> None:
-    result = run_tests(
+    result = run_torch_tests(
         pytester,
         """
         import os
@@ -189,7 +201,7 @@ def test_spawn_returns_what_a_script_printed_on_each_rank(
         print(rank, ranktable.read_rank_table()[rank], sys.argv[1:])
         """
     )
-    result = run_tests(
+    result = run_torch_tests(
         pytester,
         """
         from ranktable.cluster.generate import make_table
@@ -211,7 +223,7 @@ def test_spawn_returns_what_a_script_printed_on_each_rank(
 def test_spawn_raises_one_sentence_that_names_the_rank(
     project: Path, pytester: pytest.Pytester
 ) -> None:
-    result = run_tests(
+    result = run_torch_tests(
         pytester,
         """
         import os, time
@@ -251,7 +263,7 @@ def test_spawn_raises_one_sentence_that_names_the_rank(
 
 @pytest.mark.torch
 def test_spawn_makes_faults(project: Path, pytester: pytest.Pytester) -> None:
-    result = run_tests(
+    result = run_torch_tests(
         pytester,
         """
         import pytest
@@ -286,7 +298,7 @@ def test_spawn_makes_faults(project: Path, pytester: pytest.Pytester) -> None:
 def test_spawn_refuses_what_it_cannot_start(
     project: Path, pytester: pytest.Pytester
 ) -> None:
-    result = run_tests(
+    result = run_torch_tests(
         pytester,
         """
         import pytest

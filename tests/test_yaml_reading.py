@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ranktable.schema.document import find_locations
-from ranktable.schema.yaml_parser import MAX_YAML_BYTES, parse_yaml, read_yaml
+from ranktable.schema.yaml_parser import parse_yaml
 
 if TYPE_CHECKING:
     from ranktable.schema.diagnostic import Location
@@ -134,14 +134,3 @@ def test_first_use_of_a_key_is_related() -> None:
     assert [(spot.offsets, spot.label) for spot in finding.related] == [
         ((0, 1), "first use")
     ]
-
-
-def test_bytes_are_bounded_and_decoded() -> None:
-    large = read_yaml(b"#" * (MAX_YAML_BYTES + 1))
-    wide = read_yaml("a: 1".encode("utf-16"))
-    odd = read_yaml(b"a: \xff")
-    marked = read_yaml(b"\xef\xbb\xbfa: 1")
-
-    codes = [[f.rule.code for f in found] for _, _, found in (large, wide, odd, marked)]
-    assert codes == [["RT004"], ["RT006"], ["RT005"], ["RT007"]]
-    assert [document.data for document in marked[1]] == [{"a": 1}]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import CommandError, OutputFormat, style, write
-from ranktable.cli.files import (
+from ranktable.cli.input_output import (
     STANDARD_INPUT_NAME,
     STANDARD_OUTPUT,
     is_standard_output,
@@ -26,7 +26,7 @@ from ranktable.schema.atomic_files import replace_file
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
-    from ranktable.cli.files import TableFile
+    from ranktable.cli.input_output import TableFile
     from ranktable.layout.change.differing import Difference
     from ranktable.layout.change.site import Site
     from ranktable.layout.parallel import ParallelLayout

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ranktable.cli import CommandError
-from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME
+from ranktable.cli.input_output import STANDARD_INPUT, STANDARD_INPUT_NAME
 from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.check import check_bytes, report_unreadable
 from ranktable.schema.diagnostic import RankTableError, Report, Severity
@@ -44,6 +44,9 @@ LOOKED_AT_BYTES = 1 << 16
 
 _TABLE = re.compile(rb'"(?:node|server|super_pod|rank)_list"')
 _CONFIG_MAP = re.compile(r"""\bkind["']?\s*:\s*["']?ConfigMap\b""")
+_TABLE_KEY = re.compile(r"""\b(hccl|jobstart_hccl|global_ranktable)\.json["']?\s*:""")
+"""As in ``config_map.KEYS``."""
+
 _SPEC = tuple(
     re.compile(rb"(?m:^|[{,][ \t]*(?=\"))\"?" + key + rb"\"?[ \t]*:")
     for key in (b"nodes", b"chips")
@@ -83,8 +86,8 @@ def judge_file(name: str, options: Options, kind: str | None = None) -> Report:
         from ranktable.cluster.specs.read_spec import read_spec  # noqa: PLC0415 - rare
 
         return read_spec(data, file=shown, limit=options.limit).report
-    if _LINKS.match(start) and name != STANDARD_INPUT:
-        return _links_report(name)
+    if _LINKS.match(start):
+        return _links_report(data, shown)
     return _launcher_report(data, shown, options) or check_bytes(
         data, options, file=shown
     )
@@ -124,12 +127,12 @@ def _is_spec(start: bytes) -> bool:
     return all(key.search(start) for key in _SPEC)
 
 
-def _links_report(name: str) -> Report:
+def _links_report(data: bytes, name: str) -> Report:
     """Return the report of a file with the links of a host's chips."""
     from ranktable.schema.topology_file import find_topology  # noqa: PLC0415 - rare
 
     try:
-        find_topology(name)
+        find_topology(name, data)
     except RankTableError as error:
         return Report(
             file=name,
@@ -160,6 +163,8 @@ def _launcher_report(data: bytes, name: str, options: Options) -> Report | None:
     text = data[:LOOKED_AT_BYTES].decode("utf-8", "replace")
     if is_hccn_conf(text):
         return judge_hccn_conf(data, file=name, limit=options.limit)
+    if _CONFIG_MAP.search(text) and _TABLE_KEY.search(text):  # beside it may be a job
+        return None
     formats = detect_formats(data)
     if formats:
         return read_hostfile(data, formats[0], file=name, limit=options.limit).report

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from ranktable.cli import CommandError
 from ranktable.cli.commands.gen import table_of_file
-from ranktable.cli.files import STANDARD_INPUT, STANDARD_INPUT_NAME
+from ranktable.cli.input_output import STANDARD_INPUT, STANDARD_INPUT_NAME
 from ranktable.cluster.conversion import pods_of
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.merging.merge_inputs import is_part, merge_probes
@@ -119,7 +119,7 @@ def read_nodes(file: str) -> tuple[Node, ...]:
         if merged.table is None:
             raise _unsound(name, merged.reports)
         return merged.table.nodes
-    report = check_bytes(data, Options(limit=5), file=name)
+    report = check_bytes(data, Options(limit=5, is_table_wanted=True), file=name)
     table = part_of(report)
     if table is None:
         raise _unsound(name, [report])

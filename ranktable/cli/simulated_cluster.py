@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from ranktable.cli import CommandError
-from ranktable.cli.files import STANDARD_INPUT, sound_table
+from ranktable.cli.input_output import STANDARD_INPUT, sound_table
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.diagnostic import counted
 from ranktable.simulate.simulation import CHIPS_OF_BOX, make_boxes, ring_warning

@@ -19,7 +19,7 @@ from ranktable.cli import (
     completion,
     show_findings,
 )
-from ranktable.cli.files import read_input
+from ranktable.cli.input_output import read_input
 from ranktable.layout.boundaries import (
     boundaries_of,
     boundaries_of_levels,

@@ -77,7 +77,7 @@ def _true_or_false(text: str) -> bool:
 
 def _generate(arguments: argparse.Namespace) -> None:
     from ranktable.cli import CommandError  # noqa: PLC0415
-    from ranktable.cli.files import output_file  # noqa: PLC0415
+    from ranktable.cli.input_output import output_file  # noqa: PLC0415
     from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415
     from ranktable.schema.atomic_files import replace_file  # noqa: PLC0415
     from ranktable.schema.writing import dumps  # noqa: PLC0415

@@ -18,7 +18,7 @@ from ranktable.schema.diagnostic import (
     quoted,
 )
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.format import is_address
+from ranktable.schema.format import is_device_address
 from ranktable.schema.rules.hccl import DUPLICATE_ADDRESS
 from ranktable.schema.rules.nodes import BAD_ADDRESS
 from ranktable.schema.rules.shape import MISSING_KEY
@@ -87,7 +87,7 @@ def _judge_address(
         yield DUPLICATE_KEY.finding(place, message, related=(places[device],))
         return
     places[device] = place
-    if not is_address(address):
+    if not is_device_address(address):
         message = f"address_{device} {quoted(address)} is not an IP address"
         yield BAD_ADDRESS.finding(place, message)
         return

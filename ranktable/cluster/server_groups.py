@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.splitting import file_names
 from ranktable.schema.check import loads
 from ranktable.schema.diagnostic import printable
 from ranktable.schema.format import plain_number
@@ -15,9 +16,12 @@ from ranktable.schema.super_pods import PODS, pods_with
 from ranktable.schema.writing import encode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ranktable.schema.model import Device, Node
 
 GROUPED = "server-groups"
+SERVERS = "server_list"
 _LIST = "server_group_list"
 
 
@@ -146,6 +150,17 @@ def _changed(group: dict[str, Any], table: RankTable) -> dict[str, Any]:
     return found
 
 
+def server_with_ranks(server: dict[str, Any], node: Node) -> dict[str, Any]:
+    """Return the plain data of a server whose devices have the ranks of a node."""
+    ranks = {device.device_id: device for device in node.devices}
+    if not ranks:
+        return server
+    devices = [
+        _device(ranks[plain_number(o["device_id"])], o) for o in server["device"]
+    ]
+    return {**server, "device": devices}
+
+
 def _servers(before: list[dict[str, Any]], nodes: list[Node]) -> list[dict[str, Any]]:
     """Return the servers of nodes, each at its place and spelt as before."""
     found = []
@@ -187,3 +202,20 @@ def _device(device: Device, before: dict[str, Any] | None = None) -> dict[str, A
         **device.extra,
         "rank_id": str(device.rank),
     }
+
+
+def split_groups_by_node(table: RankTable) -> Iterator[tuple[str, bytes]]:
+    """Yield the name and the bytes of every server's file: its group with it alone.
+
+    Ranks stay as they are; merge puts the files together again.
+    """
+    document: Any = table.document
+    names = iter(file_names(table))
+    for group in document[_LIST]:
+        for server in group["server_list"]:
+            part = {**group, "server_list": [server]}
+            if "server_count" in group:
+                part["server_count"] = type(group["server_count"])(1)
+            if PODS in group:
+                part[PODS] = pods_with(group[PODS], {server.get("server_id")})
+            yield next(names), encode({**document, _LIST: [part]})

@@ -27,10 +27,11 @@ def file_names(table: RankTable) -> list[str]:
     """Return the name of every node's file: its host, or its number.
 
     Numbers are used for all nodes where one has no host, or one that is not a name of a
-    file; they are padded, so that a shell lists them in order.
+    file, or that of another; they are padded, so that a shell lists them in order.
     """
     hosts = [node.host for node in table.nodes]
-    if all(host is not None and _FILE_NAME.fullmatch(host) for host in hosts):
+    are_names = all(host is not None and _FILE_NAME.fullmatch(host) for host in hosts)
+    if are_names and len(set(hosts)) == len(hosts):
         return [f"{host}.json" for host in hosts]
     width = len(str(len(hosts) - 1))
     return [f"node-{place:0{width}}.json" for place in range(len(hosts))]

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain, product
+from itertools import product
 from math import exp, log
 from operator import and_, ne
 from typing import TYPE_CHECKING, NamedTuple
@@ -93,51 +93,45 @@ class Members:
         num_groups: Number of groups.
     """
 
-    def __init__(self, groups: Sequence[Sequence[int]]) -> None:
+    def __init__(self, groups: Groups) -> None:
         """Keep the groups."""
-        self.size, self.num_groups = len(groups[0]), len(groups)
-        self._ranks = list(chain.from_iterable(groups))
-
-    @cached_property
-    def _index(self) -> list[int]:
-        found = [0] * len(self._ranks)
-        for at, rank in enumerate(self._ranks):
-            found[rank] = at
-        return found
+        self.size, self.num_groups = groups.group_size, len(groups)
+        self._groups = groups
 
     @cached_property
     def group(self) -> list[int]:
         """The group of every rank."""
-        size = self.size
-        return [at // size for at in self._index]
+        return self._groups.indices()
 
     @cached_property
     def first(self) -> list[int]:
         """The first rank of its group."""
-        firsts = self._ranks[:: self.size]
+        firsts = [ranks[0] for ranks in self._groups]
         return list(map(firsts.__getitem__, self.group))
 
     @cached_property
     def place(self) -> list[int]:
         """Its place there."""
-        size = self.size
-        return [at % size for at in self._index]
+        return self._groups.places()
 
     @cached_property
     def previous(self) -> list[int]:
         """The rank before it in the group, for the first rank the last one."""
-        ranks, size = self._ranks, self.size
-        before = [ranks[-1], *ranks[:-1]]
-        before[::size] = ranks[size - 1 :: size]
-        return list(map(before.__getitem__, self._index))
+        found = [0] * self._groups.world_size
+        for ranks in self._groups:
+            before = ranks[-1]
+            for rank in ranks:
+                found[rank] = before
+                before = rank
+        return found
 
 
 @lru_cache(maxsize=8)  # a change asks for the groups of one layout several times
 def _members(layout: ParallelLayout, axes: str) -> Members:
-    return Members(layout.groups(axes))
+    return Members(layout.along(axes))
 
 
-class Scene:
+class CostModel:
     """What does not change with the placement: groups, flows and boundaries.
 
     Attributes:

@@ -152,11 +152,30 @@ class Groups(Sequence[list[int]]):
 
     def places(self) -> list[int]:
         """Return the place of every rank within its group, all at once."""
-        found = [0] * self.world_size
-        offsets = _offsets(self.inside)
-        for base in _offsets(self.outside):
-            for place, offset in enumerate(offsets):
-                found[base + offset] = place
+        return self._counted(self.inside)
+
+    def indices(self) -> list[int]:
+        """Return the index of the group of every rank, all at once."""
+        return self._counted(self.outside)
+
+    def _counted(self, axes: tuple[Axis, ...]) -> list[int]:
+        """Return how far every rank has come in counting over some axes."""
+        weights = {}
+        weight = 1
+        for axis in axes:
+            weights[axis.name] = weight
+            weight *= axis.size
+        found = [0]
+        for axis in sorted((*self.inside, *self.outside), key=lambda one: one.stride):
+            step = weights.get(axis.name, 0)
+            if not step:
+                found *= axis.size
+            elif len(found) == 1 or not any(found):
+                width = len(found)
+                found = [at for n in range(axis.size) for at in [n * step] * width]
+            else:
+                steps = range(0, axis.size * step, step)
+                found = [more + number for more in steps for number in found]
         return found
 
     def moved(self, rank: int, place: int) -> int:

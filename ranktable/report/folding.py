@@ -6,6 +6,7 @@ list of every i.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from math import prod
@@ -44,10 +45,13 @@ def fold_nodes(table: RankTable) -> list[NodeFold]:
     folds: list[NodeFold] = []
     start = 0
     nodes = table.nodes
+    with_ranks: Counter[str | None] = Counter()
     for at in range(1, len(nodes) + 1):
         if at < len(nodes) and _continues(nodes, start, at):
             continue
-        folds.append(_fold(nodes, start, at - 1))
+        group = nodes[start].group
+        folds.append(_fold(nodes, start, at - 1, with_ranks[group]))
+        with_ranks[group] += at - start if nodes[start].devices else 0
         start = at
     return folds
 
@@ -86,7 +90,7 @@ def _continues(nodes: Sequence[Node], start: int, at: int) -> bool:
     )
 
 
-def _fold(nodes: Sequence[Node], first: int, last: int) -> NodeFold:
+def _fold(nodes: Sequence[Node], first: int, last: int, number: int) -> NodeFold:
     devices = nodes[first].devices
     if not devices:
         host = host_label(nodes[first : last + 1], first)
@@ -97,8 +101,8 @@ def _fold(nodes: Sequence[Node], first: int, last: int) -> NodeFold:
     elif first == last:
         ranks = _span(lowest, lowest + size - 1)
     else:
-        # i counts the nodes of the fold, so that the formula needs no offset for it.
-        shift = lowest - size * first
+        # The first i: servers that wait have no ranks, and each group begins anew.
+        shift = lowest - size * number
         index = "i" if size == 1 else f"{size}i"
         ranks = f"{index}{_plus(shift)}"
         if size > 1:

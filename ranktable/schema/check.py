@@ -122,6 +122,8 @@ def check_bytes(data: bytes, options: Options, *, file: str) -> Report:
         columns.quota = quota
         found = [*columns.found, *judge(columns, options)]
         found = list(_weighed(found, columns.format, options.reader))
+        if options.is_table_wanted and not any(map(_is_error, found)):
+            found = []
         name = columns.format.name
         return make_report(
             found,
@@ -273,6 +275,10 @@ def judge(columns: Columns, options: Options) -> Iterator[Finding]:
         said = reader.refusal_of(name, columns.document.data)
         message = f"{reader.title} does not read {name}: {said}"
         yield UNREAD_FORMAT.finding(SourceSpan(()), message)
+
+
+def _is_error(finding: Finding) -> bool:
+    return finding.severity is Severity.ERROR
 
 
 def _weighed(

@@ -38,6 +38,9 @@ KEYS = ("hccl.json", "jobstart_hccl.json", "global_ranktable.json")
 _GZIP = "H4sI"
 """How base64 of gzip begins."""
 
+_PIECE_BYTES = 1 << 16
+"""Bytes that are expanded at once, to see how many there are."""
+
 _TOKEN = re.compile(r"\\u[dD][89abAB]..\\u....|\\u....|\\.|.", re.DOTALL)
 
 
@@ -261,8 +264,10 @@ def _refuse(document: Document, path: Path, message: str, hint: str | None) -> N
 def _inner(text: str, parts: list[_Part], max_size_bytes: int) -> Inner:
     texts = []
     values = [_value(part) for part in _ordered(parts)]
+    left = max_size_bytes  # for all parts together
     for part, path, value in values:
-        texts.append(_unpacked(part.document, path, value, max_size_bytes))
+        texts.append(_unpacked(part.document, path, value, left))
+        left -= len(texts[-1])
     first, path, value = values[0]
     whole = "".join(texts)
     offsets = _offsets(first.document, path)
@@ -349,15 +354,27 @@ def _unpacked(document: Document, path: Path, value: str, max_size_bytes: int) -
 def _expanded(
     document: Document, path: Path, data: bytes, max_size_bytes: int
 ) -> bytes:
-    machine = zlib.decompressobj(wbits=31)
-    found = machine.decompress(data, max_size_bytes + 1)
-    if len(found) > max_size_bytes:
+    # What is too large is only counted: nothing of it is kept.
+    if sum(map(len, _pieces(data, max_size_bytes))) > max_size_bytes:
         span = document.span_of(*path)
-        message = f"the table is larger than {max_size_bytes} bytes when unpacked"
+        message = "the table is larger than the limit of a file when it is unpacked"
         raise _BadConfigMapError(TOO_LARGE.finding(span, message))
+    machine = zlib.decompressobj(wbits=31)
+    found = machine.decompress(data)
     if not machine.eof:
         _refuse(document, path, f"{path[-1]} is gzip without its end", None)
     return found
+
+
+def _pieces(data: bytes, max_size_bytes: int) -> Iterator[bytes]:
+    """Yield what gzip holds, piece by piece, until it is more than so many bytes."""
+    machine = zlib.decompressobj(wbits=31)
+    size = 0
+    while data and not machine.eof and size <= max_size_bytes:
+        piece = machine.decompress(data, _PIECE_BYTES)
+        data = machine.unconsumed_tail
+        size += len(piece)
+        yield piece
 
 
 def new_config_map(data: bytes) -> bytes:

@@ -137,6 +137,8 @@ class Options:
         reader: The program that will read the file, None when unknown.
         max_size_bytes: Limit of the file.
         limit: Diagnostics of each code to place and show, None for all.
+        is_table_wanted: Whether only the table matters: where it has no errors, what
+            else was found is left out, as finding its place takes long in a large file.
     """
 
     chips_per_node: int | None = None
@@ -147,6 +149,7 @@ class Options:
     reader: TableReader | None = None
     max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES
     limit: int | None = None
+    is_table_wanted: bool = False
 
 
 class Refusal(str):

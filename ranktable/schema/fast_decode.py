@@ -97,9 +97,9 @@ def decode_each_node(data: bytes, format_: Format) -> Columns | None:
         _NotPlainError: Something is unusual.
         msgspec.DecodeError: Something is unusual.
     """
-    first = re.search(
-        rb'"%b"\s*:\s*\[\s*(\{[^{}\[\]]*\})' % _key(format_.devices), data
-    )
+    nodes = max(data.find(b'"%b"' % format_.nodes_key.encode()), 0)  # after the spares
+    devices = rb'"%b"\s*:\s*\[\s*(\{[^{}\[\]]*\})' % _key(format_.devices)
+    first = re.compile(devices).search(data, nodes)
     if first is None:
         return None
     every_key = tuple(field.key for field in format_.device_fields)
@@ -141,7 +141,7 @@ def is_surely_sound(columns: Columns) -> bool:
         and _are_chips_distinct(columns)
         and len(set(hosts)) == len(hosts)
         and not columns.more_addresses
-        and _are_addresses(columns.addresses)
+        and columns.are_addresses_sound()
         and count in (None, has_counted)
         and all(
             _are_addresses(columns.optional.get(field.key, []))
@@ -173,7 +173,12 @@ def _are_chips_distinct(columns: Columns) -> bool:
         found: Any = bytes(columns.device_ids)  # type: ignore[arg-type]  # is sliced fast
     except ValueError:  # one is below 0 or above 255
         found = tuple(columns.device_ids)
-    nodes = {found[start:end] for start, end in itertools.pairwise(columns.starts)}
+    size = columns.starts[1]
+    if found == found[:size] * columns.num_nodes:  # every node has the same chips
+        nodes = {found[:size]}
+    else:
+        pairs = itertools.pairwise(columns.starts)
+        nodes = {found[start:end] for start, end in pairs}
     return all(len(set(chips)) == len(chips) and min(chips) >= 0 for chips in nodes)
 
 

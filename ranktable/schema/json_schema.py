@@ -292,7 +292,9 @@ def _definitions(format_: Format) -> Schema:
         kind.name.lower(): schema for kind, schema in _NUMBERS.items() if kind in kinds
     }
     if Kind.ADDRESS in kinds:
-        found["address"] = _address(has_blank=format_.has_blank_addresses)
+        # What HCCL's tables join is not refused here, and a host_ip is never empty.
+        has_blank = format_.has_blank_addresses and not format_.joins_addresses
+        found["address"] = _address(has_blank=has_blank)
     return found
 
 

@@ -22,6 +22,7 @@ from ranktable.schema.format import (
     NotExpressibleError,
     Role,
     is_address,
+    is_device_address,
     plain_number,
 )
 
@@ -182,8 +183,9 @@ def are_addresses_of(member: Member, text: str) -> bool:
     """Whether a text is what a member of kind ``ADDRESS`` may hold."""
     if not text:
         return member.has_blanks
-    parts = text.split(",") if member.joins else [text]
-    return all(map(is_address, parts))
+    if member.joins:
+        return all(map(is_device_address, text.split(",")))
+    return is_address(text)
 
 
 def _limits(member: Member, least: int, most: int) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 PODS = "super_pod_list"
 
@@ -65,3 +65,20 @@ def pods_renamed(pods: object, new: Mapping[Any, str]) -> list[dict[str, Any]]:
         ]
         renamed.append({**pod, "server_list": servers})
     return renamed
+
+
+def pods_of_all(lists: Iterable[object]) -> dict[str, object]:
+    """Return the super pods of all files as one key; their servers are put together."""
+    pods: dict[str, dict[str, Any]] = {}
+    servers: dict[str, dict[str, object]] = {}
+    for pod in (pod for listed in lists for pod in objects(listed)):
+        name = str(pod.get("super_pod_id"))
+        pods.setdefault(name, pod)
+        own = servers.setdefault(name, {})
+        for server in objects(pod.get("server_list")):
+            own.setdefault(str(server.get("server_id")), server)
+    joined = [
+        {**pod, "server_list": list(servers[name].values())}
+        for name, pod in pods.items()
+    ]
+    return {PODS: joined} if joined else {}

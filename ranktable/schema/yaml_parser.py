@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.schema.diagnostic import Finding, Quota, quoted
 from ranktable.schema.document import Document, SourceSpan
-from ranktable.schema.json_parser import decode
 from ranktable.schema.rules import syntax as rules
-from ranktable.schema.rules.syntax import TOO_LARGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,21 +39,6 @@ _WORDS: dict[str, object] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _MERGE = "<<"
-
-
-def read_yaml(
-    data: bytes, *, quota: Quota | None = None, max_size_bytes: int = MAX_YAML_BYTES
-) -> tuple[str, list[Document], list[Finding]]:
-    """Return the text of a file, its documents and what is wrong with it."""
-    if len(data) > max_size_bytes:
-        message = f"the file is larger than {max_size_bytes} bytes"
-        return "", [], [TOO_LARGE.finding(None, message)]
-    decoded = decode(data)
-    if isinstance(decoded, Finding):
-        return data.decode("utf-8", "replace"), [], [decoded]
-    text, found = decoded
-    documents, more = parse_yaml(text, quota)
-    return text, documents, [*found, *more]
 
 
 def parse_yaml(

@@ -17,7 +17,7 @@ from ranktable.cli import (
     show_findings,
 )
 from ranktable.cli.app import with_options
-from ranktable.cli.files import (
+from ranktable.cli.input_output import (
     OutputFile,
     is_standard_output,
     named_file,
@@ -245,7 +245,7 @@ class Made(NamedTuple):
 
 def _put_tables(
     made: dict[str, Made],
-    source: _Source,
+    source: _ReadInput,
     output: str | None,
     to: str,
     *,
@@ -281,14 +281,14 @@ def _put_tables(
         tell_written(done, file.path, table_size(one.table))
 
 
-def _tell_losses(source: _Source, made: dict[str, Made], to: str) -> None:
+def _tell_losses(source: _ReadInput, made: dict[str, Made], to: str) -> None:
     """Say what the new files do not say, and what has to be filled in."""
     _note_left_out(source)
     for name, one in made.items():
         start = f"warning: {name}: " if name else "warning: "
         if one.done.losses:
             lost = ", ".join(one.done.losses)
-            sys.stderr.write(f"{start}{to} has no place for: {lost}\n")
+            sys.stderr.write(f"{start}{to} cannot hold: {lost}\n")
         if one.done.num_gaps:
             devices = counted(one.done.num_gaps, "device")
             _note(f"the EIDs and ports of {devices} are gaps to fill in")
@@ -300,13 +300,13 @@ def _tell_losses(source: _Source, made: dict[str, Made], to: str) -> None:
             _note(f"servers without devices are left out, of the groups {groups}")
 
 
-def _note_left_out(source: _Source) -> None:
+def _note_left_out(source: _ReadInput) -> None:
     if source.left_out:
         _note(f"left out of what the file says: {', '.join(source.left_out)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Source:
+class _ReadInput:
     """What was read.
 
     Attributes:
@@ -335,7 +335,7 @@ def _format_of(option: str, name: str) -> LauncherFormat | Format:
         raise CommandError(f"{option}: {error}") from None
 
 
-def _read(file: str | None, from_name: str | None, form: FindingsFormat) -> _Source:
+def _read(file: str | None, from_name: str | None, form: FindingsFormat) -> _ReadInput:
     """Return what a file describes; findings are shown in a form.
 
     Raises:
@@ -350,11 +350,11 @@ def _read(file: str | None, from_name: str | None, form: FindingsFormat) -> _Sou
         options = Options(limit=5, format=source if is_known else None)
         table = table_in(check_bytes(data, options, file=name))
         hostfile = hostfile_from_table(table) if table.has_global_ranks else None
-        return _Source(
+        return _ReadInput(
             format=source, name=name, data=data, hostfile=hostfile, table=table
         )
     reading = read_hostfile(data, source, file=name)
-    return _Source(
+    return _ReadInput(
         format=source,
         name=name,
         data=data,
@@ -370,15 +370,22 @@ def _detected(name: str, data: bytes) -> LauncherFormat | Format:
     if not formats:
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         is_config_map = "ConfigMap" in text and "hccl.json" in text
-        if text.lstrip()[:1] in _JSON or is_config_map or _GLOBAL_KEY in text:
+        is_text = text.strip() and "\ufffd" not in text
+        # What is empty or not UTF-8 is refused as a table is, with the code of that.
+        if (
+            not is_text
+            or text.lstrip()[:1] in _JSON
+            or is_config_map
+            or _GLOBAL_KEY in text
+        ):
             return DEFAULT
         names = ", ".join(format_.name for format_ in LAUNCHER_FORMATS)
         raise CommandError(
-            f"nothing tells what {shown} is; say it with --from NAME: {names}"
+            f"the format of {shown} cannot be detected; name it with --from: {names}"
         )
     if len(formats) > 1:
         names = " or ".join(format_.name for format_ in formats)
-        raise CommandError(f"{shown} may be {names}; say it with --from")
+        raise CommandError(f"{shown} may be {names}; name its format with --from")
     return formats[0]
 
 
@@ -398,7 +405,7 @@ def _sound(reading: HostfileReading, form: FindingsFormat) -> Hostfile:
 
 
 def _filtered(
-    source: _Source, include: str | None, exclude: str | None, form: FindingsFormat
+    source: _ReadInput, include: str | None, exclude: str | None, form: FindingsFormat
 ) -> Hostfile:
     """Return the hosts that DeepSpeed's filters choose.
 
@@ -468,7 +475,7 @@ def _refuse_settings(settings: WriterOptions, target: LauncherFormat | Format) -
 
 
 def _note_losses(
-    source: _Source, hostfile: Hostfile, target: LauncherFormat | Format
+    source: _ReadInput, hostfile: Hostfile, target: LauncherFormat | Format
 ) -> None:
     """Say what the output cannot hold, or what was taken for granted."""
     hosts = hostfile.hosts
@@ -479,9 +486,7 @@ def _note_losses(
         _note("the pods have names of their own; convert the manifest to a table")
     lost = losses_beside_hosts(source.table) if source.table else []
     if lost:
-        sys.stderr.write(
-            f"warning: {target.name} has no place for: {', '.join(lost)}\n"
-        )
+        sys.stderr.write(f"warning: {target.name} cannot hold: {', '.join(lost)}\n")
 
 
 def _note(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,22 +15,27 @@ from ranktable.cli import (
     CommandError,
     OutputFormat,
     style,
-    write,
 )
 from ranktable.cli.app import with_options
-from ranktable.cli.files import STANDARD_INPUT, sound_table
+from ranktable.cli.each_group import show_each, sound_tables
+from ranktable.cli.input_output import STANDARD_INPUT
 from ranktable.cli.options import GroupName, LayoutOptions
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.differing import difference
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.remembered import remembered
 from ranktable.report.diff import render_diff, render_diff_json
+from ranktable.schema.diagnostic import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterator
 
+    from ranktable.cli.input_output import TableFile
+    from ranktable.layout.change.differing import Difference
     from ranktable.layout.parallel import ParallelLayout
-    from ranktable.schema.model import RankTable
+
+    Shown = tuple[bool, Iterator[str]]
+    """Whether two tables say the same, and what is shown of them."""
 
 
 @with_options(layout_options=LayoutOptions, site=SiteOptions)
@@ -66,43 +72,91 @@ def diff(
     """
     if first == second == STANDARD_INPUT:
         raise CommandError("standard input can be read once")
-    (name, before), (other, after) = (
-        _judgeable(file, server_group) for file in (first, second)
-    )
-    layouts = None
-    is_remembered = None not in (remembered(before), remembered(after))
+    befores, afters = (_judgeable(file, server_group) for file in (first, second))
     has_site = site.bytes_ is not None or site.topology is not None
-    if layout_options.are_given or groups is not None or has_site or is_remembered:
-        layouts = _layouts(layout_options, [(name, before), (other, after)])
     kinds = None if groups is None else groups.split(",")
-    where = site.site(before) if has_site else None
-    found = difference(before, after, layouts, groups=kinds, site=where)
-    if format is OutputFormat.JSON:
-        write(render_diff_json((name, other), found))
-    else:
-        write(render_diff((name, other), found, style(color)))
-    if not found.is_same:
+
+    def compared(before: TableFile, after: TableFile) -> Difference:
+        tables = before.table, after.table
+        is_remembered = None not in map(remembered, tables)
+        layouts = None
+        if layout_options.are_given or groups is not None or has_site or is_remembered:
+            layouts = _layouts(layout_options, before, after)
+        where = site.site(before.table) if has_site else None
+        return difference(*tables, layouts, groups=kinds, site=where)
+
+    def shown(before: TableFile, after: TableFile) -> Shown:
+        found = compared(before, after)
+        names = before.name, after.name
+        if format is OutputFormat.JSON:
+            return found.is_same, render_diff_json(names, found)
+        return found.is_same, render_diff(names, found, style(color))
+
+    texts = _compared(befores, afters, shown, format)
+    if server_group is None and all(is_same for is_same, _ in texts.values()):
+        texts |= _outside_groups(befores, afters, format)
+    show_each({name: text for name, (_, text) in texts.items()}, format)
+    if not all(is_same for is_same, _ in texts.values()):
         raise typer.Exit(DEFECTS_FOUND)
 
 
-def _judgeable(file: str, group: str | None) -> tuple[str, RankTable]:
+def _compared(
+    befores: dict[str, TableFile],
+    afters: dict[str, TableFile],
+    shown: Callable[[TableFile, TableFile], Shown],
+    form: OutputFormat,
+) -> dict[str, Shown]:
+    """Return what is shown of every group of either table."""
+    if len(befores) == len(afters) == 1:  # whatever the name of a group is
+        afters = dict(zip(befores, afters.values(), strict=True))
+    texts: dict[str, Shown] = {}
+    for name, read in {**afters, **befores}.items():
+        before, after = befores.get(name), afters.get(name)
+        if before is None or after is None:
+            texts[name] = False, _only_in(read.name, form)
+        else:
+            texts[name] = shown(before, after)
+    return texts
+
+
+def _judgeable(file: str, group: str | None) -> dict[str, TableFile]:
+    """Return the table of a file, or of each of its groups, by name of the group."""
     try:
-        read = sound_table(file, group=group)
+        return {read.group: read for read in sound_tables(file, group)}
     except CommandError as error:
         raise CommandError(str(error), COULD_NOT_JUDGE) from None
-    return read.name, read.table
+
+
+def _outside_groups(
+    befores: dict[str, TableFile], afters: dict[str, TableFile], form: OutputFormat
+) -> dict[str, Shown]:
+    """Return that the tables differ outside the groups with chips, if they do."""
+    before, after = (next(iter(one.values())).whole for one in (befores, afters))
+    if before is None or after is None or before.digest() == after.digest():
+        return {}
+    text = "also differs: servers without chips, or keys beside the groups\n"
+    if form is OutputFormat.JSON:
+        text = json.dumps({"same": False})
+    return {"others": (False, iter([text]))}
+
+
+def _only_in(name: str, form: OutputFormat) -> Iterator[str]:
+    """Yield that a group is in one of the two tables alone."""
+    if form is OutputFormat.JSON:
+        yield json.dumps({"same": False, "only_in": name})
+    else:
+        yield f"{printable(name)}: only there\n"
 
 
 def _layouts(
-    layout_options: LayoutOptions, tables: Iterable[tuple[str, RankTable]]
+    layout_options: LayoutOptions, before: TableFile, after: TableFile
 ) -> tuple[ParallelLayout, ParallelLayout]:
     """Return the layout of both tables, or raise CommandError for the one it misses."""
 
-    def laid_out(name: str, table: RankTable) -> ParallelLayout:
+    def laid_out(read: TableFile) -> ParallelLayout:
         try:
-            return layout_options.layout(table)
+            return layout_options.layout(read.table)
         except (CommandError, LayoutError) as error:
-            raise CommandError(f"{name}: {error}") from None
+            raise CommandError(f"{read.name}: {error}") from None
 
-    first, second = (laid_out(name, table) for name, table in tables)
-    return first, second
+    return laid_out(before), laid_out(after)

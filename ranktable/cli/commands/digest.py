@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ranktable.cli import CommandError, OutputFormat, write
-from ranktable.cli.files import FILE_HELP, TableFile, sound_table
+from ranktable.cli.input_output import FILE_HELP, TableFile, sound_table
 from ranktable.schema.diagnostic import printable
 
 _PARSED = ("hccl-1.0", "hccl-1.1", "hccl-1.2", "hccl-lab", "hccl-cloud")

@@ -18,7 +18,7 @@ from ranktable.cli import (
     style,
     write,
 )
-from ranktable.cli.files import sound_table
+from ranktable.cli.input_output import sound_table
 from ranktable.runtime.agreement import refuse_other_table, with_world_size
 from ranktable.runtime.environment import advice, resolve_environment
 from ranktable.runtime.errors import ConflictingVariablesError, LaunchEnvironmentError

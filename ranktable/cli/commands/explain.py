@@ -115,7 +115,7 @@ def explain(
     found = list(rules) if code is None else _find(code, rules)
     if not found and (code is None or code_in(code) is None):
         raise CommandError(
-            f"nothing is known about {code!r}; ranktable explain lists every code"
+            f"there is no code {code!r}; ranktable explain lists every code"
         )
     if format is OutputFormat.JSON:
         write([json.dumps([_data(rule) for rule in found], indent=2) + "\n"])

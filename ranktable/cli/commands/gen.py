@@ -18,7 +18,7 @@ from ranktable.cli import (
 )
 from ranktable.cli.app import with_options
 from ranktable.cli.commands.probe import ROOT, ROOT_HELP, RUN_PROGRAMS_HELP, probe_node
-from ranktable.cli.files import DEFAULT_FILE, put_table, read_input
+from ranktable.cli.input_output import DEFAULT_FILE, put_table, read_input
 from ranktable.cli.options import LayoutOptions
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import (

@@ -14,7 +14,12 @@ import typer
 import ranktable
 from ranktable.cli import CommandError, OutputFormat, completion, write
 from ranktable.cli.commands.schema import schema_of
-from ranktable.cli.files import OutputFile, is_standard_output, output_file, put_files
+from ranktable.cli.input_output import (
+    OutputFile,
+    is_standard_output,
+    output_file,
+    put_files,
+)
 from ranktable.schema.diagnostic import printable
 
 if TYPE_CHECKING:

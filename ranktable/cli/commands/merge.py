@@ -20,7 +20,7 @@ from ranktable.cli import (
     completion,
     show_findings,
 )
-from ranktable.cli.files import (
+from ranktable.cli.input_output import (
     DEFAULT_FILE,
     DEFAULT_MAX_ERRORS,
     MIB,

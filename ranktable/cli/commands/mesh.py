@@ -8,7 +8,8 @@ import typer
 
 from ranktable.cli import COLOR_HELP, Color, CommandError, OutputFormat, style, write
 from ranktable.cli.app import with_options
-from ranktable.cli.files import FILE_HELP, sound_table
+from ranktable.cli.each_group import of_group, show_each, sound_tables
+from ranktable.cli.input_output import FILE_HELP, TableFile, sound_table
 from ranktable.cli.options import GroupName, LayoutOptions, warn_of_refusal
 from ranktable.cli.site_options import TOPOLOGY_HELP, racks_of
 from ranktable.cluster.generate import make_table
@@ -30,6 +31,8 @@ from ranktable.report.mesh import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ranktable.layout.boundaries import Boundary
     from ranktable.schema.model import RankTable
 
@@ -97,21 +100,23 @@ def mesh(
         return
     if world_size is not None or per_node is not None or topology is not None:
         raise CommandError("--world-size, --per-node and --topology go with --suggest")
-    read = sound_table(file, group=server_group)
-    name, table = read.name, read.table
-    if rank is not None and not 0 <= rank < table.world_size:
-        raise CommandError(f"rank {rank} is not among the {table.world_size} ranks")
-    layout = layout_options.layout(table)
-    warn_of_refusal(layout)
-    found = communicators(table, layout, None if groups is None else groups.split(","))
-    if format is OutputFormat.JSON:
-        write(render_mesh_json(name, found, rank))
-        return
+    kinds = None if groups is None else groups.split(",")
 
-    if rank is None:
-        write(render_mesh(name, found, style(color)))
-    else:
-        write(render_rank(found, rank, style(color)))
+    def shown(read: TableFile) -> Iterator[str]:
+        table = read.table
+        if rank is not None and not 0 <= rank < table.world_size:
+            raise CommandError(f"rank {rank} is not among the {table.world_size} ranks")
+        layout = layout_options.layout(table)
+        warn_of_refusal(layout)
+        found = communicators(table, layout, kinds)
+        if format is OutputFormat.JSON:
+            return render_mesh_json(read.name, found, rank)
+        if rank is None:
+            return render_mesh(read.name, found, style(color))
+        return render_rank(found, rank, style(color))
+
+    tables = sound_tables(file, server_group)
+    show_each({one.group: of_group(one, shown) for one in tables}, format)
 
 
 def _ranks(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -18,7 +18,8 @@ from ranktable.cli import (
     write,
 )
 from ranktable.cli.app import with_options
-from ranktable.cli.files import (
+from ranktable.cli.each_group import of_group, show_each, sound_tables
+from ranktable.cli.input_output import (
     FILE_HELP,
     OutputFile,
     is_standard_output,
@@ -49,7 +50,7 @@ from ranktable.schema.writing import dumps
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ranktable.cli.files import TableFile
+    from ranktable.cli.input_output import TableFile
     from ranktable.layout.planning import Plan
     from ranktable.schema.model import RankTable
     from ranktable.schema.topology import Topology
@@ -213,48 +214,68 @@ def plan(
             "nothing says what is sent, so nothing is better; give --model with --seq "
             "and --micro, or --bytes"
         )
-    read = sound_table(file, group=server_group)
-    name, table = read.name, read.table
-    layout = layout_options.layout(table)
-    warn_of_refusal(layout)
-    made = make_plan(
-        table,
-        layout,
-        flows=flows_of(shape, bytes_, layout),
-        boundaries=holders(topology, table, format, color),
-        mode=mode,
-        shown=() if groups is None else groups.split(","),
-        spread=spread,
-    )
-    times = None
-    if bandwidth is not None:
-        times = plan_times(made, read_bandwidths(bandwidth))
-    chips = links_of(links, table)
-    placed = table
-    if made.is_better and (wanted or chips):
-        placed = place_ranks(table, made.after)
-    if wanted:
-        placed = remembering(placed, layout, topology=links)
-    rings = None if chips is None else _rings(chips, table, placed, made)
-    texts = _texts(read, placed, wanted)
-    is_aside = any(map(is_standard_output, wanted.values()))
-    pieces = _rendered(name, made, rings, times, format, color)
-    if is_aside:
-        sys.stderr.writelines(pieces)
+    ways = None if bandwidth is None else read_bandwidths(bandwidth)
+
+    def planned(read: TableFile) -> Planned:
+        table = read.table
+        layout = layout_options.layout(table)
+        warn_of_refusal(layout)
+        made = make_plan(
+            table,
+            layout,
+            flows=flows_of(shape, bytes_, layout),
+            boundaries=holders(topology, table, format, color),
+            mode=mode,
+            shown=() if groups is None else groups.split(","),
+            spread=spread,
+        )
+        times = None if ways is None else plan_times(made, ways)
+        chips = links_of(links, table)
+        placed = table
+        if made.is_better and (wanted or chips):
+            placed = place_ranks(table, made.after)
+        if wanted:
+            placed = remembering(placed, layout, topology=links)
+        rings = None if chips is None else _rings(chips, table, placed, made)
+        pieces = _rendered(read.name, made, rings, times, format, color)
+        return Planned(made, pieces, _texts(read, placed, wanted))
+
+    tables = _tables(file, server_group, is_written=bool(wanted))
+    found = [(read, of_group(read, planned)) for read in tables]
+    if any(map(is_standard_output, wanted.values())):
+        sys.stderr.writelines(found[0][1].pieces)
     else:
-        write(pieces)
-    if not is_spread(made):
+        show_each({read.group: one.pieces for read, one in found}, format)
+    if not all(is_spread(one.made) for _, one in found):
         raise typer.Exit(DEFECTS_FOUND)
-    if texts:
-        put_plan(texts, read, is_better=made.is_better, force=force)
+    read, only = found[0]
+    if only.texts:
+        put_plan(only.texts, read, is_better=only.made.is_better, force=force)
+
+
+def _tables(
+    file: str | None, group: str | None, *, is_written: bool
+) -> list[TableFile]:
+    """Return a table, or each group; what is written is of one group."""
+    if is_written:
+        return [sound_table(file, group=group)]
+    return sound_tables(file, group)
+
+
+class Planned(NamedTuple):
+    """The plan of one table, what is shown of it, and the files that are asked for."""
+
+    made: Plan
+    pieces: Iterator[str]
+    texts: Sequence[tuple[str, bytes]]
 
 
 def _rings(
     chips: Topology, table: RankTable, placed: RankTable, made: Plan
 ) -> RingRows:
-    scene = made.scene
+    costs = made.costs
     before, after = (
-        ring_rows(one, scene.layout, chips, scene.row_names) for one in (table, placed)
+        ring_rows(one, costs.layout, chips, costs.row_names) for one in (table, placed)
     )
     return RingRows(before=before, after=after)
 

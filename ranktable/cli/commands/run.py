@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import DEFECTS_FOUND, CommandError, write
-from ranktable.cli.files import STANDARD_INPUT, sound_table
+from ranktable.cli.input_output import STANDARD_INPUT, sound_table
 from ranktable.runtime import agreement
 from ranktable.runtime.agents import agents_of, find_agent
 from ranktable.runtime.environment import resolve_environment
@@ -138,7 +138,7 @@ def _this_agent(
     agent = find_agent(agents, environment, host_name)
     if agent is None:
         raise CommandError(
-            f"nothing says which of {counted(len(agents), 'node')} this is: the host "
+            f"this node cannot be found among {counted(len(agents), 'node')}: the host "
             f"{host_name} is not in the table, and no launcher gives the index of one "
             "of its nodes; pass --node"
         )

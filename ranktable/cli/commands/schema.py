@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ranktable.cli import CommandError, completion
-from ranktable.cli.files import put_text
+from ranktable.cli.input_output import put_text
 from ranktable.cluster.specs.spec import NAME as SPEC
 from ranktable.cluster.specs.spec import spec_schema_text
 from ranktable.schema.formats import names

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from ranktable.cli import COLOR_HELP, Color, CommandError, OutputFormat, style, write
-from ranktable.cli.files import FILE_HELP, sound_table
+from ranktable.cli.input_output import FILE_HELP, sound_table
 from ranktable.report.folding import fold_nodes
 from ranktable.report.terminal import MAX_DRAWN_ROWS, Branch, tree_lines
 from ranktable.schema.diagnostic import counted, printable
@@ -40,7 +40,8 @@ def show(
 ) -> None:
     """Show which chip each rank has.
 
-    Identical nodes share a line, in which i is the number of the node.
+    Identical nodes share a line, in which i is the number of the node
+    in its group, without servers that have no chips.
 
     Example: ranktable show sccl_rank_table.json --rank 3
     """

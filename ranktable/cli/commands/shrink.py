@@ -12,7 +12,13 @@ import typer
 from ranktable.cli import CommandError
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
-from ranktable.cli.files import NO_GROUP, TableFile, check_file, table_in, with_ranks
+from ranktable.cli.input_output import (
+    NO_GROUP,
+    TableFile,
+    check_file,
+    table_in,
+    with_ranks,
+)
 from ranktable.cli.new_nodes import hosts_in, part_of
 from ranktable.cli.options import LayoutOptions
 from ranktable.cli.site_options import SiteOptions
@@ -146,7 +152,7 @@ def table_with_gaps(file: str, group: str | None = NO_GROUP) -> TableFile:
     Raises:
         CommandError: It has other errors, or gives the processes of a job no ranks.
     """
-    report = check_file(file, Options(limit=5))
+    report = check_file(file, Options(limit=5, is_table_wanted=True))
     # Where chips were taken out of a node, its local ranks have gaps too.
     also = [WRONG_LOCAL_RANK.code] if _count_up(report.columns) else []
     table = part_of(report, also)

@@ -19,7 +19,7 @@ from ranktable.cli import (
     style,
     write,
 )
-from ranktable.cli.files import is_standard_output, output_file
+from ranktable.cli.input_output import is_standard_output, output_file
 from ranktable.cli.simulated_cluster import Vendor, announcement, cluster_of
 from ranktable.report import all_reduce
 from ranktable.runtime.table import VARIABLE

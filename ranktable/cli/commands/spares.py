@@ -10,7 +10,7 @@ import typer
 from ranktable.cli import CommandError, OutputFormat, write
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
-from ranktable.cli.files import FILE_HELP, sound_table
+from ranktable.cli.input_output import FILE_HELP, sound_table
 from ranktable.cli.new_nodes import (
     NODES_HELP,
     New,

@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import CommandError
-from ranktable.cli.files import (
+from ranktable.cli.input_output import (
     FILE_HELP,
     STANDARD_INPUT_NAME,
     is_standard_output,
     refuse_without_ranks,
     sound_table,
+    with_ranks,
 )
 from ranktable.cli.options import GroupName  # noqa: TC001 - typer reads it
 from ranktable.cli.progress import Progress, progress
-from ranktable.cluster.server_groups import tables_of
+from ranktable.cluster.server_groups import GROUPED, split_groups_by_node, tables_of
 from ranktable.cluster.splitting import begins_at_zero, split_by_node
 from ranktable.schema.atomic_files import create_folder
 from ranktable.schema.diagnostic import counted, printable
+from ranktable.schema.files import is_open_already
 from ranktable.schema.formats import by_name
 from ranktable.schema.writing import dumps
 
@@ -61,7 +63,8 @@ def split(
 ) -> None:
     """Split a rank table into one file per node, named after its host or its number.
 
-    With --by group, a table of groups (server-groups) is split into one file per group.
+    A table of groups (server-groups) becomes one table of groups per server, or with
+    --by group one rank table per group.
 
     The ranks stay as they are, so that merge makes the same table from the files. A
     file whose ranks do not begin at 0 is not a sound table by itself; a note says so.
@@ -72,15 +75,28 @@ def split(
     if by is Unit.GROUP:
         _split_by_group(file, server_group, output, renumber=renumber)
         return
-    read = sound_table(file, group=server_group)
+    read = sound_table(file, needs_ranks=False)
+    if server_group is not None or read.table.format != GROUPED:
+        read = with_ranks(read, server_group)
+    elif renumber:
+        raise CommandError(
+            "--renumber numbers the ranks of one job; name the group with "
+            "--server-group"
+        )
     name, table = read.name, read.table
     folder = output or _default_folder(name, by)
     _refuse_folder(folder)
     with progress() as line:
-        files = split_by_node(table, renumber=renumber)
+        files = (
+            split_groups_by_node(table)
+            if table.format == GROUPED
+            else split_by_node(table, renumber=renumber)
+        )
         create_folder(folder, _shown(files, len(table.nodes), line))
     wrote = counted(len(table.nodes), "file")
     sys.stderr.write(f"wrote {wrote} to {printable(folder)}\n")
+    if table.format == GROUPED:
+        return
     others = sum(not begins_at_zero(node) for node in table.nodes)
     if others and not renumber:
         is_written = by_name(table.format).has_written_ranks
@@ -119,13 +135,14 @@ def _note(others: int, table: RankTable) -> str:
     verb = "is not a sound table" if others == 1 else "are not sound tables"
     return (
         f"note: {others} of {counted(len(table.nodes), 'file')} {verb} alone, because "
-        "the ranks begin elsewhere than at 0\n"
+        "their ranks do not begin at 0\n"
         "help: ranktable merge puts them together; --renumber makes each one sound\n"
     )
 
 
 def _default_folder(name: str, by: Unit) -> str:
-    path = Path("table" if name == STANDARD_INPUT_NAME else name)
+    is_stream = name == STANDARD_INPUT_NAME or is_open_already(name)
+    path = Path("table" if is_stream else name)
     return str(path.with_name(f"{path.stem}-{by.value}s"))
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ranktable.cli import CommandError
-from ranktable.cli.files import FILE_HELP, put_table, sound_table
+from ranktable.cli.input_output import FILE_HELP, put_table, sound_table
 from ranktable.cli.options import GroupName  # noqa: TC001 - typer reads it
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.splitting import subset as part_of

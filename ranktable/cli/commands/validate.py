@@ -25,7 +25,7 @@ from ranktable.cli import (
     write,
 )
 from ranktable.cli.app import with_options
-from ranktable.cli.files import (
+from ranktable.cli.input_output import (
     DEFAULT_MAX_ERRORS,
     MIB,
     STANDARD_INPUT,

@@ -18,12 +18,12 @@ from ranktable.cli import (
     FindingsFormat,
     show_findings,
 )
-from ranktable.cli.files import MIB, STANDARD_INPUT, named_file
+from ranktable.cli.input_output import MIB, STANDARD_INPUT, named_file
 from ranktable.cli.progress import Progress, progress
 from ranktable.cluster.waiting import Clock, wait_for_table
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.diagnostic import counted, printable
-from ranktable.schema.files import read_file
+from ranktable.schema.files import is_open_already, read_file
 
 if TYPE_CHECKING:
     from ranktable.cluster.waiting import Reason, WaitResult
@@ -67,13 +67,13 @@ def wait(
     Example: ranktable wait sccl_rank_table.json --timeout 60
     """
     _refuse_times(timeout, interval)
-    if file == STANDARD_INPUT:
-        raise CommandError("standard input comes once; it cannot be waited for")
     name = named_file(file)
+    if file == STANDARD_INPUT or is_open_already(name):
+        raise CommandError("a pipe can be read only once; name a file to wait for")
     with progress() as line:
         said = _Sayer(name, timeout, line)
         outcome = wait_for_table(
-            lambda: read_file(name, max_size * MIB),
+            lambda: read_file(name, max_size * MIB, pipe_wait_s=0),
             file=name,
             timeout_s=timeout,
             interval_s=interval,

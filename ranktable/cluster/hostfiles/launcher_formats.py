@@ -85,10 +85,10 @@ def any_format_of(name: str) -> LauncherFormat | Format:
     try:
         return format_of(name)
     except ArgumentError as error:
-        close = get_close_matches(name, names(), 1)
-        if not close:
-            raise
-        raise ArgumentError(str(error), hint=f"did you mean {close[0]}?") from None
+        known = (*names(), *_BY_NAME)
+        close = get_close_matches(name, known, 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+        raise ArgumentError(str(error), hint=hint) from None
 
 
 DETECTED_CHARACTERS = 1 << 20
@@ -148,7 +148,7 @@ DEFAULT_LIMIT = 20
 
 @dataclass(frozen=True, slots=True)
 class HostfileReading:
-    """What came of reading.
+    """The result of reading.
 
     Attributes:
         report: What was found.
@@ -163,7 +163,7 @@ class HostfileReading:
 
 def read_hostfile(
     data: bytes | str,
-    format_: LauncherFormat | str | None = None,
+    format: LauncherFormat | str | None = None,  # noqa: A002 - what callers write
     *,
     file: str = "<string>",
     limit: int | None = DEFAULT_LIMIT,
@@ -172,22 +172,23 @@ def read_hostfile(
 
     Args:
         data: The file.
-        format_: Its format or the name of one; by default it is detected.
+        format: Its format or the name of one; by default it is detected.
         file: Name to report.
         limit: Findings of each code to place; the report counts all.
 
     Raises:
-        ArgumentError: There is no such format, or it cannot be told.
+        ArgumentError: There is no such format, or several, or none detected.
     """
-    if format_ is None:
+    if format is None:
         formats = detect_formats(data)
         if len(formats) != 1:
-            names = " or ".join(one.name for one in formats) or "any format or none"
-            raise ArgumentError(f"{file} may be {names}")
-        format_ = formats[0]
-    elif isinstance(format_, str):
-        format_ = format_of(format_)
-    return read_text(data, format_.read, file=file, name=format_.name, limit=limit)
+            names = " or ".join(one.name for one in formats)
+            problem = f"may be {names}" if formats else "is not in a known format"
+            raise ArgumentError(f"{file} {problem}; name its format")
+        source = formats[0]
+    else:
+        source = format_of(format) if isinstance(format, str) else format
+    return read_text(data, source.read, file=file, name=source.name, limit=limit)
 
 
 def read_text(

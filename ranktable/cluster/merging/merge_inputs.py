@@ -19,6 +19,7 @@ from ranktable.cluster.merging.merge_checks import (
     check_sizes,
     check_tops,
 )
+from ranktable.cluster.merging.merge_groups import merge_groups
 from ranktable.cluster.merging.merge_nodes import (
     FileNode,
     Merged,
@@ -26,9 +27,10 @@ from ranktable.cluster.merging.merge_nodes import (
     merge_nodes,
 )
 from ranktable.cluster.probes.read_probes import read_probes
+from ranktable.cluster.server_groups import GROUPED
 from ranktable.cluster.splitting import without_job
 from ranktable.schema.diagnostic import Finding, Severity
-from ranktable.schema.format import LAYOUT_KEY, SUPER_POD_KEY, TOPOLOGY_KEY
+from ranktable.schema.format import LAYOUT_KEY, TOPOLOGY_KEY
 from ranktable.schema.formats import DEFAULT
 from ranktable.schema.formats.hccl_groups import GROUP_NAME, GROUPS
 from ranktable.schema.json_parser import decode
@@ -41,13 +43,11 @@ from ranktable.schema.remembered_layout import (
 from ranktable.schema.rules.ranks import NOT_FROM_ZERO, RANK_GAP
 from ranktable.schema.rules.records import no_global_ranks
 from ranktable.schema.rules.syntax import EMPTY_FILE
-from ranktable.schema.super_pods import PODS, objects
+from ranktable.schema.super_pods import PODS, objects, pods_of_all
 from ranktable.schema.topology import BUILT_IN
 
-SERVERS = "server_list"
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ranktable.cluster.merging.merge_nodes import MergeOptions
     from ranktable.cluster.probes.read_probes import ProbedNode
@@ -97,14 +97,16 @@ def merge_tables(
     findings = FileFindings(files, options.limit)
     check_duplicate_files(findings)
     for index, item in enumerate(columns):
-        if not item.format.has_global_ranks:
+        if not item.format.has_global_ranks and item.format.name != GROUPED:
             found = no_global_ranks(item.format.name)
             findings.report(found.rule, (index, None), found.message, hint=found.hint)
     if findings.has_errors:
         return Merged(reports=findings.reports())
     format_ = check_formats([item.format for item in columns], findings)
+    if format_.name == GROUPED:
+        return merge_groups(tables, columns, options, findings)
     tops = [{"version": table.version, **table.extra} for table in tables]
-    pods = _joined_pods(top.pop(PODS, None) for top in tops)
+    pods = pods_of_all(top.pop(PODS, None) for top in tops)
     groups = _joined_groups(format_, tops, findings)
     extra = {**check_tops(tops, findings), **pods, **groups}
     extra.pop("version", None)
@@ -156,22 +158,6 @@ def _nodes_of(
             index=index,
             places=places,
         )
-
-
-def _joined_pods(lists: Iterable[object]) -> dict[str, object]:
-    """Return the super pods of all files as one key; their servers are put together."""
-    pods: dict[str, dict[str, Any]] = {}
-    servers: dict[str, dict[str, object]] = {}
-    for pod in (pod for listed in lists for pod in objects(listed)):
-        name = str(pod.get(SUPER_POD_KEY))
-        pods.setdefault(name, pod)
-        own = servers.setdefault(name, {})
-        for server in objects(pod.get(SERVERS)):
-            own.setdefault(str(server.get("server_id")), server)
-    joined = [
-        {**pod, SERVERS: list(servers[name].values())} for name, pod in pods.items()
-    ]
-    return {PODS: joined} if joined else {}
 
 
 def _joined_groups(

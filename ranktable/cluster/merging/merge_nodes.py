@@ -191,9 +191,9 @@ def merge_nodes(
     if not findings.has_errors and options.hosts is not None:
         nodes = _in_order_of_hosts(nodes, options.hosts, findings)
     elif not findings.has_errors:
-        nodes = _in_order(nodes, options.order or Order.GIVEN)
+        nodes = in_order(nodes, options.order)
     if options.renumber:
-        nodes = _numbered(nodes)
+        nodes = numbered(nodes)
     elif not findings.has_errors:
         check_ranks(nodes, findings)
     if findings.has_errors:
@@ -243,7 +243,7 @@ def _judge(
     return not findings.has_errors
 
 
-def _numbered(nodes: Sequence[FileNode]) -> list[FileNode]:
+def numbered(nodes: Sequence[FileNode]) -> list[FileNode]:
     """Return the nodes with ranks that count over them in their order."""
     sizes = (len(node.node.devices) for node in nodes)
     first_ranks = accumulate(sizes, initial=0)
@@ -252,13 +252,13 @@ def _numbered(nodes: Sequence[FileNode]) -> list[FileNode]:
     ]
 
 
-def _in_order(nodes: Sequence[FileNode], order: Order) -> Sequence[FileNode]:
+def in_order(nodes: Sequence[FileNode], order: Order | None) -> Sequence[FileNode]:
     """Return the nodes in an order; ranks stay with their nodes.
 
     Raises:
         ArgumentError: They have no hosts to go by.
     """
-    if order is Order.GIVEN:
+    if order in (None, Order.GIVEN):
         return nodes
     if order is Order.BY_RANK:
         return sorted(nodes, key=lambda node: node.node.devices[0].rank)

@@ -32,7 +32,7 @@ from ranktable.layout.crossings import is_reached, lower_bound
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ranktable.layout.crossings import Owners, Scene
+    from ranktable.layout.crossings import CostModel, Owners
     from ranktable.schema.topology import Topology
 
 _MOST_PAIRS = 20_000
@@ -73,7 +73,7 @@ class ArrangementRequest:
 
     chips: Sequence[Chip]
     places: Sequence[Place]
-    scene: Scene | None = None
+    scene: CostModel | None = None
     is_free: bool = False
     links: Topology | None = None
 
@@ -348,8 +348,7 @@ class Search:
         """Return the node of every part, the best ones if there are few."""
         pairs = len(parts) * len(nodes)
         if len(parts) <= MOST_EXACT and pairs * len(parts[0]) <= _MOST_PAIRS:
-            weigh = self.inside.weight
-            costs = [[weigh(node, ranks) for node in nodes] for ranks in parts]
+            costs = self.inside.weights(parts, nodes)
             return [nodes[at] for at in cheapest(costs)]
         self.is_exact = False
         return self._roughly(parts, nodes)
@@ -408,7 +407,7 @@ def is_contiguous(domains: Sequence[int]) -> bool:
     return runs == len(set(domains))
 
 
-def _widths(scene: Scene | None) -> list[int]:
+def _widths(scene: CostModel | None) -> list[int]:
     """Return how many ranks whole groups of the fastest axes have together."""
     found, width = [], 1
     for size in reversed(scene.layout.mesh_shape.values()) if scene else ():

@@ -51,10 +51,28 @@ class _Exact:
         self.owner = [0] * self.width
 
     def found(self) -> list[int]:
-        for row in range(1, len(self.costs) + 1):
+        for row in self._not_at_their_cheapest():
             self._add(row)
         columns = {owner: column for column, owner in enumerate(self.owner) if owner}
         return [columns[row] - 1 for row in range(1, len(self.costs) + 1)]
+
+    def _not_at_their_cheapest(self) -> list[int]:
+        """Give rows their cheapest columns, if one is left; return the other rows.
+
+        Those with the least choice come first, so that most get one.
+        """
+        choices = {}
+        for row, costs in enumerate(self.costs, 1):
+            self.row_prices[row] = least = min(costs)
+            choices[row] = [at for at, cost in enumerate(costs, 1) if cost == least]
+        left = []
+        for row in sorted(choices, key=lambda row: len(choices[row])):
+            column = next((at for at in choices[row] if not self.owner[at]), None)
+            if column is None:
+                left.append(row)
+            else:
+                self.owner[column] = row
+        return left
 
     def _add(self, row: int) -> None:
         """Give a row a column; rows before it may change theirs."""

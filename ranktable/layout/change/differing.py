@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass
+from itertools import compress
+from operator import ne
 from typing import TYPE_CHECKING
 
-from ranktable.layout.change.names import node_names
+from ranktable.layout.change.names import node_names, without_number
 from ranktable.layout.change.roles import role_axes
 from ranktable.layout.change.site import Site, crossed
 from ranktable.layout.change.touched import both_groups, touched_groups
-from ranktable.layout.change.unmoved import unmoved
+from ranktable.schema.diagnostic import counted
+from ranktable.schema.format import SPARES_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from ranktable.layout.change.site import Crossed
     from ranktable.layout.change.touched import ChipName, GroupChange, Kinds
     from ranktable.layout.parallel import ParallelLayout
-    from ranktable.schema.model import Device, RankTable
+    from ranktable.schema.model import Device, Node, RankTable
+
+    Chips = Mapping[int, tuple[ChipName, Device]]
+    Named = Mapping[str, Sequence[Node]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,9 +139,11 @@ def difference(  # noqa: PLR0913 - each is a part of the question
     Raises:
         LayoutError: A layout has another number of ranks than its table.
     """
-    chips = [_chips(table) for table in (before, after)]
+    # After most changes most nodes are the same, and are not looked at chip by chip.
+    sides = [_named(table) for table in (before, after)]
+    still = {name for name, own in sides[1].items() if sides[0].get(name) == own}
+    chips = [_chips(named, still) for named in sides]
     ranks = [{name: rank for rank, (name, _) in one.items()} for one in chips]
-    names = [set(node_names(table.nodes)) for table in (before, after)]
     kinds: dict[str, GroupChange] = {}
     distinct: GroupChange | None = None
     if bytes_of:
@@ -143,58 +152,77 @@ def difference(  # noqa: PLR0913 - each is a part of the question
     if layouts is not None:
         if before.world_size == layouts[0].world_size:
             found = both_groups((before, after), layouts, groups)
-            kinds, distinct = touched_groups(found, chips)
+            kinds, distinct = touched_groups(found, ranks)
         if site is not None and before.world_size == layouts[0].world_size:
             sent = crossed((before, layouts[0]), (after, layouts[1]), site)
     return Difference(
         before=before,
         after=after,
-        nodes_out=_only(before, names[1]),
-        nodes_in=_only(after, names[0]),
+        nodes_out=tuple(name for name in sides[0] if name not in sides[1]),
+        nodes_in=tuple(name for name in sides[1] if name not in sides[0]),
         chips_out={r: n for r, (n, _) in chips[0].items() if n not in ranks[1]},
         chips_in={r: n for r, (n, _) in chips[1].items() if n not in ranks[0]},
-        moves=tuple(_moves(ranks[0], chips[1], layouts)),
+        moves=tuple(_moves(ranks[0], chips[1], sides[1], still, layouts)),
         groups=kinds,
         distinct=distinct,
         crossed=sent,
         is_typical=site is not None and site.sizes is None,
         is_optimal=is_optimal,
-        others=tuple(unmoved(before, after, chips, ranks)),
+        others=(
+            *_others_of_chips(chips, ranks[0]),
+            *_others_of_nodes(sides, ranks, still),
+            *_others_at_the_top(before, after),
+        ),
     )
 
 
-def _chips(table: RankTable) -> dict[int, tuple[ChipName, Device]]:
-    """Return the chip of every rank."""
+def _named(table: RankTable) -> dict[str, list[Node]]:
+    found: defaultdict[str, list[Node]] = defaultdict(list)
+    for name, node in zip(node_names(table.nodes), table.nodes, strict=True):
+        found[name].append(node)
+    return found
+
+
+def _chips(named: Named, still: Collection[str]) -> dict[int, tuple[ChipName, Device]]:
+    """Return the chip of every rank, but for those of nodes that are the same."""
     found = {
         device.rank: ((name, device.device_id), device)
-        for name, node in zip(node_names(table.nodes), table.nodes, strict=True)
+        for name, own in named.items()
+        if name not in still
+        for node in own
         for device in node.devices
     }
     return dict(sorted(found.items()))
 
 
-def _only(table: RankTable, others: set[str]) -> tuple[str, ...]:
-    return tuple(name for name in node_names(table.nodes) if name not in others)
-
-
 def _moves(
     ranks: Mapping[ChipName, int],
-    chips: Mapping[int, tuple[ChipName, Device]],
+    chips: Chips,
+    named: Named,
+    still: Collection[str],
     layouts: tuple[ParallelLayout, ParallelLayout] | None,
-) -> Iterable[Move]:
-    sides = [_roles_of(one) for one in layouts] if layouts is not None else []
-    is_alike = not sides or sides[0][0] == sides[1][0]
+) -> Iterator[Move]:
+    """Yield the chips of both tables with another rank or role, by rank."""
+    roles = [_roles_of(layout) for layout in layouts or ()]
+    others = _ranks_of_other_roles(*roles) if roles else ()
+    if others:
+        more = {
+            device.rank: ((name, device.device_id), device)
+            for name in still
+            for node in named[name]
+            for device in node.devices
+            if device.rank in others
+        }
+        chips = dict(sorted([*chips.items(), *more.items()]))
     for after, (name, _) in chips.items():
-        before = ranks.get(name)
+        before = after if name[0] in still else ranks.get(name)
         if before is None:
             continue
-        is_still = before == after and is_alike
-        if is_still and (not sides or sides[0][1][before] == sides[1][1][after]):
-            continue
-        ends = zip(sides, (before, after), strict=False)
-        roles = [(axes, places[rank]) for (axes, places), rank in ends]
-        if before != after or (roles and roles[0] != roles[1]):
-            was, is_now = [dict(zip(*one, strict=True)) for one in roles] or ({}, {})
+        was, is_now = [
+            {axis: places[rank] for axis, places in one.items()}
+            for one, rank in zip(roles, (before, after), strict=False)
+        ] or ({}, {})
+        if before != after or was != is_now:
             yield Move(
                 node=name[0],
                 device_id=name[1],
@@ -205,12 +233,91 @@ def _moves(
             )
 
 
-def _roles_of(layout: ParallelLayout) -> tuple[tuple[str, ...], list[tuple[int, ...]]]:
-    """Return the axes that make a role, and the coordinates of every rank there."""
-    axes = tuple(
-        axis for axis in role_axes(layout) if layout.along(axis).group_size > 1
+def _roles_of(layout: ParallelLayout) -> dict[str, list[int]]:
+    """Return the axes that make a role, and the coordinate of every rank there."""
+    axes = (axis for axis in role_axes(layout) if layout.along(axis).group_size > 1)
+    return {axis: layout.along(axis).places() for axis in axes}
+
+
+def _ranks_of_other_roles(
+    one: Mapping[str, list[int]], other: Mapping[str, list[int]]
+) -> Collection[int]:
+    """Return the ranks that have other roles in the second layout."""
+    sizes = [len(places) for places in (*one.values(), *other.values())]
+    ranks = range(min(sizes, default=0))
+    if [*one] != [*other]:
+        return ranks
+    return {
+        rank
+        for axis, places in one.items()
+        for rank in compress(ranks, map(ne, places, other[axis]))
+    }
+
+
+def _others_of_nodes(
+    sides: Sequence[Named],
+    ranks: Sequence[Mapping[ChipName, int]],
+    still: Collection[str],
+) -> Iterator[str]:
+    # A node that has moved is listed where its ranks are now.
+    moved = {name[0] for name, r in ranks[0].items() if ranks[1].get(name, r) != r}
+    orders = [
+        [name for name in side if name in other and name not in moved]
+        for side, other in zip(sides, reversed(sides), strict=True)
+    ]
+    if orders[0] != orders[1]:
+        yield "the order of the nodes"
+    changed = (name for name in sides[1] if name in sides[0] and name not in still)
+    keys = sum(
+        _keys_differ(*both)
+        for name in changed
+        for both in zip(sides[0][name], sides[1][name], strict=False)
     )
-    if not axes:
-        return axes, [()] * layout.world_size
-    places = [layout.along(axis).places() for axis in axes]
-    return axes, list(zip(*places, strict=True))
+    if keys:
+        yield f"keys without a meaning, of {counted(keys, 'node')}"
+
+
+def _keys_differ(one: Node, other: Node) -> bool:
+    """Whether keys without a meaning differ, but for the number of a node."""
+    return without_number(one) != without_number(other)
+
+
+def _others_of_chips(
+    chips: Sequence[Chips], ranks: Mapping[ChipName, int]
+) -> Iterator[str]:
+    addresses = extra = 0
+    before = chips[0]
+    for name, device in chips[1].values():
+        old_rank = ranks.get(name)
+        if old_rank is None:
+            continue
+        other = before[old_rank][1]
+        addresses += _address(other) != _address(device)
+        extra += other.extra != device.extra
+    if addresses:
+        yield f"the address of {counted(addresses, 'chip')}"
+    if extra:
+        yield f"keys without a meaning, of {counted(extra, 'chip')}"
+
+
+def _address(device: Device) -> tuple[str | None, bool]:
+    return device.address, device.is_emulated
+
+
+def _others_at_the_top(before: RankTable, after: RankTable) -> Iterator[str]:
+    pairs = {
+        key: (before.extra.get(key), after.extra.get(key))
+        for key in {*before.extra, *after.extra}
+    }
+    changed = sorted(key for key, (one, other) in pairs.items() if one != other)
+    spares = pairs.get(SPARES_KEY, ())
+    if SPARES_KEY in changed and _counted(spares[0]) == _counted(spares[1]):
+        changed[changed.index(SPARES_KEY)] = f"the order of {SPARES_KEY}"
+    if before.version != after.version:
+        changed.insert(0, "version")
+    if changed:
+        yield f"at the top: {', '.join(changed)}"
+
+
+def _counted(entries: object) -> Counter[str] | None:
+    return Counter(map(repr, entries)) if isinstance(entries, list) else None

@@ -47,13 +47,51 @@ class Inside:
         self._known: dict[
             tuple[int, tuple[int, ...]], tuple[list[int], tuple[int, int, int]]
         ] = {}
+        self._kinds: dict[Hashable, int] = {}
+        self._weights: dict[tuple[int, Hashable], int] = {}
 
     def held(self, items: Iterable[Chip | Place]) -> Hashable:
         """Return what a node holds, in whatever order."""
         return _counted(tuple([item.role for item in items]))
 
-    def weight(self, node: int, ranks: Sequence[int]) -> int:
-        """Return what it costs that a node takes some ranks, as one number."""
+    def weights(
+        self, parts: Sequence[Sequence[int]], nodes: Sequence[int]
+    ) -> list[list[int]]:
+        """Return what it costs that a node takes some ranks, as one number.
+
+        That of a node which has none of the ranks follows from the roles alone.
+        """
+        sides = [self._kind(node) for node in nodes]
+        have = [
+            frozenset(self.chips[at].rank for at in self.members[node])
+            for node in nodes
+        ]
+        found = []
+        for ranks in parts:
+            wanted = tuple([self.places[rank].role for rank in ranks])
+            known: dict[Hashable, int] = {}
+            row = []
+            for node, side, own in zip(nodes, sides, have, strict=True):
+                if not own.isdisjoint(ranks):
+                    row.append(self._weight(node, ranks))
+                    continue
+                if side not in known:
+                    if (side, wanted) not in self._weights:
+                        self._weights[side, wanted] = self._weight(node, ranks)
+                    known[side] = self._weights[side, wanted]
+                row.append(known[side])
+            found.append(row)
+        return found
+
+    def _kind(self, node: int) -> int:
+        """Return a number for what a node holds, and on which chips."""
+        held = tuple(
+            (chip.rank is None, chip.role, self.links and chip.device_id)
+            for chip in map(self.chips.__getitem__, self.members[node])
+        )
+        return self._kinds.setdefault(held, len(self._kinds))
+
+    def _weight(self, node: int, ranks: Sequence[int]) -> int:
         rings, loads, moves = self.of(node, ranks)[1]
         return rings * _RING_WEIGHT + loads * _ROLE_WEIGHT + moves
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ranktable.layout.communicator import Communicators
     from ranktable.layout.parallel import ParallelLayout
-    from ranktable.schema.model import Device, RankTable
+    from ranktable.schema.model import RankTable
 
 ChipName = tuple[str, int]
 """The name of a node, and a device_id there."""
@@ -71,44 +71,48 @@ def both_groups(
 
 def touched_groups(
     found: tuple[Communicators, Communicators],
-    chips: Sequence[Mapping[int, tuple[ChipName, Device]]],
+    ranks: Sequence[Mapping[ChipName, int]],
 ) -> tuple[dict[str, GroupChange], GroupChange]:
     """Return what became of the groups of every kind, and of distinct sets of chips.
 
     Args:
         found: The groups of two tables.
-        chips: The name of the chip of every rank, of both, by rank.
+        ranks: The rank of the chips of both, but for those that are the same.
     """
-    # Chips are numbered as the first table has them, so that its groups stay lists.
-    numbers = {name: at for at, (name, _) in enumerate(chips[0].values())}
-    number_of = [
-        numbers.setdefault(name, len(numbers)) for name, _ in chips[1].values()
-    ]
+    # Chips are numbered as the first table has them, and new ones beyond.
+    first = list(range(found[0].table.world_size))
+    second = list(range(found[1].table.world_size))
+    for number, (name, rank) in enumerate(ranks[1].items(), len(first)):
+        second[rank] = ranks[0].get(name, number)
     members = [
-        {
-            kind: [
-                tuple(ranks if at == 0 else map(number_of.__getitem__, ranks))
-                for ranks in group.ranks_of_kind(kind)
-                if len(ranks) > 1  # nobody talks in a group of one
-            ]
-            for kind in group.kinds
-        }
-        for at, group in enumerate(found)
+        {kind: _lists(group.ranks_of_kind(kind), numbers) for kind in group.kinds}
+        for group, numbers in zip(found, (first, second), strict=True)
     ]
     kinds = {
-        kind: _count(members[0].get(kind, []), members[1].get(kind, []))
+        kind: _count(*(set(side.get(kind, ())) for side in members))
         for kind in dict.fromkeys((*members[0], *members[1]))
     }
     sets = [
-        {frozenset(one) for lists in side.values() for one in lists} for side in members
+        {chips for lists in side.values() for chips in lists.values()}
+        for side in members
     ]
-    kept = len(sets[0] & sets[1])
-    return kinds, GroupChange(before=len(sets[0]), after=len(sets[1]), kept=kept)
+    return kinds, _count(*sets)
 
 
-def _count(
-    before: Sequence[tuple[int, ...]], after: Sequence[tuple[int, ...]]
-) -> GroupChange:
-    known = set(before)
-    kept = sum(one in known for one in after)
-    return GroupChange(before=len(before), after=len(after), kept=kept)
+def _lists(
+    groups: Sequence[Sequence[int]], numbers: Sequence[int]
+) -> dict[tuple[int, ...], tuple[int, ...]]:
+    """Return the chips of every group in their order, and in that of their numbers.
+
+    Nobody talks in a group of one.
+    """
+    found = {}
+    for ranks in groups:
+        if len(ranks) > 1:
+            chips = tuple(map(numbers.__getitem__, ranks))
+            found[chips] = tuple(sorted(chips))
+    return found
+
+
+def _count(before: set[tuple[int, ...]], after: set[tuple[int, ...]]) -> GroupChange:
+    return GroupChange(before=len(before), after=len(after), kept=len(before & after))

@@ -80,7 +80,7 @@ TOPOLOGY_FORMATS = (
         "slurm_yaml",
         "read_slurm_yaml",
     ),
-    TopologyFormat("host-columns", re.compile(""), "columns", "read_columns"),
+    TopologyFormat("host-columns", re.compile(""), "host_columns", "read_columns"),
 )
 """In the order in which a text is compared with them."""
 

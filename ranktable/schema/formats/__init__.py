@@ -112,11 +112,6 @@ def names() -> tuple[str, ...]:
     return (*(one.name for one in FORMATS), *(other.name for other in OTHERS))
 
 
-def every_format() -> tuple[Format, ...]:
-    """Return all formats, which imports them."""
-    return tuple(map(by_name, names()))
-
-
 def decode_large(data: bytes, quota: Quota | None = None) -> Columns | None:
     """Return the columns of a table of another shape that may be large, fast.
 

@@ -13,10 +13,10 @@ from ranktable.schema.rules import (
     hccl,
     hccl_chips,
     hccl_pods,
+    layout_keys,
     mindie,
     nodes,
     ranks,
-    remembered,
 )
 
 VERSION = Field(
@@ -147,7 +147,7 @@ DEVICE_FIELDS = (
             ("device_port", Kind.NUMERAL, "Port of the device", "16666"),
             ("device_vnic_port", Kind.NUMERAL, "Port of the virtual card", "16666"),
             ("host_port", Kind.NUMERAL, "Port of the host", "60000"),
-            ("backup_device_ip", Kind.ADDRESS, "Address of the other die", "10.20.0.6"),
+            ("backup_device_ip", Kind.ADDRESSES, "Other die", "10.20.0.6"),
             ("backup_device_port", Kind.NUMERAL, "Port of the other die", "16667"),
             ("super_device_id", Kind.TEXT, "Chip in its super pod", "33554432"),
             ("net_position", Kind.TEXT, "Where the card is", "device"),
@@ -168,7 +168,7 @@ RULES = (
     *hccl.RULES,
     *hccl_chips.RULES,
     *mindie.RULES,
-    *remembered.RULES,
+    *layout_keys.RULES,
 )
 
 

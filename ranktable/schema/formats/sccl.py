@@ -22,10 +22,10 @@ from ranktable.schema.format import (
     Role,
 )
 from ranktable.schema.rules import (
+    layout_keys,
     nodes,
     placement,
     ranks,
-    remembered,
 )
 
 VERSION = Field(
@@ -164,7 +164,7 @@ RULES = (
     nodes.BAD_ADDRESS,
     nodes.DUPLICATE_HOST,
     *placement.RULES,
-    *remembered.RULES,
+    *layout_keys.RULES,
 )
 
 FORMAT = Format(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.schema.diagnostic import Refusal, Rule, Severity, counted, folded, quoted
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.format import is_address
+from ranktable.schema.format import UNSET_ADDRESS, is_device_address
 from ranktable.schema.rules.examples import hccl_server, hccl_table, pods_table
 from ranktable.schema.rules.ranks import is_permutation
 from ranktable.schema.super_pods import PODS
@@ -41,15 +41,12 @@ def _not_completed(columns: Columns, _: Options) -> Iterator[Finding]:
 
 
 def _duplicate_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
-    written = columns.addresses
-    nothing = columns.num_without_address()
-    repeated = len(written) - len(set(written)) - max(nothing - 1, 0)
-    if not repeated and "," not in columns.addresses_text():
+    if not columns.has_repeated_address() and not columns.has_in_address(","):
         return
     first_use: dict[str, int] = {}
     for index, text in enumerate(columns.addresses):
         parts = text.split(",") if text is not None else []
-        for address in filter(is_address, parts):  # RT211 is about the others
+        for address in filter(is_device_address, parts):  # RT211 is about the others
             first = first_use.setdefault(address, index)
             if first == index and parts.count(address) == 1:
                 continue
@@ -182,7 +179,8 @@ def _unreachable(columns: Columns, options: Options, rule: Rule) -> Iterator[Fin
     without: list[int] = []
     for node, start, end in columns.nodes():
         host = hosts[node] if hosts else None
-        if host and options.npu != "A2" and pods <= 1:
+        is_host_known = host and host != UNSET_ADDRESS
+        if is_host_known and options.npu != "A2" and pods <= 1:
             continue
         lacking = [
             index
@@ -215,7 +213,7 @@ def _unequal_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
     """Yield RT272 for devices with another number of addresses than most."""
     written = columns.addresses
     nothing = columns.num_without_address()
-    is_joined = "," in columns.addresses_text()
+    is_joined = columns.has_in_address(",")
     if not is_joined and (nothing in (0, len(written)) or columns.num_nodes > 1):
         return  # what is missing on one of several servers is RT271
     counts = [0 if text is None else text.count(",") + 1 for text in written]
@@ -234,7 +232,7 @@ def _unequal_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
 
 def _mixed_families(columns: Columns, _: Options) -> Iterator[Finding]:
     written = columns.addresses
-    if ":" not in columns.addresses_text():
+    if not columns.has_in_address(":"):
         return
     families = [None if text is None else ":" in text for text in written]
     if len({*families} - {None}) < 2:  # noqa: PLR2004 - IPv4 and IPv6

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 from ranktable.schema.diagnostic import Refusal, Rule, Severity, counted, quoted
 from ranktable.schema.document import SourceSpan
-from ranktable.schema.format import are_addresses, is_address, plain_number
+from ranktable.schema.format import (
+    UNSET_ADDRESS,
+    Kind,
+    are_addresses,
+    is_address,
+    is_device_address,
+    plain_number,
+)
 from ranktable.schema.rules.examples import PAIR, chips, device, one_node
 
 if TYPE_CHECKING:
@@ -142,7 +149,8 @@ def wrong_count(path: Path, written: int, listed: str, count: int) -> Finding:
 
 def _bad_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
     written = {address for address in columns.addresses if address is not None}
-    if written and not are_addresses(written):
+    is_unset = columns.format.joins_addresses and UNSET_ADDRESS in written
+    if written and (is_unset or not are_addresses(written)):
         # With both keys the emulator's, which SCCL reads, is the device's address.
         keys = columns.format.address_keys[::-1]
         bad = {address for address in written if not _is_address(columns, address)}
@@ -160,27 +168,36 @@ def _bad_other_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
     has_blank = columns.format.has_blank_addresses
     for field, of_node in columns.format.other_addresses:
         for index, address in enumerate(columns.optional.get(field.key, ())):
-            is_there = isinstance(address, str) and bool(address or not has_blank)
-            if not is_there or is_address(str(address)):
+            # HCCL refuses an empty host_ip; an address of a device may be empty.
+            is_needed = bool(address) or of_node or not has_blank
+            if not isinstance(address, str) or not is_needed:
+                continue
+            parts = address.split(",") if field.kind is Kind.ADDRESSES else [address]
+            if all(map(is_address, parts)):
                 continue
             if not columns.quota.is_spent(BAD_ADDRESS):
                 path = columns.node_path if of_node else columns.device_path
                 span = SourceSpan((*path(index), field.key))
-                yield _bad_address(span, str(address))
+                yield _bad_address(span, address)
 
 
 def _is_address(columns: Columns, text: str) -> bool:
-    parts = text.split(",") if columns.format.joins_addresses else [text]
-    return all(map(is_address, parts))
+    if columns.format.joins_addresses:
+        return all(map(is_device_address, text.split(",")))
+    return is_address(text)
 
 
 def _bad_address(span: SourceSpan, address: str | None) -> Finding:
-    hint = None
-    if address is not None and not any(map(str.isalnum, address)):  # -.-.-.-
+    key, hint = span.path[-1], None
+    message = f"{key} {quoted(address)} is not an IP address"
+    if address == UNSET_ADDRESS:
+        message = f"{key} {quoted(address)} is a placeholder, not an address"
+    if address == "":
+        hint = "leave the key out, or write the address of the host"
+    elif address == UNSET_ADDRESS or (address and not any(map(str.isalnum, address))):
+        # 0.0.0.0 or -.-.-.-
         hint = "whoever wrote this found no address: set one with hccn_tool -i N -ip -s"
-    return BAD_ADDRESS.finding(
-        span, f"{span.path[-1]} {quoted(address)} is not an IP address", hint=hint
-    )
+    return BAD_ADDRESS.finding(span, message, hint=hint)
 
 
 def _duplicate_hosts(columns: Columns, _: Options) -> Iterator[Finding]:

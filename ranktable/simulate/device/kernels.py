@@ -19,6 +19,7 @@ from ranktable.simulate.device.cpp_objects import is_pinned
 from ranktable.simulate.device.operators import (
     forward,
     forwarded_names,
+    not_dense,
     operator_named,
     run,
 )
@@ -116,89 +117,53 @@ CONVOLUTION: dict[str, Callable[..., object]] = {
 }
 
 
-_DEVICE, _SPARSE = "PrivateUse1", "SparsePrivateUse1"
-_SPARSE_ROWS = "SparseCsrPrivateUse1"
-
-_SYNCHRONISED = "SyncBatchNorm"
-
-# By dispatch key, the operators that would make such a tensor, and its kind.
-REFUSED = {
-    _DEVICE: {
-        "_to_sparse": "sparse",
-        "_to_sparse.sparse_dim": "sparse",
-        "_to_sparse_bsc": "sparse",
-        "_to_sparse_bsr": "sparse",
-        "_to_sparse_csc": "sparse",
-        "_to_sparse_csr": "sparse",
-        "quantize_per_channel": "quantised",
-        "quantize_per_tensor": "quantised",
-        "quantize_per_tensor_dynamic": "quantised",
-        "to_mkldnn": "oneDNN",
-        "batch_norm_elemt": _SYNCHRONISED,
-        "batch_norm_stats": _SYNCHRONISED,
-    },
-    _SPARSE: {
-        "_sparse_coo_tensor_with_dims": "sparse",
-        "_sparse_coo_tensor_with_dims_and_tensors": "sparse",
-        "empty.memory_format": "sparse",
-    },
-    _SPARSE_ROWS: {
-        "_nnz": "sparse",
-        "_sparse_compressed_tensor_unsafe": "sparse",
-        "_sparse_compressed_tensor_with_dims": "sparse",
-        "sparse_compressed_tensor.comp_plain_value_size": "sparse",
-        "empty.memory_format": "sparse",
-    },
-    "QuantizedPrivateUse1": {"empty_quantized": "quantised"},
-}
+_DEVICE = "PrivateUse1"
+_NOT_DENSE = ("SparsePrivateUse1", "SparseCsrPrivateUse1", "QuantizedPrivateUse1")
+_OF_SYNC_BATCH_NORM = ("batch_norm_elemt", "batch_norm_stats")
 
 
-def refuse(kind: str) -> Callable[..., NoReturn]:
-    """Return a kernel that raises one sentence."""
+def refuse_not_dense(*_: object, **__: object) -> NoReturn:
+    """Raise for every operator of sparse and quantised tensors."""
+    raise not_dense()
 
-    def kernel(*_: object, **__: object) -> NoReturn:
-        if kind == _SYNCHRONISED:
-            raise RuntimeError(
-                "SyncBatchNorm needs batch_norm_stats, which neither a simulated "
-                f"{inventory.device_name()} nor the vendor has; use BatchNorm"
-            )
-        raise RuntimeError(
-            f"a simulated {inventory.device_name()} holds dense tensors only, no "
-            f"{kind} ones; convert to dense, or keep the tensor on the CPU"
-        )
 
-    return kernel
+def refuse_sync_batch_norm(*_: object) -> NoReturn:
+    """Raise for what only SyncBatchNorm calls."""
+    raise RuntimeError(
+        "SyncBatchNorm needs batch_norm_stats, which neither a simulated "
+        f"{inventory.device_name()} nor the vendor has; use BatchNorm"
+    )
 
 
 def lstm_cell(
-    source: torch.Tensor, state: Sequence[torch.Tensor], *weights: torch.Tensor
+    source: torch.Tensor,
+    state: Sequence[torch.Tensor],
+    weight: torch.Tensor,
+    weight_of_state: torch.Tensor,
+    *biases: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the next hidden state and the next cell."""
-    parts = [a + b for a, b in zip(*_gates(4, source, state[0], *weights), strict=True)]
-    enter, keep, out = parts[0].sigmoid(), parts[1].sigmoid(), parts[3].sigmoid()
-    cell = keep * state[1] + enter * parts[2].tanh()
-    return out * cell.tanh(), cell
+    bias, bias_of_state = biases or (None, None)
+    given = functional.linear(source, weight, bias)
+    found: tuple[torch.Tensor, torch.Tensor] = decompositions.lstm_cell(
+        given, *state, weight_of_state, bias_of_state, None, 1
+    )
+    return found
 
 
 def gru_cell(
-    source: torch.Tensor, state: torch.Tensor, *weights: torch.Tensor
+    source: torch.Tensor,
+    state: torch.Tensor,
+    weight: torch.Tensor,
+    weight_of_state: torch.Tensor,
+    *biases: torch.Tensor | None,
 ) -> torch.Tensor:
     """Return the next hidden state."""
-    given, kept = _gates(3, source, state, *weights)
-    reset, update = (given[0] + kept[0]).sigmoid(), (given[1] + kept[1]).sigmoid()
-    new = (given[2] + kept[2] * reset).tanh()
-    return (state - new) * update + new
-
-
-def _gates(
-    count: int, source: torch.Tensor, state: torch.Tensor, *weights: torch.Tensor
-) -> list[Sequence[torch.Tensor]]:
-    """Return what the input gives to each gate, and what the state does."""
-    biases = weights[2:] or (None, None)
-    return [
-        functional.linear(each, weight, bias).chunk(count, 1)
-        for each, weight, bias in zip((source, state), weights, biases)  # noqa: B905 - of weights the rest are biases
-    ]
+    bias, bias_of_state = biases or (None, None)
+    found: torch.Tensor = decompositions.gru_cell_data(
+        source, state, weight, bias, weight_of_state, bias_of_state
+    )
+    return found
 
 
 # Torch has one fused kernel for these on each device but the CPU, and none here.
@@ -263,9 +228,10 @@ def register() -> None:
     everything.fallback(library.fallthrough_kernel, _AUTOCAST)
     for name in _CAST:
         aten.impl(name, cast(name), _AUTOCAST)
-    for key, kinds in REFUSED.items():
-        for name, kind in kinds.items():
-            aten.impl(name, refuse(kind), key)
+    for key in _NOT_DENSE:
+        everything.fallback(refuse_not_dense, key)
+    for name in _OF_SYNC_BATCH_NORM:
+        aten.impl(name, refuse_sync_batch_norm, _DEVICE)
 
 
 def _register_operators(aten: Any) -> None:  # noqa: ANN401 - torch's library
@@ -278,5 +244,5 @@ def _register_operators(aten: Any) -> None:  # noqa: ANN401 - torch's library
     for name, kernel in own.items():
         aten.impl(name, kernel, _DEVICE)
     for name in forwarded_names():
-        if name not in own and name not in REFUSED[_DEVICE]:
+        if name not in own and name not in _OF_SYNC_BATCH_NORM:
             aten.impl(name, forward(name), _DEVICE)

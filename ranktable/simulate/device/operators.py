@@ -174,7 +174,17 @@ class Arguments:
             return original
         if not self._is_lifted:
             return tensor
+        if tensor.layout is not torch.strided or tensor.is_quantized:
+            raise not_dense()
         return on_device(tensor, self.chip if self._target is None else self._target)
+
+
+def not_dense() -> RuntimeError:
+    """Return the error for a tensor that is sparse or quantised."""
+    return RuntimeError(
+        f"a simulated {inventory.device_name()} holds dense tensors only; convert to "
+        "dense, or keep the tensor on the CPU"
+    )
 
 
 _NOT_RESIZABLE = "not resizable"  # at::native::resize_bytes_cpu

@@ -115,18 +115,9 @@ class Generator(_C.Generator, metaclass=_AnyGenerator):
     """What ``torch.Generator`` is once the device is installed."""
 
     def __new__(cls, device: Any = "cpu") -> Any:  # noqa: ANN401 - not of its own class
-        """Return a generator of torch's; refuse one on the simulated device.
-
-        Raises:
-            RuntimeError: The device is the simulated one.
-        """
-        name = inventory.device_name()
-        if _device(device).type == name:
-            raise RuntimeError(
-                f"a simulated {name} has no generator of its own; use "
-                'torch.Generator(device="cpu"), which its operators take too'
-            )
-        return _C.Generator(device=device)
+        """Return a generator of torch's; for the simulated device, one of the CPU."""
+        is_here = _device(device).type == inventory.device_name()
+        return _C.Generator(device="cpu" if is_here else device)
 
 
 def register_generator() -> None:

@@ -120,9 +120,7 @@ def sound_table(
     Raises:
         CommandError: The table has errors; the message is their concise form.
     """
-    report = check_file(
-        named_file(file), Options(limit=5, max_size_bytes=DEFAULT_MAX_SIZE_BYTES)
-    )
+    report = check_file(named_file(file), Options(limit=5, is_table_wanted=True))
     read = TableFile(report.file, table_in(report), report.data or b"")
     return with_ranks(read, group) if needs_ranks else read
 

@@ -1,0 +1,250 @@
+"""Tables of groups (server-groups) become one: the servers of each group together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.file_findings import FileFinding
+from ranktable.cluster.merging.merge_checks import (
+    PARTS_DISAGREE,
+    REPEATED_NODE,
+    check_ranks,
+    check_sizes,
+    check_tops,
+)
+from ranktable.cluster.merging.merge_nodes import (
+    FileNode,
+    Merged,
+    host_key,
+    in_order,
+    numbered,
+)
+from ranktable.cluster.server_groups import SERVERS, server_with_ranks
+from ranktable.schema.check import loads
+from ranktable.schema.diagnostic import Options, Quota, printable, quoted
+from ranktable.schema.document import SourceSpan
+from ranktable.schema.formats.server_groups import FORMAT, KEY
+from ranktable.schema.super_pods import PODS, pods_of_all
+from ranktable.schema.writing import encode, judge_document
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ranktable.cluster.file_findings import FileFindings, FileSpan
+    from ranktable.cluster.merging.merge_nodes import MergeOptions
+    from ranktable.schema.columns import Columns
+    from ranktable.schema.document import Path
+    from ranktable.schema.model import RankTable
+
+COUNT = "server_count"
+_OF_SERVERS = (COUNT, SERVERS, PODS)
+
+
+@dataclass(slots=True)
+class _Group:
+    """One group of the merged table.
+
+    Attributes:
+        name: Its group_id.
+        parts: What each file has of it: index of the file, path there, plain data.
+        nodes: Its servers.
+    """
+
+    name: str
+    parts: list[tuple[int, Path, dict[str, Any]]] = field(default_factory=list)
+    nodes: list[FileNode] = field(default_factory=list)
+
+
+def merge_groups(
+    tables: Sequence[RankTable],
+    sources: Sequence[Columns],
+    options: MergeOptions,
+    findings: FileFindings,
+) -> Merged:
+    """Return one table with the groups of all files; a group may be in several.
+
+    Args:
+        tables: The tables of groups.
+        sources: The columns of each.
+        options: Order of the servers in a group, and numbering of its ranks.
+        findings: What was found in the files.
+
+    Raises:
+        ArgumentError: The servers cannot be put in the order that is asked for.
+    """
+    if options.hosts is not None:
+        raise ArgumentError(
+            "--hosts lists the nodes of one job; a table of groups has several jobs"
+        )
+    documents: list[Any] = [table.document for table in tables]
+    top = check_tops([_without(one, KEY) for one in documents], findings)
+    groups = _groups_of(tables, sources, findings)
+    listed = [_joined(group, options, findings) for group in groups]
+    _check_addresses(groups, findings)
+    if findings.has_errors:
+        return Merged(reports=findings.reports())
+    document = {**top, KEY: listed}
+    _judge(document, groups, options, findings)
+    if findings.has_errors:
+        return Merged(reports=findings.reports())
+    data = encode(document)
+    return Merged(table=loads(data), data=data, reports=findings.reports())
+
+
+def _without(members: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in members.items() if key not in keys}
+
+
+def _groups_of(
+    tables: Sequence[RankTable], sources: Sequence[Columns], findings: FileFindings
+) -> list[_Group]:
+    """Return the groups of all files, in the order of their numbers."""
+    groups: dict[str, _Group] = {}
+    for file, (table, source) in enumerate(zip(tables, sources, strict=True)):
+        document: Any = table.document
+        for place, data in enumerate(document[KEY]):
+            name = str(data["group_id"])
+            group = groups.setdefault(name, _Group(name))
+            group.parts.append((file, (KEY, place), data))
+        for node, (index, start, end) in zip(table.nodes, source.nodes(), strict=True):
+            ranks: Any = source.ranks
+            found = FileNode(
+                node=node,
+                file=file,
+                file_name=findings.files[file].file,
+                source=source,
+                index=index,
+                places=sorted(range(start, end), key=ranks.__getitem__),
+            )
+            groups[str(node.group)].nodes.append(found)
+    return sorted(groups.values(), key=lambda group: host_key(group.name))
+
+
+def _joined(
+    group: _Group, options: MergeOptions, findings: FileFindings
+) -> dict[str, Any]:
+    """Return the plain data of a group; its nodes become those of the data."""
+    keys = _agreed_keys(group, findings)
+    nodes = list(_different(group.nodes, findings))
+    busy = [node for node in nodes if node.node.devices]
+    if busy and not findings.has_errors:
+        check_sizes(busy, findings)
+        busy = list(in_order(busy, options.order))
+        if options.renumber:
+            busy = numbered(busy)
+        elif not _begins_anew(busy):
+            check_ranks(busy, findings)
+    group.nodes = [node for node in nodes if not node.node.devices] + busy
+    joined = {**keys, SERVERS: [_server(node) for node in group.nodes]}
+    first = group.parts[0][2]
+    if COUNT in first:
+        joined[COUNT] = type(first[COUNT])(len(group.nodes))
+    pods = pods_of_all(part.get(PODS) for _, _, part in group.parts)
+    return {**{key: joined[key] for key in first if key in joined}, **joined, **pods}
+
+
+def _agreed_keys(group: _Group, findings: FileFindings) -> dict[str, Any]:
+    """Return what the files say of a group; RT233 where two of them differ."""
+    agreed: dict[str, tuple[FileSpan, object]] = {}
+    for file, path, part in group.parts:
+        for key, value in _without(part, *_OF_SERVERS).items():
+            span = file, SourceSpan((*path, key))
+            first, other = agreed.setdefault(key, (span, value))
+            if other != value:
+                findings.report(
+                    PARTS_DISAGREE,
+                    span,
+                    f"{key} of the group {printable(group.name)} is {quoted(value)}, "
+                    f"and {quoted(other)} in {findings.files[first[0]].file}",
+                    related=(first,),
+                )
+    return {key: value for key, (_, value) in agreed.items()}
+
+
+def _different(nodes: Sequence[FileNode], findings: FileFindings) -> Iterator[FileNode]:
+    """Yield the servers of a group, each once; RT230 for one that is there twice.
+
+    A coordinator or a controller, which has no chips, may be in every file.
+    """
+    first_use: dict[tuple[object, object], FileNode] = {}
+    for node in nodes:
+        key = node.host, node.node.extra.get("server_ip")
+        first = first_use.setdefault(key, node)
+        if first is node:
+            yield node
+        elif node.node.devices or first.node != node.node:
+            findings.report(
+                REPEATED_NODE,
+                node.at(),
+                f"the server {quoted(node.host)} is in {first.origin(node)}, too",
+                hint="leave one of the two out",
+                related=(first.at(label="the earlier server"),),
+            )
+
+
+def _check_addresses(groups: Sequence[_Group], findings: FileFindings) -> None:
+    """Report every address of a device that an earlier file has, too (RT230)."""
+    first_use: dict[str, tuple[FileNode, int]] = {}
+    nodes = [node for group in groups for node in group.nodes]
+    for node in nodes:
+        for at, device in enumerate(node.node.devices):
+            if device.address is None:
+                continue
+            first, place = first_use.setdefault(device.address, (node, at))
+            if first.file != node.file:
+                steps = FORMAT.devices_key, at, "device_ip"
+                findings.report(
+                    REPEATED_NODE,
+                    node.at(*steps),
+                    f"the address {quoted(device.address)} is in "
+                    f"{first.origin(node)}, too",
+                    related=(first.at(*steps[:1], place, *steps[2:]),),
+                )
+                break
+
+
+def _begins_anew(nodes: Sequence[FileNode]) -> bool:
+    """Whether ranks begin at 0 in each server, as MindIE counts them on one host.
+
+    Files of several hosts that do so were made apart, and their ranks clash.
+    """
+    ranks = [sorted(device.rank for device in node.node.devices) for node in nodes]
+    is_anew = all(found == list(range(len(found))) for found in ranks)
+    return is_anew and 1 in (
+        len({node.host for node in nodes}),
+        len({node.file for node in nodes}),
+    )
+
+
+def _server(node: FileNode) -> dict[str, Any]:
+    assert node.source is not None  # noqa: S101 - a node of a table
+    read: Any = node.source.document.get(*node.source.node_path(node.index))
+    return server_with_ranks(read, node.node)
+
+
+def _judge(
+    document: dict[str, object],
+    groups: Sequence[_Group],
+    options: MergeOptions,
+    findings: FileFindings,
+) -> None:
+    """Report what the rules for the whole table find, each where it was read."""
+
+    def origin(span: SourceSpan | None) -> FileSpan:
+        path: Any = span.path if span is not None else ()
+        if span is None or len(path) < len((KEY, 0, SERVERS, 0)):
+            return 0, None
+        node = groups[path[1]].nodes[path[3]]
+        file, server = node.at()
+        assert server is not None  # noqa: S101 - a node of a table
+        return file, replace(span, path=(*server.path, *path[4:]))
+
+    quota = Quota(options.limit)
+    for found in judge_document(FORMAT, document, Options(), quota):
+        file, span = origin(found.span)
+        related = tuple(map(origin, found.related))
+        moved = replace(found, span=span, related=())
+        findings.add(FileFinding(file, moved, related))
+    findings.add_omitted(quota)

@@ -1,0 +1,38 @@
+"""Which texts are addresses, one by one and in the thousands of a whole table."""
+
+from __future__ import annotations
+
+import ipaddress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ranktable.schema.format import are_addresses, ipv4_numbers, is_address
+
+SPELT = st.one_of(
+    st.ip_addresses(v=4).map(str),
+    st.text(alphabet="0123456789. ,-+e", max_size=15),
+    st.sampled_from(["", "1.2.3", "1.2.3.4.5", "01.2.3.4", "1.2.3.256", "1.2.3.-4"]),
+    st.sampled_from(["fd00::1", "1.2.3.4 ", "1.2.3.4,5.6.7.8"]),
+    st.sampled_from(["\u0661.2.3.4", "\ud800"]),
+)
+
+
+@given(st.lists(SPELT, max_size=5))
+def test_numbers_are_those_of_the_addresses_one_by_one(texts: list[str]) -> None:
+    try:
+        expected = [int(ipaddress.IPv4Address(text)) for text in texts]
+    except ValueError:
+        expected = None
+
+    assert ipv4_numbers(texts) == expected
+
+
+@pytest.mark.parametrize("odd", ["", "10.0.0.256", "10.0.0", "10.0.0.1 ", "node"])
+def test_one_odd_address_among_thousands_is_seen(odd: str) -> None:
+    sound = [f"10.0.{index >> 8}.{index & 255}" for index in range(5000)]
+
+    assert are_addresses([*sound, "fd00::1"])
+    assert not are_addresses([*sound, odd])
+    assert not is_address(odd)
