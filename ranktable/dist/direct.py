@@ -9,27 +9,79 @@ from __future__ import annotations
 import contextlib
 from functools import lru_cache
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard, TypeVar
 
+import torch
 from torch._C._distributed_c10d import ReduceOp
 
 from ranktable.dist.calls import CollectiveFingerprint, begin_call, can_begin
-from ranktable.dist.operations import OPS, refused
+from ranktable.dist.errors import DistError
 from ranktable.dist.plan import make_plan
-from ranktable.dist.tensors import dtype_name, is_plain, mark_written
-from ranktable.dist.work import Work, await_torch, continued, explained, record
+from ranktable.dist.work import (
+    LOOK,
+    Work,
+    continued,
+    explained,
+    record,
+    refused,
+    wait_and_answer,
+)
 from ranktable.runtime.backends.backend import backend_named
+from ranktable.runtime.torch_versions import counts_writes_of_lists
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import torch
     import torch.distributed as dist
 
     from ranktable.dist.calls import CollectiveCall
     from ranktable.dist.group_state import GroupState
 
 Result = TypeVar("Result")
+
+OPS: Final = {
+    "sum": ReduceOp.SUM,
+    "product": ReduceOp.PRODUCT,
+    "min": ReduceOp.MIN,
+    "max": ReduceOp.MAX,
+    "band": ReduceOp.BAND,
+    "bor": ReduceOp.BOR,
+    "bxor": ReduceOp.BXOR,
+}
+
+_COUNTS_LISTS: Final = counts_writes_of_lists()
+
+
+def is_plain(data: object) -> TypeGuard[torch.Tensor]:
+    """Whether something is a tensor that needs no preparation.
+
+    It has memory without gaps, anything may be written to it, and its memory is its
+    values. Nearly all are, and to see that takes less than to prepare one.
+    """
+    return (
+        type(data) is torch.Tensor
+        and not data.is_meta
+        and data.layout is torch.strided
+        and data.is_contiguous()
+        and not (
+            data.requires_grad
+            or data.is_conj()
+            or data.is_neg()
+            or data.is_inference()
+            or data.is_quantized
+            or data.is_nested
+        )
+    )
+
+
+def mark_written(data: torch.Tensor) -> None:
+    """Tell torch that a backend wrote to a tensor, which it cannot see itself.
+
+    A backward that has saved the tensor would use the new values otherwise.
+    """
+    if not data.is_inference():
+        written = [data] if _COUNTS_LISTS else data
+        torch._C._increment_version(written)  # noqa: SLF001 - the public one takes longer
 
 
 class Native(NamedTuple):
@@ -68,7 +120,8 @@ def _native(
 ) -> Native | None:
     if dtype.is_complex:  # torch hands a backend their parts
         return None
-    name, is_exact = dtype_name(dtype), backend_named(table_name).serves_cpu
+    name = str(dtype).removeprefix("torch.")
+    is_exact = backend_named(table_name).serves_cpu
     try:
         plan = make_plan(table_name, operation, name, reduction, is_exact=is_exact)
     except (ValueError, RuntimeError):  # it is refused elsewhere, and by all ranks
@@ -146,9 +199,26 @@ def begin_native(  # noqa: PLR0913, PLR0917 - what collectives differ in
     if async_op:
         return DirectWork(call, begun, result, divisor, stream, is_marked=is_marked)
     if begun is not None:
-        await_torch((begun,), members, call)
+        _await(begun, call)
     _finish(result, divisor, is_marked=is_marked)
     return result
+
+
+def _await(begun: dist.Work, call: CollectiveCall) -> None:
+    """Wait for torch, and answer other ranks that compare this if it takes long."""
+    is_asked = call.members.supports_timed_wait and call.is_compared
+    try:
+        if not is_asked or call.is_verified:
+            begun.wait()
+            return
+        try:
+            begun.wait(LOOK)
+        except RuntimeError:  # it has failed, or this was too short
+            wait_and_answer(begun, call)
+    except DistError:
+        raise
+    except RuntimeError as error:
+        raise explained(error, call.members, call) from error
 
 
 def _finish(result: Any, divisor: int, *, is_marked: bool) -> None:  # noqa: ANN401 - one tensor or several
@@ -218,6 +288,6 @@ class DirectWork(Work[Result]):
 
     def _finish(self) -> None:
         if self._begun is not None:
-            await_torch((self._begun,), self._call.members, self._call)
+            _await(self._begun, self._call)
         _finish(self._result, self._divisor, is_marked=self._is_marked)
         self._divisor, self._is_marked = 1, False

@@ -210,39 +210,22 @@ class Pending:
             MismatchError: Another rank does something else.
             DistError: It failed, or did not end in time.
         """
-        if self._call is not None:
-            self._call.verify()
+        call = self._call
+        if call is not None:
+            call.verify()
+        asked = call if self._members.supports_timed_wait else None
         try:
-            await_torch(self.works, self._members, self._call)
+            for work in self.works:
+                if asked is not None and asked.is_compared and not asked.is_verified:
+                    wait_and_answer(work, asked)
+                else:
+                    work.wait()
+        except DistError:
+            raise
+        except RuntimeError as error:
+            raise explained(error, self._members, call) from error
         finally:
             self.works.clear()
-
-
-def await_torch(
-    works: Sequence[dist.Work], members: GroupState, call: CollectiveCall | None
-) -> None:
-    """Wait until torch has done what it has begun.
-
-    Args:
-        works: What torch has returned.
-        members: The group.
-        call: The collective; None for what two ranks do alone.
-
-    Raises:
-        MismatchError: Another rank does something else.
-        DistError: It failed, or did not end in time.
-    """
-    asked = call if members.supports_timed_wait else None
-    try:
-        for work in works:
-            if asked is not None and asked.is_compared and not asked.is_verified:
-                wait_and_answer(work, asked)
-            else:
-                work.wait()
-    except DistError:
-        raise
-    except RuntimeError as error:
-        raise explained(error, members, call) from error
 
 
 def wait_and_answer(work: dist.Work, call: CollectiveCall) -> None:
@@ -279,6 +262,26 @@ def explained(
     return DistError(
         f"{what} failed on rank {members.rank}: {reason_of(error)}; {others} "
         "(RANKTABLE_DIST_CHECK=always compares every call)"
+    )
+
+
+def refused(
+    error: RuntimeError,
+    members: GroupState,
+    backend: str,
+    call: CollectiveCall | None,
+) -> DistError:
+    """Return the error for what torch did not start on this rank.
+
+    Args:
+        error: Torch's own.
+        members: The group.
+        backend: The name of what refused it.
+        call: The collective; None for what two ranks do alone.
+    """
+    what = "a transfer" if call is None else str(call.fingerprint)
+    return DistError(
+        f"{what} failed on rank {members.rank} ({backend}): {reason_of(error)}"
     )
 
 
