@@ -162,7 +162,7 @@ def _plans(scale: Scale) -> Iterator[Result]:
         for mode in (Mode.NODE_ORDER, Mode.FREE):
             plan = _plan(scale.plan, mode)
             assert plan.is_better  # noqa: S101 - that is what takes the time
-            plan.scene.look(plan.after)
+            plan.costs.look(plan.after)
 
     cost = _best(placed, repeats=1)
     yield Result(key="plan", figure=cost * 1e3, ours=seconds(cost), rival="-")
@@ -180,8 +180,8 @@ def _plans(scale: Scale) -> Iterator[Result]:
 
 def _shown(ranks: int) -> None:
     plan = _plan(ranks, None)
-    plan.scene.look(plan.before)
-    plan.scene.totals(plan.before)
+    plan.costs.look(plan.before)
+    plan.costs.totals(plan.before)
 
 
 def _plan(ranks: int, mode: Mode | None) -> Plan:

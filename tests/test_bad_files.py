@@ -12,6 +12,7 @@ import pytest
 from ranktable.runtime.table import is_rank_table_valid, read_rank_table
 from ranktable.schema.check import check
 from ranktable.schema.diagnostic import RankTableError
+from ranktable.schema.files import UnreadableError, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,7 +128,6 @@ def paths(tmp_path: Path) -> dict[str, tuple[Path, str]]:
     made = {
         "missing": (tmp_path / "missing", "RT001"),
         "directory": (tmp_path / "directory", "RT003"),
-        "pipe": (tmp_path / "pipe", "RT003"),
         "socket": (tmp_path / "socket", "RT003"),
         "dangling link": (tmp_path / "dangling", "RT001"),
         "link loop": (tmp_path / "loop", "RT002"),
@@ -136,7 +136,6 @@ def paths(tmp_path: Path) -> dict[str, tuple[Path, str]]:
         "too long a name": (tmp_path / ("x" * 300), "RT002"),
     }
     made["directory"][0].mkdir()
-    os.mkfifo(made["pipe"][0])
     (tmp_path / "dangling").symlink_to("nowhere")
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "file").write_bytes(b"")
@@ -167,6 +166,15 @@ def test_path_that_is_no_file_is_no_valid_table(
         with pytest.raises(RankTableError) as raised:
             read_rank_table(path)
         assert [d.code for d in raised.value.diagnostics] == [code]
+
+
+def test_silent_pipe_is_given_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UnreadableError) as raised:
+        read_file(str(tmp_path / "pipe"), pipe_wait_s=0.05)
+
+    assert raised.value.code == "RT003"
+    assert str(raised.value) == "nothing was written to this named pipe within 0.05 s"
 
 
 def test_command_cannot_judge_what_is_no_file(

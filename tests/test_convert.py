@@ -305,11 +305,12 @@ def test_filters_exclude_each_other(run: Run) -> None:
     ("given", "status", "said"),
     [
         (HOSTS, 0, ""),  # Open MPI and DeepSpeed mean the same
-        (b"n1\nn1\n", 2, "nothing tells what <stdin> is"),
-        (b"", 2, "nothing tells what <stdin> is"),
+        (b"n1\nn1\n", 2, "the format of <stdin> cannot be detected"),
+        (b"", 1, "<stdin>: RT102 the file is empty"),
         (b"n1 slots=2 extra\n", 2, "may be openmpi-hostfile or deepspeed-hostfile"),
         (b"{}", 1, "the table is not sound"),
-        (b"\xff\xfe", 2, "nothing tells what <stdin> is"),
+        (b"\xff\xfe", 1, "<stdin>: RT006 "),
+        (b"n1 slots=\xff\n", 1, "RT005"),
     ],
 )
 def test_kind_is_recognised_or_asked_for(

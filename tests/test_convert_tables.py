@@ -56,7 +56,7 @@ def test_super_pods_are_lost_with_a_warning_and_can_be_given_again(run: Run) -> 
     )
 
     assert there.err == (
-        "warning: hccl-1.0 has no place for: super_pod_id of 4 nodes, "
+        "warning: hccl-1.0 cannot hold: super_pod_id of 4 nodes, "
         "super_device_id of 32 devices\n"
     )
     assert "super" not in json.dumps(table_of(there))
@@ -133,7 +133,7 @@ def test_vllm_is_grouped_by_server_and_comes_back(run: Run) -> None:
     back = convert(run, there.out.encode(), "vllm-pd", "--prefill", "8")
 
     assert there.err == (
-        "warning: hccl-1.2 has no place for: which devices prefill and which decode\n"
+        "warning: hccl-1.2 cannot hold: which devices prefill and which decode\n"
     )
     assert [s["server_id"] for s in table_of(there)["server_list"]] == [
         "10.30.7.11",
@@ -159,7 +159,7 @@ def test_skeleton_has_gaps_that_validate_refuses(run: Run) -> None:
     report = ranktable.check(done.out.encode())
 
     assert done.err == (
-        "warning: hccl-2.0 has no place for: device_ip of 14 devices\n"
+        "warning: hccl-2.0 cannot hold: device_ip of 14 devices\n"
         "note: the EIDs and ports of 14 devices are gaps to fill in\n"
     )
     assert (report.ok, report.format) == (False, "hccl-2.0")
@@ -380,7 +380,7 @@ def test_an_option_for_a_config_map_is_one_for_the_table_inside(run: Run) -> Non
 
     assert done.status == 0
     assert "server_list" in done.out
-    assert "no place for" not in done.err
+    assert "cannot hold" not in done.err
 
 
 @pytest.mark.parametrize(

@@ -254,7 +254,7 @@ def test_dry_run_prints_a_command_a_node(
 @pytest.mark.parametrize(
     ("options", "env", "said"),
     [
-        ([], {}, "nothing says which of 2 nodes this is"),
+        ([], {}, "this node cannot be found among 2 nodes: the host "),
         (["--node", "2"], {}, "node 2 is not among the 2 nodes"),
         ([], SLURM, "start ranktable run once per node"),
         ([], {**SLURM, "RANK": "0"}, "RT303"),

@@ -52,6 +52,25 @@ def test_whatever_ranktable_reads_is_judged(
     assert not codes & {"RT101", "RT110"}, codes
 
 
+@pytest.mark.parametrize("name", [*FILES, "table.json"])
+def test_a_pipe_is_judged_like_the_file(name: str, run: Run, tmp_path: Path) -> None:
+    text = FILES[name][0] if name in FILES else BROKEN.read_text()
+    (tmp_path / "file").write_text(text)
+    os.mkfifo(tmp_path / "pipe")
+    judge = ["ranktable", "validate", "--format", "concise"]
+    expected = run(*judge, "file").out
+    writer = subprocess.Popen(
+        ["/bin/sh", "-c", "sleep 0.2; cat file >pipe"], cwd=tmp_path
+    )
+    piped = run(*judge, "pipe")
+    writer.wait(timeout=20)
+    given = run(*judge, "-", given=text.encode())
+
+    assert "error[" in expected
+    assert piped.out.replace("pipe", "file") == expected
+    assert given.out.replace("<stdin>", "file") == expected
+
+
 def test_an_unknown_format_is_refused_before_a_file_is_read(run: Run) -> None:
     done = run("ranktable", "validate", "--from", "foo", "gone.json")
 

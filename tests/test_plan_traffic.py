@@ -57,14 +57,14 @@ def test_worked_example_has_these_digits(  # noqa: PLR0913, PLR0917 - a row
     flows = model_flows(MODEL, layout)
 
     plan = make_plan(TABLE, layout, flows=flows, boundaries=[RACKS])
-    rows = {row.axes: row for row in plan.scene.look(owners).rows}
+    rows = {row.axes: row for row in plan.costs.look(owners).rows}
     found = [rows[axes].at[0] for axes in ("tp", "dp", "pp")]
     sent = [one.crossing or Crossing(-1, -1) for one in found]
 
     assert [one.least / GIB for one in sent] == list(node)
     assert sum(one.flat for one in sent) / GIB == flat
     assert [one.spread for one in found] == list(spread)
-    assert [total / GIB for total in plan.scene.totals(owners)] == [sum(node), rack]
+    assert [total / GIB for total in plan.costs.totals(owners)] == [sum(node), rack]
     for bound, least in zip(plan.bounds, (48, 4), strict=True):
         assert bound / GIB == pytest.approx(least, rel=1e-9)
         assert bound <= least * GIB
@@ -87,7 +87,7 @@ def test_sizes_of_the_example_follow_from_the_model() -> None:
 def test_counts_and_rails_of_the_example() -> None:
     layout = ParallelLayout(tp=4, dp=4, pp=4)
     plan = make_plan(TABLE, layout, boundaries=[RACKS])
-    rows = plan.scene.look(plan.before).rows
+    rows = plan.costs.look(plan.before).rows
 
     assert [
         (row.axes, row.num_groups, row.group_size, *(one.inside for one in row.at))
@@ -101,7 +101,7 @@ def test_groups_that_join_different_local_ranks_are_off_the_rails() -> None:
     layout = ParallelLayout(tp=4, dp=2)
     plan = make_plan(make_table([range(3), range(5)]), layout)
 
-    assert [row.is_rail_aligned for row in plan.scene.look(plan.before).rows] == [
+    assert [row.is_rail_aligned for row in plan.costs.look(plan.before).rows] == [
         False,
         False,
     ]

@@ -38,8 +38,8 @@ def test_every_node_becomes_a_file_and_merge_undoes_it(
     assert (done.status, done.out) == (0, "")
     assert done.err == (
         "wrote 3 files to out\n"
-        "note: 2 of 3 files are not sound tables alone, because the ranks begin "
-        "elsewhere than at 0\n"
+        "note: 2 of 3 files are not sound tables alone, because their ranks "
+        "do not begin at 0\n"
         "help: ranktable merge puts them together; --renumber makes each one sound\n"
     )
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [

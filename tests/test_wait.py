@@ -348,7 +348,7 @@ def test_what_is_no_file_is_not_read_and_not_hung_on(
 
     said = {
         "folder": "this is a directory",
-        "pipe": "this is a named pipe",
+        "pipe": "nothing was written to this named pipe within 0 s",
         "loop": "the file cannot be read: too many levels of symbolic links",
         "secret": "the file is a link to 'gone', which does not exist",
     }
@@ -363,7 +363,8 @@ def test_what_is_no_file_is_not_read_and_not_hung_on(
         (("t.json", "--timeout", "nan"), "--timeout: the seconds are above 0"),
         (("t.json", "--timeout", "inf"), "--timeout: the seconds are above 0"),
         (("t.json", "--interval", "0"), "--interval: the seconds are 0.01 or more"),
-        (("-",), "standard input comes once; it cannot be waited for"),
+        (("-",), "a pipe can be read only once; name a file to wait for"),
+        (("/dev/stdin",), "a pipe can be read only once; name a file to wait for"),
         ((), "no FILE is given, and RANK_TABLE_FILE is not set"),
     ],
 )

@@ -83,8 +83,8 @@ def judge_file(name: str, options: Options, kind: str | None = None) -> Report:
         from ranktable.cluster.specs.read_spec import read_spec  # noqa: PLC0415 - rare
 
         return read_spec(data, file=shown, limit=options.limit).report
-    if _LINKS.match(start) and name != STANDARD_INPUT:
-        return _links_report(name)
+    if _LINKS.match(start):
+        return _links_report(data, shown)
     return _launcher_report(data, shown, options) or check_bytes(
         data, options, file=shown
     )
@@ -124,12 +124,12 @@ def _is_spec(start: bytes) -> bool:
     return all(key.search(start) for key in _SPEC)
 
 
-def _links_report(name: str) -> Report:
+def _links_report(data: bytes, name: str) -> Report:
     """Return the report of a file with the links of a host's chips."""
     from ranktable.schema.topology_file import find_topology  # noqa: PLC0415 - rare
 
     try:
-        find_topology(name)
+        find_topology(name, data)
     except RankTableError as error:
         return Report(
             file=name,

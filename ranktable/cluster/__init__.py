@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ranktable.cluster.argument import ArgumentError
     from ranktable.cluster.conversion import Conversion, TableOptions, convert_table
     from ranktable.cluster.host_lists import expand_hosts, fold_hosts
+    from ranktable.cluster.hostfiles.hostfile import WriterOptions
     from ranktable.cluster.hostfiles.launcher_formats import convert, read_hostfile
     from ranktable.cluster.specs.read_spec import read_spec
 
@@ -17,6 +18,7 @@ __all__ = [
     "ArgumentError",
     "Conversion",
     "TableOptions",
+    "WriterOptions",
     "convert",
     "convert_table",
     "expand_hosts",
@@ -32,6 +34,7 @@ if not TYPE_CHECKING:
             "ArgumentError": "ranktable.cluster.argument",
             "Conversion": "ranktable.cluster.conversion",
             "TableOptions": "ranktable.cluster.conversion",
+            "WriterOptions": "ranktable.cluster.hostfiles.hostfile",
             "convert": "ranktable.cluster.hostfiles.launcher_formats",
             "convert_table": "ranktable.cluster.conversion",
             "expand_hosts": "ranktable.cluster.host_lists",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ranktable.layout.boundaries import Boundary
-    from ranktable.layout.crossings import Owners, Scene
+    from ranktable.layout.crossings import CostModel, Owners
     from ranktable.layout.grid import Axis
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.layout.traffic import Flow
@@ -179,7 +179,7 @@ MAX_CHAINS = 8
 """Boxes within boxes that are tried; the first is the best where all sizes divide."""
 
 
-def node_orders(scene: Scene, owners: Owners) -> Iterator[Owners]:
+def node_orders(costs: CostModel, owners: Owners) -> Iterator[Owners]:
     """Yield placements in which every node holds consecutive ranks.
 
     The first has the nodes in the order in which they are; then they are grouped as
@@ -188,26 +188,26 @@ def node_orders(scene: Scene, owners: Owners) -> Iterator[Owners]:
     sizes = Counter(owners)
     order = list(dict.fromkeys(owners))
     yield from_order(order, sizes)
-    grouped = by_domain(scene, order, sizes)
+    grouped = by_domain(costs, order, sizes)
     yield from_order(grouped, sizes)
     size = sizes[order[0]]
-    block = box_of_block(scene.layout, size)
+    block = box_of_block(costs.layout, size)
     if set(sizes.values()) != {size} or block is None:
         return
-    for chain in _chains(scene, sizes, first=block):
-        blocks = [rank // size for rank in ranks_in_boxes(scene.layout, chain)[::size]]
+    for chain in _chains(costs, sizes, first=block):
+        blocks = [rank // size for rank in ranks_in_boxes(costs.layout, chain)[::size]]
         placed = dict(zip(blocks, grouped, strict=True))
         yield from_order([placed[at] for at in range(len(blocks))], sizes)
 
 
-def free_orders(scene: Scene, owners: Owners) -> Iterator[Owners]:
+def free_orders(costs: CostModel, owners: Owners) -> Iterator[Owners]:
     """Yield placements in which a node may hold any ranks: boxes, then every order."""
     sizes = Counter(owners)
-    grouped = by_domain(scene, list(dict.fromkeys(owners)), sizes)
+    grouped = by_domain(costs, list(dict.fromkeys(owners)), sizes)
     slots = [node for node in grouped for _ in range(sizes[node])]
-    for chain in _chains(scene, sizes):
-        yield _dealt(ranks_in_boxes(scene.layout, chain), slots)
-    axes = grid_axes(scene.layout)
+    for chain in _chains(costs, sizes):
+        yield _dealt(ranks_in_boxes(costs.layout, chain), slots)
+    axes = grid_axes(costs.layout)
     wide = [place for place, axis in enumerate(axes) if axis.size > 1]
     for order in permutations(wide):
         sides = [1] * len(axes)
@@ -215,7 +215,7 @@ def free_orders(scene: Scene, owners: Owners) -> Iterator[Owners]:
         for place in order:
             sides[place] = axes[place].size
             boxes.append(tuple(sides))
-        yield _dealt(ranks_in_boxes(scene.layout, boxes), slots)
+        yield _dealt(ranks_in_boxes(costs.layout, boxes), slots)
 
 
 def from_order(order: Sequence[int], sizes: Counter[int]) -> Owners:
@@ -230,10 +230,10 @@ def blocks_of(owners: Owners) -> list[range]:
     return [range(start, end) for start, end in pairwise(starts)]
 
 
-def by_domain(scene: Scene, order: Sequence[int], sizes: Counter[int]) -> list[int]:
+def by_domain(costs: CostModel, order: Sequence[int], sizes: Counter[int]) -> list[int]:
     """Return the nodes with those of every domain together, the largest first."""
     keys: list[dict[int, tuple[int, int]]] = []
-    for boundary in reversed(scene.boundaries):
+    for boundary in reversed(costs.boundaries):
         held: Counter[int] = Counter()
         for node in order:
             held[boundary.domains[node]] += sizes[node]
@@ -243,13 +243,13 @@ def by_domain(scene: Scene, order: Sequence[int], sizes: Counter[int]) -> list[i
         order,
         key=lambda node: [
             key[boundary.domains[node]]
-            for key, boundary in zip(keys, reversed(scene.boundaries), strict=True)
+            for key, boundary in zip(keys, reversed(costs.boundaries), strict=True)
         ],
     )
 
 
 def _chains(
-    scene: Scene, sizes: Counter[int], first: Box | None = None
+    costs: CostModel, sizes: Counter[int], first: Box | None = None
 ) -> list[tuple[Box, ...]]:
     """Return boxes within boxes for the domains of the boundaries.
 
@@ -258,13 +258,13 @@ def _chains(
     """
     found: list[tuple[Box, ...]] = []
     volumes: list[int] = []
-    for boundary in scene.boundaries:
+    for boundary in costs.boundaries:
         volume = _volume(boundary, sizes)
         if volume % (volumes[-1] if volumes else 1) or volume in volumes:
             continue
         more = best_chains(
-            scene.layout,
-            scene.flows,
+            costs.layout,
+            costs.flows,
             [*volumes, volume],
             first=first,
             limit=MAX_CHAINS,
@@ -299,7 +299,7 @@ _GAIN = 1e-9
 
 
 def exchange(
-    scene: Scene,
+    costs: CostModel,
     owners: Owners,
     units: Sequence[Sequence[int]],
     ceiling: Sequence[float],
@@ -309,7 +309,7 @@ def exchange(
     """Return a placement that no exchange of two units makes better.
 
     Args:
-        scene: Groups, flows and boundaries.
+        costs: Groups, flows and boundaries.
         owners: The placement to begin with.
         units: Ranks that stay together, all of them on one node: its block, or one
             rank. Two units of one size may change places.
@@ -317,7 +317,7 @@ def exchange(
             in the beginning.
         work: Members of groups to look at before giving up.
     """
-    search = _Exchange(scene, owners, ceiling, work)
+    search = _Exchange(costs, owners, ceiling, work)
     while search.goes_round(units):
         pass
     return search.owners
@@ -327,16 +327,16 @@ class _Exchange:
     """A placement that is being improved."""
 
     def __init__(
-        self, scene: Scene, owners: Owners, ceiling: Sequence[float], work: int
+        self, costs: CostModel, owners: Owners, ceiling: Sequence[float], work: int
     ) -> None:
-        self.scene = scene
+        self.costs = costs
         self.owners = list(owners)
         self.ceiling = ceiling
-        self.totals = list(scene.totals(owners))
+        self.totals = list(costs.totals(owners))
         self.work = work
-        self.along = [scene.layout.along(flow.axes) for flow in scene.flows]
+        self.along = [costs.layout.along(flow.axes) for flow in costs.flows]
         # Nodes in the same domains everywhere are alike but for themselves.
-        self.domains = [one.domains for one in scene.boundaries]
+        self.domains = [one.domains for one in costs.boundaries]
 
     def goes_round(self, units: Sequence[Sequence[int]]) -> bool:
         """Try every exchange once; return whether to try again."""
@@ -386,10 +386,10 @@ class _Exchange:
         """Return the bytes of some groups that cross every boundary."""
         found = [0.0] * len(self.domains)
         for at, index in touched:
-            ranks = self.scene.groups[at][index]
+            ranks = self.costs.groups[at][index]
             self.work -= len(ranks)
             held = [self.owners[rank] for rank in ranks]
-            flow = self.scene.flows[at]
+            flow = self.costs.flows[at]
             for which, domain_of in enumerate(self.domains):
                 found[which] += flow.crossing([domain_of[node] for node in held]).least
         return found

@@ -131,7 +131,7 @@ def _members(layout: ParallelLayout, axes: str) -> Members:
     return Members(layout.along(axes))
 
 
-class Scene:
+class CostModel:
     """What does not change with the placement: groups, flows and boundaries.
 
     Attributes:

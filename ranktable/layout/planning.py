@@ -19,7 +19,7 @@ from ranktable.layout.arrangements import (
     node_orders,
 )
 from ranktable.layout.boundaries import node_boundary, smallest_first
-from ranktable.layout.crossings import Scene, is_reached, lower_bound
+from ranktable.layout.crossings import CostModel, is_reached, lower_bound
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.sizes import factors
 from ranktable.layout.spreading import make_spread
@@ -71,7 +71,7 @@ class Plan:
     """What was found.
 
     Attributes:
-        scene: Groups, flows and boundaries.
+        costs: Groups, flows and boundaries.
         mode: How ranks may be placed, None if nothing was to be placed.
         before: The placement of the table.
         after: The better placement, or the same where nothing is gained.
@@ -80,7 +80,7 @@ class Plan:
         is_exhaustive: Whether every order of the nodes was tried.
     """
 
-    scene: Scene
+    costs: CostModel
     mode: Mode | None
     before: Owners
     after: Owners
@@ -137,21 +137,21 @@ def make_plan(  # noqa: PLR0913 - what a plan is made of
             "ranks"
         )
     kept = (node_boundary(table), *smallest_first(boundaries))
-    scene = Scene(layout, flows, kept, shown)
+    costs = CostModel(layout, flows, kept, shown)
     before = list(table.node_ranks)
     held = Counter(before)
     sizes_ = [held[node] for node in range(table.num_nodes)]
     bounds = tuple(
-        lower_bound(layout, flows, one.num_ranks(sizes_)) for one in scene.boundaries
+        lower_bound(layout, flows, one.num_ranks(sizes_)) for one in costs.boundaries
     )
     chosen = None if mode is None else Mode(mode)
-    apart = None if spread is None else make_spread(spread, layout, scene.boundaries)
+    apart = None if spread is None else make_spread(spread, layout, costs.boundaries)
     after, is_exhaustive = before, False
     if chosen is not None and (flows or apart):
-        choice = _Choice(scene, before, bounds, chosen, apart)
+        choice = _Choice(costs, before, bounds, chosen, apart)
         after, is_exhaustive = choice.best(), choice.is_exhaustive
     return Plan(
-        scene=scene,
+        costs=costs,
         mode=chosen,
         before=before,
         after=after,
@@ -183,19 +183,19 @@ class _Choice:
 
     def __init__(
         self,
-        scene: Scene,
+        costs: CostModel,
         before: Owners,
         bounds: Sequence[float],
         mode: Mode,
         spread: Spread | None,
     ) -> None:
-        self.scene = scene
+        self.costs = costs
         self.spread = spread
         self.is_exhaustive = False
         self.before = before
         self.bounds = bounds
         self.mode = mode
-        self.ceiling = scene.totals(before)
+        self.ceiling = costs.totals(before)
 
     def best(self) -> Owners:
         """Return the best placement, the one before where none is better."""
@@ -230,7 +230,7 @@ class _Choice:
         """Return a placement with what is to be known of it."""
         shared = None if self.spread is None else self.spread.shared(owners)
         is_known = owners is self.before
-        totals = self.ceiling if is_known else self.scene.totals(owners)
+        totals = self.ceiling if is_known else self.costs.totals(owners)
         return _Tried(owners, totals, shared)
 
     def better(self, one: _Tried, other: _Tried) -> _Tried:
@@ -256,13 +256,13 @@ class _Choice:
 
     def candidates(self) -> Iterator[Owners]:
         """Yield as many placements as can be tried."""
-        scene, before = self.scene, self.before
-        work = len(before) * max(len(scene.flows), 1) * len(scene.boundaries)
+        costs, before = self.costs, self.before
+        work = len(before) * max(len(costs.flows), 1) * len(costs.boundaries)
         number = min(max(MAX_TRYING // work, MIN_TRIED), MAX_TRIED)
-        found = node_orders(scene, before)
+        found = node_orders(costs, before)
         nodes = list(dict.fromkeys(before))
         if self.spread is not None:
-            free = scene.layout if self.mode is Mode.FREE else None
+            free = costs.layout if self.mode is Mode.FREE else None
             found = chain(self.spread.orders(before, layout=free), found)
         if self.mode is Mode.NODE_ORDER and len(nodes) <= MAX_PERMUTED:
             sizes = Counter(before)
@@ -270,7 +270,7 @@ class _Choice:
             found = chain(found, (from_order(order, sizes) for order in orders))
             number = max(number, factorial(MAX_PERMUTED) + MAX_TRIED)
         if self.mode is Mode.FREE:
-            found = chain(found, free_orders(scene, before))
+            found = chain(found, free_orders(costs, before))
         yield from islice(found, number)
 
     def is_allowed(self, tried: _Tried) -> bool:
@@ -281,13 +281,13 @@ class _Choice:
             is_worse = False  # what is spread may send more
         return not is_worse and all(
             _is_contiguous([boundary.domains[node] for node in tried.owners])
-            for boundary in self.scene.boundaries
+            for boundary in self.costs.boundaries
             if boundary.is_contiguous
         )
 
     def exchanged(self, owners: Owners, work: int) -> Owners:
         """Return what exchanging blocks, or ranks, makes of a placement."""
-        if any(boundary.is_contiguous for boundary in self.scene.boundaries):
+        if any(boundary.is_contiguous for boundary in self.costs.boundaries):
             return owners
         units: list[range] = blocks_of(owners)
         if self.mode is Mode.FREE:
@@ -296,7 +296,7 @@ class _Choice:
             return owners  # the nodes of the table are not in blocks
         if len(units) > MAX_UNITS:
             return owners
-        return exchange(self.scene, owners, units, self.ceiling, work=work)
+        return exchange(self.costs, owners, units, self.ceiling, work=work)
 
 
 def _different(placements: Iterable[Owners]) -> list[Owners]:

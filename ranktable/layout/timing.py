@@ -11,7 +11,7 @@ from ranktable.layout.traffic import Pattern
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ranktable.layout.crossings import Owners, Scene
+    from ranktable.layout.crossings import CostModel, Owners
     from ranktable.layout.planning import Plan
     from ranktable.layout.traffic import Flow
 
@@ -53,19 +53,19 @@ def plan_times(plan: Plan, bandwidths: Mapping[str, float]) -> PlanTimes:
     Raises:
         LayoutError: There is no such boundary.
     """
-    before = step_times(plan.scene, plan.before, bandwidths)
+    before = step_times(plan.costs, plan.before, bandwidths)
     if not plan.is_better:
         return PlanTimes(before, before)
-    return PlanTimes(before, step_times(plan.scene, plan.after, bandwidths))
+    return PlanTimes(before, step_times(plan.costs, plan.after, bandwidths))
 
 
 def step_times(
-    scene: Scene, owners: Owners, bandwidths: Mapping[str, float]
+    costs: CostModel, owners: Owners, bandwidths: Mapping[str, float]
 ) -> list[StepTime]:
     """Return the time of a step at every boundary whose bandwidth is known.
 
     Args:
-        scene: Groups, flows and boundaries.
+        costs: Groups, flows and boundaries.
         owners: The node of every rank.
         bandwidths: Bytes a second in one direction by the name of the boundary: of one
             rank for ``intra``, of the links out of one node for ``node``, and so on.
@@ -73,7 +73,7 @@ def step_times(
     Raises:
         LayoutError: There is no such boundary, or nothing is known to be sent.
     """
-    names = (INSIDE, *(one.name for one in scene.boundaries))
+    names = (INSIDE, *(one.name for one in costs.boundaries))
     for name in bandwidths:
         if name not in names:
             raise LayoutError(
@@ -81,9 +81,9 @@ def step_times(
             )
     found = []
     if INSIDE in bandwidths:
-        rank, size = _busiest_rank(scene, owners)
+        rank, size = _busiest_rank(costs, owners)
         found.append(StepTime(INSIDE, f"rank {rank}", size, bandwidths[INSIDE]))
-    pairs = zip(scene.boundaries, scene.look(owners).busiest, strict=True)
+    pairs = zip(costs.boundaries, costs.look(owners).busiest, strict=True)
     for boundary, (domain, size) in pairs:
         if boundary.name in bandwidths:
             label = boundary.labels[domain]
@@ -93,10 +93,10 @@ def step_times(
     return found
 
 
-def _busiest_rank(scene: Scene, owners: Owners) -> tuple[int, float]:
+def _busiest_rank(costs: CostModel, owners: Owners) -> tuple[int, float]:
     """Return the rank that sends most within its node, and how much."""
     sent: defaultdict[int, float] = defaultdict(float)
-    for flow, groups in zip(scene.flows, scene.groups, strict=True):
+    for flow, groups in zip(costs.flows, costs.groups, strict=True):
         for ranks in groups:
             _add_inside(flow, ranks, owners, sent)
     most = max(sent.values(), default=0.0)

@@ -51,9 +51,9 @@ def render_plan(
         rings: The groups inside nodes as rings of links.
         times: How long a step sends.
     """
-    scene, layout = plan.scene, plan.scene.layout
-    nodes = counted(len(scene.boundaries[0].labels), "node")
-    more = "".join(f", {_domains(one)}" for one in scene.boundaries[1:])
+    costs, layout = plan.costs, plan.costs.layout
+    nodes = counted(len(costs.boundaries[0].labels), "node")
+    more = "".join(f", {_domains(one)}" for one in costs.boundaries[1:])
     yield (
         f"{look.mark(printable(name), 'bold')}: {nodes}{more}, "
         f"{counted(layout.world_size, 'rank')} = {describe_sizes(layout)}, order "
@@ -71,7 +71,7 @@ def render_plan(
                 "\nRANK has to come from the table: start the job with --rankfile or "
                 "--slurm-hostfile\n"
             )
-    elif scene.flows:
+    elif costs.flows:
         yield from _verdict(plan)
     if plan.is_exhaustive:
         count = counted(len(set(plan.before)), "node")
@@ -91,7 +91,7 @@ _ASSUMED = (
 
 def _nodes_in_order(plan: Plan) -> str:
     """Return the nodes in their new order: ``nodes: n1,n3,n2,n4``."""
-    labels = plan.scene.boundaries[0].labels
+    labels = plan.costs.boundaries[0].labels
     order = plan.node_order
     more = len(order) - MAX_NAMED
     named = ",".join(printable(labels[node]) for node in order[:MAX_NAMED])
@@ -147,7 +147,7 @@ def _spread(plan: Plan, spread: Spread) -> str:
 
 def _verdict(plan: Plan) -> Iterator[str]:
     """Yield what became of the search, or that there may be something to find."""
-    pairs = zip(plan.bounds, plan.scene.totals(plan.before), strict=True)
+    pairs = zip(plan.bounds, plan.costs.totals(plan.before), strict=True)
     is_least = all(is_reached(bound, total) for bound, total in pairs)
     if plan.mode is not None:
         why = "nothing can cross less" if is_least else "nothing better was found"
@@ -167,10 +167,10 @@ def _domains(boundary: Boundary) -> str:
 def _table(
     plan: Plan, owners: Owners, look: Style, rings: dict[str, RingRow]
 ) -> Iterator[str]:
-    scene = plan.scene
-    found = scene.look(owners)
-    has_bytes = bool(scene.flows)
-    grid = [_head(scene.boundaries, has_bytes=has_bytes, has_rings=bool(rings))]
+    costs = plan.costs
+    found = costs.look(owners)
+    has_bytes = bool(costs.flows)
+    grid = [_head(costs.boundaries, has_bytes=has_bytes, has_rings=bool(rings))]
     grid += [_row(row, rings, has_bytes=has_bytes) for row in found.rows]
     if has_bytes:
         grid += _foot(plan, found, len(grid[0]))
@@ -238,12 +238,12 @@ def render_plan_json(
     times: PlanTimes | None = None,
 ) -> Iterator[str]:
     """Yield the document."""
-    scene = plan.scene
-    layout = scene.layout
+    costs = plan.costs
+    layout = costs.layout
     data = {
         "file": name,
         "world_size": layout.world_size,
-        "num_nodes": len(scene.boundaries[0].labels),
+        "num_nodes": len(costs.boundaries[0].labels),
         "layout": {
             "order": layout.order,
             "ep_style": layout.ep_style,
@@ -253,9 +253,9 @@ def render_plan_json(
             {
                 "name": one.name,
                 "domains": len(one.labels),
-                "lower_bound_bytes": round(bound) if scene.flows else None,
+                "lower_bound_bytes": round(bound) if costs.flows else None,
             }
-            for one, bound in zip(scene.boundaries, plan.bounds, strict=True)
+            for one, bound in zip(costs.boundaries, plan.bounds, strict=True)
         ],
         "flows": [
             {
@@ -264,7 +264,7 @@ def render_plan_json(
                 "bytes": round(flow.size_bytes),
                 "wrap_bytes": round(flow.wrap_bytes),
             }
-            for flow in scene.flows
+            for flow in costs.flows
         ],
         "before": _placement(plan, plan.before, rings.before if rings else None),
         "mode": None if plan.mode is None else plan.mode.value,
@@ -328,12 +328,12 @@ def _inner(value: object) -> str:
 def _placement(
     plan: Plan, owners: Owners, rings: dict[str, RingRow] | None
 ) -> dict[str, object]:
-    scene = plan.scene
-    totals = scene.totals(owners)
-    rows, busiest = scene.look(owners)
+    costs = plan.costs
+    totals = costs.totals(owners)
+    rows, busiest = costs.look(owners)
     found = []
-    for at, (one, bound) in enumerate(zip(scene.boundaries, plan.bounds, strict=True)):
-        if not scene.flows:
+    for at, (one, bound) in enumerate(zip(costs.boundaries, plan.bounds, strict=True)):
+        if not costs.flows:
             break
         crossings = [row.at[at].crossing for row in rows]
         domain, most = busiest[at]
@@ -348,7 +348,7 @@ def _placement(
             }
         )
     return {
-        "axes": [_row_data(row, scene.boundaries, rings) for row in rows],
+        "axes": [_row_data(row, costs.boundaries, rings) for row in rows],
         "totals": found,
     }
 

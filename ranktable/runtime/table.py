@@ -38,7 +38,7 @@ def read_rank_table(
     """
     name = find_table(path, env)
     try:
-        data = read_file(name)
+        data = read_file(name, pipe_wait_s=0)
     except UnreadableError:
         return _read_any(name)
     columns = read_sound(data)

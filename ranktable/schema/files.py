@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import stat
 from typing import TYPE_CHECKING
 
@@ -24,13 +25,15 @@ if TYPE_CHECKING:
 DEFAULT_MAX_SIZE_BYTES = 256 * 1024 * 1024
 """About a million ranks; a node that reads more than this has the wrong file."""
 
+PIPE_WAIT_S = 30.0
+"""How long to wait for the first byte of a named pipe."""
+
 _PART_BYTES = 1 << 24
 
 _OPENED = re.compile(r"/dev/stdin|(?:/dev|/proc/self)/fd/([0-9]{1,7})")
 
 _KINDS = (
     (stat.S_ISDIR, "a directory"),
-    (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISCHR, "a device"),
     (stat.S_ISBLK, "a device"),
@@ -54,15 +57,20 @@ class UnreadableError(Exception):
         self.hint = hint
 
 
-def read_file(path: str, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES) -> bytes:
-    """Return the bytes of a regular file.
+def read_file(
+    path: str,
+    max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES,
+    pipe_wait_s: float = PIPE_WAIT_S,
+) -> bytes:
+    """Return the bytes of a file or a pipe.
 
-    Symbolic links are followed. A pipe, a socket or a device is refused before it is
-    opened, so that nothing waits for a writer that never comes. What is open already,
-    as ``/dev/stdin`` and what a shell makes of ``<(...)``, is read to its end.
+    Symbolic links are followed. ``/dev/stdin``, ``<(...)`` of a shell and a named pipe
+    are read to their end. A named pipe to which nothing is written within
+    ``pipe_wait_s`` is refused. A folder, a socket or a device is refused before it is
+    opened.
 
     Raises:
-        UnreadableError: It is missing, unreadable, too large or no regular file.
+        UnreadableError: It is missing, unreadable, too large, or not a file or a pipe.
     """
     try:
         opened = _OPENED.fullmatch(path)
@@ -75,6 +83,8 @@ def read_file(path: str, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES) -> bytes:
             # Between stat and open the name may have been given to something else.
             status = os.fstat(descriptor)
             _refuse_kind(status.st_mode)
+            if stat.S_ISFIFO(status.st_mode):
+                _wait_for_first_byte(descriptor, pipe_wait_s)
             return _read(file, status.st_size, max_size_bytes)
     except (FileNotFoundError, NotADirectoryError):
         raise UnreadableError("RT001", _missing(path)) from None
@@ -83,6 +93,11 @@ def read_file(path: str, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES) -> bytes:
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
         raise UnreadableError("RT002", f"the file cannot be read: {reason}") from None
+
+
+def is_open_already(path: str) -> bool:
+    """Whether a path is an open descriptor, as a shell gives for ``<(...)``."""
+    return _OPENED.fullmatch(path) is not None
 
 
 def read_stream(
@@ -116,6 +131,23 @@ def _read(file: ByteStream, expected_bytes: int, max_size_bytes: int) -> bytes:
         f"the file is larger than {max_size_bytes} bytes",
         "raise the limit with --max-size if this really is a rank table",
     )
+
+
+def _wait_for_first_byte(pipe: int, timeout_s: float) -> None:
+    """Wait for the first byte of a named pipe; then it is read as standard input is.
+
+    Raises:
+        UnreadableError: None came in time.
+    """
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    if not poll.poll(1000 * timeout_s):
+        raise UnreadableError(
+            "RT003",
+            f"nothing was written to this named pipe within {timeout_s:g} s",
+            "start the program that writes to it first",
+        )
+    os.set_blocking(pipe, True)
 
 
 def _missing(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
 import re
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ranktable.schema.diagnostic import Finding, Location, RankTableError, quoted
 from ranktable.schema.document import SourceSpan, find_locations
-from ranktable.schema.files import UnreadableError, read_file
+from ranktable.schema.files import UnreadableError, read_file, read_stream
 from ranktable.schema.json_parser import decode, parse, unreadable
 from ranktable.schema.rules.shape import BAD_TOPOLOGY
 from ranktable.schema.topology import BUILT_IN, Topology, linked
@@ -37,7 +38,7 @@ _REFUSAL = "the topology cannot be used"
 _NONE = "there is neither a matrix nor a list of links in it"
 
 
-def find_topology(name: str) -> Topology:
+def find_topology(name: str, data: bytes | None = None) -> Topology:
     """Return a built-in topology, or the one in a file.
 
     The file is JSON or plain rows of numbers (blanks or commas between them, ``#``
@@ -49,14 +50,15 @@ def find_topology(name: str) -> Topology:
 
     Args:
         name: ``sophgo-8`` or the path of a file.
+        data: The content of this file, if it is read already.
 
     Raises:
         RankTableError: The file cannot be read or is neither.
     """
     for topology in BUILT_IN:
-        if topology.name == name:
+        if topology.name == name and data is None:
             return topology
-    source = _read(name)
+    source = _read(name, data)
     rows = source.rows
     label = os.path.splitext(os.path.basename(name))[0]  # noqa: PTH119, PTH122
     pairs = _pairs(source) if _is_list(rows) else _linked_by_matrix(source)
@@ -117,10 +119,12 @@ class _Source:
         raise RankTableError([finding.diagnostic(where)])
 
 
-def _read(name: str) -> _Source:
+def _read(name: str, data: bytes | None) -> _Source:
     """Return what is in a file, whose shape is right."""
     try:
-        decoded = decode(read_file(name, MAX_SIZE_BYTES))
+        if data is None:
+            data = read_file(name, MAX_SIZE_BYTES)
+        decoded = decode(read_stream(io.BytesIO(data), MAX_SIZE_BYTES))
     except UnreadableError as error:
         known = ", ".join(topology.name for topology in BUILT_IN)
         hint = f"give a file of links, or one of: {known}"
@@ -129,15 +133,15 @@ def _read(name: str) -> _Source:
         _refuse(name, "", decoded)
     text = decoded[0]
     is_json = text.lstrip()[:1] in ("[", "{")
-    data: object = _numbers(text)
+    content: object = _numbers(text)
     if is_json:
         parsed = parse(text)
         if isinstance(parsed, Finding):
             _refuse(name, text, parsed)
-        data, found = parsed
+        content, found = parsed
         if found:
             _refuse(name, text, found[0])
-    source = _Source(name=name, text=text, data=data, is_json=is_json)
+    source = _Source(name=name, text=text, data=content, is_json=is_json)
     _judge_shape(source)
     return source
 

@@ -14,7 +14,7 @@ from ranktable.layout.change.arrange import ArrangementRequest, arrange, is_cont
 from ranktable.layout.change.assign import Chip, Place
 from ranktable.layout.change.roles import roles
 from ranktable.layout.change.site import Site
-from ranktable.layout.crossings import Scene
+from ranktable.layout.crossings import CostModel
 from ranktable.schema.topology import Topology
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def jobs(draw: st.DrawFn) -> ArrangementRequest:
     return ArrangementRequest(
         chips=chips,
         places=[Place(role=role, copy=copy) for role, copy in roles(after)],
-        scene=Scene(after, Site().flows(after), boundaries),
+        scene=CostModel(after, Site().flows(after), boundaries),
         is_free=draw(st.sampled_from([False, False, True])),
         links=draw(st.sampled_from([None, None, LADDER])),
     )

@@ -15,7 +15,7 @@ from ranktable import dumps, loads
 from ranktable.cluster.generate import make_table
 from ranktable.layout import ParallelLayout, planning
 from ranktable.layout.boundaries import Boundary, make_boundary, node_boundary
-from ranktable.layout.crossings import Scene, is_reached, lower_bound
+from ranktable.layout.crossings import CostModel, is_reached, lower_bound
 from ranktable.layout.placing import place_ranks
 from ranktable.layout.planning import Mode, make_plan
 from ranktable.layout.topologies.reading import read_topology
@@ -132,7 +132,7 @@ def test_free_placement_is_the_best_of_all_on_powers_of_two(
         for counts in touched(sizes, volume)
     )
 
-    assert plan.scene.totals(plan.after)[0] == best
+    assert plan.costs.totals(plan.after)[0] == best
 
 
 @pytest.mark.parametrize(("sizes", "volume"), [((3, 4), 4), ((2, 2, 3), 4)])
@@ -154,7 +154,7 @@ def test_exchanges_find_the_best_of_all_where_sizes_do_not_divide(
         for counts in touched(sizes, volume)
     )
 
-    assert plan.scene.totals(plan.after)[0] == best
+    assert plan.costs.totals(plan.after)[0] == best
 
 
 @settings(max_examples=60, deadline=None)
@@ -180,7 +180,7 @@ def test_bound_holds_for_every_pattern_and_for_uneven_domains(
         )
         if layout.along(axes).group_size > 1
     ]
-    scene = Scene(layout, flows, [plain(len(held))])
+    scene = CostModel(layout, flows, [plain(len(held))])
 
     bound = lower_bound(layout, flows, held)
     best = min(
@@ -225,14 +225,14 @@ def test_plan_is_a_permutation_and_never_worse(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planning, "MAX_WORK", 50_000)  # the law holds wherever it ends
         plan = make_plan(table, layout, flows=flows, boundaries=racks, mode=mode)
-    before, after = plan.scene.totals(plan.before), plan.scene.totals(plan.after)
+    before, after = plan.costs.totals(plan.before), plan.costs.totals(plan.after)
 
     assert Counter(plan.after) == Counter(plan.before)
     assert plan.is_better == (sum(after) < sum(before))
     for old, new, bound in zip(before, after, plan.bounds, strict=True):
         assert is_reached(old, new)
         assert bound <= new * (1 + 1e-12)
-    for boundary in plan.scene.boundaries:
+    for boundary in plan.costs.boundaries:
         if boundary.is_contiguous and plan.is_better:
             held = [boundary.domains[node] for node in plan.after]
             runs = 1 + sum(a != b for a, b in pairwise(held))
@@ -353,11 +353,11 @@ def test_no_order_of_a_few_nodes_is_better(
 
     plan = make_plan(table, layout, flows=flows, boundaries=[rack], mode="node-order")
 
-    before = plan.scene.totals(plan.before)
+    before = plan.costs.totals(plan.before)
     best = min(
         sum(totals)
         for order in permutations(range(4))
-        for totals in [plan.scene.totals([n for n in order for _ in range(2)])]
+        for totals in [plan.costs.totals([n for n in order for _ in range(2)])]
         if all(a <= b + 1e-6 for a, b in zip(totals, before, strict=True))
     )
-    assert sum(plan.scene.totals(plan.after)) == pytest.approx(best)
+    assert sum(plan.costs.totals(plan.after)) == pytest.approx(best)

@@ -28,6 +28,7 @@ from ranktable.cli.input_output import (
     table_size,
     tell_written,
 )
+from ranktable.cli.parameters import OutputOption, ReplaceFileOption
 from ranktable.cli.table_arguments import TableArguments, WriterArguments
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.conversion import (
@@ -56,7 +57,7 @@ from ranktable.cluster.hostfiles.launcher_formats import (
     read_text,
 )
 from ranktable.cluster.hostfiles.launcher_formats import convert as cluster_convert
-from ranktable.cluster.server_groups import tables_of
+from ranktable.cluster.server_groups import written_tables_of
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import WRAPPED, check_bytes
 from ranktable.schema.diagnostic import Options, RankTableError, counted, printable
@@ -115,15 +116,8 @@ def convert(
             autocompletion=completion.formats,
         ),
     ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="By default standard output."
-        ),
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a file that holds something else.")
-    ] = False,
+    output: OutputOption = None,
+    force: ReplaceFileOption = False,
     hosts: Annotated[
         str | None,
         typer.Option(
@@ -220,7 +214,7 @@ def _converted(
         CommandError: It cannot be expressed; the message names the option to give.
     """
     is_same = to in (table.format, WRAPPED) and hosts is None
-    parts = {"": table} if is_same else tables_of(table)
+    parts = {"": table} if is_same else written_tables_of(table)
     made = {}
     try:
         for name, part in parts.items():
@@ -288,7 +282,7 @@ def _tell_losses(source: _ReadInput, made: dict[str, Made], to: str) -> None:
         start = f"warning: {name}: " if name else "warning: "
         if one.done.losses:
             lost = ", ".join(one.done.losses)
-            sys.stderr.write(f"{start}{to} has no place for: {lost}\n")
+            sys.stderr.write(f"{start}{to} cannot hold: {lost}\n")
         if one.done.num_gaps:
             devices = counted(one.done.num_gaps, "device")
             _note(f"the EIDs and ports of {devices} are gaps to fill in")
@@ -370,15 +364,22 @@ def _detected(name: str, data: bytes) -> LauncherFormat | Format:
     if not formats:
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         is_config_map = "ConfigMap" in text and "hccl.json" in text
-        if text.lstrip()[:1] in _JSON or is_config_map or _GLOBAL_KEY in text:
+        is_text = text.strip() and "\ufffd" not in text
+        # What is empty or not UTF-8 is refused as a table is, with the code of that.
+        if (
+            not is_text
+            or text.lstrip()[:1] in _JSON
+            or is_config_map
+            or _GLOBAL_KEY in text
+        ):
             return DEFAULT
         names = ", ".join(format_.name for format_ in LAUNCHER_FORMATS)
         raise CommandError(
-            f"nothing tells what {shown} is; say it with --from NAME: {names}"
+            f"the format of {shown} cannot be detected; name it with --from: {names}"
         )
     if len(formats) > 1:
         names = " or ".join(format_.name for format_ in formats)
-        raise CommandError(f"{shown} may be {names}; say it with --from")
+        raise CommandError(f"{shown} may be {names}; name its format with --from")
     return formats[0]
 
 
@@ -479,9 +480,7 @@ def _note_losses(
         _note("the pods have names of their own; convert the manifest to a table")
     lost = losses_beside_hosts(source.table) if source.table else []
     if lost:
-        sys.stderr.write(
-            f"warning: {target.name} has no place for: {', '.join(lost)}\n"
-        )
+        sys.stderr.write(f"warning: {target.name} cannot hold: {', '.join(lost)}\n")
 
 
 def _note(text: str) -> None:

@@ -138,7 +138,7 @@ def _this_agent(
     agent = find_agent(agents, environment, host_name)
     if agent is None:
         raise CommandError(
-            f"nothing says which of {counted(len(agents), 'node')} this is: the host "
+            f"this node cannot be found among {counted(len(agents), 'node')}: the host "
             f"{host_name} is not in the table, and no launcher gives the index of one "
             "of its nodes; pass --node"
         )

@@ -11,7 +11,6 @@ import typer
 
 from ranktable.cli import CommandError
 from ranktable.cli.input_output import (
-    FILE_HELP,
     STANDARD_INPUT_NAME,
     is_standard_output,
     refuse_without_ranks,
@@ -19,11 +18,17 @@ from ranktable.cli.input_output import (
     with_ranks,
 )
 from ranktable.cli.options import GroupName  # noqa: TC001 - typer reads it
+from ranktable.cli.parameters import FileArgument
 from ranktable.cli.progress import Progress, progress
-from ranktable.cluster.server_groups import GROUPED, split_groups_by_node, tables_of
+from ranktable.cluster.server_groups import (
+    GROUPED,
+    split_groups_by_node,
+    written_tables_of,
+)
 from ranktable.cluster.splitting import begins_at_zero, split_by_node
 from ranktable.schema.atomic_files import create_folder
 from ranktable.schema.diagnostic import counted, printable
+from ranktable.schema.files import is_open_already
 from ranktable.schema.formats import by_name
 from ranktable.schema.writing import dumps
 
@@ -41,7 +46,7 @@ class Unit(str, Enum):
 
 
 def split(
-    file: Annotated[str | None, typer.Argument(metavar="FILE", help=FILE_HELP)] = None,
+    file: FileArgument = None,
     by: Annotated[
         Unit, typer.Option("--by", help="Write one file per node, or per group.")
     ] = Unit.NODE,
@@ -113,7 +118,7 @@ def _split_by_group(
         raise CommandError("--server-group goes with --by node; --by group writes all")
     read = sound_table(file, needs_ranks=False)
     name, table = read.name, read.table
-    parts = tables_of(table)
+    parts = written_tables_of(table)
     parts.pop("", None)  # the table itself, which has no groups
     if not parts:
         refuse_without_ranks(table, name)
@@ -134,13 +139,14 @@ def _note(others: int, table: RankTable) -> str:
     verb = "is not a sound table" if others == 1 else "are not sound tables"
     return (
         f"note: {others} of {counted(len(table.nodes), 'file')} {verb} alone, because "
-        "the ranks begin elsewhere than at 0\n"
+        "their ranks do not begin at 0\n"
         "help: ranktable merge puts them together; --renumber makes each one sound\n"
     )
 
 
 def _default_folder(name: str, by: Unit) -> str:
-    path = Path("table" if name == STANDARD_INPUT_NAME else name)
+    is_stream = name == STANDARD_INPUT_NAME or is_open_already(name)
+    path = Path("table" if is_stream else name)
     return str(path.with_name(f"{path.stem}-{by.value}s"))
 
 

@@ -10,20 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import (
-    COLOR_HELP,
     COULD_NOT_JUDGE,
-    FORM_HELP,
     Color,
     CommandError,
-    FindingsFormat,
     show_findings,
 )
 from ranktable.cli.input_output import MIB, STANDARD_INPUT, named_file
+from ranktable.cli.parameters import ColorOption, FindingsFormatOption, MaxSizeOption
 from ranktable.cli.progress import Progress, progress
 from ranktable.cluster.waiting import Clock, wait_for_table
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.diagnostic import counted, printable
-from ranktable.schema.files import read_file
+from ranktable.schema.files import is_open_already, read_file
 
 if TYPE_CHECKING:
     from ranktable.cluster.waiting import Reason, WaitResult
@@ -46,16 +44,9 @@ def wait(
     interval: Annotated[
         float, typer.Option(metavar="S", help="Seconds between two readings.")
     ] = INTERVAL_S,
-    format: Annotated[  # noqa: A002 - the name of the option
-        FindingsFormat | None,
-        typer.Option(
-            help=FORM_HELP, show_default="full on a terminal, concise in a pipe"
-        ),
-    ] = None,
-    max_size: Annotated[
-        int, typer.Option(min=1, metavar="MIB", help="Largest file to read.")
-    ] = 256,
-    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+    format: FindingsFormatOption = None,  # noqa: A002 - the name of the option
+    max_size: MaxSizeOption = 256,
+    color: ColorOption = Color.AUTO,
 ) -> None:
     """Wait until a rank table exists, is sound, and is the same in two readings.
 
@@ -67,13 +58,13 @@ def wait(
     Example: ranktable wait sccl_rank_table.json --timeout 60
     """
     _refuse_times(timeout, interval)
-    if file == STANDARD_INPUT:
-        raise CommandError("standard input comes once; it cannot be waited for")
     name = named_file(file)
+    if file == STANDARD_INPUT or is_open_already(name):
+        raise CommandError("a pipe can be read only once; name a file to wait for")
     with progress() as line:
         said = _Sayer(name, timeout, line)
         outcome = wait_for_table(
-            lambda: read_file(name, max_size * MIB),
+            lambda: read_file(name, max_size * MIB, pipe_wait_s=0),
             file=name,
             timeout_s=timeout,
             interval_s=interval,

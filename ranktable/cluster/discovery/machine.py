@@ -183,7 +183,7 @@ class Machine:
             NotDetectedError: It cannot be read.
         """
         try:
-            data = read_file(self.path(path), _MAX_FILE_BYTES)
+            data = read_file(self.path(path), _MAX_FILE_BYTES, pipe_wait_s=0)
         except UnreadableError as error:
             raise NotDetectedError(f"{path}: {error.message}") from None
         return data.decode("utf-8", "replace")

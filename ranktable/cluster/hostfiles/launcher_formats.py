@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.hostfiles.hostfile import Hostfile, LauncherFormat
     from ranktable.schema.diagnostic import Report
+
+_TABLE_KEY = re.compile(r"""\b(hccl|jobstart_hccl|global_ranktable)\.json["']?\s*:""")
+"""As in ``config_map.KEYS``."""
 
 LAUNCHER_FORMATS: tuple[LauncherFormat, ...] = (
     OPENMPI_HOSTFILE,
@@ -85,10 +89,10 @@ def any_format_of(name: str) -> LauncherFormat | Format:
     try:
         return format_of(name)
     except ArgumentError as error:
-        close = get_close_matches(name, names(), 1)
-        if not close:
-            raise
-        raise ArgumentError(str(error), hint=f"did you mean {close[0]}?") from None
+        known = (*names(), *_BY_NAME)
+        close = get_close_matches(name, known, 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+        raise ArgumentError(str(error), hint=hint) from None
 
 
 DETECTED_CHARACTERS = 1 << 20
@@ -98,6 +102,8 @@ DETECTED_CHARACTERS = 1 << 20
 def formats_like(text: str) -> list[LauncherFormat]:
     """Return the formats that the beginning of a text looks like."""
     start = text[:DETECTED_CHARACTERS]
+    if "ConfigMap" in start and _TABLE_KEY.search(start):
+        return []  # Ascend's operators want the table beside the job, in one file
     return [format_ for format_ in LAUNCHER_FORMATS if format_.matches(start)]
 
 
@@ -148,7 +154,7 @@ DEFAULT_LIMIT = 20
 
 @dataclass(frozen=True, slots=True)
 class HostfileReading:
-    """What came of reading.
+    """The result of reading.
 
     Attributes:
         report: What was found.
@@ -163,7 +169,7 @@ class HostfileReading:
 
 def read_hostfile(
     data: bytes | str,
-    format_: LauncherFormat | str | None = None,
+    format: LauncherFormat | str | None = None,  # noqa: A002 - what callers write
     *,
     file: str = "<string>",
     limit: int | None = DEFAULT_LIMIT,
@@ -172,22 +178,23 @@ def read_hostfile(
 
     Args:
         data: The file.
-        format_: Its format or the name of one; by default it is detected.
+        format: Its format or the name of one; by default it is detected.
         file: Name to report.
         limit: Findings of each code to place; the report counts all.
 
     Raises:
-        ArgumentError: There is no such format, or it cannot be told.
+        ArgumentError: There is no such format, or several, or none detected.
     """
-    if format_ is None:
+    if format is None:
         formats = detect_formats(data)
         if len(formats) != 1:
-            names = " or ".join(one.name for one in formats) or "any format or none"
-            raise ArgumentError(f"{file} may be {names}")
-        format_ = formats[0]
-    elif isinstance(format_, str):
-        format_ = format_of(format_)
-    return read_text(data, format_.read, file=file, name=format_.name, limit=limit)
+            names = " or ".join(one.name for one in formats)
+            problem = f"may be {names}" if formats else "is not in a known format"
+            raise ArgumentError(f"{file} {problem}; name its format")
+        source = formats[0]
+    else:
+        source = format_of(format) if isinstance(format, str) else format
+    return read_text(data, source.read, file=file, name=source.name, limit=limit)
 
 
 def read_text(

@@ -32,7 +32,7 @@ from ranktable.layout.crossings import is_reached, lower_bound
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ranktable.layout.crossings import Owners, Scene
+    from ranktable.layout.crossings import CostModel, Owners
     from ranktable.schema.topology import Topology
 
 _MOST_PAIRS = 20_000
@@ -73,7 +73,7 @@ class ArrangementRequest:
 
     chips: Sequence[Chip]
     places: Sequence[Place]
-    scene: Scene | None = None
+    scene: CostModel | None = None
     is_free: bool = False
     links: Topology | None = None
 
@@ -407,7 +407,7 @@ def is_contiguous(domains: Sequence[int]) -> bool:
     return runs == len(set(domains))
 
 
-def _widths(scene: Scene | None) -> list[int]:
+def _widths(scene: CostModel | None) -> list[int]:
     """Return how many ranks whole groups of the fastest axes have together."""
     found, width = [], 1
     for size in reversed(scene.layout.mesh_shape.values()) if scene else ():

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ranktable.layout.change.arrange import Search
-    from ranktable.layout.crossings import Members, Owners, Scene
+    from ranktable.layout.crossings import CostModel, Members, Owners
     from ranktable.layout.traffic import Flow
 
 _MOST_STATES = 20_000
@@ -30,7 +30,7 @@ _MOST_FREE = 10
 class Before:
     """What the ranks of a block exchange with those before it."""
 
-    def __init__(self, scene: Scene | None) -> None:
+    def __init__(self, scene: CostModel | None) -> None:
         """Look up the neighbours of every rank in every group."""
         self.flows = scene.flows if scene else ()
         self.members = scene.members if scene else ()

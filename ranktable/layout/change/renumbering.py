@@ -14,7 +14,7 @@ from ranktable.layout.change.resize import rearranged
 from ranktable.layout.change.roles import roles
 from ranktable.layout.change.site import Site
 from ranktable.layout.change.spares import spares_of, standing_in, with_spares
-from ranktable.layout.crossings import Scene
+from ranktable.layout.crossings import CostModel
 from ranktable.layout.placing import is_free
 from ranktable.schema.diagnostic import counted
 
@@ -117,7 +117,7 @@ def _stable(
     boundaries = site.boundaries(table, every)
     scene = None
     if layout is not None and layout.world_size == size:
-        scene = Scene(layout, site.flows(layout), boundaries)
+        scene = CostModel(layout, site.flows(layout), boundaries)
     chips = [(place, device) for place, own in enumerate(left) for device in own]
     holder = {device.rank: at for at, (_, device) in enumerate(chips)}
     first = len(chips)

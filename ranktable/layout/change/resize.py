@@ -17,7 +17,7 @@ from ranktable.layout.change.spares import (
     standing_in,
     with_spares,
 )
-from ranktable.layout.crossings import Scene
+from ranktable.layout.crossings import CostModel
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.placing import is_free
 from ranktable.layout.remembered import remembered
@@ -207,7 +207,7 @@ def rearranged(  # noqa: PLR0913 - each is a part of the question
         known.append(Chip(rank, role, copy, home[place], device.device_id))
     scene = None
     if layout is not None:
-        scene = Scene(layout, site.flows(layout), site.boundaries(table, every))
+        scene = CostModel(layout, site.flows(layout), site.boundaries(table, every))
     found = arrange(
         ArrangementRequest(
             chips=known,

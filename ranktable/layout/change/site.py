@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.layout.boundaries import node_boundary, smallest_first, super_pods
 from ranktable.layout.change.rebuilt import with_nodes
-from ranktable.layout.crossings import Scene, lower_bound
+from ranktable.layout.crossings import CostModel, lower_bound
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.traffic import given_flows
 from ranktable.schema.topology import SOPHGO_8
@@ -122,7 +122,7 @@ def crossed(
         for at, node in enumerate(table.nodes):
             for device in node.devices:
                 owners[device.rank] = at
-        scene = Scene(layout, site.flows(layout), boundaries)
+        scene = CostModel(layout, site.flows(layout), boundaries)
         bounds = [
             lower_bound(layout, scene.flows, Counter(domain_of).values())
             for domain_of in scene.domains(owners)

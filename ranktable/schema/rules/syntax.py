@@ -36,10 +36,11 @@ UNREADABLE_FILE = Rule(
 NOT_A_REGULAR_FILE = Rule(
     code="RT003",
     name="not-a-regular-file",
-    summary="the path names a directory, a pipe, a socket or a device",
+    summary="the path names a directory, a socket or a device, or a pipe without data",
     why=(
         "A rank table is read by every process of the node. A pipe gives its content "
-        "to the first one and lets the others wait forever."
+        "to the first one and lets the others wait forever. The commands of ranktable "
+        "read a pipe once, and wait 30 s for its first byte."
     ),
     fix="Name a file. To check what a command prints, use: ... | ranktable validate -",
     readers={
