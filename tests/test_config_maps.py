@@ -236,6 +236,8 @@ def test_config_map_beside_the_job_that_mounts_it_is_a_table(
     (tmp_path / "bad.yaml").write_text(f"{job}---\n{bad}")
 
     assert run("ranktable", "validate", "j.yaml").out == "j.yaml: sound\n"
+    again = run("ranktable", "convert", "j.yaml", "--to", "hccl-1.0")
+    assert json.loads(again.out) == json.loads(TABLE), again.err
     done = run("ranktable", "validate", "bad.yaml")
     line = 1 + job.count("\n") + 1 + bad[: bad.rindex('"rank_id": "0"')].count("\n")
     assert done.out.startswith(f"bad.yaml:{line}:")

@@ -504,7 +504,6 @@ def started(folder: Path, arguments: Sequence[str]) -> subprocess.Popen[str]:
     return process
 
 
-@pytest.mark.deadline
 @pytest.mark.torch
 @pytest.mark.parametrize(
     ("signum", "shape"),
@@ -528,7 +527,6 @@ def test_signal_ends_everything_within_seconds(
     assert took_s < 8
 
 
-@pytest.mark.deadline
 @pytest.mark.torch
 def test_ranks_end_when_the_launcher_is_killed(tmp_path: Path) -> None:
     write(tmp_path, "s.py", "import time; print('up', flush=True); time.sleep(600)")
@@ -627,7 +625,6 @@ def test_json_has_the_same_and_the_findings(tmp_path: Path) -> None:
     assert [found["rank"] for found in bad["findings"]] == [1]
 
 
-@pytest.mark.deadline
 @pytest.mark.torch
 @pytest.mark.parametrize(
     ("fault", "said"),

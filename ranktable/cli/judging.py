@@ -44,9 +44,6 @@ LOOKED_AT_BYTES = 1 << 16
 
 _TABLE = re.compile(rb'"(?:node|server|super_pod|rank)_list"')
 _CONFIG_MAP = re.compile(r"""\bkind["']?\s*:\s*["']?ConfigMap\b""")
-_TABLE_KEY = re.compile(r"""\b(hccl|jobstart_hccl|global_ranktable)\.json["']?\s*:""")
-"""As in ``config_map.KEYS``."""
-
 _SPEC = tuple(
     re.compile(rb"(?m:^|[{,][ \t]*(?=\"))\"?" + key + rb"\"?[ \t]*:")
     for key in (b"nodes", b"chips")
@@ -163,8 +160,6 @@ def _launcher_report(data: bytes, name: str, options: Options) -> Report | None:
     text = data[:LOOKED_AT_BYTES].decode("utf-8", "replace")
     if is_hccn_conf(text):
         return judge_hccn_conf(data, file=name, limit=options.limit)
-    if _CONFIG_MAP.search(text) and _TABLE_KEY.search(text):  # beside it may be a job
-        return None
     formats = detect_formats(data)
     if formats:
         return read_hostfile(data, formats[0], file=name, limit=options.limit).report
