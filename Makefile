@@ -7,7 +7,11 @@ BIN := $(VENV)/bin
 TORCH := torch==2.13.0
 DEMO := $(or $(TMPDIR),/tmp)/ranktable-demo-$(shell id -u)
 
+# Compiled once, and not by every process that a test starts.
+unexport PYTHONDONTWRITEBYTECODE
 FAST := not torch and not slow
+# What measures how late something comes runs by itself, after all else.
+ALONE := $(PYTEST) -m 'deadline and not slow' tests/test_dist_*.py tests/test_store_round.py
 PYTEST := $(BIN)/python -m pytest -q
 # Tests of one xdist_group share what they made in one process.
 PARALLEL := $(PYTEST) -n auto --dist loadgroup
@@ -47,16 +51,14 @@ demo: $(VENV)/torch
 
 ## test: what a change needs: all tests but those that start clusters and whole documents
 test: $(VENV)/rivals
-	$(PARALLEL) -m '$(FAST)'
-	$(PARALLEL) -m 'torch and not slow and not deadline'
-	$(PYTEST) -m 'torch and not slow and deadline'
+	$(PARALLEL) -m 'not slow and not deadline'
+	$(ALONE)
 
 ## test-all: every test, laws with all of their examples, and every Python that is here
 test-all: $(VENV)/rivals
-	$(PARALLEL) -m '$(FAST) and not hypothesis'
-	$(PARALLEL) -m '$(FAST) and hypothesis' --hypothesis-profile=thorough
-	$(PARALLEL) -m 'torch and not slow and not deadline'
-	$(PYTEST) -m 'slow or (torch and deadline)'
+	$(PARALLEL) -m 'not deadline and not hypothesis'
+	$(PARALLEL) -m 'not deadline and hypothesis' --hypothesis-profile=thorough
+	$(ALONE)
 	$(MAKE) test-pythons
 
 ## test-pythons: the fast tests on every other Python that is installed

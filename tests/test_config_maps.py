@@ -224,6 +224,25 @@ def test_parts_share_one_limit() -> None:
     assert report.totals == {"RT004": 1}
 
 
+@pytest.mark.parametrize("kind", ["batch.volcano.sh/v1alpha1", "batch/v1"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_config_map_beside_the_job_that_mounts_it_is_a_table(
+    run: Callable[..., Outcome], tmp_path: Path, kind: str, *, is_first: bool
+) -> None:
+    job = f"apiVersion: {kind}\nkind: Job\nmetadata:\n  name: j\nspec:\n  queue: q\n"
+    parts = [in_yaml(), job] if is_first else [job, in_yaml()]
+    (tmp_path / "j.yaml").write_text("---\n".join(parts))
+    bad = in_yaml(BAD)
+    (tmp_path / "bad.yaml").write_text(f"{job}---\n{bad}")
+
+    assert run("ranktable", "validate", "j.yaml").out == "j.yaml: sound\n"
+    again = run("ranktable", "convert", "j.yaml", "--to", "hccl-1.0")
+    assert json.loads(again.out) == json.loads(TABLE), again.err
+    done = run("ranktable", "validate", "bad.yaml")
+    line = 1 + job.count("\n") + 1 + bad[: bad.rindex('"rank_id": "0"')].count("\n")
+    assert done.out.startswith(f"bad.yaml:{line}:")
+
+
 def test_table_is_converted_into_a_new_config_map(
     run: Callable[..., Outcome], tmp_path: Path
 ) -> None:

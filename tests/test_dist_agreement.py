@@ -287,7 +287,6 @@ def go_different_ways(what: str) -> object:
     return [found, time.monotonic() - begin]
 
 
-@pytest.mark.deadline
 @pytest.mark.parametrize("ranks", ["gloo-2", "gloo-3"], indirect=True)
 def test_ranks_that_part_later_are_told_while_they_wait(ranks: Pool) -> None:
     found = ranks.returned(go_different_ways, "gather", is_last=True)
@@ -306,7 +305,6 @@ def stay_away() -> object:
     return [told(dist.barrier, timeout_s=1.5), time.monotonic() - begin]
 
 
-@pytest.mark.deadline
 def test_a_rank_that_does_not_come_to_a_barrier_is_named(ranks: Pool) -> None:
     found = ranks.returned(stay_away, is_last=True)
 
@@ -327,7 +325,6 @@ def come_late() -> object:
     return found
 
 
-@pytest.mark.deadline
 def test_a_rank_that_comes_too_late_is_told_the_same(pair: Pool) -> None:
     first, second = pair.returned(come_late)
 
@@ -343,7 +340,6 @@ def miss_a_collective() -> object:
     return told(dist.all_reduce, tensor([1.0]), group=group)
 
 
-@pytest.mark.deadline
 @pytest.mark.parametrize("mode", ["first", "always"])
 def test_a_rank_that_does_not_come_to_a_collective_is_named(
     trio: Pool, mode: str
@@ -376,7 +372,6 @@ def take_turns() -> object:
     return found
 
 
-@pytest.mark.deadline
 @pytest.mark.parametrize("mode", ["off", "first", "always"])
 def test_ranks_may_call_from_different_places(ranks: Pool, mode: str) -> None:
     found = ranks.returned(take_turns, env={"RANKTABLE_DIST_CHECK": mode})
@@ -399,7 +394,6 @@ def alternate() -> object:
     return found
 
 
-@pytest.mark.deadline
 @pytest.mark.parametrize("mode", ["off", "first", "always"])
 def test_ranks_may_part_in_their_places_only(ranks: Pool, mode: str) -> None:
     found = ranks.returned(alternate, env={"RANKTABLE_DIST_CHECK": mode})

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tests.ranks import Pool
 
-pytestmark = [pytest.mark.torch, pytest.mark.deadline]
+pytestmark = pytest.mark.torch
 
 
 def shift_late() -> list[object]:
@@ -103,6 +103,7 @@ def take_turns_at_two_places() -> object:
     return time.monotonic() - begin
 
 
+@pytest.mark.deadline
 def test_places_of_others_count_as_seen(trio: Pool) -> None:
     trio.returned(take_turns_at_two_places)
     found = trio.returned(take_turns_at_two_places)

@@ -31,10 +31,11 @@ from ranktable import cluster, dist, layout, runtime
 from ranktable.report.catalogue import RULES
 from ranktable.runtime.launchers import all_launchers
 from ranktable.runtime.launchers.nesting import NESTINGS
+from tests.commands import TORCH_ENVIRONMENT, with_torch
 from tests.test_launchers import CASES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from ranktable.runtime.launchers.launcher import Launcher
     from tests.commands import Commands
@@ -98,15 +99,21 @@ def commands_of(text: str) -> list[tuple[str, str]]:
     return list(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def run_console(block: Block, folder: Path, *, tools: Sequence[Path] = ()) -> None:
+def run_console(block: Block, folder: Path, tools: Path) -> None:
+    """Run the commands of a block, with those of ``tools`` before any others."""
     commands = commands_of(block.text)
     mark = f"printf '{END_OF_OUTPUT}'\n"
     script = "".join(f"{command}\n{mark}" for command, _ in commands)
     env = {name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ}
-    path = [*map(str, tools), str(Path(sys.executable).parent), os.environ["PATH"]]
+    path = [str(tools), str(Path(sys.executable).parent), os.environ["PATH"]]
     done = subprocess.run(  # noqa: S603 - the project's own documents
         ["/bin/bash", "-c", script],
-        env={**env, "PATH": os.pathsep.join(path), "TMPDIR": str(folder)},
+        env={
+            **env,
+            **(TORCH_ENVIRONMENT if block.needs_torch else {}),
+            "PATH": os.pathsep.join(path),
+            "TMPDIR": str(folder),
+        },
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -143,18 +150,19 @@ def run_doctest(block: Block, values: dict[str, object], document: Path) -> None
 
 
 def run_document(
-    document: Path, folder: Path, *, with_torch: bool, tools: Sequence[Path] = ()
+    document: Path, folder: Path, tools: Path, *, torch: Path | None = None
 ) -> None:
+    """Run a document; its blocks that need torch too, where programs have it."""
     values: dict[str, object] = {}
     for block in blocks_of(document):
         if block.saved_as is not None:
             (folder / block.saved_as).write_text(block.text)
-        elif block.needs_torch and not with_torch:
+        elif block.needs_torch and torch is None:
             continue
         elif block.language == "python":
             run_doctest(block, values, document)
         elif block.language == "console":
-            run_console(block, folder, tools=tools)
+            run_console(block, folder, (block.needs_torch and torch) or tools)
 
 
 @pytest.fixture
@@ -180,7 +188,7 @@ def named(document: Path) -> str:
 def test_examples_print_what_the_document_shows(
     document: Path, clone: Path, commands: Commands
 ) -> None:
-    run_document(document, clone, with_torch=False, tools=[commands.folder])
+    run_document(document, clone, commands.folder)
 
 
 @pytest.mark.slow
@@ -191,9 +199,9 @@ def test_examples_print_what_the_document_shows(
     ids=named,
 )
 def test_examples_with_torch_print_what_the_document_shows(
-    document: Path, clone: Path
+    document: Path, clone: Path, commands: Commands
 ) -> None:
-    run_document(document, clone, with_torch=True)
+    run_document(document, clone, commands.folder, torch=with_torch())
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)
@@ -466,6 +474,6 @@ def test_job_script_makes_a_table_and_starts_a_process_for_each_rank(
     shown = "rank 0: chip 4: [2., 2., 2., 2.]\nrank 1: chip 5: [2., 2., 2., 2.]\n"
     block = Block("console", True, f"$ {command} 2>log | sort\n{shown}", None, 0)  # noqa: FBT003 - as a document would have it
 
-    run_console(block, clone)
+    run_console(block, clone, with_torch())
 
     assert "wrote sccl_rank_table.json: 1 node, 2 ranks" in (clone / "log").read_text()

@@ -312,3 +312,12 @@ def test_reading_a_large_table_finds_an_unset_address(tmp_path: Path) -> None:
     file.write_text(json.dumps(bad))
     with pytest.raises(ranktable.RankTableError, match="RT211"):
         ranktable.read_rank_table(str(file))
+
+
+def test_mindie_refuses_a_table_of_cce_for_its_version() -> None:
+    document = {**mindie(2), "version": "1.3"}
+    report = ranktable.check(json.dumps(document).encode(), reader="mindie")
+
+    (found,) = report.diagnostics
+    assert (report.format, found.code) == ("cce", "RT291")
+    assert "EI0014 version" in found.message

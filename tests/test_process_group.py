@@ -359,7 +359,6 @@ def bootstrap_failure(port: int, *, rank: int, arguments: str) -> tuple[str, flo
     return text, elapsed(err)
 
 
-@pytest.mark.deadline
 def test_master_that_does_not_answer_is_named() -> None:
     text, seconds = bootstrap_failure(
         free_port(), rank=1, arguments='"gloo", timeout_s=2'
@@ -370,7 +369,6 @@ def test_master_that_does_not_answer_is_named() -> None:
     assert seconds < 2 + GRACE_S
 
 
-@pytest.mark.deadline
 def test_master_that_is_no_store_is_told_from_one_that_is_slow() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:  # accepts, says nothing
         text, seconds = bootstrap_failure(
@@ -412,7 +410,6 @@ def outcomes(processes: Sequence[Process]) -> list[list[object]]:
     return [json.loads(out) for _, out, _ in done]
 
 
-@pytest.mark.deadline
 def test_rank_that_never_comes_is_named_by_all_others() -> None:
     port = free_port()
     found = outcomes([start_code(MEET, rank, 4, port) for rank in (0, 1, 3)])
@@ -423,7 +420,6 @@ def test_rank_that_never_comes_is_named_by_all_others() -> None:
     assert "after 7 s 1 of 4 ranks have not come: 2 (seen by rank " in str(found[0][2])
 
 
-@pytest.mark.deadline
 def test_rank_that_dies_while_waiting_is_named() -> None:
     port = free_port()
     dies = """
@@ -445,7 +441,6 @@ rendezvous._hold = hold
     assert "1 of 3 ranks came and went away: 1" in str(found[0][2])
 
 
-@pytest.mark.deadline
 @pytest.mark.parametrize("timeout", ["timeout_s=7", "timeout_s=None"])
 def test_rank_that_is_gone_after_the_meeting_is_a_missing_peer(timeout: str) -> None:
     port = free_port()
@@ -471,7 +466,6 @@ process_group._start_group = leave
     assert "ranks came" in str(found[0][2])
 
 
-@pytest.mark.deadline
 def test_two_processes_of_one_rank_are_refused() -> None:
     port = free_port()
     found = outcomes([start_code(MEET, rank, 3, port) for rank in (0, 1, 1)])
@@ -480,7 +474,6 @@ def test_two_processes_of_one_rank_are_refused() -> None:
     assert "two processes have rank 1; give every process" in str(found[0][2])
 
 
-@pytest.mark.deadline
 def test_ranks_of_jobs_of_two_sizes_are_refused() -> None:
     port = free_port()
     found = outcomes([start_code(MEET, 0, 2, port), start_code(MEET, 2, 3, port)])
@@ -489,7 +482,6 @@ def test_ranks_of_jobs_of_two_sizes_are_refused() -> None:
     assert "rank 2 is one of 3 ranks, rank 0 one of 2" in str(found[0][2])
 
 
-@pytest.mark.deadline
 def test_ranks_with_different_tables_all_learn_who(tmp_path: Path) -> None:
     port = free_port()
     tables = []

@@ -32,7 +32,7 @@ from tests.slurm_cluster import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("slurm")]  # one cluster
 
 TIMEOUT_S = 80
 BIN = Path(sys.executable).parent

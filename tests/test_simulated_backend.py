@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from ranktable.simulate.chip_assignments import ChipAssignment, SharedAssignments
 from ranktable.simulate.simulated_run import Fault, Run, RunFinding
 from tests.ranks import (
     SCRIPTS,
@@ -114,27 +113,6 @@ def test_rank_that_never_called_set_device_is_told_so(tmp_path: Path) -> None:
         "set_device, but the chip map of the group gives it chip 1"
     )
     assert sentence in ended.errors
-
-
-def test_members_show_one_map_once_and_leave_nothing_in_the_store() -> None:
-    from torch._C._distributed_c10d import HashStore  # noqa: PLC0415 - only torch tests
-
-    store = HashStore()
-    maps = [(3, 1, 0, 2)] * 3 + [(2, 0, 1, 3)]
-    held = [
-        ChipAssignment(rank=rank, node=0, chip=rank, chip_map=chip_map)
-        for rank, chip_map in enumerate(maps)
-    ]
-    members = [SharedAssignments(store, rank) for rank in range(len(maps))]
-    for member, claim in zip(members, held, strict=True):
-        member.show(claim)
-
-    num_maps = len(set(maps))
-    assert store.num_keys() == len(maps) + 2 * num_maps
-    assert [member.assignments(len(maps)) for member in members] == [held] * len(maps)
-    for member in members:
-        member.erase()
-    assert store.num_keys() == 0
 
 
 def test_folder_of_a_run_does_not_grow_with_transfers(tmp_path: Path) -> None:

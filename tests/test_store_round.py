@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 
     from ranktable.runtime.store_round import Verdict
 
-pytestmark = [pytest.mark.torch, pytest.mark.deadline]
+pytestmark = pytest.mark.torch
 
-MOST_REQUESTS = 15 if hasattr(HashStore, "check") else 24
+IS_OLD = not hasattr(HashStore, "check")  # torch 2.1: each key has a second one
+MOST_REQUESTS = 24 if IS_OLD else 15
 """More with torch 2.1, whose store cannot tell whether a key is there."""
 
 SPEC = Spec(text="tea", advice="agree", noun="drink")
@@ -82,6 +83,7 @@ def take_part(
     return heard, requests
 
 
+@pytest.mark.deadline
 @pytest.mark.parametrize("count", [1, 2, 40])
 def test_ranks_that_say_the_same_agree_and_leave_nothing(count: int) -> None:
     store = HashStore()
@@ -189,15 +191,18 @@ def test_who_waits_makes_two_requests_a_second_at_most() -> None:
         (2, lambda _: "tea"),
         {"who": [1], "store": store, "is_erased": True},
     )
+    began = time.monotonic()
     late.start()
     verdict = waiting.hear(20, on_wait=lambda: told.append(own.count))
+    waited_s = time.monotonic() - began
     late.join()
 
     assert verdict is not None
     assert verdict.kind == "agreed"
     assert len(told) == 1
     assert told[0] <= MOST_REQUESTS - 6
-    assert own.count <= told[0] + 2 * 3 + 5  # the last to hear it removes five keys
+    removals = 10 if IS_OLD else 5  # those of the last to hear it
+    assert own.count <= told[0] + 2 * waited_s + removals
     assert store.num_keys() == 0
 
 

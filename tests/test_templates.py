@@ -287,6 +287,7 @@ def test_job_of_open_mpi_starts_a_process_for_each_chip(
 @pytest.mark.slow
 @pytest.mark.torch
 @needs_slurm
+@pytest.mark.xdist_group("slurm")  # one cluster
 def test_job_of_slurm_makes_the_table_of_its_hosts(
     slurm: Mapping[str, str], run: Callable[..., Outcome], tmp_path: Path
 ) -> None:

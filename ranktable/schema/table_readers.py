@@ -65,6 +65,8 @@ class TableReader:
 
     def refusal_of(self, format_name: str, document: object) -> str:
         """Return what it says to a document of a format that it does not read."""
+        if self.name == "mindie" and format_name == "cce":
+            return "HCCL, through which it communicates, says EI0014 version"
         if self.refusal != BY_VERSION:
             return self.refusal
         said = _answer_of_hccl(format_name, document)

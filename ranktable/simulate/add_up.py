@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ranktable.simulate.launch import launch
-from ranktable.simulate.run_folder import run_folder
+from ranktable.simulate.processes import run_folder
 from ranktable.simulate.simulated_run import RunFinding
 
 if TYPE_CHECKING:

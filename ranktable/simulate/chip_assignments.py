@@ -7,10 +7,8 @@ they hold before they communicate.
 
 from __future__ import annotations
 
-from hashlib import sha256
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
-
-import msgspec
 
 from ranktable.schema.topology import SOPHGO_8
 from ranktable.simulate.simulated_run import RunFinding
@@ -20,12 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
     from typing import TypeVar
 
-    from torch._C._distributed_c10d import Store
-
     _Key = TypeVar("_Key", bound=Hashable)
 
 
-class ChipAssignment(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChipAssignment:
     """What one member of a group holds.
 
     Attributes:
@@ -40,58 +37,6 @@ class ChipAssignment(msgspec.Struct, frozen=True, kw_only=True):
     node: int
     chip: int | None
     chip_map: tuple[int, ...]
-
-
-class SharedAssignments:
-    """What the members of a new group show each other in the store.
-
-    A chip map is as long as the group, so members that hold the same show it once.
-    """
-
-    def __init__(self, store: Store, group_rank: int) -> None:
-        """Begin with nothing shown."""
-        self._store, self._group_rank = store, group_rank
-        self._own: list[str] = []
-
-    def show(self, assignment: ChipAssignment) -> None:
-        """Show what this member holds."""
-        chip_map = msgspec.json.encode(assignment.chip_map)
-        name = f"map/{sha256(chip_map).hexdigest()}"
-        if self._store.add(f"{name}/holders", 1) == 1:
-            self.set(name, chip_map.decode())
-            self._own.append(f"{name}/holders")
-        own = msgspec.structs.replace(assignment, chip_map=())
-        self.set(
-            f"assignment/{self._group_rank}", msgspec.json.encode([name, own]).decode()
-        )
-
-    def set(self, key: str, value: str) -> None:
-        """Show something that is erased in the end."""
-        self._store.set(key, value)
-        self._own.append(key)
-
-    def assignments(self, size: int) -> list[ChipAssignment]:
-        """Return what each member holds, once all have shown it."""
-        texts = self._store.multi_get(
-            [f"assignment/{group_rank}" for group_rank in range(size)]
-        )
-        decoded = [
-            msgspec.json.decode(t, type=tuple[str, ChipAssignment]) for t in texts
-        ]
-        names = list({name for name, _ in decoded})
-        maps = {
-            name: msgspec.json.decode(text, type=tuple[int, ...])
-            for name, text in zip(names, self._store.multi_get(names), strict=True)
-        }
-        return [
-            msgspec.structs.replace(assignment, chip_map=maps[name])
-            for name, assignment in decoded
-        ]
-
-    def erase(self) -> None:
-        """Erase what this member has shown, once all have seen it."""
-        for key in self._own:
-            self._store.delete_key(key)
 
 
 def judge(

@@ -7,6 +7,8 @@ import re
 import time
 from typing import TYPE_CHECKING, Literal, NoReturn
 
+import msgspec
+
 from ranktable.cluster.argument import ArgumentError
 from ranktable.simulate.simulated_run import Fault
 from ranktable.simulate.simulation_error import SimulationError
@@ -32,8 +34,11 @@ FORMS: Mapping[Kind, str] = {
 MAX_DELAY_S = 86_400
 """A day; whatever is longer is a slip of the finger."""
 
-_NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
-_SECONDS = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,6})?")
+_AFTER_RANK = {
+    "": "",
+    "=SECONDS": r"=(?P<delay_s>\d{1,9}(?:\.\d{1,6})?)",
+    "[@N]": r"(?:@(?P<collective>[1-9]\d{0,8}))?",
+}
 
 
 def parse_fault(text: str, world_size: int) -> Fault:
@@ -44,64 +49,29 @@ def parse_fault(text: str, world_size: int) -> Fault:
         world_size: Number of ranks of the job.
 
     Raises:
-        ArgumentError: It has another form, or names a rank that the job lacks; the
-            error shows the place.
+        ArgumentError: It has another form, or names a rank that the job lacks.
     """
     name = text.partition(":")[0]
     kind = next((kind for kind in FORMS if kind == name), None)
     if kind is None:
         reason = f"there is no fault {name!r}" if name else "this names no fault"
         raise _error(text, 0, reason, f"write {', '.join(FORMS.values())}")
-    form = FORMS[kind]
-    usage = f"write {form}"
-    start = len(kind) + 1
-    rank = _rank(text, start, usage, world_size)
-    at = start + len(str(rank))
-    if form.endswith("]"):
-        return Fault(kind=kind, rank=rank, collective=_collective(text, at, usage))
-    if form.endswith("=SECONDS"):
-        return Fault(kind=kind, rank=rank, delay_s=_seconds(text, at, usage))
-    if at < len(text):
-        raise _error(text, at, f"{kind} takes a rank and nothing else", usage)
-    return Fault(kind=kind, rank=rank)
-
-
-def _rank(text: str, at: int, usage: str, world_size: int) -> int:
-    match = _NUMBER.match(text, at)
-    if at >= len(text):
-        raise _error(text, len(text), "it names no rank", usage)
-    if match is None or text[match.end() : match.end() + 1].isdigit():
-        raise _error(text, at, "this is not a rank", usage)
-    rank = int(match[0])
-    if rank >= world_size:
-        reason = f"rank {rank} is not among the {world_size} ranks of the job"
-        raise _error(text, at, reason, f"ranks are 0 to {world_size - 1}")
-    return rank
-
-
-def _collective(text: str, at: int, usage: str) -> int:
-    """Return the number after ``@``, 1 where there is none."""
-    if at == len(text):
-        return 1
-    match = _NUMBER.fullmatch(text, at + 1)
-    if text[at] != "@":
-        raise _error(text, at, "only @ and the number of a collective follow", usage)
-    if match is None or match[0] == "0":
-        raise _error(text, at + 1, "collectives count 1, 2, 3 and so on", usage)
-    return int(match[0])
-
-
-def _seconds(text: str, at: int, usage: str) -> float:
-    if text[at : at + 1] != "=":
-        raise _error(text, at, "it does not say how late", usage)
-    match = _SECONDS.fullmatch(text, at + 1)
-    if match is None:
-        raise _error(text, at + 1, "this is not a number of seconds", usage)
-    delay_s = float(match[0])
-    if not 0 < delay_s <= MAX_DELAY_S:
+    form, start = FORMS[kind], min(len(kind) + 1, len(text))
+    after_rank = _AFTER_RANK[form.partition("RANK")[2]]
+    pattern = rf"{kind}:(?P<rank>0|[1-9]\d{{0,8}}){after_rank}"
+    found = re.fullmatch(pattern, text, re.ASCII)
+    if found is None:
+        hint = "ranks count from 0, and collectives, which N is, from 1"
+        raise _error(text, start, f"this is not written {form}", hint)
+    given = {name: value for name, value in found.groupdict().items() if value}
+    fault = msgspec.convert({"kind": kind, **given}, Fault, strict=False)
+    if fault.rank >= world_size:
+        reason = f"rank {fault.rank} is not among the {world_size} ranks of the job"
+        raise _error(text, start, reason, f"ranks are 0 to {world_size - 1}")
+    if "delay_s" in given and not 0 < fault.delay_s <= MAX_DELAY_S:
         reason = f"seconds are above 0 and at most {MAX_DELAY_S}"
-        raise _error(text, at + 1, reason, usage)
-    return delay_s
+        raise _error(text, found.start("delay_s"), reason, f"write {form}")
+    return fault
 
 
 def _error(text: str, position: int, reason: str, hint: str) -> ArgumentError:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def _simulated_run() -> Iterator[Path]:
     """The folder of the run whose rank is this process."""
-    from ranktable.simulate.run_folder import run_folder  # noqa: PLC0415 - only if used
+    from ranktable.simulate.processes import run_folder  # noqa: PLC0415 - only if used
 
     with run_folder() as folder:
         yield folder

@@ -10,9 +10,8 @@ from ranktable.schema.check import load
 from ranktable.schema.model import RankTable
 from ranktable.simulate import spawned
 from ranktable.simulate.launch import launch, printed
-from ranktable.simulate.processes import noted_signals
+from ranktable.simulate.processes import noted_signals, run_folder
 from ranktable.simulate.requirements import refuse_missing_script, refuse_missing_torch
-from ranktable.simulate.run_folder import run_folder
 from ranktable.simulate.simulation import Simulation, make_boxes, make_run
 from ranktable.simulate.simulation_error import SimulationError
 

@@ -1,8 +1,8 @@
-"""What ends a simulated run: one sentence, on every rank that it concerns."""
+"""What ends a simulated run, or is warned of: one sentence that names the ranks."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from ranktable._error import Error
 from ranktable.simulate.simulated_run import RunFinding, report
@@ -59,3 +59,27 @@ def rank_list(ranks: Sequence[int]) -> str:
     if len(ranks) == 1:
         return f"rank {ranks[0]}"
     return f"ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"
+
+
+class NeedsChip:
+    """Something of a vendor's package that a simulated chip cannot do."""
+
+    def __init__(self, name: str, what: str) -> None:
+        """Name it.
+
+        Args:
+            name: Its name for users.
+            what: What it does.
+        """
+        self._name = name
+        self._what = what
+
+    def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
+        """Raise.
+
+        Raises:
+            NotImplementedError: Always.
+        """
+        raise NotImplementedError(
+            f"{self._name} {self._what}, and this chip is simulated: there is none"
+        )

@@ -82,7 +82,7 @@ def check_a_failed_step_is_named_with_the_version() -> None:
     with pytest.raises(UnsupportedTorchError) as raised:
         device.install("tpu", chips=(0,))
     assert f"torch {torch.__version__}" in str(raised.value)
-    assert "sharing memory with the cpu failed" in str(raised.value)
+    assert "sharing memory with the CPU failed" in str(raised.value)
     with pytest.raises(RuntimeError, match="has the device 'tpu' already"):
         device.install("tpu", chips=(0,))
 

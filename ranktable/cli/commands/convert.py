@@ -28,6 +28,7 @@ from ranktable.cli.input_output import (
     table_size,
     tell_written,
 )
+from ranktable.cli.parameters import OutputOption, ReplaceFileOption
 from ranktable.cli.table_arguments import TableArguments, WriterArguments
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.conversion import (
@@ -115,15 +116,8 @@ def convert(
             autocompletion=completion.formats,
         ),
     ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="By default standard output."
-        ),
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a file that holds something else.")
-    ] = False,
+    output: OutputOption = None,
+    force: ReplaceFileOption = False,
     hosts: Annotated[
         str | None,
         typer.Option(

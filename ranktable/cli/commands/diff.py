@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import (
-    COLOR_HELP,
     COULD_NOT_JUDGE,
     DEFECTS_FOUND,
     Color,
@@ -20,6 +19,7 @@ from ranktable.cli.app import with_options
 from ranktable.cli.each_group import show_each, sound_tables
 from ranktable.cli.input_output import STANDARD_INPUT
 from ranktable.cli.options import GroupName, LayoutOptions
+from ranktable.cli.parameters import ColorOption, OutputFormatOption
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.differing import difference
 from ranktable.layout.errors import LayoutError
@@ -54,10 +54,8 @@ def diff(
     ] = None,
     server_group: GroupName = None,
     site: SiteOptions,
-    format: Annotated[  # noqa: A002 - the name of the option
-        OutputFormat, typer.Option(help="Form of the output.")
-    ] = OutputFormat.TEXT,
-    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+    format: OutputFormatOption = OutputFormat.TEXT,  # noqa: A002 - the name of the option
+    color: ColorOption = Color.AUTO,
 ) -> None:
     """Show the differences between two tables: nodes, ranks, roles, groups and bytes.
 

@@ -11,6 +11,7 @@ import typer
 
 from ranktable.cli import CommandError, OutputFormat, write
 from ranktable.cli.input_output import FILE_HELP, TableFile, sound_table
+from ranktable.cli.parameters import OutputFormatOption
 from ranktable.schema.diagnostic import printable
 
 _PARSED = ("hccl-1.0", "hccl-1.1", "hccl-1.2", "hccl-lab", "hccl-cloud")
@@ -36,9 +37,7 @@ def digest(
             show_default="what the table says",
         ),
     ] = None,
-    format: Annotated[  # noqa: A002 - the name of the option
-        OutputFormat, typer.Option(help="Form of the output.")
-    ] = OutputFormat.TEXT,
+    format: OutputFormatOption = OutputFormat.TEXT,  # noqa: A002 - the name of the option
 ) -> None:
     """Print the SHA-256 of the content of a table, whatever its formatting.
 

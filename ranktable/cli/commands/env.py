@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import (
-    COLOR_HELP,
     DEFECTS_FOUND,
     Color,
     CommandError,
@@ -19,6 +18,7 @@ from ranktable.cli import (
     write,
 )
 from ranktable.cli.input_output import sound_table
+from ranktable.cli.parameters import ColorOption, OutputFormatOption
 from ranktable.runtime.agreement import refuse_other_table, with_world_size
 from ranktable.runtime.environment import advice, resolve_environment
 from ranktable.runtime.errors import ConflictingVariablesError, LaunchEnvironmentError
@@ -41,10 +41,8 @@ def env(
             help="Show every variable that says something, and whether it was used.",
         ),
     ] = False,
-    format: Annotated[  # noqa: A002 - the name of the option
-        OutputFormat, typer.Option(help="Form of the output.")
-    ] = OutputFormat.TEXT,
-    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+    format: OutputFormatOption = OutputFormat.TEXT,  # noqa: A002 - the name of the option
+    color: ColorOption = Color.AUTO,
 ) -> None:
     """Show rank, size, node and master address, and which variable gave each.
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import (
-    COLOR_HELP,
     Color,
     CommandError,
     OutputFormat,
@@ -22,6 +21,7 @@ from ranktable.cli import (
 )
 from ranktable.cli.collectives import explain_collective
 from ranktable.cli.judging import judge_by_schema
+from ranktable.cli.parameters import ColorOption, OutputFormatOption
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.hostfiles import deepspeed_hostfile
 from ranktable.cluster.hostfiles.launcher_formats import (
@@ -91,10 +91,8 @@ def explain(
     uneven: Annotated[
         bool, typer.Option("--uneven", help="The ranks have parts of different sizes.")
     ] = False,
-    format: Annotated[  # noqa: A002 - the name of the option
-        OutputFormat, typer.Option(help="Form of the output.")
-    ] = OutputFormat.TEXT,
-    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+    format: OutputFormatOption = OutputFormat.TEXT,  # noqa: A002 - the name of the option
+    color: ColorOption = Color.AUTO,
 ) -> None:
     """Explain a diagnostic: why it matters, what vendors' libraries do, how to fix it.
 

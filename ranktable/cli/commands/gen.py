@@ -18,8 +18,9 @@ from ranktable.cli import (
 )
 from ranktable.cli.app import with_options
 from ranktable.cli.commands.probe import ROOT, ROOT_HELP, RUN_PROGRAMS_HELP, probe_node
-from ranktable.cli.input_output import DEFAULT_FILE, put_table, read_input
+from ranktable.cli.input_output import put_table, read_input
 from ranktable.cli.options import LayoutOptions
+from ranktable.cli.parameters import NewTableOption, ReplaceTableOption
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import (
     grouped_ring_order,
@@ -32,7 +33,6 @@ from ranktable.cluster.host_lists import expand_hosts, fold_hosts
 from ranktable.cluster.specs.read_spec import MAX_SIZE_BYTES, read_spec
 from ranktable.cluster.specs.spec import spare_hosts, table_from_spec
 from ranktable.layout.remembered import neighbouring_tp, remembering
-from ranktable.runtime.table import VARIABLE
 from ranktable.schema.diagnostic import Options, counted, printable
 from ranktable.schema.topology_file import find_topology
 from ranktable.schema.writing import dumps_judged
@@ -95,19 +95,8 @@ def gen(
         ),
     ] = None,
     layout_options: LayoutOptions,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help=f"By default ${VARIABLE}, else {DEFAULT_FILE}; - prints the table.",
-        ),
-    ] = None,
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Replace a file that holds a different table."),
-    ] = False,
+    output: NewTableOption = None,
+    force: ReplaceTableOption = False,
     root: Annotated[str, typer.Option(metavar="DIR", help=ROOT_HELP)] = ROOT,
     run_programs: Annotated[
         bool, typer.Option("--run-programs", help=RUN_PROGRAMS_HELP)

@@ -20,6 +20,7 @@ from ranktable.cli.input_output import (
     output_file,
     put_files,
 )
+from ranktable.cli.parameters import ReplaceFilesOption
 from ranktable.schema.diagnostic import printable
 
 if TYPE_CHECKING:
@@ -45,9 +46,7 @@ def init(
             "the list says; - prints a single one.",
         ),
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace files that hold something else.")
-    ] = False,
+    force: ReplaceFilesOption = False,
     format: Annotated[  # noqa: A002 - the name of the option
         OutputFormat | None, typer.Option(help="Form of the list.")
     ] = None,

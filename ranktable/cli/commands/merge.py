@@ -10,24 +10,27 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import (
-    COLOR_HELP,
     COULD_NOT_JUDGE,
     DEFECTS_FOUND,
-    FORM_HELP,
     Color,
     CommandError,
-    FindingsFormat,
     completion,
     show_findings,
 )
 from ranktable.cli.input_output import (
-    DEFAULT_FILE,
     DEFAULT_MAX_ERRORS,
     MIB,
     STANDARD_INPUT,
     STANDARD_INPUT_NAME,
     is_standard_output,
     put_table,
+)
+from ranktable.cli.parameters import (
+    ColorOption,
+    FindingsFormatOption,
+    MaxSizeOption,
+    NewTableOption,
+    ReplaceTableOption,
 )
 from ranktable.cli.progress import CountingStream, Progress, progress
 from ranktable.cluster.argument import ArgumentError
@@ -39,7 +42,6 @@ from ranktable.cluster.merging.merge_nodes import (
     Order,
 )
 from ranktable.cluster.probes.read_probes import is_probe_text
-from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import check_bytes, report_unreadable
 from ranktable.schema.diagnostic import Options, Severity
 from ranktable.schema.files import UnreadableError, read_file, read_stream
@@ -94,19 +96,8 @@ def merge(
             autocompletion=completion.links,
         ),
     ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help=f"By default ${VARIABLE}, else {DEFAULT_FILE}; - prints the table.",
-        ),
-    ] = None,
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Replace a file that holds a different table."),
-    ] = False,
+    output: NewTableOption = None,
+    force: ReplaceTableOption = False,
     strict: Annotated[
         bool,
         typer.Option(
@@ -114,22 +105,15 @@ def merge(
             help="Treat warnings as defects, except those about placement (RT5xx).",
         ),
     ] = False,
-    format: Annotated[  # noqa: A002 - the name of the option
-        FindingsFormat | None,
-        typer.Option(
-            help=FORM_HELP, show_default="full on a terminal, concise in a pipe"
-        ),
-    ] = None,
+    format: FindingsFormatOption = None,  # noqa: A002 - the name of the option
     max_errors: Annotated[
         int,
         typer.Option(
             min=0, metavar="N", help="Findings of each code to show; 0 for all."
         ),
     ] = DEFAULT_MAX_ERRORS,
-    max_size: Annotated[
-        int, typer.Option(min=1, metavar="MIB", help="Largest file to read.")
-    ] = 256,
-    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+    max_size: MaxSizeOption = 256,
+    color: ColorOption = Color.AUTO,
 ) -> None:
     """Merge the rank tables of several nodes, or the output of ranktable probe on them.
 

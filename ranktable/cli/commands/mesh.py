@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import COLOR_HELP, Color, CommandError, OutputFormat, style, write
+from ranktable.cli import Color, CommandError, OutputFormat, style, write
 from ranktable.cli.app import with_options
 from ranktable.cli.each_group import of_group, show_each, sound_tables
-from ranktable.cli.input_output import FILE_HELP, TableFile, sound_table
+from ranktable.cli.input_output import TableFile, sound_table
 from ranktable.cli.options import GroupName, LayoutOptions, warn_of_refusal
+from ranktable.cli.parameters import ColorOption, FileArgument, OutputFormatOption
 from ranktable.cli.site_options import TOPOLOGY_HELP, racks_of
 from ranktable.cluster.generate import make_table
 from ranktable.layout.boundaries import node_boundary
@@ -43,7 +44,7 @@ MAX_RANKS = 1_000_000
 @with_options(layout_options=LayoutOptions)
 def mesh(
     *,
-    file: Annotated[str | None, typer.Argument(metavar="FILE", help=FILE_HELP)] = None,
+    file: FileArgument = None,
     layout_options: LayoutOptions,
     groups: Annotated[
         str | None,
@@ -75,10 +76,8 @@ def mesh(
         typer.Option(metavar="TOPOLOGY", help=f"With --suggest. {TOPOLOGY_HELP}"),
     ] = None,
     server_group: GroupName = None,
-    format: Annotated[  # noqa: A002 - the name of the option
-        OutputFormat, typer.Option(help="Form of the output.")
-    ] = OutputFormat.TEXT,
-    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+    format: OutputFormatOption = OutputFormat.TEXT,  # noqa: A002 - the name of the option
+    color: ColorOption = Color.AUTO,
 ) -> None:
     """Show the parallel groups of a job: their ranks, coordinates, nodes and chips.
 

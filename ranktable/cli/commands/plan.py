@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from ranktable.cli import (
-    COLOR_HELP,
     DEFECTS_FOUND,
     Color,
     CommandError,
@@ -20,7 +19,6 @@ from ranktable.cli import (
 from ranktable.cli.app import with_options
 from ranktable.cli.each_group import of_group, show_each, sound_tables
 from ranktable.cli.input_output import (
-    FILE_HELP,
     OutputFile,
     is_standard_output,
     output_file,
@@ -30,6 +28,12 @@ from ranktable.cli.input_output import (
     tell_written,
 )
 from ranktable.cli.options import GroupName, LayoutOptions, warn_of_refusal
+from ranktable.cli.parameters import (
+    ColorOption,
+    FileArgument,
+    OutputFormatOption,
+    ReplaceFilesOption,
+)
 from ranktable.cli.site_options import (
     TOPOLOGY_HELP,
     flows_of,
@@ -70,7 +74,7 @@ def _file(text: str, *names: str) -> object:
 @with_options(layout_options=LayoutOptions)
 def plan(
     *,
-    file: Annotated[str | None, typer.Argument(metavar="FILE", help=FILE_HELP)] = None,
+    file: FileArgument = None,
     layout_options: LayoutOptions,
     topology: Annotated[
         str | None,
@@ -161,14 +165,10 @@ def plan(
     slurm_hostfile: Annotated[
         str | None, _file("Write the SLURM_HOSTFILE for it.", "--slurm-hostfile")
     ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace files that hold something else.")
-    ] = False,
+    force: ReplaceFilesOption = False,
     server_group: GroupName = None,
-    format: Annotated[  # noqa: A002 - the name of the option
-        OutputFormat, typer.Option(help="Form of the output.")
-    ] = OutputFormat.TEXT,
-    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+    format: OutputFormatOption = OutputFormat.TEXT,  # noqa: A002 - the name of the option
+    color: ColorOption = Color.AUTO,
 ) -> None:
     """Compare the traffic between nodes and racks with a lower bound.
 

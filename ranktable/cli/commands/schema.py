@@ -8,6 +8,7 @@ import typer
 
 from ranktable.cli import CommandError, completion
 from ranktable.cli.input_output import put_text
+from ranktable.cli.parameters import OutputOption, ReplaceFileOption
 from ranktable.cluster.specs.spec import NAME as SPEC
 from ranktable.cluster.specs.spec import spec_schema_text
 from ranktable.schema.formats import names
@@ -29,15 +30,8 @@ def schema(
     format_version: Annotated[
         str | None, typer.Option(metavar="NAME", help="The same, for a rank table.")
     ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="By default standard output."
-        ),
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a file that holds something else.")
-    ] = False,
+    output: OutputOption = None,
+    force: ReplaceFileOption = False,
 ) -> None:
     """Print the JSON Schema (draft 2020-12) of a format.
 

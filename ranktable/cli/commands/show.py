@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from ranktable.cli import COLOR_HELP, Color, CommandError, OutputFormat, style, write
-from ranktable.cli.input_output import FILE_HELP, sound_table
+from ranktable.cli import Color, CommandError, OutputFormat, style, write
+from ranktable.cli.input_output import sound_table
+from ranktable.cli.parameters import ColorOption, FileArgument, OutputFormatOption
 from ranktable.report.folding import fold_nodes
 from ranktable.report.terminal import MAX_DRAWN_ROWS, Branch, tree_lines
 from ranktable.schema.diagnostic import counted, printable
@@ -26,17 +27,15 @@ MAX_DRAWN_CHIPS = 64
 
 
 def show(
-    file: Annotated[str | None, typer.Argument(metavar="FILE", help=FILE_HELP)] = None,
+    file: FileArgument = None,
     rank: Annotated[
         int | None, typer.Option(metavar="R", help="Show only this rank.")
     ] = None,
     node: Annotated[
         int | None, typer.Option(metavar="N", help="Show every device of this node.")
     ] = None,
-    format: Annotated[  # noqa: A002 - the name of the option
-        OutputFormat, typer.Option(help="Form of the output.")
-    ] = OutputFormat.TEXT,
-    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+    format: OutputFormatOption = OutputFormat.TEXT,  # noqa: A002 - the name of the option
+    color: ColorOption = Color.AUTO,
 ) -> None:
     """Show which chip each rank has.
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import (
-    COLOR_HELP,
     DEFECTS_FOUND,
     Color,
     CommandError,
@@ -20,19 +19,19 @@ from ranktable.cli import (
     write,
 )
 from ranktable.cli.input_output import is_standard_output, output_file
+from ranktable.cli.parameters import ColorOption
 from ranktable.cli.simulated_cluster import Vendor, announcement, cluster_of
 from ranktable.report import all_reduce
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.diagnostic import printable
 from ranktable.simulate.add_up import BUILT_IN, add_up
 from ranktable.simulate.launch import launch
-from ranktable.simulate.processes import noted_signals
+from ranktable.simulate.processes import noted_signals, run_folder
 from ranktable.simulate.requirements import (
     refuse_missing_script,
     refuse_missing_torch,
     refuse_real_package,
 )
-from ranktable.simulate.run_folder import run_folder
 from ranktable.simulate.simulation import Simulation, make_run
 
 if TYPE_CHECKING:
@@ -131,7 +130,7 @@ def simulate(
     format: Annotated[  # noqa: A002 - the name of the option
         OutputFormat, typer.Option(help="Form of the output of the all_reduce.")
     ] = OutputFormat.TEXT,
-    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+    color: ColorOption = Color.AUTO,
 ) -> None:
     """Run a script on simulated chips: SOPHGO's TPUs, on the CPUs of this machine.
 

@@ -11,7 +11,6 @@ import typer
 
 from ranktable.cli import CommandError
 from ranktable.cli.input_output import (
-    FILE_HELP,
     STANDARD_INPUT_NAME,
     is_standard_output,
     refuse_without_ranks,
@@ -19,6 +18,7 @@ from ranktable.cli.input_output import (
     with_ranks,
 )
 from ranktable.cli.options import GroupName  # noqa: TC001 - typer reads it
+from ranktable.cli.parameters import FileArgument
 from ranktable.cli.progress import Progress, progress
 from ranktable.cluster.server_groups import GROUPED, split_groups_by_node, tables_of
 from ranktable.cluster.splitting import begins_at_zero, split_by_node
@@ -42,7 +42,7 @@ class Unit(str, Enum):
 
 
 def split(
-    file: Annotated[str | None, typer.Argument(metavar="FILE", help=FILE_HELP)] = None,
+    file: FileArgument = None,
     by: Annotated[
         Unit, typer.Option("--by", help="Write one file per node, or per group.")
     ] = Unit.NODE,

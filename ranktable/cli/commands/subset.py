@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from ranktable.cli import CommandError
-from ranktable.cli.input_output import FILE_HELP, put_table, sound_table
+from ranktable.cli.input_output import put_table, sound_table
 from ranktable.cli.options import GroupName  # noqa: TC001 - typer reads it
+from ranktable.cli.parameters import FileArgument, ReplaceFileOption
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.splitting import subset as part_of
 from ranktable.schema.diagnostic import RankTableError
@@ -28,7 +29,7 @@ def subset(
             help="Ranks in the order of their new numbers: 0-7,16.",
         ),
     ],
-    file: Annotated[str | None, typer.Argument(metavar="FILE", help=FILE_HELP)] = None,
+    file: FileArgument = None,
     server_group: GroupName = None,
     output: Annotated[
         str,
@@ -36,9 +37,7 @@ def subset(
             "--output", "-o", metavar="FILE", help="By default standard output."
         ),
     ] = "-",
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace a file that holds something else.")
-    ] = False,
+    force: ReplaceFileOption = False,
 ) -> None:
     """Write the table of some ranks, renumbered from 0, for a communicator.
 

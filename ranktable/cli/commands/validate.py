@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import (
-    COLOR_HELP,
     COULD_NOT_JUDGE,
     DEFECTS_FOUND,
     Color,
@@ -39,6 +38,7 @@ from ranktable.cli.judging import (
     named_files,
     selected,
 )
+from ranktable.cli.parameters import ColorOption, MaxSizeOption
 from ranktable.report.findings_data import RENDERERS
 from ranktable.runtime import chip_map
 from ranktable.runtime.errors import LaunchEnvironmentError
@@ -74,9 +74,7 @@ class LimitOptions:
             min=0, metavar="N", help="Defects of each code to show; 0 for all."
         ),
     ] = DEFAULT_MAX_ERRORS
-    max_size: Annotated[
-        int, typer.Option(min=1, metavar="MIB", help="Largest file to read.")
-    ] = 256
+    max_size: MaxSizeOption = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,7 +212,7 @@ def validate(
         bool, typer.Option("--watch", help="Check again whenever a file changes.")
     ] = False,
     limits: LimitOptions,
-    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+    color: ColorOption = Color.AUTO,
 ) -> None:
     """Check rank tables and show every defect with its line and column.
 

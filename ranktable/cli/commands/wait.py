@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import (
-    COLOR_HELP,
     COULD_NOT_JUDGE,
-    FORM_HELP,
     Color,
     CommandError,
-    FindingsFormat,
     show_findings,
 )
 from ranktable.cli.input_output import MIB, STANDARD_INPUT, named_file
+from ranktable.cli.parameters import ColorOption, FindingsFormatOption, MaxSizeOption
 from ranktable.cli.progress import Progress, progress
 from ranktable.cluster.waiting import Clock, wait_for_table
 from ranktable.runtime.table import VARIABLE
@@ -46,16 +44,9 @@ def wait(
     interval: Annotated[
         float, typer.Option(metavar="S", help="Seconds between two readings.")
     ] = INTERVAL_S,
-    format: Annotated[  # noqa: A002 - the name of the option
-        FindingsFormat | None,
-        typer.Option(
-            help=FORM_HELP, show_default="full on a terminal, concise in a pipe"
-        ),
-    ] = None,
-    max_size: Annotated[
-        int, typer.Option(min=1, metavar="MIB", help="Largest file to read.")
-    ] = 256,
-    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+    format: FindingsFormatOption = None,  # noqa: A002 - the name of the option
+    max_size: MaxSizeOption = 256,
+    color: ColorOption = Color.AUTO,
 ) -> None:
     """Wait until a rank table exists, is sound, and is the same in two readings.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.hostfiles.hostfile import Hostfile, LauncherFormat
     from ranktable.schema.diagnostic import Report
+
+_TABLE_KEY = re.compile(r"""\b(hccl|jobstart_hccl|global_ranktable)\.json["']?\s*:""")
+"""As in ``config_map.KEYS``."""
 
 LAUNCHER_FORMATS: tuple[LauncherFormat, ...] = (
     OPENMPI_HOSTFILE,
@@ -98,6 +102,8 @@ DETECTED_CHARACTERS = 1 << 20
 def formats_like(text: str) -> list[LauncherFormat]:
     """Return the formats that the beginning of a text looks like."""
     start = text[:DETECTED_CHARACTERS]
+    if "ConfigMap" in start and _TABLE_KEY.search(start):
+        return []  # Ascend's operators want the table beside the job, in one file
     return [format_ for format_ in LAUNCHER_FORMATS if format_.matches(start)]
 
 

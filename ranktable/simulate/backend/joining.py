@@ -11,15 +11,17 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import distributed as dist
 from torch._C._distributed_c10d import PrefixStore, ProcessGroupGloo
 
 from ranktable.runtime.backends.backend import backend_named
 from ranktable.runtime.store_round import StoreRound
-from ranktable.simulate import chip_assignments, device
+from ranktable.simulate import device
 from ranktable.simulate.backend.exchange import Exchange, leave_at_exit
 from ranktable.simulate.backend.group import SimulatedGroup
 from ranktable.simulate.backend.limits import Limits
+from ranktable.simulate.chip_assignments import ChipAssignment, judge
 from ranktable.simulate.faults import Faults
 from ranktable.simulate.rendezvous import RendezvousBarrier
 from ranktable.simulate.simulated_run import report
@@ -137,44 +139,23 @@ class _JoinWording:
         return f"{who} did not join {self._name} within {time_s:g} s"
 
 
-def join(
-    world: World, membership: Membership, chip_map: Sequence[int]
-) -> tuple[Path, Callable[[], None]]:
-    """Compare what the members of a new group hold.
-
-    Args:
-        world: This process.
-        membership: The group.
-        chip_map: The chip of each member, as this process has it.
-
-    Returns:
-        The folder of the group, and what erases the traces of the comparison; to be
-        called once all members are there.
+def join(world: World, membership: Membership) -> Path:
+    """Wait for the members of a new group, and return the folder of the group.
 
     Raises:
-        SimulationError: A member did not come, or what the members hold does not fit
-            together.
+        SimulationError: A member did not come.
     """
-    group_rank, rank = membership.group_rank, membership.ranks[membership.group_rank]
+    group_rank = membership.group_rank
     # A store may outlive a group, and a later one have the same name: they are told
     # apart by how often this rank has come to a group of this name.
     number = membership.store.add(f"joined/{group_rank}", 1)
     store = PrefixStore(str(number), membership.store)
-    shown = chip_assignments.SharedAssignments(store, group_rank)
     if group_rank == 0:
         folder = tempfile.mkdtemp(prefix="group-", dir=world.folder)
-        shown.set("folder", Path(folder).name)
-    shown.show(
-        chip_assignments.ChipAssignment(
-            rank=rank,
-            node=world.node,
-            chip=world.selected_chip(),
-            chip_map=tuple(chip_map),
-        )
-    )
+        store.set("folder", Path(folder).name)
     round_ = StoreRound(
         store=PrefixStore("round", store),
-        rank=rank,
+        rank=membership.ranks[group_rank],
         ranks=membership.ranks,
         wording=_JoinWording(membership),
         is_erased=True,
@@ -183,20 +164,48 @@ def join(
     found = round_.hear(membership.timeout_s)
     if found is not None and found.kind != "agreed":
         raise reported(world.folder, found.message, found.ranks)
-    _judge(world, membership, shown.assignments(len(membership.ranks)))
-    return world.folder / store.get("folder").decode(), shown.erase
+    return world.folder / store.get("folder").decode()
 
 
-def _judge(
+_NONE = -1  # where a chip is a number
+
+
+def _assignments(
     world: World,
     membership: Membership,
-    held: Sequence[chip_assignments.ChipAssignment],
-) -> None:
+    chip_map: Sequence[int],
+    gloo: Any,  # noqa: ANN401 - ProcessGroupGloo, whose methods have no types
+) -> list[ChipAssignment]:
+    """Return what each member holds, by its rank in the group."""
+    chip, size = world.selected_chip(), len(membership.ranks)
+    own = [world.node, _NONE if chip is None else chip, len(chip_map), *chip_map]
+    row = torch.tensor([*own, *[_NONE] * (3 + size - len(own))], device="cpu")
+    rows = [torch.empty_like(row) for _ in membership.ranks]
+    gloo.allgather([rows], [row]).wait()
+    return [
+        ChipAssignment(
+            rank=rank,
+            node=node,
+            chip=None if chip == _NONE else chip,
+            chip_map=tuple(chips[:length]),
+        )
+        for rank, (node, chip, length, *chips) in zip(
+            membership.ranks, torch.stack(rows).tolist(), strict=True
+        )
+    ]
+
+
+def _judge(world: World, membership: Membership, held: list[ChipAssignment]) -> None:
+    """Report what is wrong with what the members hold.
+
+    Raises:
+        SimulationError: It does not fit together.
+    """
     right_map = None
     if not membership.is_world and world.chip_map:
         right_map = [world.chip_map[rank] for rank in membership.ranks]
     findings = list(
-        chip_assignments.judge(
+        judge(
             held,
             chips=world.run.chips,
             right_map=right_map,
@@ -242,9 +251,7 @@ def _create(
     faults = world.faults_of(rank if membership.is_world else world.rank)
     faults.before_joining()
     chips = faults.chip_map(world.chip_map_of(world, membership, pg_options))
-    folder, erase = join(world, membership, chips)
-    if membership.is_world:
-        world.chip_map = tuple(chips)
+    folder = join(world, membership)
     rendezvous = RendezvousBarrier(
         folder,
         ranks=membership.ranks,
@@ -259,9 +266,11 @@ def _create(
             len(membership.ranks),
             timedelta(seconds=membership.timeout_s),
         )
-    # A rank that leaves at once would end the connections that others still make.
-    gloo.barrier().wait()
-    erase()
+    # All have made their connections then, so a rank may leave at once.
+    held = _assignments(world, membership, chips, gloo)
+    _judge(world, membership, held)
+    if membership.is_world:
+        world.chip_map = tuple(chips)
     recorder = None
     if world.run.is_recorded:
         from ranktable.simulate.recording import Recorder  # noqa: PLC0415 - if asked

@@ -16,15 +16,16 @@ import ctypes
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import _neg_view
+from torch import _C, _neg_view
 from torch._C import _from_dlpack, _to_dlpack
 
 from ranktable.simulate.device.inventory import checked
-from ranktable.simulate.device.schemas import CPU_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+
+CPU_KEYS = _C.DispatchKeySet(_C.DispatchKey.CPU)
 
 # dlpack.h: a DLManagedTensor begins with {void* data; DLDevice {int32 type, id}}.
 _DEVICE_OFFSET = 8

@@ -30,17 +30,6 @@ class UnsupportedTorchError(Error, ImportError):
 _FIRST = "2.10"  # torch's set-up of a device in Python came with it
 
 
-def self_test() -> None:
-    """Try the installed device, in about a millisecond.
-
-    Raises:
-        UnsupportedTorchError: A step failed; it names it and torch's version.
-    """
-    for attempt in _STEPS:
-        with step(attempt.__name__.strip("_").replace("_", " ")):
-            attempt()
-
-
 @contextmanager
 def step(name: str) -> Iterator[None]:
     """Name a step if it fails.
@@ -59,51 +48,34 @@ def step(name: str) -> Iterator[None]:
         ) from error
 
 
-def _sharing_memory_with_the_cpu() -> None:
-    host = torch.arange(6.0, device="cpu")
-    tensor = on_device(host, inventory.current_device())
-    _require(str(tensor.device) == _here())
-    _require(on_cpu(tensor).data_ptr() == tensor.data_ptr() == host.data_ptr())
+def self_test() -> None:
+    """Try the installed device, in about a millisecond.
 
-
-def _finding_the_current_chip() -> None:
-    host = torch.zeros(1, device="cpu")
-    _require(str(host.to(inventory.device_name()).device) == _here())
-
-
-def _running_an_operator() -> None:
-    total = (torch.ones(3, device=_here()) + 1).sum()
-    _require(str(total.device) == _here() and total.item() == 6)  # noqa: PLR2004 - three twos
-
-
-def _keeping_the_storage_of_a_view() -> None:
-    whole = torch.zeros(4, device=_here())
-    whole.view(2, 2)[1].fill_(1)
-    _require(on_cpu(whole).tolist() == [0, 0, 1, 1])
-
-
-def _going_backward() -> None:
-    weight = torch.ones(2, device=_here(), requires_grad=True)
-    torch.autograd.backward((weight * weight).sum())
-    _require(weight.grad is not None and on_cpu(weight.grad).tolist() == [2, 2])
-
-
-def _here() -> str:
-    return f"{inventory.device_name()}:{inventory.current_device()}"
+    Raises:
+        UnsupportedTorchError: A step failed; it names it and torch's version.
+    """
+    name, chip = inventory.device_name(), inventory.current_device()
+    here, host = f"{name}:{chip}", torch.arange(3.0, device="cpu")
+    with step("sharing memory with the CPU"):
+        tensor = on_device(host, chip)
+        _require(str(tensor.device) == here)
+        _require(on_cpu(tensor).data_ptr() == tensor.data_ptr() == host.data_ptr())
+    with step("finding the current chip"):
+        _require(str(host.to(name).device) == here)
+    with step("running an operator"):
+        _require((tensor + 1).sum().item() == 6)  # noqa: PLR2004 - 1 and 2 and 3
+    with step("keeping the storage of a view"):
+        tensor.view(3, 1)[1].fill_(7)
+        _require(host.tolist() == [0, 7, 2])
+    with step("going backward"):
+        weight = torch.ones(2, device=here, requires_grad=True)
+        torch.autograd.backward((weight * weight).sum())
+        _require(weight.grad is not None and on_cpu(weight.grad).tolist() == [2, 2])
 
 
 def _require(is_so: bool) -> None:  # noqa: FBT001 - read as a sentence
     if not is_so:
         raise RuntimeError("the result is wrong")
-
-
-_STEPS = (
-    _sharing_memory_with_the_cpu,
-    _finding_the_current_chip,
-    _running_an_operator,
-    _keeping_the_storage_of_a_view,
-    _going_backward,
-)
 
 
 _UNNAMED = "privateuseone"
@@ -154,12 +126,12 @@ def _refuse_second_device(name: str) -> None:
 
 def _name_device(name: str, module: ModuleType | None) -> tuple[object, object]:
     """Return the guard and the hooks that torch has registered with the name."""
-    from ranktable.simulate.device.module import plain_module  # noqa: PLC0415
+    from ranktable.simulate.device import module as plain_module  # noqa: PLC0415
 
     torchs: Any = backend_registration
     guard, hooks = torchs._DummyDeviceGuard(), torchs._DummyPrivateUse1Hook()  # noqa: SLF001 - what its set-up takes by default
     torchs._setup_privateuseone_for_python_backend(  # noqa: SLF001 - no public name
-        name, module or plain_module(name), hooks, guard
+        name, module or plain_module, hooks, guard
     )
     torchs._generate_storage_methods_for_privateuse1_backend(name)  # noqa: SLF001 - as above
     return guard, hooks

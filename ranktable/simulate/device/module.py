@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -370,11 +369,3 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 
 def _is_in_bad_fork() -> bool:  # torch.random asks for it by this name
     return False  # memory of the CPU survives a fork
-
-
-def plain_module(name: str) -> ModuleType:
-    """Return a device module with these functions and no others."""
-    module = ModuleType(f"torch.{name}")
-    for exported in __all__:
-        setattr(module, exported, globals()[exported])
-    return module

@@ -14,7 +14,7 @@ from ranktable.simulate.simulated_run import current_run
 _FOLDER, _RUN = current_run(os.environ)
 
 from ranktable.simulate.backend.joining import start  # noqa: E402 - after the refusal
-from ranktable.simulate.needs_chip import NeedsChip  # noqa: E402
+from ranktable.simulate.simulation_error import NeedsChip  # noqa: E402
 from torch_npu import npu  # noqa: E402
 
 __all__ = ["npu"]

@@ -15,7 +15,7 @@ from pathlib import Path
 from torch_tpu import _run  # isort: skip
 
 from ranktable.simulate.backend.joining import start
-from ranktable.simulate.needs_chip import NeedsChip
+from ranktable.simulate.simulation_error import NeedsChip
 from torch_tpu import local_ranks, refused, tpu
 from torch_tpu.sccl_options import ProcessGroupSCCLOptions, chip_map_of
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import distributed as dist
 
-from ranktable.simulate.needs_chip import NeedsChip
-from ranktable.simulate.simulation_error import reported
+from ranktable.simulate.simulation_error import NeedsChip, reported
 from torch_tpu._run import FOLDER, RUN
 
 if TYPE_CHECKING:
