@@ -14,7 +14,8 @@ import torch
 import torch.distributed as torch_dist
 
 from ranktable import dist
-from ranktable.dist.operations import OPS, REDUCE_SCATTER
+from ranktable.dist.direct import OPS
+from ranktable.dist.operations import REDUCE_SCATTER
 from ranktable.runtime.backends.gloo import BACKEND as GLOO
 from tests.test_dist_plans import DTYPES
 

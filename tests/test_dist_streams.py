@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
+from ranktable.dist.direct import DirectWork
 from ranktable.dist.group_state import BeginQueue
 from ranktable.dist.work import Work
 
@@ -115,3 +116,48 @@ def test_a_wait_on_the_same_stream_records_nothing(
 
     assert device.log == ["begun on first", "waited on first", "written on first"]
     assert data.streams == []
+
+
+def test_a_second_wait_on_another_stream_waits_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    device, data = Device(monkeypatch), tensor()
+    work: Work[Any] = Work(device.members, device.collective(data))
+    work.wait()
+    device.current = device.second
+
+    work.wait()
+
+    assert device.log[3:] == ["second waits for first"]
+    assert data.streams == ["second"]
+
+
+def direct(device: Device, result: object, *, divisor: int, stream: Any) -> Work[Any]:  # noqa: ANN401 - a recorder
+    call: Any = SimpleNamespace(members=device.members)
+    begun: Any = SimpleNamespace(wait=lambda: device.say("waited"))
+    return DirectWork(call, begun, result, divisor, stream, is_marked=True)
+
+
+def test_what_torch_does_alone_is_waited_for_by_every_stream_that_asks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    device, data = Device(monkeypatch), tensor()
+    work = direct(device, data, divisor=1, stream=None)
+    work.wait()
+    device.current = device.second
+
+    assert work.wait() is data
+    assert device.log == ["waited on first", "waited on second"]
+
+
+def test_a_mean_is_divided_once_on_the_stream_of_its_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    device, data = Device(monkeypatch), tensor()
+    work = direct(device, data, divisor=4, stream=device.first)
+    device.current = device.second
+    work.wait()
+
+    assert work.wait().item() == 1 / 4
+    assert device.log == ["waited on first", "second waits for first"] * 2
+    assert data.streams == ["second"] * 2

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -36,13 +38,100 @@ def test_threads_that_wait_for_the_same_get_the_same(pair: Pool) -> None:
     assert pair.returned(wait_in_threads) == [{(1.0,) * 4}] * 2
 
 
+def every_kind(*, is_gapped: bool, async_op: bool) -> list[Any]:
+    """Return work, or results, of collectives that torch may take as they are."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+
+    def made(*values: float) -> Any:  # noqa: ANN401 - a tensor of any device
+        data = tensor([[each, -1.0] for each in values])[:, 0]
+        return data if is_gapped else data.contiguous()
+
+    summed, mean, sent = made(1.0 + rank), made(1.0 + rank), made(5.0 + rank)
+    rows = made(*(10.0 * rank + each for each in range(size)))
+    given: dict[str, Any] = {"async_op": async_op}
+    return [
+        dist.all_reduce(summed, **given) or summed,
+        dist.all_reduce(mean, "mean", **given) or mean,
+        dist.broadcast(sent, 1, **given) or sent,
+        dist.all_gather(made(7.0 + rank), even=True, **given),
+        dist.all_to_all(rows, even=True, **given),
+        dist.reduce_scatter(rows, **given),
+        dist.reduce_scatter(rows, "mean", **given),
+    ]
+
+
+def numbers(result: Any) -> Any:  # noqa: ANN401 - of a tensor, or of several
+    if type(result) is list:
+        return [each.tolist() for each in result]
+    return result.tolist()
+
+
+def do_every_kind(check: str) -> tuple[list[object], ...]:
+    """Return what every kind gives in every way, and whether torch does it alone.
+
+    Where the ranks compare, some of them go another way than the others.
+    """
+    os.environ["RANKTABLE_DIST_CHECK"] = check
+    is_gapped = check == "always" and dist.get_rank() == 0
+    waited = every_kind(is_gapped=is_gapped, async_op=False)
+    for work in every_kind(is_gapped=is_gapped, async_op=True):
+        work.wait()  # what is new the ranks compare first
+    works = every_kind(is_gapped=is_gapped, async_op=True)
+    kinds: list[object] = [type(work).__name__ for work in works]
+    for work in works:
+        while not work.is_completed():
+            time.sleep(0.001)
+    later = [work.wait() for work in works]
+    return (
+        [numbers(each) for each in waited],
+        [numbers(each) for each in later],
+        kinds,
+    )
+
+
+@pytest.mark.parametrize("check", ["first", "always", "off"])
+def test_what_torch_does_alone_is_what_others_get(pair: Pool, check: str) -> None:
+    for rank, (waited, later, kinds) in enumerate(pair.returned(do_every_kind, check)):
+        assert waited == later
+        assert waited == [
+            [3.0],
+            [1.5],
+            [6.0],
+            [[7.0], [8.0]],
+            [0.0 + rank, 10.0 + rank],
+            [10.0 + 2 * rank],
+            [5.0 + rank],
+        ]
+        is_alone = "Work" if check == "always" else "DirectWork"
+        assert kinds[0] == kinds[2] == kinds[3] == is_alone
+
+
+def drop_collectives() -> object:
+    for _ in range(20):
+        dist.all_reduce(tensor([1.0] * 1000), "mean", async_op=True)
+        dist.all_gather(tensor([1.0] * 1000), even=True, async_op=True)
+    dist.barrier()
+    data = tensor([2.0])
+    dist.all_reduce(data)
+    return float(data)
+
+
+def test_collectives_that_nobody_waits_for_end_all_the_same(pair: Pool) -> None:
+    assert pair.returned(drop_collectives) == [4.0] * 2
+
+
 def drop_transfers() -> object:
     rank, other = dist.get_rank(), 1 - dist.get_rank()
     for _ in range(20):
         dist.shift(tensor([1.0]), async_op=True)
-    arrived = tensor([0.0])
-    dist.isend(tensor([2.0 + rank]), other)
-    dist.irecv(arrived, other)
+    sent, arrived = tensor([2.0 + rank]), tensor([0.0])
+    if dist.get_backend() == "nccl" and rank == 1:
+        # NCCL connects a pair by the first transfer, which has two sides.
+        dist.irecv(arrived, other)
+        dist.isend(sent, other)
+    else:
+        dist.isend(sent, other)
+        dist.irecv(arrived, other)
     dist.barrier()
     return float(dist.shift(tensor([5.0 + rank])))
 
@@ -58,6 +147,14 @@ def reduce_what_was_saved() -> tuple[str, str]:
     return told(saved.sum().backward)
 
 
+def reduce_later_what_was_saved() -> tuple[str, str]:
+    for _ in range(2):  # what is known torch does alone
+        leaf = torch.ones(3, requires_grad=True)
+        saved = leaf.exp()
+        dist.all_reduce(saved.detach(), async_op=True).wait()
+    return told(saved.sum().backward)
+
+
 def reduce_an_input() -> tuple[str, str]:
     weight = torch.ones(3, requires_grad=True)
     data = torch.ones(3)  # needs no gradient, but that of the weight needs it
@@ -66,7 +163,9 @@ def reduce_an_input() -> tuple[str, str]:
     return told(result.backward)
 
 
-@pytest.mark.parametrize("reduce", [reduce_what_was_saved, reduce_an_input])
+@pytest.mark.parametrize(
+    "reduce", [reduce_what_was_saved, reduce_later_what_was_saved, reduce_an_input]
+)
 def test_a_backward_does_not_use_what_was_reduced_since(
     gloo: Pool, reduce: Callable[[], tuple[str, str]]
 ) -> None:

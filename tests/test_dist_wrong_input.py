@@ -178,7 +178,7 @@ def fail_in_the_backend() -> tuple[list[tuple[str, str]], float, float]:
     """Reduce twice where the backend refuses, on all ranks, then where it does not."""
     whole, began = torch.distributed.all_reduce, time.monotonic()
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **_named: object) -> None:
         raise RuntimeError("out of buffers")
 
     torch.distributed.all_reduce = refuse  # type: ignore[assignment]

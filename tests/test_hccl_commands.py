@@ -396,6 +396,37 @@ def test_coordinator_that_is_gone_is_a_difference(run: Run, tmp_path: Path) -> N
     assert "also differs: servers without chips" in done.out
 
 
+def test_pods_of_a_group_on_one_host_become_one_server(
+    run: Run, tmp_path: Path
+) -> None:
+    pods = [
+        {
+            "server_id": "10.30.0.1",
+            "server_ip": f"10.40.0.{pod}",
+            "device": [
+                {
+                    "device_id": str(rank),
+                    "device_ip": f"10.0.0.{rank + 1}",
+                    "rank_id": str(rank),
+                }
+                for rank in (2 * pod, 2 * pod + 1)
+            ],
+        }
+        for pod in range(2)
+    ]
+    group = {"group_id": "2", "server_count": "2", "server_list": pods}
+    table = {"version": "1.0", "status": "completed", "server_group_list": [group]}
+    (tmp_path / "t.json").write_text(json.dumps(table))
+
+    done = run("ranktable", "convert", "t.json", "--to", "hccl-1.0", "-o", "-")
+    split = run("ranktable", "split", "t.json", "--by", "group", "-o", "parts")
+
+    assert (done.status, split.status) == (0, 0), done.err + split.err
+    assert (tmp_path / "parts" / "group-2.json").read_text() == done.out
+    (server,) = json.loads(done.out)["server_list"]
+    assert [one["rank_id"] for one in server["device"]] == ["0", "1", "2", "3"]
+
+
 class TestMergingGroups:
     """Files of groups are merged group by group."""
 

@@ -80,6 +80,34 @@ def _part(table: RankTable, group: str, nodes: list[Node]) -> RankTable:
     )
 
 
+def written_tables_of(table: RankTable) -> dict[str, RankTable]:
+    """Return the tables of the groups as HCCL reads them: every host is one server.
+
+    Several pods of a group may be on one host. A device keeps its rank.
+
+    Raises:
+        ArgumentError: As ``tables_of``.
+    """
+    parts = tables_of(table)
+    if table.format == GROUPED:
+        parts = {name: _with_whole_hosts(part) for name, part in parts.items()}
+    return parts
+
+
+def _with_whole_hosts(table: RankTable) -> RankTable:
+    by_host: dict[str | None, list[Node]] = {}
+    for node in table.nodes:
+        by_host.setdefault(node.host, []).append(node)
+    nodes = []
+    for same in by_host.values():
+        devices = sorted(
+            (device for node in same for device in node.devices),
+            key=lambda device: device.rank,
+        )
+        nodes.append(structs.replace(same[0], devices=tuple(devices)))
+    return table.with_changes(nodes=nodes)
+
+
 def group_of(table: RankTable, name: str | None) -> tuple[str, RankTable]:
     """Return the name and the table of one group; the only one needs no name.
 

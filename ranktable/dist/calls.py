@@ -312,7 +312,7 @@ def begin_call(
     members.hear_dropped()
     mode = check_mode()
     members.seq += 1
-    is_compared = mode != "off" and members.size > 1 and members.store is not None
+    is_compared = mode != "off" and members.can_compare
     call = CollectiveCall(members, members.seq, fingerprint, is_compared)
     if not is_compared:
         if problem is not None:
@@ -332,6 +332,16 @@ def begin_call(
         members.known.add(fingerprint)
     call.post()
     return call
+
+
+def can_begin(members: GroupState, fingerprint: CollectiveFingerprint) -> bool:
+    """Whether nothing has to begin before a collective, and nothing to be compared."""
+    if members.queue.works:
+        return False
+    mode = check_mode()
+    if mode == "off" or not members.can_compare:
+        return True
+    return mode == "first" and fingerprint in members.known
 
 
 def wait_for_all(members: GroupState, time_s: float) -> None:

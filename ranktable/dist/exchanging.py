@@ -6,12 +6,15 @@ from operator import index
 from typing import TYPE_CHECKING, Literal, overload
 
 import torch
+import torch.distributed as dist
 
 from ranktable.dist.calls import shape_of
+from ranktable.dist.direct import begin_native, native_of
 from ranktable.dist.group_state import group_state
 from ranktable.dist.operations import begin
 from ranktable.dist.tensors import (
     all_placed,
+    can_be_cut,
     copies,
     copy,
     cut,
@@ -103,8 +106,33 @@ def all_to_all(  # noqa: PLR0913 - torch's interface
     members = group_state(group)
     first = data if isinstance(data, torch.Tensor) else next(iter(data or ()), None)
     is_uneven = members.is_uneven(first, even=even, uneven=uneven)
+    if isinstance(data, torch.Tensor) and input_splits is None and not is_uneven:
+        begun = _all_to_all_directly(members, data, async_op=async_op)
+        if begun is not None:
+            return begun
     steps = _all_to_all(members, data, input_splits, is_uneven)
     return run(members, steps, async_op=async_op)
+
+
+def _all_to_all_directly(
+    members: GroupState, data: torch.Tensor, *, async_op: bool
+) -> Work[torch.Tensor] | torch.Tensor | None:
+    """Begin it where torch cuts the tensor as this package does, else return None."""
+    native = native_of(members, "all_to_all", data)
+    if native is None or not can_be_cut(data, members.size):
+        return None
+    output, row = data.new_empty(data.shape), tuple(data.shape[1:])
+    return begin_native(
+        members,
+        native,
+        dist.all_to_all_single,
+        (output.view(-1), data.view(-1)),
+        output,
+        (data.shape[0] // members.size, *row),
+        details=(f"of rows {row}",),
+        is_new=True,
+        async_op=async_op,
+    )
 
 
 def _all_to_all(

@@ -150,6 +150,11 @@ class GroupState:
             return None
         return PrefixStore(f"ranktable/dist/{_group_name(self.group)}", store)
 
+    @cached_property
+    def can_compare(self) -> bool:
+        """Whether there are others, and a store to compare in."""
+        return self.size > 1 and self.store is not None
+
     def set_place(self, place: str | None) -> None:
         """Say in what this rank waits, for those who miss it in another group."""
         store = _places()

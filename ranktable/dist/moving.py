@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, overload
 
+import torch
+import torch.distributed as dist
+
 from ranktable.dist.calls import shape_of
+from ranktable.dist.direct import begin_native, native_of
 from ranktable.dist.group_state import group_state
 from ranktable.dist.operations import begin
 from ranktable.dist.tensors import (
@@ -29,7 +33,6 @@ from ranktable.dist.work import run
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import torch
     from torch.distributed import ProcessGroup
 
     from ranktable.dist.group_state import GroupState
@@ -82,14 +85,30 @@ def broadcast(
         NotMemberError: This rank, or the one with the values, is not in the group.
     """
     members = group_state(group)
-    work = run(members, _broadcast(members, data, src, group_src), async_op=async_op)
+    root, problem = members.root_of(src, group_src, "src")
+    native = native_of(members, "broadcast", data) if problem is None else None
+    if native is not None:
+        begun = begin_native(
+            members,
+            native,
+            dist.broadcast,
+            (data, members.ranks[root]),
+            data,
+            data.shape,
+            root=root,
+            is_written=members.group_rank != root,
+            async_op=async_op,
+        )
+        if begun is not None:
+            return begun if async_op else None  # type: ignore[return-value]
+    steps = _broadcast(members, data, root, problem)
+    work = run(members, steps, async_op=async_op)
     return work if async_op else None
 
 
 def _broadcast(
-    members: GroupState, data: torch.Tensor, src: int | None, group_src: int | None
+    members: GroupState, data: torch.Tensor, root: int, wrong_root: Exception | None
 ) -> Steps[torch.Tensor]:
-    root, wrong_root = members.root_of(src, group_src, "src")
     is_written = members.is_single or members.group_rank != root
     # Nothing is written where the values come from, so these may share memory.
     problem = problem_of(data, is_written=is_written) or wrong_root
@@ -149,6 +168,21 @@ def all_gather(
     """
     members = group_state(group)
     is_uneven = members.is_uneven(data, even=even, uneven=uneven)
+    native = None if is_uneven else native_of(members, "all_gather", data)
+    if native is not None:
+        outputs = [data.new_empty(data.shape) for _ in members.ranks]
+        begun = begin_native(
+            members,
+            native,
+            dist.all_gather,
+            (outputs, data),
+            outputs,
+            data.shape,
+            is_new=True,
+            async_op=async_op,
+        )
+        if begun is not None:
+            return begun
     return run(members, _all_gather(members, data, is_uneven), async_op=async_op)  # type: ignore[no-any-return]
 
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from ranktable.dist.group_state import GroupState
     from ranktable.dist.operations import OperationStarter
-    from ranktable.dist.work import Steps
 
 _FAILED = -1
 """Length of what could not be pickled."""
@@ -55,12 +54,10 @@ def all_gather_object(data: Any, group: ProcessGroup | None = None) -> list[Any]
         DistError: An object cannot be pickled.
         NotMemberError: This rank is not in the group.
     """
-    return finish(gather_objects(group_state(group), data, "all_gather_object"))
+    return gather_objects(group_state(group), data, "all_gather_object")
 
 
-def gather_objects(
-    members: GroupState, data: object, operation: str
-) -> Steps[list[Any]]:
+def gather_objects(members: GroupState, data: object, operation: str) -> list[Any]:
     """Return the objects of all ranks, as the first thing that a collective does.
 
     Args:
@@ -68,12 +65,12 @@ def gather_objects(
         data: What this rank has.
         operation: What the ranks compare.
     """
-    operations = yield from begin(members, operation)
+    operations = finish(begin(members, operation))
     if operations is None:
         return [data]
     payload, error = _pickled(data, members.device)
-    shapes = yield from _tell_lengths(operations, payload, error)
-    parts = yield from gather_uneven(operations, payload, shapes)
+    shapes = _tell_lengths(operations, payload, error)
+    parts = finish(gather_uneven(operations, payload, shapes))
     return _all_unpickled(members, parts)
 
 
@@ -100,19 +97,14 @@ def gather_object(
         DistError: An object cannot be pickled.
         NotMemberError: This rank, or the one that gets them, is not in the group.
     """
-    return finish(_gather_object(group_state(group), data, dst, group_dst))
-
-
-def _gather_object(
-    members: GroupState, data: object, dst: int | None, group_dst: int | None
-) -> Steps[list[Any] | None]:
+    members = group_state(group)
     root, problem = members.root_of(dst, group_dst, "dst")
-    operations = yield from begin(members, "gather_object", None, problem, root=root)
+    operations = finish(begin(members, "gather_object", None, problem, root=root))
     if operations is None:
         return [data]
     payload, error = _pickled(data, members.device)
-    shapes = yield from _tell_lengths(operations, payload, error)
-    parts = yield from gather_to(operations, payload, shapes, root)
+    shapes = _tell_lengths(operations, payload, error)
+    parts = finish(gather_to(operations, payload, shapes, root))
     return _all_unpickled(members, parts) if members.group_rank == root else None
 
 
@@ -137,27 +129,23 @@ def broadcast_object_list(
         MismatchError: The lists are not of one length.
         NotMemberError: This rank, or the one with the objects, is not in the group.
     """
-    finish(_broadcast_objects(group_state(group), data, src, group_src))
-
-
-def _broadcast_objects(
-    members: GroupState, data: list[Any], src: int | None, group_src: int | None
-) -> Steps[None]:
+    members = group_state(group)
     root, problem = members.root_of(src, group_src, "src")
     details: tuple[str, ...] = ()
     if type(data) is list:  # it is written to
         details = (f"of {len(data)} objects",)
     else:
         problem = TypeError(f"data is {type(data).__name__}, not a list")
-    operations = yield from begin(
+    steps = begin(
         members, "broadcast_object_list", None, problem, root=root, details=details
     )
+    operations = finish(steps)
     if operations is None:
         return
     is_root = members.group_rank == root
     payload, error = _pickled(data if is_root else None, members.device)
     length = _FAILED if error is not None else payload.numel()
-    told = yield from gather_numbers(operations, [length, len(data)])
+    told = finish(gather_numbers(operations, [length, len(data)]))
     _refuse_failed(operations, [told[root][0]], [error], [root])
     counts = [count for _, count in told]
     if len(set(counts)) > 1:
@@ -167,7 +155,7 @@ def _broadcast_objects(
             f"broadcast_object_list needs lists of one length, not {', '.join(listed)}"
         )
     payload = payload if is_root else payload.new_empty(told[root][0])
-    sent = yield from broadcast_to_all(operations, payload, root)
+    sent = finish(broadcast_to_all(operations, payload, root))
     objects = list(_unpickled(sent, members.ranks[root]))
     if not is_root:
         data[:] = objects
@@ -197,22 +185,13 @@ def scatter_object_list(
         MismatchError: There is not one object for each rank.
         NotMemberError: This rank, or the one that has them, is not in the group.
     """
-    return finish(_scatter_objects(group_state(group), objects, src, group_src))
-
-
-def _scatter_objects(
-    members: GroupState,
-    objects: Sequence[Any] | None,
-    src: int | None,
-    group_src: int | None,
-) -> Steps[Any]:
+    members = group_state(group)
     root, problem = members.root_of(src, group_src, "src")
     is_root = members.group_rank == root
     if is_root:
         problem = _problem_of_list(objects, members.size) or problem
-    operations = yield from begin(
-        members, "scatter_object_list", None, problem, root=root
-    )
+    steps = begin(members, "scatter_object_list", None, problem, root=root)
+    operations = finish(steps)
     given = objects if is_root and objects is not None else ()
     if operations is None:
         return given[0]
@@ -223,11 +202,11 @@ def _scatter_objects(
     if errors and is_root:
         lengths = [_FAILED] * members.size
     told = torch.tensor(lengths, device=members.device)
-    yield operations.broadcast(told, root)
+    operations.broadcast(told, root).wait()
     _refuse_failed(operations, told.tolist()[:1], errors, [root])
     shapes = [(length,) for length in told.tolist()]
     empty = torch.empty(0, dtype=torch.uint8, device=members.device)
-    arrived = yield from scatter_from(operations, parts, shapes, empty, root)
+    arrived = finish(scatter_from(operations, parts, shapes, empty, root))
     return _unpickled(arrived, members.ranks[root])
 
 
@@ -273,14 +252,14 @@ def _all_unpickled(members: GroupState, parts: Sequence[torch.Tensor]) -> list[A
 
 def _tell_lengths(
     operations: OperationStarter, payload: torch.Tensor, error: Exception | None
-) -> Steps[list[tuple[int, ...]]]:
+) -> list[tuple[int, ...]]:
     """Return how many bytes each rank has.
 
     Raises:
         DistError: The object of a rank cannot be pickled.
     """
     own = _FAILED if error is not None else payload.numel()
-    told = yield from gather_numbers(operations, [own])
+    told = finish(gather_numbers(operations, [own]))
     lengths = [row[0] for row in told]
     _refuse_failed(operations, lengths, [error], range(operations.members.size))
     return [(length,) for length in lengths]
@@ -301,11 +280,8 @@ def _refuse_failed(
     if not failed:
         return
     who = ", ".join(map(str, failed))
-    operation = (
-        operations.call.fingerprint.operation
-        if operations.call is not None
-        else "pickle"
-    )
+    assert operations.call is not None  # noqa: S101 - objects go to a whole group
+    operation = operations.call.fingerprint.operation
     cause = next((error for error in errors if error is not None), None)
     raise DistError(
         f"the object that {operation} was given on rank {who} cannot be pickled; the "
@@ -339,16 +315,12 @@ def barrier(
         said = f"timeout_s is {timeout_s!r}, not a positive number of seconds"
         problem = ValueError(said)
     members = group_state(group)
-    if timeout_s is None or problem is not None or members.is_single:
-        finish(_barrier(members, problem))
-    else:
+    if timeout_s is not None and problem is None and not members.is_single:
         wait_for_all(members, timeout_s)
-
-
-def _barrier(members: GroupState, problem: Exception | None) -> Steps[None]:
-    operations = yield from begin(members, "barrier", None, problem)
+        return
+    operations = finish(begin(members, "barrier", None, problem))
     if operations is not None:
-        yield operations.barrier()
+        operations.barrier().wait()
 
 
 def _is_time(timeout_s: object) -> bool:
@@ -374,13 +346,10 @@ def sync_random_seed(group: ProcessGroup | None = None) -> int:
     Raises:
         NotMemberError: This rank is not in the group.
     """
-    return finish(_sync_seed(group_state(group), secrets.randbits(_BITS)))
-
-
-def _sync_seed(members: GroupState, seed: int) -> Steps[int]:
-    operations = yield from begin(members, "sync_random_seed")
+    members, seed = group_state(group), secrets.randbits(_BITS)
+    operations = finish(begin(members, "sync_random_seed"))
     if operations is None:
         return seed
     told = torch.tensor([seed], device=members.device)
-    yield operations.broadcast(told, 0)
+    operations.broadcast(told, 0).wait()
     return int(told)

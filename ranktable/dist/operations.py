@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 import torch.distributed as dist
 
 from ranktable.dist.calls import CollectiveFingerprint, begin_call
-from ranktable.dist.errors import DistError
+from ranktable.dist.direct import OPS
 from ranktable.dist.plan import make_plan
 from ranktable.dist.tensors import dtype_name, name_of
-from ranktable.dist.work import Pending, reason_of
+from ranktable.dist.work import Pending, refused
 from ranktable.runtime.torch_versions import reduce_scatter_single
 
 if TYPE_CHECKING:
@@ -19,20 +19,11 @@ if TYPE_CHECKING:
     import torch
 
     from ranktable.dist.calls import CollectiveCall
+    from ranktable.dist.errors import DistError
     from ranktable.dist.group_state import GroupState
     from ranktable.dist.plan import CollectivePlan
     from ranktable.dist.work import Steps
     from ranktable.runtime.backends.backend import Backend
-
-OPS: Final = {
-    "sum": dist.ReduceOp.SUM,
-    "product": dist.ReduceOp.PRODUCT,
-    "min": dist.ReduceOp.MIN,
-    "max": dist.ReduceOp.MAX,
-    "band": dist.ReduceOp.BAND,
-    "bor": dist.ReduceOp.BOR,
-    "bxor": dist.ReduceOp.BXOR,
-}
 
 REDUCE_SCATTER: Final = reduce_scatter_single()
 
@@ -161,14 +152,6 @@ class OperationStarter:
         listed = None if device.type == "cpu" else [device.index]
         return self._start(dist.barrier, device_ids=listed)
 
-    def send(self, data: torch.Tensor, peer: int, tag: int = 0) -> Pending:
-        """Send a tensor to one rank."""
-        return start_transfers([(self, "isend", data, peer, tag)])
-
-    def recv(self, data: torch.Tensor, peer: int, tag: int = 0) -> Pending:
-        """Receive a tensor from one rank."""
-        return start_transfers([(self, "irecv", data, peer, tag)])
-
     def _rank(self, group_rank: int) -> int:
         return self.members.ranks[group_rank]
 
@@ -185,26 +168,6 @@ class OperationStarter:
     def refused(self, error: RuntimeError) -> DistError:
         """Return the error for an operation that torch did not start."""
         return refused(error, self.members, self.backend.table_name, self.call)
-
-
-def refused(
-    error: RuntimeError,
-    members: GroupState,
-    backend: str,
-    call: CollectiveCall | None,
-) -> DistError:
-    """Return the error for what torch did not start on this rank.
-
-    Args:
-        error: Torch's own.
-        members: The group.
-        backend: The name of what refused it.
-        call: The collective; None for what two ranks do alone.
-    """
-    what = "a transfer" if call is None else str(call.fingerprint)
-    return DistError(
-        f"{what} failed on rank {members.rank} ({backend}): {reason_of(error)}"
-    )
 
 
 def start_transfers(

@@ -119,6 +119,12 @@ _VOLUMES: Final = {
 }
 _ALL_DTYPES_AS: Final = "uint8"
 
+_SIZES: Final = PlanStep(action="tell each other the shapes", volume="some bytes")
+_PADDING: Final = PlanStep(action="pad to the largest size")
+_GATHERING: Final = PlanStep(
+    action="all_gather of everything", volume=_VOLUMES["all_gather"]
+)
+
 
 @cache
 def make_plan(  # noqa: PLR0913 - what plans differ in
@@ -204,9 +210,12 @@ class _Request:
         *steps: PlanStep,
         reduction: str | None = None,
         wire: WireType | None = None,
-        as_bytes: bool = False,
     ) -> CollectivePlan:
         """Return a plan with what this request has of it."""
+        is_moved = self.operation != "barrier" and (wire is None or recipe != "native")
+        as_bytes = is_moved and self.dtype not in moves.dtypes
+        if as_bytes:
+            steps = (PlanStep(action="view as uint8"), *steps)
         return CollectivePlan(
             operation=self.operation,
             backend=self.backend.table_name,
@@ -224,9 +233,9 @@ class _Request:
 def _moving(request: _Request) -> CollectivePlan:
     """Return the plan of a collective that only moves values."""
     operation = request.operation
-    if operation == "barrier":
-        return _barrier(request)
     native = request.native("send" if operation == "shift" else operation)
+    if operation == "barrier":  # it has no type
+        native = request.backend.operations.get(operation)
     if native is not None:
         return _by_itself(request, native)
     keeping = {
@@ -236,41 +245,24 @@ def _moving(request: _Request) -> CollectivePlan:
     native = request.native("all_gather")
     if native is None or operation not in keeping:
         raise request.refusal()
-    as_bytes = request.dtype not in native.dtypes
-    volume = _VOLUMES["all_gather"]
-    gathering = PlanStep(action="all_gather of everything", volume=volume)
-    steps = [gathering, PlanStep(action=keeping[operation])]
+    steps = [_GATHERING, PlanStep(action=keeping[operation])]
     if not request.is_even:
-        steps = [_sizes(), PlanStep(action="pad to the largest size"), *steps]
-    steps = [*_bytes(as_bytes), *steps]
-    return request.plan("gather and cut", native, *steps, as_bytes=as_bytes)
+        steps = [_SIZES, _PADDING, *steps]
+    return request.plan("gather and cut", native, *steps)
 
 
 def _by_itself(request: _Request, native: Operation) -> CollectivePlan:
     operation = request.operation
-    as_bytes = request.dtype not in native.dtypes
-    first = _bytes(as_bytes)
     made_of = "send and recv" if operation == "shift" else operation
     move = PlanStep(action=made_of, volume=_VOLUMES[operation])
-    if request.is_even:
-        return request.plan("native", native, *first, move, as_bytes=as_bytes)
+    if request.is_even or operation == "barrier":
+        return request.plan("native", native, move)
     if native.has_uneven or operation in ("shift", "send", "recv"):
-        return request.plan("native", native, *first, _sizes(), move, as_bytes=as_bytes)
-    padded = PlanStep(
-        action=move.action, volume=f"{move.volume}, n that of the largest"
-    )
+        return request.plan("native", native, _SIZES, move)
+    volume = f"{move.volume}, n that of the largest"
+    padded = PlanStep(action=move.action, volume=volume)
     trim = PlanStep(action="cut off the padding")
-    pad = PlanStep(action="pad to the largest size")
-    steps = (*first, _sizes(), pad, padded, trim)
-    return request.plan("pad and trim", native, *steps, as_bytes=as_bytes)
-
-
-def _barrier(request: _Request) -> CollectivePlan:
-    native = request.backend.operations.get("barrier")
-    if native is not None:
-        step = PlanStep(action="barrier", volume="0")
-        return request.plan("native", native, step)
-    raise request.refusal()
+    return request.plan("pad and trim", native, _SIZES, _PADDING, padded, trim)
 
 
 def _reducing(request: _Request, reduction: str) -> CollectivePlan:
@@ -292,16 +284,9 @@ def _reducing(request: _Request, reduction: str) -> CollectivePlan:
     wire = choose_wire(LOCAL, dtype, reduction)
     if moves is None or wire is None:
         raise request.refusal()
-    as_bytes = dtype not in moves.dtypes
+    steps = (_GATHERING, _fold_of(reduction))
     return request.plan(
-        "gather and fold",
-        moves,
-        *_bytes(as_bytes),
-        PlanStep(action="all_gather of everything", volume=_VOLUMES["all_gather"]),
-        PlanStep(action=f"{reduction} of what came, in the order of the ranks"),
-        reduction=reduction,
-        wire=wire,
-        as_bytes=as_bytes,
+        "gather and fold", moves, *steps, reduction=reduction, wire=wire
     )
 
 
@@ -326,30 +311,19 @@ def _reduce_scatter(request: _Request, reduction: str) -> CollectivePlan:
     wire = choose_wire(LOCAL, dtype, reduction)
     if moves is None or wire is None:
         raise request.refusal()
-    as_bytes = dtype not in moves.dtypes
     volume, padding = _VOLUMES["all_to_all"], list[PlanStep]()
     if not (request.is_even or moves.has_uneven):
         padding.append(PlanStep(action="pad to the largest part"))
         volume = f"{volume}, n that of N parts as large as the largest"
+    exchange = PlanStep(action="all_to_all of the parts", volume=volume)
+    steps = (*padding, exchange, _fold_of(reduction))
     return request.plan(
-        "exchange and fold",
-        moves,
-        *_bytes(as_bytes),
-        *padding,
-        PlanStep(action="all_to_all of the parts", volume=volume),
-        PlanStep(action=f"{reduction} of what came, in the order of the ranks"),
-        reduction=reduction,
-        wire=wire,
-        as_bytes=as_bytes,
+        "exchange and fold", moves, *steps, reduction=reduction, wire=wire
     )
 
 
-def _sizes() -> PlanStep:
-    return PlanStep(action="tell each other the shapes", volume="some bytes")
-
-
-def _bytes(as_bytes: bool) -> tuple[PlanStep, ...]:  # noqa: FBT001 - it is a fact
-    return (PlanStep(action="view as uint8"),) if as_bytes else ()
+def _fold_of(reduction: str) -> PlanStep:
+    return PlanStep(action=f"{reduction} of what came, in the order of the ranks")
 
 
 def _encoding(wire: WireType) -> tuple[PlanStep, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from functools import reduce as fold_all
 from typing import TYPE_CHECKING, Final, Literal, overload
 
@@ -10,39 +9,36 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import AllreduceOptions, ReduceOp
 
-from ranktable.dist.calls import CollectiveFingerprint, begin_call, shape_of
+from ranktable.dist.calls import shape_of
+from ranktable.dist.direct import begin_native, native_of
 from ranktable.dist.encoding import MOST_RANKS_OF_SPLIT, decode, encode
-from ranktable.dist.errors import DistError, UnsupportedError
+from ranktable.dist.errors import UnsupportedError
 from ranktable.dist.group_state import group_state
-from ranktable.dist.operations import OPS, begin, refused
+from ranktable.dist.operations import REDUCE_SCATTER, begin
 from ranktable.dist.tensors import (
+    can_be_cut,
     copy,
     cut,
-    dtype_name,
-    is_plain,
     joined,
-    mark_written,
     name_of,
     packed,
     problem_of,
     write,
 )
 from ranktable.dist.transfer import exchange, gather_even
-from ranktable.dist.wire import choose_wire, problem_of_values
-from ranktable.dist.work import LOOK, Work, explained, run, wait_and_answer
-from ranktable.runtime.backends.backend import backend_named
+from ranktable.dist.wire import problem_of_values
+from ranktable.dist.work import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from torch.distributed import ProcessGroup
 
-    from ranktable.dist.calls import CollectiveCall
     from ranktable.dist.group_state import GroupState
     from ranktable.dist.operations import OperationStarter
     from ranktable.dist.plan import CollectivePlan
     from ranktable.dist.wire import Reduction
-    from ranktable.dist.work import Steps
+    from ranktable.dist.work import Steps, Work
 
 
 @overload
@@ -96,11 +92,30 @@ def all_reduce(
         NotMemberError: This rank is not in the group.
     """
     members = group_state(group)
-    is_usual = not async_op and exact is None
-    if is_usual and not members.is_single and _reduce_directly(members, data, op):
-        return None
+    native = native_of(members, "all_reduce", data, op) if exact is None else None
+    if native is not None:
+        function = _on_gloo if members.supports_timed_wait else dist.all_reduce
+        shape = data.shape
+        begun = begin_native(
+            members, native, function, (data,), data, shape, async_op=async_op
+        )
+        if begun is not None:
+            return begun if async_op else None  # type: ignore[return-value]
     work = run(members, _all_reduce(members, data, op, exact), async_op=async_op)
     return work if async_op else None
+
+
+def _on_gloo(
+    data: torch.Tensor,
+    told: ReduceOp,
+    *,
+    group: ProcessGroup,
+    async_op: bool,  # noqa: ARG001 - it always is
+) -> dist.Work:
+    """Reduce a tensor as torch does, without what torch does in Python."""
+    options = AllreduceOptions()
+    options.reduceOp = told
+    return group.allreduce([data], options)
 
 
 def _all_reduce(
@@ -245,7 +260,31 @@ def reduce_scatter(
         NotMemberError: This rank is not in the group.
     """
     members = group_state(group)
+    if exact is None and isinstance(tensors, torch.Tensor):
+        begun = _reduce_scatter_directly(members, tensors, op, async_op=async_op)
+        if begun is not None:
+            return begun
     return run(members, _reduce_scatter(members, tensors, op, exact), async_op=async_op)  # type: ignore[no-any-return]
+
+
+def _reduce_scatter_directly(
+    members: GroupState, data: torch.Tensor, op: str, *, async_op: bool
+) -> Work[torch.Tensor] | torch.Tensor | None:
+    """Begin it where torch cuts the tensor as this package does, else return None."""
+    native = native_of(members, "reduce_scatter", data, op)
+    if native is None or not can_be_cut(data, members.size):
+        return None
+    output = data.new_empty((data.shape[0] // members.size, *data.shape[1:]))
+    return begin_native(
+        members,
+        native,
+        REDUCE_SCATTER,
+        (output.view(-1), data.view(-1)),
+        output,
+        output.shape,
+        is_new=True,
+        async_op=async_op,
+    )
 
 
 def _reduce_scatter(
@@ -257,13 +296,16 @@ def _reduce_scatter(
     parts, problem = cut(tensors, members.size)
     first = parts[0] if parts else None
     problem = problem or problem_of_values(op, name_of(first) or "")
+    shapes = [shape_of(part) for part in parts]
+    is_even = len(set(shapes)) == 1
     operations = yield from begin(
         members,
         "reduce_scatter",
         first,
         problem,
         reduction=op,
-        details=tuple(f"{i}: {shape_of(part)}" for i, part in enumerate(parts)),
+        shape=shapes[0] if is_even else None,
+        details=() if is_even else tuple(f"{i}: {s}" for i, s in enumerate(shapes)),
         exact=exact,
     )
     if operations is None:
@@ -379,73 +421,3 @@ def _fold(parts: Sequence[torch.Tensor], plan: CollectivePlan) -> torch.Tensor:
     assert wire is not None  # noqa: S101 - it folds
     encoded = fold_all(_FOLDS[wire.reduction], (encode(part, wire) for part in parts))
     return decode(encoded, wire, parts[0].dtype, _divisor(plan, len(parts)))
-
-
-@lru_cache(maxsize=256)  # anything may be given as a reduction
-def _direct_op(table_name: str, dtype: torch.dtype, op: str) -> ReduceOp | None:
-    """Return what the backend is told, None if values do not travel as they are."""
-    name, backend = dtype_name(dtype), backend_named(table_name)
-    if dtype.is_complex or problem_of_values(op, name) is not None:
-        return None  # gloo knows no complex numbers, torch hands it their parts
-    operation = backend.operations.get("all_reduce")
-    wire = choose_wire(operation, name, op, is_exact=backend.serves_cpu)
-    if wire is None or wire.encoding != "itself":
-        return None
-    return ReduceOp(OPS[wire.reduction])
-
-
-def _reduce_directly(members: GroupState, data: torch.Tensor, op: str) -> bool:
-    """Reduce a tensor in place, over all ranks, where it can travel as it is.
-
-    What is done in Python comes on top of what the backend takes, and for small tensors
-    it is most of the time.
-
-    Returns:
-        Whether it is reduced.
-    """
-    if not (type(op) is str and is_plain(data)):
-        return False
-    table_name = members.table_names.get(data.device.type)
-    told = None if table_name is None else _direct_op(table_name, data.dtype, op)
-    if table_name is None or told is None:
-        return False
-    # As begin has it: ranks may come this way or the other.
-    name = dtype_name(data.dtype)
-    fingerprint = CollectiveFingerprint(
-        "all_reduce", op, name, data.shape, None, (), table_name
-    )
-    call = begin_call(members, fingerprint)
-    if call.held is not None or members.queue.works:
-        call.wait()
-    try:
-        if members.supports_timed_wait:
-            _reduce_on_gloo(members, call, data, told)
-        else:  # on the current stream, since nobody waits on another one
-            dist.all_reduce(data, told, members.group)
-    except DistError:
-        raise
-    except RuntimeError as error:  # it failed, or others are late
-        if members.supports_timed_wait:
-            raise explained(error, members, call) from error
-        raise refused(error, members, table_name, call) from error
-    if op == "mean":
-        data.div_(members.size)
-    else:
-        mark_written(data)
-    return True
-
-
-def _reduce_on_gloo(
-    members: GroupState, call: CollectiveCall, data: torch.Tensor, told: ReduceOp
-) -> None:
-    """Reduce a tensor, and answer other ranks that compare this if it takes long."""
-    options = AllreduceOptions()
-    options.reduceOp = told
-    work = members.group.allreduce([data], options)
-    if not call.is_compared or call.is_verified:
-        work.wait()
-        return
-    try:
-        work.wait(LOOK)
-    except RuntimeError:  # it has failed, or this was too short
-        wait_and_answer(work, call)

@@ -14,10 +14,9 @@ from ranktable.dist.calls import table_of
 from ranktable.dist.errors import DistError, MismatchError
 from ranktable.dist.group_state import group_state
 from ranktable.dist.objects import all_gather_object, gather_object, gather_objects
-from ranktable.dist.work import finish
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from torch.distributed import ProcessGroup
 
@@ -104,7 +103,7 @@ def _tell_lengths(
     """
     spec = spec if problem is None else f"- refused: {problem}"
     length = 0 if problem is not None else len(results)
-    told = finish(gather_objects(members, (length, spec), "collect_results"))
+    told = gather_objects(members, (length, spec), "collect_results")
     if len({each for _, each in told}) > 1:
         pairs = zip(members.ranks, told, strict=True)
         said = {rank: f"collect_results {each}" for rank, (_, each) in pairs}
@@ -153,16 +152,19 @@ def _gather_by_files(
     members: GroupState, results: list[Any], parent: Path
 ) -> list[list[Any]] | None:
     """Return the results of all ranks on the first, which they wrote to files."""
-    folder, error = _make_folder(parent) if members.group_rank == 0 else (None, None)
-    name, reason = all_gather_object((folder, error), members.group)[0]
+    is_first = members.group_rank == 0
+    made = _tried(lambda: _make_folder(parent)) if is_first else (None, None)
+    name, reason = all_gather_object(made, members.group)[0]
     if name is None:
         raise DistError(f"rank {members.ranks[0]} cannot make a folder: {reason}")
-    own = _write(Path(name) / f"{members.group_rank}.pickle", results)
+    file = Path(name) / f"{members.group_rank}.pickle"
+    _, own = _tried(lambda: file.write_bytes(pickle.dumps(results)))
     failures = all_gather_object(own, members.group)
     lists, reason = None, None
     failed = [each for each in zip(members.ranks, failures, strict=True) if each[1]]
-    if members.group_rank == 0:
-        lists, reason = (None, None) if failed else _read_all(Path(name), members.size)
+    if is_first:
+        if not failed:
+            lists, reason = _tried(lambda: _read_all(Path(name), members.size))
         shutil.rmtree(name, ignore_errors=True)
     if failed:
         rank, reason = failed[0]
@@ -174,27 +176,19 @@ def _gather_by_files(
     return lists
 
 
-def _make_folder(parent: Path) -> tuple[str | None, str | None]:
+def _tried(function: Callable[[], Any]) -> tuple[Any, str | None]:
+    """Return what a function gives, else why it gives nothing."""
     try:
-        parent.mkdir(parents=True, exist_ok=True)
-        return tempfile.mkdtemp(prefix="ranktable-", dir=parent.resolve()), None
-    except (OSError, ValueError) as error:  # the latter of a path that cannot be
-        return None, str(error)
-
-
-def _write(file: Path, results: list[Any]) -> str | None:
-    """Write results and return why that was not possible."""
-    try:
-        file.write_bytes(pickle.dumps(results))
+        return function(), None
     except Exception as error:  # noqa: BLE001 - a result's own code raises anything
-        return str(error)
-    return None
+        return None, str(error) or type(error).__name__
 
 
-def _read_all(folder: Path, count: int) -> tuple[list[list[Any]] | None, str | None]:
-    """Read the results of all ranks; else return why that was not possible."""
+def _make_folder(parent: Path) -> str:
+    parent.mkdir(parents=True, exist_ok=True)
+    return tempfile.mkdtemp(prefix="ranktable-", dir=parent.resolve())
+
+
+def _read_all(folder: Path, count: int) -> list[list[Any]]:
     files = [folder / f"{group_rank}.pickle" for group_rank in range(count)]
-    try:
-        return [pickle.loads(file.read_bytes()) for file in files], None  # noqa: S301 - of the ranks of the same job
-    except Exception as error:  # noqa: BLE001 - a result's own code raises anything
-        return None, str(error)
+    return [pickle.loads(file.read_bytes()) for file in files]  # noqa: S301 - of the ranks of the same job

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
+from ranktable.dist.direct import is_plain, mark_written
 from ranktable.dist.errors import UnsupportedError
-from ranktable.runtime.torch_versions import counts_writes_of_lists
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,35 +17,12 @@ DTYPES: Final = sorted(
 )
 """All types, in an order that all ranks have."""
 
-_COUNTS_LISTS: Final = counts_writes_of_lists()
 _NAMES: Final = {dtype: str(dtype).removeprefix("torch.") for dtype in DTYPES}
 
 
 def dtype_name(dtype: torch.dtype) -> str:
     """Return what torch calls a type: ``float32``."""
     return _NAMES[dtype]
-
-
-def is_plain(data: object) -> bool:
-    """Whether something is a tensor that needs no preparation.
-
-    It has memory without gaps, anything may be written to it, and its memory is its
-    values. Nearly all are, and to see that takes less than to prepare one.
-    """
-    return (
-        type(data) is torch.Tensor
-        and not data.is_meta
-        and data.layout is torch.strided
-        and data.is_contiguous()
-        and not (
-            data.requires_grad
-            or data.is_conj()
-            or data.is_neg()
-            or data.is_inference()
-            or data.is_quantized
-            or data.is_nested
-        )
-    )
 
 
 MOST_DIMENSIONS: Final = 16
@@ -140,16 +117,6 @@ def write(data: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     return data
 
 
-def mark_written(data: torch.Tensor) -> None:
-    """Tell torch that a backend wrote to a tensor, which it cannot see itself.
-
-    A backward that has saved the tensor would use the new values otherwise.
-    """
-    if not data.is_inference():
-        written = [data] if _COUNTS_LISTS else data
-        torch._C._increment_version(written)  # noqa: SLF001 - the public one takes longer
-
-
 def as_bytes(data: torch.Tensor) -> torch.Tensor:
     """Return the bytes of a tensor without gaps, in one dimension."""
     flat = data.reshape(-1)
@@ -219,6 +186,11 @@ def all_placed(
 ) -> list[torch.Tensor]:
     """Return tensors on a device."""
     return [each.to(device) for each in tensors]
+
+
+def can_be_cut(data: torch.Tensor, size: int) -> bool:
+    """Whether torch can cut a tensor into equal parts that are not empty."""
+    return data.numel() > 0 and data.dim() > 0 and data.shape[0] % size == 0
 
 
 def cut(

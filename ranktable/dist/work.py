@@ -127,13 +127,13 @@ class Work(Generic[Result]):
         """
         self._queue.await_begin(self)
         with self._lock:  # a mean that two threads divide would be divided twice
-            try:
-                if self._steps is not None:
-                    self._finish()
-            except BaseException as error:  # noqa: BLE001 - also Ctrl-C, which ends it
-                self._error, self._steps = error, None
             if self._error is not None:
                 raise self._error
+            try:
+                self._finish()
+            except BaseException as error:  # also Ctrl-C, which ends it
+                self._error, self._steps = error, None
+                raise
             return self._result
 
     def is_completed(self) -> bool:
@@ -211,14 +211,13 @@ class Pending:
             DistError: It failed, or did not end in time.
         """
         call = self._call
-        if call is not None and call.held is not None:
+        if call is not None:
             call.verify()
-        answers = call is not None and call.is_compared and not call.is_verified
-        answers = answers and self._members.supports_timed_wait
+        asked = call if self._members.supports_timed_wait else None
         try:
             for work in self.works:
-                if call is not None and answers:
-                    wait_and_answer(work, call)
+                if asked is not None and asked.is_compared and not asked.is_verified:
+                    wait_and_answer(work, asked)
                 else:
                     work.wait()
         except DistError:
@@ -263,6 +262,26 @@ def explained(
     return DistError(
         f"{what} failed on rank {members.rank}: {reason_of(error)}; {others} "
         "(RANKTABLE_DIST_CHECK=always compares every call)"
+    )
+
+
+def refused(
+    error: RuntimeError,
+    members: GroupState,
+    backend: str,
+    call: CollectiveCall | None,
+) -> DistError:
+    """Return the error for what torch did not start on this rank.
+
+    Args:
+        error: Torch's own.
+        members: The group.
+        backend: The name of what refused it.
+        call: The collective; None for what two ranks do alone.
+    """
+    what = "a transfer" if call is None else str(call.fingerprint)
+    return DistError(
+        f"{what} failed on rank {members.rank} ({backend}): {reason_of(error)}"
     )
 
 

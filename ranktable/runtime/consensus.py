@@ -84,7 +84,18 @@ def refuse_other_specs(  # noqa: PLR0913 - what a round is made of
         BootstrapError: A rank asks for something else (RT405), or does not come
             (RT404).
     """
-    held = _round(store, spec, number, rank, ranks, is_urgent=is_urgent)
+    from torch._C._distributed_c10d import PrefixStore  # noqa: PLC0415 - an extra
+
+    def round_of(number: int) -> StoreRound:
+        return StoreRound(
+            store=PrefixStore(str(number), store),
+            rank=rank,
+            ranks=ranks,
+            wording=spec,
+            is_urgent=lambda _first, _own: is_urgent,
+        )
+
+    held = round_of(number)
     try:
         verdict = held.post(spec.text, is_member=rank in ranks)
         if rank in ranks:
@@ -100,27 +111,6 @@ def refuse_other_specs(  # noqa: PLR0913 - what a round is made of
     if is_urgent and verdict.kind == "differ":
         # Who did not have to wait has gone on, and hears it where it waits next.
         for later in range(number + 1, number + _TOLD):
-            held = _round(store, spec, later, rank, ranks, is_urgent=is_urgent)
-            held.publish(verdict)
+            round_of(later).publish(verdict)
     code = "RT404" if verdict.kind == "missing" else "RT405"
     raise BootstrapError(code, verdict.message, verdict.ranks)
-
-
-def _round(  # noqa: PLR0913 - what a round is made of
-    store: Store,
-    spec: Spec,
-    number: int,
-    rank: int,
-    ranks: Sequence[int],
-    *,
-    is_urgent: bool,
-) -> StoreRound:
-    from torch._C._distributed_c10d import PrefixStore  # noqa: PLC0415 - an extra
-
-    return StoreRound(
-        store=PrefixStore(str(number), store),
-        rank=rank,
-        ranks=ranks,
-        wording=spec,
-        is_urgent=lambda _first, _own: is_urgent,
-    )

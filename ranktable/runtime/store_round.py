@@ -3,8 +3,8 @@
 It is said in the store that torch uses anyway. The first to come leaves what it says,
 the others compare themselves with it, and the last one to come gives the verdict, which
 names who differs. When time is up one member looks who is missing, and says it to all.
-The first verdict stands. So a member makes 15 requests at most, however many there are,
-and while it waits for those who are late one more a second.
+The first verdict stands. So where all agree a member makes 13 requests at most, however
+many there are, and while it waits for those who are late one more a second.
 """
 
 from __future__ import annotations
@@ -131,6 +131,8 @@ class StoreRound:
         store.append("came", f"{self.rank}{_OTHER * is_other},")  # type: ignore[attr-defined]
         if store.add("count", 1) == len(self.ranks):
             self.publish(self._judge() or AGREED)
+            if self._verdict == AGREED and self.is_erased:
+                self._delete(*self._posted())
         return self._verdict
 
     def hear(
@@ -184,8 +186,7 @@ class StoreRound:
     def erase(self) -> None:
         """Remove all of the round: what it is about is over."""
         keys = ("first", "came", "count", "verdict", "heard", "lookers")
-        for key in (*keys, f"said/{self.rank}"):
-            self.store.delete_key(key)
+        self._delete(*keys, f"said/{self.rank}")
 
     def publish(self, verdict: Verdict) -> None:
         """Give a verdict; the first one stands."""
@@ -293,11 +294,17 @@ class StoreRound:
             expected -= len(verdict.ranks)
         if self.store.add("heard", 1) != expected or not self.is_erased:
             return
-        keys = ["first", "came", "count", "verdict", "heard"]
-        if self._first_said is None:
-            keys.append(f"said/{self._first_rank}")
-        if verdict != AGREED:
-            keys += ["lookers", *(f"said/{rank}" for rank in self.ranks)]
+        self._delete("verdict", "heard")
+        if verdict != AGREED:  # else the last to come has removed the others
+            said = [f"said/{rank}" for rank in self.ranks]
+            self._delete(*self._posted(), "lookers", *said)
+
+    def _posted(self) -> list[str]:
+        """Return the keys of what nobody needs once all agree."""
+        is_apart = self._first_said is None
+        return ["first", "came", "count", *[f"said/{self._first_rank}"] * is_apart]
+
+    def _delete(self, *keys: str) -> None:
         for key in keys:
             self.store.delete_key(key)
 

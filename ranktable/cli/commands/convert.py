@@ -57,7 +57,7 @@ from ranktable.cluster.hostfiles.launcher_formats import (
     read_text,
 )
 from ranktable.cluster.hostfiles.launcher_formats import convert as cluster_convert
-from ranktable.cluster.server_groups import tables_of
+from ranktable.cluster.server_groups import written_tables_of
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import WRAPPED, check_bytes
 from ranktable.schema.diagnostic import Options, RankTableError, counted, printable
@@ -214,7 +214,7 @@ def _converted(
         CommandError: It cannot be expressed; the message names the option to give.
     """
     is_same = to in (table.format, WRAPPED) and hosts is None
-    parts = {"": table} if is_same else tables_of(table)
+    parts = {"": table} if is_same else written_tables_of(table)
     made = {}
     try:
         for name, part in parts.items():

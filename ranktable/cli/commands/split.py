@@ -20,7 +20,11 @@ from ranktable.cli.input_output import (
 from ranktable.cli.options import GroupName  # noqa: TC001 - typer reads it
 from ranktable.cli.parameters import FileArgument
 from ranktable.cli.progress import Progress, progress
-from ranktable.cluster.server_groups import GROUPED, split_groups_by_node, tables_of
+from ranktable.cluster.server_groups import (
+    GROUPED,
+    split_groups_by_node,
+    written_tables_of,
+)
 from ranktable.cluster.splitting import begins_at_zero, split_by_node
 from ranktable.schema.atomic_files import create_folder
 from ranktable.schema.diagnostic import counted, printable
@@ -114,7 +118,7 @@ def _split_by_group(
         raise CommandError("--server-group goes with --by node; --by group writes all")
     read = sound_table(file, needs_ranks=False)
     name, table = read.name, read.table
-    parts = tables_of(table)
+    parts = written_tables_of(table)
     parts.pop("", None)  # the table itself, which has no groups
     if not parts:
         refuse_without_ranks(table, name)

@@ -1,0 +1,293 @@
+"""Collectives of tensors that torch takes as they are: all they need is torch's own.
+
+What is done in Python comes on top of what torch takes, and for small tensors it is
+most of the time. So these have no steps, and no streams or events but torch's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from functools import lru_cache
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard, TypeVar
+
+import torch
+from torch._C._distributed_c10d import ReduceOp
+
+from ranktable.dist.calls import CollectiveFingerprint, begin_call, can_begin
+from ranktable.dist.errors import DistError
+from ranktable.dist.plan import make_plan
+from ranktable.dist.work import (
+    LOOK,
+    Work,
+    continued,
+    explained,
+    record,
+    refused,
+    wait_and_answer,
+)
+from ranktable.runtime.backends.backend import backend_named
+from ranktable.runtime.torch_versions import counts_writes_of_lists
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch.distributed as dist
+
+    from ranktable.dist.calls import CollectiveCall
+    from ranktable.dist.group_state import GroupState
+
+Result = TypeVar("Result")
+
+OPS: Final = {
+    "sum": ReduceOp.SUM,
+    "product": ReduceOp.PRODUCT,
+    "min": ReduceOp.MIN,
+    "max": ReduceOp.MAX,
+    "band": ReduceOp.BAND,
+    "bor": ReduceOp.BOR,
+    "bxor": ReduceOp.BXOR,
+}
+
+_COUNTS_LISTS: Final = counts_writes_of_lists()
+
+
+def is_plain(data: object) -> TypeGuard[torch.Tensor]:
+    """Whether something is a tensor that needs no preparation.
+
+    It has memory without gaps, anything may be written to it, and its memory is its
+    values. Nearly all are, and to see that takes less than to prepare one.
+    """
+    return (
+        type(data) is torch.Tensor
+        and not data.is_meta
+        and data.layout is torch.strided
+        and data.is_contiguous()
+        and not (
+            data.requires_grad
+            or data.is_conj()
+            or data.is_neg()
+            or data.is_inference()
+            or data.is_quantized
+            or data.is_nested
+        )
+    )
+
+
+def mark_written(data: torch.Tensor) -> None:
+    """Tell torch that a backend wrote to a tensor, which it cannot see itself.
+
+    A backward that has saved the tensor would use the new values otherwise.
+    """
+    if not data.is_inference():
+        written = [data] if _COUNTS_LISTS else data
+        torch._C._increment_version(written)  # noqa: SLF001 - the public one takes longer
+
+
+class Native(NamedTuple):
+    """An operation that a backend has for tensors as they are.
+
+    Attributes:
+        operation: Its name.
+        table_name: Name of what the backend can do.
+        dtype: Type of the tensors.
+        reduction: How the caller wants it to reduce.
+        told: How the backend does it.
+    """
+
+    operation: str
+    table_name: str
+    dtype: str
+    reduction: str | None
+    told: ReduceOp | None
+
+
+def native_of(
+    members: GroupState, operation: str, data: object, reduction: object = None
+) -> Native | None:
+    """Return the operation for a tensor, None where something has to be prepared."""
+    if not is_plain(data) or not (reduction is None or type(reduction) is str):
+        return None
+    table_name = members.table_names.get(data.device.type)
+    if table_name is None or members.is_single:
+        return None
+    return _native(operation, table_name, data.dtype, reduction)
+
+
+@lru_cache(maxsize=1024)  # anything may be given as a reduction
+def _native(
+    operation: str, table_name: str, dtype: torch.dtype, reduction: str | None
+) -> Native | None:
+    if dtype.is_complex:  # torch hands a backend their parts
+        return None
+    name = str(dtype).removeprefix("torch.")
+    is_exact = backend_named(table_name).serves_cpu
+    try:
+        plan = make_plan(table_name, operation, name, reduction, is_exact=is_exact)
+    except (ValueError, RuntimeError):  # it is refused elsewhere, and by all ranks
+        return None
+    wire = plan.wire
+    if plan.recipe != "native" or plan.as_bytes:
+        return None
+    if wire is not None and wire.encoding != "itself":
+        return None
+    told = None if wire is None else ReduceOp(OPS[wire.reduction])
+    return Native(operation, table_name, name, reduction, told)
+
+
+def begin_native(  # noqa: PLR0913, PLR0917 - what collectives differ in
+    members: GroupState,
+    native: Native,
+    function: Callable[..., dist.Work | None],
+    given: tuple[object, ...],
+    result: Result,
+    shape: tuple[int, ...],
+    *,
+    root: int | None = None,
+    details: tuple[object, ...] = (),
+    is_new: bool = False,
+    is_written: bool = True,
+    async_op: bool = False,
+) -> Work[Result] | Result | None:
+    """Begin a collective, and wait for it unless it is asynchronous.
+
+    Args:
+        members: The group.
+        native: What ``native_of`` has returned.
+        function: That of torch.
+        given: What it is given first.
+        result: What the caller gets.
+        shape: As ``begin`` compares it: ranks may come this way or the other.
+        root: Likewise.
+        details: Likewise.
+        is_new: Whether the result was made here, so that the caller knows nothing of
+            the stream on which it was.
+        is_written: Whether the result is written to.
+        async_op: Whether to return at once.
+
+    Returns:
+        The result; with ``async_op`` work whose result this is, or None where others
+        have to begin before it, or the ranks to compare it: then nothing has begun.
+    """
+    fingerprint = CollectiveFingerprint(
+        native.operation,
+        native.reduction,
+        native.dtype,
+        shape,
+        None if root is None else members.ranks[root],
+        details,
+        native.table_name,
+    )
+    if async_op and not can_begin(members, fingerprint):
+        return None
+    call = begin_call(members, fingerprint)
+    if call.held is not None or members.queue.works:
+        call.wait()
+    divisor = members.size if native.reduction == "mean" else 1
+    is_marked = is_written and not is_new
+    if native.told is not None:
+        given = (*given, native.told)
+    # What torch need not return it does on the current stream.
+    is_returned = async_op or members.supports_timed_wait
+    stream = members.current_stream() if async_op and (is_new or divisor > 1) else None
+    try:
+        begun = function(*given, group=members.group, async_op=is_returned)
+    except RuntimeError as error:
+        if members.supports_timed_wait:
+            raise explained(error, members, call) from error
+        raise refused(error, members, native.table_name, call) from error
+    if async_op:
+        return DirectWork(call, begun, result, divisor, stream, is_marked=is_marked)
+    if begun is not None:
+        _await(begun, call)
+    _finish(result, divisor, is_marked=is_marked)
+    return result
+
+
+def _await(begun: dist.Work, call: CollectiveCall) -> None:
+    """Wait for torch, and answer other ranks that compare this if it takes long."""
+    is_asked = call.members.supports_timed_wait and call.is_compared
+    try:
+        if not is_asked or call.is_verified:
+            begun.wait()
+            return
+        try:
+            begun.wait(LOOK)
+        except RuntimeError:  # it has failed, or this was too short
+            wait_and_answer(begun, call)
+    except DistError:
+        raise
+    except RuntimeError as error:
+        raise explained(error, call.members, call) from error
+
+
+def _finish(result: Any, divisor: int, *, is_marked: bool) -> None:  # noqa: ANN401 - one tensor or several
+    if divisor > 1:
+        result.div_(divisor)
+    elif is_marked:
+        mark_written(result)
+
+
+class DirectWork(Work[Result]):
+    """A collective of torch that may not have ended yet.
+
+    Whoever waits makes the current stream wait, as in torch, at every call.
+    """
+
+    def __init__(  # noqa: PLR0913 - what it needs to end
+        self,
+        call: CollectiveCall,
+        begun: dist.Work | None,
+        result: Result,
+        divisor: int,
+        stream: Any,  # noqa: ANN401 - of any device
+        *,
+        is_marked: bool,
+    ) -> None:
+        """Keep what is needed to end it.
+
+        Args:
+            call: The collective.
+            begun: What torch has returned; None if it is on the current stream.
+            result: What it becomes.
+            divisor: What to divide that by.
+            stream: On which the result was made or is divided; None for the current.
+            is_marked: Whether torch has to hear that the result is written to.
+        """
+        self._call = call
+        self._begun = begun
+        self._result = result
+        self._divisor = divisor
+        self._stream = stream
+        self._is_marked = is_marked
+        self._error: BaseException | None = None
+        self._lock = Lock()
+
+    def wait(self) -> Result:
+        """Return the result, see ``Work``."""
+        with self._lock:  # a mean that two threads divide would be divided twice
+            if self._error is not None:
+                raise self._error
+            try:
+                with continued(self._stream) as now:
+                    self._finish()
+                    if now is not None:
+                        record(self._result, now)
+            except BaseException as error:
+                self._error = error
+                raise
+            return self._result
+
+    def is_completed(self) -> bool:
+        """Whether the result is there, and written, see ``Work``."""
+        if self._begun is not None and not self._begun.is_completed():
+            return False
+        with contextlib.suppress(Exception):  # wait raises it again, to whoever asks
+            self.wait()
+        return True
+
+    def _finish(self) -> None:
+        if self._begun is not None:
+            _await(self._begun, self._call)
+        _finish(self._result, self._divisor, is_marked=self._is_marked)
+        self._divisor, self._is_marked = 1, False
