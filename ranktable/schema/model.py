@@ -13,6 +13,7 @@ from msgspec import json as json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import Any
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.config_map import Wrapper
@@ -373,15 +374,16 @@ def _plain_text(columns: Columns) -> str:
     openings = ["\n["] * columns.num_devices
     for start, host in zip(columns.starts, hosts, strict=False):
         openings[start] = f'\n{{"extra":{{}},"host":{host}}}\n['
-    rest = [",null,false,{}]"] * columns.num_devices
-    if columns.num_without_address() < columns.num_devices:
-        addresses = [f'"{a}"' if a else "null" for a in columns.addresses]
-        rest = [f",{address},false,{{}}]" for address in addresses]
-    parts = [","] * (5 * columns.num_devices)
-    parts[0::5] = openings
-    parts[1::5] = _spelt(columns.ranks)
-    parts[3::5] = _spelt(columns.device_ids)
-    parts[4::5] = rest
+    quote = '"' if all(columns.addresses) else ""  # one text fewer for each device
+    addresses: Any = columns.addresses
+    if not quote:
+        addresses = [f'"{address}"' if address else "null" for address in addresses]
+    parts = [",", "", ",", "", f",{quote}", "", f"{quote},false,{{}}]"]
+    parts *= columns.num_devices
+    parts[0::7] = openings
+    parts[1::7] = _spelt(columns.ranks)
+    parts[3::7] = _spelt(columns.device_ids)
+    parts[5::7] = addresses
     return "".join(parts)[1:]
 
 
