@@ -218,6 +218,13 @@ class RankTable:
             return self._columns.num_devices
         return sum(len(node.devices) for node in self.nodes)
 
+    @cached_property
+    def rank_end(self) -> int:
+        """One more than the highest rank: beyond world_size where ranks have gaps."""
+        if self._in_file_order is not None:
+            return self.world_size
+        return 1 + max(device.rank for node in self.nodes for device in node.devices)
+
     @property
     def chip_map(self) -> list[int]:
         """``device_id`` of every rank; length world_size."""
