@@ -42,7 +42,6 @@ def measure_operating(bench: Bench, scale: Scale) -> Iterator[Result]:
             figure=cost.cpu_s * 1e3,
             ours=seconds(cost.cpu_s),
             rival="-",
-            memory=f"{cost.peak_bytes / 1e6:.0f} MB",
         )
 
 

@@ -126,10 +126,10 @@ def test_a_branch_that_ends_early_is_a_group_of_its_own() -> None:
     assert held(text) == [("switch", (0, 0, 0, 0, 0, 0, 1, 1))]
 
 
-def test_two_columns_are_a_host_and_its_group() -> None:
+def test_two_columns_are_a_host_and_its_rack() -> None:
     text = "".join(f"{host}\t{'ab'[at % 2]} # rack\n" for at, host in enumerate(HOSTS))
 
-    assert held(text) == [("group", (0, 1) * 4)]
+    assert held(text) == [("rack", (0, 1) * 4)]
 
 
 def test_a_header_names_the_columns() -> None:

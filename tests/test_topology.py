@@ -175,3 +175,16 @@ def test_suggestions_are_found_or_given_up_within_their_budget(
 
     assert suggest(order, box)
     assert process_time() - began < 5  # minutes without the budget
+
+
+def test_matrix_of_more_chips_than_the_limit_is_refused(tmp_path: Path) -> None:
+    size = 1025
+    ring = [
+        " ".join("0" if abs(a - b) in (1, size - 1) else "-1" for b in range(size))
+        for a in range(size)
+    ]
+    path = tmp_path / "links.txt"
+    path.write_text("\n".join(ring))
+
+    with pytest.raises(RankTableError, match="there are more than 1024 chips"):
+        find_topology(str(path))

@@ -204,7 +204,7 @@ def _refuse_other_size(
 
     A table may have gaps, from which the ranks that are missing can be told.
     """
-    end = 1 + max(device.rank for node in table.nodes for device in node.devices)
+    end = table.rank_end
     has_gaps = end > table.world_size
     may_be_larger = may_lack_ranks or has_gaps
     if known.world_size < end or not (may_be_larger or known.world_size == end):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple, overload
 
@@ -351,11 +352,12 @@ def neighbours_in(groups: Groups, rank: int, *, is_ring: bool) -> Neighbours:
 
 def all_neighbours(groups: Groups, *, is_ring: bool) -> list[Neighbours]:
     """Return the neighbours of every rank, all at once."""
-    found = [Neighbours(None, None)] * groups.world_size
+    previous: list[int | None] = [None] * groups.world_size
+    following: list[int | None] = [None] * groups.world_size
     for ranks in groups:
-        is_closed = is_ring and len(ranks) > 1
-        before = [ranks[-1] if is_closed else None, *ranks[:-1]]
-        after = [*ranks[1:], ranks[0] if is_closed else None]
-        for rank, *pair in zip(ranks, before, after, strict=True):
-            found[rank] = Neighbours(*pair)
-    return found
+        last = ranks[-1]
+        if is_ring and len(ranks) > 1:
+            previous[ranks[0]], following[last] = last, ranks[0]
+        for before, after in pairwise(ranks):
+            previous[after], following[before] = before, after
+    return list(map(Neighbours, previous, following))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ranktable.layout.parallel import describe_sizes
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from ranktable.layout.communicator import Communicator, Communicators
-    from ranktable.layout.grid import Neighbours
+    from ranktable.layout.parallel import ParallelLayout
     from ranktable.layout.suggesting import Suggestion
     from ranktable.report.folding import Progression
     from ranktable.report.terminal import Style
@@ -105,11 +106,10 @@ def _nodes(found: Communicators) -> Iterator[str]:
 
 
 def _node_items(found: Communicators) -> Iterator[tuple[object, tuple[int, ...]]]:
-    axes = found.layout.kinds
+    columns = [found.layout.along(axis).places() for axis in found.layout.kinds]
     for node in found.table.nodes:
         ranks = [device.rank for device in node.devices]
-        places = [found.layout.coordinates(rank) for rank in ranks]
-        values = [_values(place[axis] for place in places) for axis in axes]
+        values = [_values(map(places.__getitem__, ranks)) for places in columns]
         lists = [ranks, *values]
         shape = tuple(tuple(number - one[0] for number in one) for one in lists)
         yield shape, tuple(one[0] for one in lists)
@@ -242,7 +242,8 @@ def render_mesh_json(
     The totals count all groups, also with one rank.
     """
     table, layout = found.table, found.layout
-    ranks = _rank_entries(found) if rank is None else [_rank_entry(found, rank)]
+    entries = _rank_entries(found)
+    ranks = entries if rank is None else islice(entries, rank, rank + 1)
     groups = found if rank is None else found.of_rank(rank)
     yield "{\n"
     head = {
@@ -258,70 +259,65 @@ def render_mesh_json(
     for key, value in head.items():
         yield f"  {json.dumps(key)}: {json.dumps(value)},\n"
     yield from _listed("ranks", ranks)
-    yield from _listed("groups", map(_group_data, groups))
+    yield from _listed("groups", map(_group_entry, groups))
     yield f'  "totals": {json.dumps(_totals(found))}\n' + "}\n"
 
 
-def _listed(key: str, entries: Iterable[dict[str, object]]) -> Iterator[str]:
+def _listed(key: str, entries: Iterable[str]) -> Iterator[str]:
     yield f'  "{key}": ['
     comma = ""
-    encode = json.JSONEncoder(check_circular=False).encode
     for entry in entries:
-        yield f"{comma}\n    {encode(entry)}"
+        yield f"{comma}\n    {entry}"
         comma = ","
     yield "\n  ],\n" if comma else "],\n"
 
 
-def _rank_entries(found: Communicators) -> Iterator[dict[str, object]]:
-    """Yield what there is to say of every rank; all is looked up at once."""
-    layout = found.layout
-    points = zip(*(layout.along(axis).places() for axis in layout.axes), strict=True)
-    neighbours = [layout.all_neighbours(axis) for axis in layout.kinds]
-    chips = found.table.chip_map
-    for rank, point in enumerate(points):
-        pairs = [of_axis[rank] for of_axis in neighbours]
-        yield _entry(found, rank, chips[rank], point, pairs)
-
-
-def _rank_entry(found: Communicators, rank: int) -> dict[str, object]:
-    layout = found.layout
-    pairs = [layout.neighbours(rank, axis) for axis in layout.kinds]
-    chip = found.table.chip_map[rank]
-    return _entry(found, rank, chip, layout.coordinates(rank).values(), pairs)
-
-
-def _entry(
-    found: Communicators,
-    rank: int,
-    chip: int,
-    point: Iterable[int],
-    pairs: Iterable[Neighbours],
-) -> dict[str, object]:
+def _rank_entries(found: Communicators) -> Iterator[str]:
+    """Yield what there is to say of every rank; all is looked up and spelt at once."""
     table, layout = found.table, found.layout
-    node = table.node_ranks[rank]
-    return {
-        "rank": rank,
-        "node_rank": node,
-        "host": table.hosts[node],
-        "device_id": chip,
-        "coordinates": dict(zip(layout.axes, point, strict=True)),
-        "neighbours": {
-            axis: {"previous": pair.previous, "next": pair.next}
-            for axis, pair in zip(layout.kinds, pairs, strict=True)
-        },
-    }
+    sides = [_sides_of_all(layout, axis) for axis in layout.kinds]
+    places = ", ".join(f'"{axis}": %d' for axis in layout.axes)
+    neighbours = ", ".join(
+        f'"{axis}": {{"previous": %s, "next": %s}}' for axis in layout.kinds
+    )
+    line = (
+        '{"rank": %d, "node_rank": %d, "host": %s, "device_id": %d, '
+        f'"coordinates": {{{places}}}, "neighbours": {{{neighbours}}}}}'
+    )
+    rows = zip(
+        range(table.world_size),
+        table.node_ranks,
+        map([json.dumps(host) for host in table.hosts].__getitem__, table.node_ranks),
+        table.chip_map,
+        *(layout.along(axis).places() for axis in layout.axes),
+        *(column for both in sides for column in both),
+        strict=True,
+    )
+    return map(line.__mod__, rows)
 
 
-def _group_data(one: Communicator) -> dict[str, object]:
-    return {
-        "name": one.name,
-        "kind": one.kind,
-        "index": one.index,
-        "ranks": one.ranks,
-        "coordinates": one.coordinates,
-        "nodes": one.nodes,
-        "chip_map": one.chip_map,
-    }
+def _sides_of_all(layout: ParallelLayout, axis: str) -> tuple[list[str], list[str]]:
+    """Return the ranks before and after every rank along an axis, as JSON has them."""
+    pairs = layout.all_neighbours(axis)
+    before, after = zip(*pairs, strict=True)
+    return _spelt_ranks(before), _spelt_ranks(after)
+
+
+def _spelt_ranks(ranks: Iterable[int | None]) -> list[str]:
+    return ["null" if rank is None else str(rank) for rank in ranks]
+
+
+def _group_entry(one: Communicator) -> str:
+    """Return a group; lists of integers are written in JSON as in Python."""
+    coordinates = ", ".join(
+        f'"{axis}": {place}' for axis, place in one.coordinates.items()
+    )
+    return (
+        f'{{"name": {json.dumps(one.name)}, "kind": {json.dumps(one.kind)}, '
+        f'"index": {one.index}, "ranks": {list(one.ranks)}, '
+        f'"coordinates": {{{coordinates}}}, "nodes": {list(one.nodes)}, '
+        f'"chip_map": {one.chip_map}}}'
+    )
 
 
 def _totals(found: Communicators) -> dict[str, object]:

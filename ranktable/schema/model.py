@@ -13,6 +13,7 @@ from msgspec import json as json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import Any
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.config_map import Wrapper
@@ -217,6 +218,13 @@ class RankTable:
             return self._columns.num_devices
         return sum(len(node.devices) for node in self.nodes)
 
+    @cached_property
+    def rank_end(self) -> int:
+        """One more than the highest rank: beyond world_size where ranks have gaps."""
+        if self._in_file_order is not None:
+            return self.world_size
+        return 1 + max(device.rank for node in self.nodes for device in node.devices)
+
     @property
     def chip_map(self) -> list[int]:
         """``device_id`` of every rank; length world_size."""
@@ -373,15 +381,16 @@ def _plain_text(columns: Columns) -> str:
     openings = ["\n["] * columns.num_devices
     for start, host in zip(columns.starts, hosts, strict=False):
         openings[start] = f'\n{{"extra":{{}},"host":{host}}}\n['
-    rest = [",null,false,{}]"] * columns.num_devices
-    if columns.num_without_address() < columns.num_devices:
-        addresses = [f'"{a}"' if a else "null" for a in columns.addresses]
-        rest = [f",{address},false,{{}}]" for address in addresses]
-    parts = [","] * (5 * columns.num_devices)
-    parts[0::5] = openings
-    parts[1::5] = _spelt(columns.ranks)
-    parts[3::5] = _spelt(columns.device_ids)
-    parts[4::5] = rest
+    quote = '"' if all(columns.addresses) else ""  # one text fewer for each device
+    addresses: Any = columns.addresses
+    if not quote:
+        addresses = [f'"{address}"' if address else "null" for address in addresses]
+    parts = [",", "", ",", "", f",{quote}", "", f"{quote},false,{{}}]"]
+    parts *= columns.num_devices
+    parts[0::7] = openings
+    parts[1::7] = _spelt(columns.ranks)
+    parts[3::7] = _spelt(columns.device_ids)
+    parts[5::7] = addresses
     return "".join(parts)[1:]
 
 

@@ -214,6 +214,8 @@ def _pairs(source: _Source) -> list[tuple[int, int]]:
 
 def _linked_by_matrix(source: _Source) -> list[tuple[int, int]]:
     rows, size = source.rows, len(source.rows)
+    if size > MAX_CHIPS:
+        source.fail(f"there are more than {MAX_CHIPS} chips")
     for place, row in enumerate(rows):
         if len(row) != size:
             source.fail(

@@ -7,7 +7,6 @@ the first rank that fails ends the others.
 
 from __future__ import annotations
 
-import atexit
 import builtins
 import ctypes
 import gc
@@ -138,7 +137,10 @@ def main() -> None:
         _end(ranks, told.signum)
         sys.exit(_SIGNALLED + told.signum)
     _become_rank(variables, job, folder)
-    _run_script(job)
+    try:
+        _run_script(job)
+    finally:  # before the group is destroyed, which gives memory back
+        _leave_cost(folder / f"cost-{variables['RANK']}.json")
 
 
 def _tell(signum: int, _frame: FrameType | None) -> NoReturn:
@@ -253,7 +255,6 @@ def _become_rank(variables: dict[str, str], job: RankJob, folder: Path) -> None:
         file = os.open(output_of(folder, rank), os.O_WRONLY | os.O_CREAT, 0o600)
         os.dup2(file, sys.stdout.fileno())
         os.close(file)
-    atexit.register(_leave_cost, folder / f"cost-{rank}.json")
 
 
 def _leave_cost(path: Path) -> None:

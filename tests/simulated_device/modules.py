@@ -122,8 +122,10 @@ def check_seeds_and_states_are_kept_and_restored() -> None:
 
 def check_a_generator_is_the_cpus() -> None:
     there = [
-        torch.randn(2, device="tpu", generator=generator.manual_seed(1)).tolist()
-        for generator in map(torch.Generator, ("tpu", "tpu:3", torch.device("tpu")))
+        torch.randn(
+            2, device="tpu", generator=torch.Generator(device=place).manual_seed(1)
+        ).tolist()
+        for place in ("tpu", "tpu:3", torch.device("tpu"))
     ]
     generator = torch.Generator().manual_seed(1)
 

@@ -178,7 +178,7 @@ def check_tensors_that_are_not_dense_are_refused() -> None:
         there.to_sparse_csr,
         there.to_mkldnn,
         lambda: torch.sparse_coo_tensor(index, torch.ones(1, device="tpu"), (2,)),
-        lambda: torch.sparse_coo_tensor((2,), device="tpu"),
+        lambda: torch.sparse_coo_tensor((2,), device="tpu"),  # type: ignore[arg-type, call-arg]
         lambda: torch.empty(2, layout=torch.sparse_coo, device="tpu"),
         lambda: torch.eye(2).to_sparse().to("tpu").sum(),
         lambda: torch.eye(2).to_sparse_csr().to("tpu").sum(),

@@ -85,7 +85,7 @@ def shrink(
     # Done again, dp is what is left by now, whatever it was at first.
     lost = places_of(table, drop or [], again=again)
     single = [] if drop_ranks is None else ranks_in(drop_ranks)
-    size = 1 + max(device.rank for node in table.nodes for device in node.devices)
+    size = table.rank_end
     if not (lost or single or again or ranks is not None or size > table.world_size):
         raise CommandError("nothing is lost; give --drop NODES or --drop-ranks LIST")
     layout = layout_options.layout(

@@ -119,7 +119,6 @@ class _Assignment:
             for role, chips in best.items()
             for index in chips[len(self.open.get(role, ())) :]
         } & wanted
-        homes = self._homes()
         for role, ranks in self.open.items():
             chips = best.get(role, [])[: len(ranks)]
             by_copy = {
@@ -131,7 +130,7 @@ class _Assignment:
             later = []
             for rank in sorted(ranks, key=lambda rank: (rank in surplus, rank)):
                 copy = self.places[rank].copy
-                index = by_copy.get(homes.get(copy, copy))
+                index = by_copy.get(copy)
                 if index in left and rank not in surplus:
                     self._take(rank, index)
                     del left[index]
@@ -139,21 +138,6 @@ class _Assignment:
                     later.append(rank)
             for rank, index in zip(later, left, strict=False):
                 self._take(rank, index)
-
-    def _homes(self) -> dict[int | None, int | None]:
-        """Return which old copy a new one is made of, where that is not its own.
-
-        A copy that has lost chips is made of a whole one that has no place any more.
-        """
-        size, whole = self.size, max(self.size.values(), default=0)
-        copies = {place.copy for place in self.places}
-        broken = sorted(c for c in copies if c is not None and size[c] < whole)
-        others = sorted(
-            copy
-            for copy, count in size.items()
-            if copy is not None and count == whole and copy not in copies
-        )
-        return dict(zip(broken, others, strict=False))
 
     def _fill(self) -> None:
         """Give what is still open to new chips, then to chips of other roles."""

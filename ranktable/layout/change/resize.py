@@ -144,10 +144,9 @@ def grow(  # noqa: PLR0913 - each is a part of the question
 
 
 def _refuse_other(table: RankTable, layout: ParallelLayout) -> None:
-    highest = max(device.rank for node in table.nodes for device in node.devices)
-    has_gaps = highest >= table.world_size or remembered(table) == layout
+    has_gaps = table.rank_end > table.world_size or remembered(table) == layout
     if layout.world_size != table.world_size and not (
-        has_gaps and layout.world_size > highest
+        has_gaps and layout.world_size >= table.rank_end
     ):
         raise LayoutError(
             f"the layout is one of {counted(layout.world_size, 'rank')}, and the table "

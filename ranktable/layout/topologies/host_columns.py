@@ -1,6 +1,6 @@
 """Hosts and the groups that they are in, one host a line: ``n1 rack1 pod1``.
 
-Two columns are a host and its group, as scripts that sort host lists by rack read
+Two columns are a host and its rack, as scripts that sort host lists by rack read
 them. A first line that begins with ``host`` names the columns; then there may be more
 of them, the smallest groups first.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 MAX_LEVELS = 16
 _HEADER = "host"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}")
-_EXAMPLE = "write a host and its group, n1 rack1, or name the columns: host rack pod"
+_EXAMPLE = "write a host and its rack, n1 rack1, or name the columns: host rack pod"
 
 
 def read_columns(source: SourceText) -> Hierarchy | None:
@@ -34,7 +34,7 @@ def read_columns(source: SourceText) -> Hierarchy | None:
         words = words_of(line.part(0, len(line.text.partition("#")[0])))
         if words:
             rows.append(words)
-    names = ["group"]
+    names = ["rack"]
     if rows and rows[0][0].text == _HEADER:
         names = _names(source, rows.pop(0))
     hosts: dict[str, tuple[Token, list[Token]]] = {}

@@ -135,6 +135,9 @@ def refuse_sync_batch_norm(*_: object) -> NoReturn:
     )
 
 
+_recipes: Any = decompositions  # some of it has no types
+
+
 def lstm_cell(
     source: torch.Tensor,
     state: Sequence[torch.Tensor],
@@ -145,7 +148,7 @@ def lstm_cell(
     """Return the next hidden state and the next cell."""
     bias, bias_of_state = biases or (None, None)
     given = functional.linear(source, weight, bias)
-    found: tuple[torch.Tensor, torch.Tensor] = decompositions.lstm_cell(
+    found: tuple[torch.Tensor, torch.Tensor] = _recipes.lstm_cell(
         given, *state, weight_of_state, bias_of_state, None, 1
     )
     return found
@@ -160,7 +163,7 @@ def gru_cell(
 ) -> torch.Tensor:
     """Return the next hidden state."""
     bias, bias_of_state = biases or (None, None)
-    found: torch.Tensor = decompositions.gru_cell_data(
+    found: torch.Tensor = _recipes.gru_cell_data(
         source, state, weight, bias, weight_of_state, bias_of_state
     )
     return found
