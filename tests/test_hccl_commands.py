@@ -492,6 +492,18 @@ class TestMergingGroups:
             g3=[self.server(3, [0])],
         )
 
+    def test_pods_of_one_host_with_other_chips_are_not_one_server(
+        self, run: Run, tmp_path: Path
+    ) -> None:
+        pods = [self.server(1, [0, 1]), self.server(1, [2, 3])]
+        for place, chip in enumerate(pods[1]["device"]):
+            chip |= {"device_id": str(2 + place), "device_ip": f"10.0.2.{place}"}
+        tables = [self.table(g2=[pod]) for pod in pods]
+        done, table = self.merged(run, tmp_path, tables)
+
+        assert done.status == 0, done.out
+        assert table == self.table(g2=pods)
+
     def test_ranks_that_clash_are_counted_anew_when_asked(
         self, run: Run, tmp_path: Path
     ) -> None:

@@ -166,15 +166,16 @@ def _agreed_keys(group: _Group, findings: FileFindings) -> dict[str, Any]:
 def _different(nodes: Sequence[FileNode], findings: FileFindings) -> Iterator[FileNode]:
     """Yield the servers of a group, each once; RT230 for one that is there twice.
 
-    A coordinator or a controller, which has no chips, may be in every file.
+    A coordinator or a controller, which has no chips, may be in every file. Servers of
+    one host with other chips are pods of their own.
     """
-    first_use: dict[tuple[object, object], FileNode] = {}
+    first_use: dict[tuple[str | None, int], FileNode] = {}
+    idle: list[FileNode] = []
     for node in nodes:
-        key = node.host, node.node.extra.get("server_ip")
-        first = first_use.setdefault(key, node)
-        if first is node:
-            yield node
-        elif node.node.devices or first.node != node.node:
+        chips = [(node.host, device.device_id) for device in node.node.devices]
+        firsts = [first_use.setdefault(chip, node) for chip in chips]
+        first = next((one for one in firsts if one is not node), node)
+        if first is not node:
             findings.report(
                 REPEATED_NODE,
                 node.at(),
@@ -182,6 +183,9 @@ def _different(nodes: Sequence[FileNode], findings: FileFindings) -> Iterator[Fi
                 hint="leave one of the two out",
                 related=(first.at(label="the earlier server"),),
             )
+        elif chips or all(one.node != node.node for one in idle):
+            idle += [] if chips else [node]
+            yield node
 
 
 def _check_addresses(groups: Sequence[_Group], findings: FileFindings) -> None:
