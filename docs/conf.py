@@ -29,6 +29,26 @@ suppress_warnings = ["misc.highlighting_failure", "myst.header"]
 autodoc_typehints = "none"
 autodoc_mock_imports = ["torch"]  # which nothing else here needs
 autodoc_member_order = "bysource"
+
+# Every type in a signature has to be a link, except those of torch, which has no page
+# here, and those that callers get or may write as text, which are not public.
+nitpicky = True
+nitpick_ignore = [
+    ("py:class", name)
+    for name in (
+        "torch.Tensor",
+        "ProcessGroup",
+        "Finding",
+        "Columns",
+        "CostModel",
+        "Mode",
+        "Owners",
+        "Spread",
+        "ranktable.layout.communicator.Placed",
+        "ranktable.layout.grid.Axis",
+        "ranktable.layout.traffic.Pattern",
+    )
+]
 napoleon_use_ivar = True  # attributes are documented once, with their class
 
 HERE = Path(__file__).parent

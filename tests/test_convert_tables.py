@@ -99,8 +99,8 @@ def test_what_is_missing_is_named_with_its_option(
         ("hccl10_1s1p.json", "mindie", (), "two servers or more"),
         ("hccl20_ipv4_2s4p.json", "hccl-1.0", (), "names no servers"),
         (GROUPS, "mpich-machinefile", (), "gives the processes of a job no ranks"),
-        (UNEVEN, "hccl-1.0", ("--prefill", "1"), "says nothing to hccl-1.0"),
-        (UNEVEN, "mpich", ("--pods", "1"), "says nothing to mpich-machinefile"),
+        (UNEVEN, "hccl-1.0", ("--prefill", "1"), "hccl-1.0 does not use --prefill"),
+        (UNEVEN, "mpich", ("--pods", "1"), "mpich-machinefile does not use --pods"),
         (UNEVEN, "hccl-1.2", ("--super-device-id", "0-3"), "4 values for 14 devices"),
         (UNEVEN, "hccl-1.2", ("--super-device-id", "x"), "'x' is not a number"),
         (UNEVEN, "vllm-pd", ("--prefill", "15"), "beyond the 14 ranks"),
@@ -386,7 +386,7 @@ def test_an_option_for_a_config_map_is_one_for_the_table_inside(run: Run) -> Non
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--to", "hccl-1.0", "--prefill", "0"], "--prefill says nothing to hccl-1.0"),
+        (["--to", "hccl-1.0", "--prefill", "0"], "hccl-1.0 does not use --prefill"),
         (["--to", "hccl-lab"], "hccl-lab cannot be written from a table of another"),
         (["--to", "hccl-10"], "did you mean hccl-1.0?"),
     ],

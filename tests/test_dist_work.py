@@ -6,12 +6,18 @@ import os
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 
 from ranktable import dist
+from ranktable.dist.direct import _native
+from ranktable.dist.plan import make_plan
+from ranktable.dist.tensors import DTYPES
+from ranktable.dist.wire import REDUCTIONS
+from ranktable.runtime.backends.backend import TABLES, backend_named
 from tests.rank_worker import tensor, told
 
 if TYPE_CHECKING:
@@ -104,6 +110,25 @@ def test_what_torch_does_alone_is_what_others_get(pair: Pool, check: str) -> Non
         ]
         is_alone = "Work" if check == "always" else "DirectWork"
         assert kinds[0] == kinds[2] == kinds[3] == is_alone
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_what_goes_directly_is_what_the_plan_has_as_it_is(table: str) -> None:
+    is_exact = backend_named(table).serves_cpu
+    for dtype, reduction in product(DTYPES, REDUCTIONS):
+        for operation in ("all_reduce", "reduce_scatter"):
+            try:
+                name = str(dtype).removeprefix("torch.")
+                plan = make_plan(table, operation, name, reduction, is_exact=is_exact)
+            except (ValueError, RuntimeError):
+                goes = False
+            else:
+                assert plan.wire is not None
+                is_itself = plan.wire.encoding == "itself"
+                goes = is_itself and plan.recipe == "native" and not dtype.is_complex
+            found = _native(operation, table, dtype, reduction)
+
+            assert (found is not None) == goes, (dtype, reduction)
 
 
 def drop_collectives() -> object:

@@ -197,6 +197,30 @@ def test_settings_of_pyproject_hold_below_it(run: Run, tmp_path: Path) -> None:
     assert run("ranktable", "validate", "t.json", cwd=below).status == 1
 
 
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("select = 'RT202'", "select is 'RT202'; write a list of codes, such as "),
+        ("ignore = ['RT9999']", "'RT9999' is not a code, such as RT202 or RT2"),
+        ("select = ['RT999']", "there is no code that begins with RT999"),
+        ("per-file-ignores = {'x' = ['RT8']}", "there is no code that begins with RT8"),
+        ("per-file-ignores = ['x']", "write a table such as "),
+        ("selct = ['RT2']", "selct is not an option; there are chip, topology, "),
+        ("ignore =", "Invalid value"),
+    ],
+)
+def test_a_wrong_setting_is_refused(
+    setting: str, said: str, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "t.json").write_bytes(BROKEN.read_bytes())
+    (tmp_path / "pyproject.toml").write_text(f"[tool.ranktable]\n{setting}\n")
+    done = run("ranktable", "validate", "t.json")
+
+    assert (done.status, done.out) == (2, "")
+    assert f"{tmp_path}/pyproject.toml: " in done.err
+    assert said in done.err
+
+
 def test_topology_and_schema_are_found_beside_the_settings(
     run: Run, tmp_path: Path
 ) -> None:

@@ -869,7 +869,7 @@ def test_super_pod_of_a_new_server_is_asked_for(
     done = run(*grow, "--pod", "1")
 
     assert refused.status == 2
-    assert "in which super pod sp1-node1 is; give --pod NAME" in refused.err
+    assert "the super pod of sp1-node1 is not known; give --pod NAME" in refused.err
     assert done.status == 0, done.err
     grown = json.loads((tmp_path / "four.json").read_text())
     assert grown["super_pod_list"] == json.loads(PODS.read_text())["super_pod_list"]

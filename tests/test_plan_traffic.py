@@ -174,7 +174,7 @@ def test_copies_of_a_sharded_model_all_reduce_their_shards() -> None:
 
 
 def test_experts_need_to_know_how_many_a_token_goes_to() -> None:
-    with pytest.raises(LayoutError, match="ep is 4, and nothing says"):
+    with pytest.raises(LayoutError, match="ep is 4, and the number of experts"):
         model_flows(MODEL, ParallelLayout(dp=8, ep=4))
 
 

@@ -275,11 +275,12 @@ def find_settings(folder: Path) -> Settings:
 
 def _table_of(path: Path) -> dict[str, Any] | None:
     """Return the table of ranktable in a file, None if there is none."""
+    data = path.read_bytes()
     try:
-        document = tomllib.loads(path.read_text("utf-8"))
+        document = tomllib.loads(data.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        if path.name == SHARED_FILE:  # it is another tool's to say
-            return None
+        if path.name == SHARED_FILE and b"tool.ranktable" not in data:
+            return None  # it has no settings of ours
         raise CommandError(f"{path}: {error}") from None
     if path.name == OWN_FILE:
         return document
@@ -296,6 +297,12 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
                 f"{path}: {key} is not an option; there are {', '.join(names)}"
             )
         values[names[key]] = _value(key, value, path)
+    ignored = values.get("per_file_ignores", {}).values()
+    chosen = (values.get("select", ()), values.get("ignore", ()), *ignored)
+    try:
+        check_codes([code for codes in chosen for code in codes])
+    except CommandError as error:
+        raise CommandError(f"{path}: {error}") from None
     for name in ("topology", "schema"):
         beside = path.parent / str(values.get(name))
         if beside.is_file():
@@ -328,7 +335,37 @@ def _value(key: str, value: object, path: Path) -> object:
         return value
     if key == "per-file-ignores" and isinstance(value, dict):
         return {name: _value("ignore", codes, path) for name, codes in value.items()}
-    raise CommandError(f"{path}: {key} cannot be {value!r}")
+    raise CommandError(f"{path}: {key} is {value!r}; write {_EXAMPLES[key]}")
+
+
+_EXAMPLES = {
+    "chip": 'the name of a chip, such as "bm1690", or a number of chips',
+    "topology": 'a name or a file, such as "sophgo-8"',
+    "schema": "the name of a file",
+    "strict": "true or false",
+    "select": 'a list of codes, such as ["RT2"]',
+    "ignore": 'a list of codes, such as ["RT505"]',
+    "per-file-ignores": 'a table such as {"old/*" = ["RT505"]}',
+    "exclude": 'a list of patterns, such as ["old/*"]',
+}
+
+
+def check_codes(codes: Sequence[str]) -> None:
+    """Refuse what is not a code, nor the beginning of one.
+
+    Raises:
+        CommandError: One of the codes is not.
+    """
+    for code in codes:
+        if not (code.startswith("RT") and code[2:].isdigit() and len(code) <= _CODE):
+            raise CommandError(f"{code!r} is not a code, such as RT202 or RT2")
+        from ranktable.report.catalogue import RULES  # noqa: PLC0415 - all families
+
+        if not any(rule.code.startswith(code) for rule in RULES):
+            raise CommandError(f"there is no code that begins with {code}")
+
+
+_CODE = len("RT202")
 
 
 def _is_texts(value: object) -> bool:

@@ -59,7 +59,7 @@ def node_like(table: RankTable, like: Node, host: str, *, is_new: bool) -> Node:
     """Return a host of which only the name is known, with the chips of a node.
 
     Raises:
-        CommandError: Nobody said that it is new, so that it may be a slip of the pen.
+        CommandError: Nobody said that it is new, so that it may be a typing mistake.
         ChangeError: The chips have addresses, which are those of one host only.
     """
     name = like.host or "the last node"
@@ -88,7 +88,7 @@ def hosts_in(text: str) -> list[str]:
     """
     hosts = expand_hosts(text)
     if not hosts:
-        raise CommandError(f"{text!r} names no node")
+        raise CommandError(f"{text!r} does not name a node")
     return hosts
 
 
@@ -101,7 +101,7 @@ def one_host(text: str) -> str:
     """
     hosts = hosts_in(text)
     if len(hosts) > 1:
-        raise CommandError(f"{text!r} names {len(hosts)} hosts, and one is asked for")
+        raise CommandError(f"{text!r} names {len(hosts)} hosts; give one")
     return hosts[0]
 
 
@@ -146,8 +146,7 @@ def read_node(file: str) -> Node:
     nodes = read_nodes(file)
     if len(nodes) > 1:
         raise CommandError(
-            f"{file} holds {len(nodes)} nodes, and one is asked for; ranktable split "
-            "makes a file of each"
+            f"{file} holds {len(nodes)} nodes; give one, as ranktable split writes them"
         )
     return nodes[0]
 

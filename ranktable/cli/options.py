@@ -152,7 +152,7 @@ class LayoutOptions:
             return known
         if is_needed and not self.are_given:
             raise CommandError(
-                "nothing says how the ranks are laid out; give the sizes, such as "
+                "the layout of the ranks is not known; give the sizes, such as "
                 "--tp 8 --pp 4, or --dp -1 where every rank holds the whole model"
             )
         return self.given_layout(world_size or table.world_size, with_dp=with_dp)

@@ -154,7 +154,7 @@ class TableArguments:
         for field in fields(self):
             if getattr(self, field.name) not in (None, False, []):
                 name = field.name.replace("_", "-")
-                raise CommandError(f"--{name} says nothing to {target}")
+                raise CommandError(f"{target} does not use --{name}")
 
     def options(self, table: RankTable) -> TableOptions:
         """Return what they say of a table.

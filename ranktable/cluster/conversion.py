@@ -186,12 +186,12 @@ def with_servers(table: RankTable, names: Sequence[str]) -> RankTable:
 
 
 def _refuse_others(options: TableOptions, to: str) -> None:
-    """Raise ArgumentError for an option that says nothing to what is written."""
+    """Raise ArgumentError for an option that the format to write does not use."""
     for name, targets in _TAKEN.items():
         value = getattr(options, name)
         is_given = value is not None and value is not False
         if is_given and to not in targets:
-            raise ArgumentError(f"{_OPTIONS[name]} says nothing to {to}")
+            raise ArgumentError(f"{to} does not use {_OPTIONS[name]}")
 
 
 def _refuse_rank_list(table: RankTable, to: str) -> None:

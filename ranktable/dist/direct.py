@@ -16,7 +16,7 @@ from torch._C._distributed_c10d import ReduceOp
 
 from ranktable.dist.calls import CollectiveFingerprint, begin_call, can_begin
 from ranktable.dist.errors import DistError
-from ranktable.dist.plan import make_plan
+from ranktable.dist.wire import choose_wire, problem_of_values
 from ranktable.dist.work import (
     LOOK,
     Work,
@@ -120,18 +120,18 @@ def _native(
 ) -> Native | None:
     if dtype.is_complex:  # torch hands a backend their parts
         return None
-    name = str(dtype).removeprefix("torch.")
-    is_exact = backend_named(table_name).serves_cpu
-    try:
-        plan = make_plan(table_name, operation, name, reduction, is_exact=is_exact)
-    except (ValueError, RuntimeError):  # it is refused elsewhere, and by all ranks
+    name, backend = str(dtype).removeprefix("torch."), backend_named(table_name)
+    has = backend.operations.get(operation)
+    if has is None or name not in has.dtypes:
         return None
-    wire = plan.wire
-    if plan.recipe != "native" or plan.as_bytes:
-        return None
-    if wire is not None and wire.encoding != "itself":
-        return None
-    told = None if wire is None else ReduceOp(OPS[wire.reduction])
+    told = None
+    if operation in ("all_reduce", "reduce_scatter"):
+        if has.is_derived or problem_of_values(reduction, name) is not None:
+            return None
+        wire = choose_wire(has, name, str(reduction), is_exact=backend.serves_cpu)
+        if wire is None or wire.encoding != "itself":
+            return None
+        told = ReduceOp(OPS[wire.reduction])
     return Native(operation, table_name, name, reduction, told)
 
 

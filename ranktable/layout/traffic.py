@@ -243,7 +243,7 @@ def model_flows(model: Model, layout: ParallelLayout) -> tuple[Flow, ...]:
     _refuse_parts(model, layout)
     if layout.ep > 1 and model.topk is None:
         raise LayoutError(
-            f"ep is {layout.ep}, and nothing says to how many experts a token goes; "
+            f"ep is {layout.ep}, and the number of experts of a token is not known; "
             "give topk, or the bytes"
         )
     return tuple(flow for flow in _flows(model, layout) if _has_partners(flow, layout))

@@ -415,7 +415,7 @@ def _filtered(
     if source.format.name != "deepspeed-hostfile":
         raise CommandError("--include and --exclude are for deepspeed-hostfile")
     if include is not None and exclude is not None:
-        raise CommandError("--include and --exclude exclude each other")
+        raise CommandError("give either --include or --exclude, not both")
     option = "--include" if exclude is None else "--exclude"
     hostfile, choose = source.hostfile, deepspeed_hostfile.include
     if exclude is not None:
@@ -461,11 +461,11 @@ def _with_options(
 
 
 def _refuse_settings(settings: WriterOptions, target: LauncherFormat | Format) -> None:
-    """Raise CommandError for an option that says nothing to what is written."""
+    """Raise CommandError for an option that the format to write does not use."""
     taken = getattr(target, "options", ())
     for field in fields(settings):
         if getattr(settings, field.name) is not None and field.name not in taken:
-            raise CommandError(f"--{field.name} says nothing to {target.name}")
+            raise CommandError(f"{target.name} does not use --{field.name}")
 
 
 def _note_losses(

@@ -121,7 +121,7 @@ def _in_pods(table: RankTable, nodes: Sequence[Node], pod: str | None) -> list[N
     for node in found:
         if SUPER_POD_KEY not in node.extra and node.host not in listed:
             raise CommandError(
-                f"nothing says in which super pod {node.host} is; give --pod NAME, or "
+                f"the super pod of {node.host} is not known; give --pod NAME, or "
                 "a rank table 1.2 of it"
             )
     return [*found]

@@ -211,7 +211,7 @@ def plan(
         )
     if mode is not None and not is_sent and spread is None:
         raise CommandError(
-            "nothing says what is sent, so nothing is better; give --model with --seq "
+            "the bytes that are sent are not known; give --model with --seq "
             "and --micro, or --bytes"
         )
     ways = None if bandwidth is None else read_bandwidths(bandwidth)

@@ -31,6 +31,7 @@ from ranktable.cli.input_output import (
     named_file,
 )
 from ranktable.cli.judging import (
+    check_codes,
     find_settings,
     judge_by_schema,
     judge_file,
@@ -285,17 +286,10 @@ def _codes(option: str | None) -> tuple[str, ...]:
         CommandError: One of them is not a code, nor the beginning of one.
     """
     codes = tuple((option or "").replace(",", " ").split())
-    for code in codes:
-        if not (code.startswith("RT") and code[2:].isdigit() and len(code) <= _CODE):
-            raise CommandError(f"{code!r} is not a code, such as RT202 or RT2")
-        from ranktable.report.catalogue import RULES  # noqa: PLC0415 - all families
-
-        if not any(rule.code.startswith(code) for rule in RULES):
-            raise CommandError(f"there is no code that begins with {code}")
+    check_codes(codes)
     return codes
 
 
-_CODE = len("RT202")
 _FOR_PEOPLE = (FindingsFormat.FULL, FindingsFormat.CONCISE)
 
 
@@ -303,7 +297,7 @@ def _refuse_beside_statistics(
     form: FindingsFormat | None, *, diff: bool, readers: bool, wanted: bool
 ) -> None:
     if wanted and (diff or readers or form not in (None, *_FOR_PEOPLE)):
-        raise CommandError("--statistics has one form and stands alone")
+        raise CommandError("--statistics goes without --format, --diff and --readers")
 
 
 def _statistics(reports: Sequence[Report]) -> Iterator[str]:
@@ -363,7 +357,7 @@ def _refuse_combinations(
     if fix and STANDARD_INPUT in names:
         raise CommandError("standard input cannot be repaired in place; use --diff")
     if diff and (readers or form is not None):
-        raise CommandError("--diff has one form and stands alone")
+        raise CommandError("--diff goes without --format and --readers")
     if readers and form not in (
         None,
         FindingsFormat.FULL,

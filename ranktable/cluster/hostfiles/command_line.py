@@ -27,7 +27,7 @@ _TOKEN = re.compile(
 )
 _QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.DOTALL)
 _HOST = re.compile(r"#\s*host:\s*(\S+)\s*")
-_MAX_OPTION = 40  # what is longer is not a slip of the pen
+_MAX_OPTION = 40  # what is longer is not a typing mistake
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[^}]*\}|\([^)]*\))")
 
 

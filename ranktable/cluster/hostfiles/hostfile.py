@@ -106,7 +106,7 @@ def sizes_of(hostfile: Hostfile) -> list[int]:
 def _size(node_rank: int, host: Host) -> int:
     if host.slots is None:
         raise ArgumentError(
-            f"nothing says how many processes {called(node_rank, host)} has",
+            f"the number of processes of {called(node_rank, host)} is not known",
             hint="give --chips-per-node N, or the chips of every node: --device-id",
         )
     return host.slots

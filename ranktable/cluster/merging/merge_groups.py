@@ -83,11 +83,8 @@ def merge_groups(
     groups = _groups_of(tables, sources, findings)
     listed = [_joined(group, options, findings) for group in groups]
     _check_addresses(groups, findings)
-    if findings.has_errors:
-        return Merged(reports=findings.reports())
     document = {**top, KEY: listed}
-    _judge(document, groups, options, findings)
-    if findings.has_errors:
+    if findings.has_errors or not _is_sound(document, groups, options, findings):
         return Merged(reports=findings.reports())
     data = encode(document)
     return Merged(table=loads(data), data=data, reports=findings.reports())
@@ -228,13 +225,13 @@ def _server(node: FileNode) -> dict[str, Any]:
     return server_with_ranks(read, node.node)
 
 
-def _judge(
+def _is_sound(
     document: dict[str, object],
     groups: Sequence[_Group],
     options: MergeOptions,
     findings: FileFindings,
-) -> None:
-    """Report what the rules for the whole table find, each where it was read."""
+) -> bool:
+    """Report what the rules find in the whole table; return whether no error is."""
 
     def origin(span: SourceSpan | None) -> FileSpan:
         path: Any = span.path if span is not None else ()
@@ -252,3 +249,4 @@ def _judge(
         moved = replace(found, span=span, related=())
         findings.add(FileFinding(file, moved, related))
     findings.add_omitted(quota)
+    return not findings.has_errors

@@ -63,7 +63,7 @@ def add_spares(table: RankTable, nodes: Iterable[Node]) -> RankTable:
     for node in nodes:
         refuse_present(table, node.host)
         if node.host is None:
-            raise ChangeError("a spare needs a host, by which it is asked for")
+            raise ChangeError("a spare needs a host as its name")
         refuse_spare(found, node.host)
         found.append(node)
     return with_spares(table, found)
