@@ -183,8 +183,10 @@ def server_with_ranks(server: dict[str, Any], node: Node) -> dict[str, Any]:
     ranks: dict[int | None, Device] = {one.device_id: one for one in node.devices}
     if not ranks:
         return server
+    chips: list[Any] = [plain_number(one["device_id"]) for one in server["device"]]
     devices = [
-        _device(ranks[plain_number(o["device_id"])], o) for o in server["device"]
+        _device(ranks[chip], one)
+        for chip, one in zip(chips, server["device"], strict=True)
     ]
     return {**server, "device": devices}
 
