@@ -278,8 +278,10 @@ def test_work_is_completed_once_values_are_written(fresh: Pool) -> None:
 def keys_left(store: Any, before: int) -> int:  # noqa: ANN401 - of torch
     """Return how many keys are left beyond those before, given time to go."""
     end = time.monotonic() + 10
-    while (left := store.num_keys() - before) > 0 and time.monotonic() < end:
+    left: int = store.num_keys() - before
+    while left > 0 and time.monotonic() < end:
         time.sleep(0.05)
+        left = store.num_keys() - before
     return left
 
 

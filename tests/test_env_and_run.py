@@ -383,8 +383,8 @@ def test_run_starts_the_processes_of_this_node(tmp_path: Path) -> None:
     )
     # A rendezvous and a program of torchrun's own variables are not the table's.
     env = {"PET_RDZV_BACKEND": "nowhere", "PET_NO_PYTHON": "1", **torch_environment()}
-    given = ["--table", tmp_path / "t.json", tmp_path / "s.py", "--lr", "0.1"]
-    done = run_program("ranktable", "run", *given, env=env)
+    given = [str(tmp_path / "t.json"), str(tmp_path / "s.py"), "--lr", "0.1"]
+    done = run_program("ranktable", "run", "--table", *given, env=env)
 
     assert done.status == 0, done.err
     assert sorted(done.out.splitlines()) == [

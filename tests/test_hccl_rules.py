@@ -119,6 +119,10 @@ def groups_devices(t: Table) -> list[Table]:
     return found
 
 
+def every_device(t: Table) -> list[Table]:
+    return [*t["prefill_device_list"], *t["decode_device_list"]]
+
+
 A2, A3, A5 = {"chip": "A2"}, {"chip": "A3"}, {"chip": "A5"}
 OLD, DUO, MINDIE = {"chip": "910"}, {"chip": "310P"}, {"reader": "mindie"}
 ANY: dict[str, str] = {}
@@ -158,6 +162,11 @@ ROWS: dict[str, Row] = {
     "pod_name twice": (CLOUD, lambda t: second_instance(t, pod_name="bert-worker-0"), ANY, "RT295", ERROR, 'EI0014 Value of "IP" is repeated'),
     "super_pod_id twice": (PODS, lambda t: t["super_pod_list"][1].update(super_pod_id="pod0"), ANY, "RT281", ERROR, 'EI0014 Value of "IP" is repeated'),
     "server_count wrong": (TABLE, lambda t: t.update(server_count="3"), ANY, "RT210", ERROR, "EI0014"),
+    "one loopback name twice": (TABLE, lambda t: [server(t, at).update(server_id="127.0.1.1") for at in (0, 1)], ANY, "RT212", ERROR, "EI0014"),
+    "address and a comma": (TABLE, lambda t: devices(t)[1].update(device_ip="10.7.0.1,"), ANY, "RT211", ERROR, "EI0014"),
+    "super_pod_id a number": (PODS, lambda t: t["super_pod_list"][0].update(super_pod_id=0), ANY, "RT113", ERROR, "EI0017"),
+    "lab device_num": (LAB, lambda t: t["group_list"][0].update(device_num="9"), ANY, "RT292", ERROR, LOG),
+    "1.1 no ranks": (HETEROGENEOUS, lambda t: t["node_list"][0].update(ranks=[]), ANY, "RT116", ERROR, LOG),
     "address wrong": (TABLE, lambda t: devices(t)[1].update(device_ip="10.0.0.256"), ANY, "RT211", ERROR, "EI0014"),
     "address a placeholder": (TABLE, lambda t: devices(t)[1].update(device_ip="-.-.-.-"), ANY, "RT211", ERROR, "EI0014"),
     "address -1": (TABLE, lambda t: devices(t)[1].update(device_ip="-1"), ANY, "RT211", ERROR, "EI0014"),
@@ -222,6 +231,7 @@ ROWS: dict[str, Row] = {
     "group count": (GROUPS, lambda t: t["server_group_list"][-1].update(server_count="2"), ANY, "RT259", WARNING, TAKEN),
     "vLLM cluster_id twice": (VLLM, lambda t: t["decode_device_list"][-1].update(cluster_id="1"), ANY, "RT256", WARNING, TAKEN),
     "vLLM device twice": (VLLM, lambda t: t["decode_device_list"][-1].update(device_id="0"), ANY, "RT257", WARNING, TAKEN),
+    "vLLM on A3 without any": (VLLM, lambda t: [one.pop(key) for one in every_device(t) for key in ("super_pod_id", "super_device_id")], A3, "RT258", WARNING, TAKEN),
     "vLLM no super_device_id": (VLLM, lambda t: t["decode_device_list"][-1].pop("super_device_id"), ANY, "RT258", WARNING, TAKEN),
     "1.1 mode": (HETEROGENEOUS, lambda t: t.update(mode="udp"), ANY, "RT261", ERROR, LOG),
     "1.1 collective_id": (HETEROGENEOUS, lambda t: t.update(collective_id="x" * 128), ANY, "RT260", ERROR, LOG),

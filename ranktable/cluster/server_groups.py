@@ -180,11 +180,13 @@ def _changed(group: dict[str, Any], table: RankTable) -> dict[str, Any]:
 
 def server_with_ranks(server: dict[str, Any], node: Node) -> dict[str, Any]:
     """Return the plain data of a server whose devices have the ranks of a node."""
-    ranks = {device.device_id: device for device in node.devices}
+    ranks: dict[int | None, Device] = {one.device_id: one for one in node.devices}
     if not ranks:
         return server
+    chips: list[Any] = [plain_number(one["device_id"]) for one in server["device"]]
     devices = [
-        _device(ranks[plain_number(o["device_id"])], o) for o in server["device"]
+        _device(ranks[chip], one)
+        for chip, one in zip(chips, server["device"], strict=True)
     ]
     return {**server, "device": devices}
 

@@ -174,7 +174,7 @@ class DocumentReader:
             edit = Edit("replace", _spelt(field.kind, number))
         elif field.role is Role.VERSION and type(value) in (int, float) and value == 1:
             edit = Edit("replace", '"1.0"')
-        wanted = _WANTED[field.kind]
+        wanted = "a name" if "pod" in str(path[-1]) else _WANTED[field.kind]
         message = f"{path[-1]} is {quoted(value)}, not {wanted}"
         if field.kind is Kind.NUMERAL and isinstance(value, str):
             message = f"{path[-1]} is {odd_number(value).reason}"

@@ -322,8 +322,8 @@ def _others_at_the_top(before: RankTable, after: RankTable) -> Iterator[str]:
         for key in {*before.extra, *after.extra}
     }
     changed = sorted(key for key, (one, other) in pairs.items() if one != other)
-    spares = pairs.get(SPARES_KEY, ())
-    if SPARES_KEY in changed and _counted(spares[0]) == _counted(spares[1]):
+    one, other = pairs.get(SPARES_KEY, (None, None))
+    if SPARES_KEY in changed and _counted(one) == _counted(other):
         changed[changed.index(SPARES_KEY)] = f"the order of {SPARES_KEY}"
     if before.version != after.version:
         changed.insert(0, "version")

@@ -153,6 +153,7 @@ def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
     for index, node in objects(data.get("node_list")):
         path: Path = ("node_list", index)
         reader.add_node(path, text_of(node.get("node_addr")))
+        reader.columns.has_unread |= not node.get("ranks")
         used: dict[int, Path] = {}
         for place, rank in objects(node.get("ranks")):
             at = (*path, "ranks", place)

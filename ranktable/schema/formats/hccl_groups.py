@@ -340,9 +340,9 @@ def _judge_sizes(
     reader: RecordReader, path: Path, group: dict[str, Any], sizes: list[int]
 ) -> None:
     """Report sizes of a lab that HCCL refuses: 3 devices, or unequal servers."""
-    for key in ("device_num", "server_num"):
+    for key, counted_ in (("device_num", sum(sizes)), ("server_num", len(sizes))):
         number = plain_number(group.get(key))
-        if number is not None and number not in LEGAL_SIZES:
+        if number == counted_ and number not in LEGAL_SIZES:  # another is RT292
             message = f"{key} is {number}; HCCL takes 1, 2, 4, 8 and 16"
             reader.report(rules.LAB_SIZES, (*path, key), message)
             return

@@ -296,6 +296,6 @@ FORMAT = PrefillDecodeFormat(
     devices=TABLE.members[2],
     device_fields=DEVICE.members,
     matches=is_vllm_pd,
-    rules=(),
+    rules=(rules.NO_SUPER_DEVICE_ID,),
     example=TABLE.example,  # type: ignore[arg-type]
 )

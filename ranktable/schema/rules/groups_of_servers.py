@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ranktable.schema.diagnostic import Rule, Severity
+from ranktable.schema.document import SourceSpan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ranktable.schema.columns import Columns
+    from ranktable.schema.diagnostic import Finding, Options
 
 _ACCEPTED = {"MindIE": "looks at the first group only", "vLLM": "not checked"}
 
@@ -35,6 +44,22 @@ def _entry(device: int, cluster: int, super_device: int | None = None) -> str:
         f'"device_ip":"10.0.0.{device + 1}"{more},"cluster_id":"{cluster}"}}'
     )
 
+
+def _none_on_a3(columns: Columns, options: Options) -> Iterator[Finding]:
+    """Yield RT258 for a table of A3 in which no device has what A3 needs."""
+    if options.npu != "A3" or not columns.num_devices:
+        return
+    data = columns.document.data
+    paths = [columns.device_path(index) for index in range(columns.num_devices)]
+    if any(not _IN_PODS.isdisjoint(data[key][place]) for key, place in paths):
+        return  # the reader names the devices that lack it
+    yield NO_SUPER_DEVICE_ID.finding(
+        SourceSpan(min(paths, key=lambda path: path[0] == "decode_device_list")),
+        "no device has a super_device_id, which A3 needs",
+    )
+
+
+_IN_PODS = {"super_pod_id", "super_device_id"}
 
 UNEQUAL_LOGICAL_NODES = Rule(
     code="RT254",
@@ -90,6 +115,7 @@ NO_SUPER_DEVICE_ID = Rule(
     readers=_ACCEPTED,
     bad=_disaggregated(_entry(0, 1, 7), _entry(1, 2)),
     good=_disaggregated(_entry(0, 1, 7), _entry(1, 2, 8)),
+    check=_none_on_a3,
 )
 GROUP_COUNT = Rule(
     code="RT259",

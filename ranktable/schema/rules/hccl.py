@@ -10,6 +10,7 @@ from ranktable.schema.diagnostic import Refusal, Rule, Severity, counted, folded
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.format import UNSET_ADDRESS, is_device_address
 from ranktable.schema.rules.examples import hccl_server, hccl_table, pods_table
+from ranktable.schema.rules.nodes import REACHABLE
 from ranktable.schema.rules.ranks import is_permutation
 from ranktable.schema.super_pods import PODS
 
@@ -216,7 +217,10 @@ def _unequal_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
     is_joined = columns.has_in_address(",")
     if not is_joined and (nothing in (0, len(written)) or columns.num_nodes > 1):
         return  # what is missing on one of several servers is RT271
-    counts = [0 if text is None else text.count(",") + 1 for text in written]
+    # An empty part is RT211: it is a bad address, not one more.
+    counts = [
+        0 if text is None else len(text.strip(",").split(",")) for text in written
+    ]
     usual = max(sorted(set(counts) - {0}), key=counts.count)
     for index, count in enumerate(counts):
         if count == usual or (count == 0 and columns.num_nodes > 1):
@@ -294,11 +298,13 @@ def _loopback(columns: Columns, _: Options) -> Iterator[Finding]:
     for node, host in enumerate(columns.hosts):
         if host is None or not host.startswith("127.") or host == "127.0.0.1":
             continue
+        if columns.hosts.count(host) > 1:
+            continue  # RT212
         if not columns.quota.is_spent(LOOPBACK):
             yield LOOPBACK.finding(
                 SourceSpan((*columns.node_path(node), columns.format.host_key)),
                 f"node {node} is {quoted(host)}, an address that every host has",
-                hint="write the address that the other hosts reach it by",
+                hint=REACHABLE,
             )
 
 

@@ -200,6 +200,9 @@ def _bad_address(span: SourceSpan, address: str | None) -> Finding:
     return BAD_ADDRESS.finding(span, message, hint=hint)
 
 
+REACHABLE = "write the address that the other hosts reach it by"
+
+
 def _duplicate_hosts(columns: Columns, _: Options) -> Iterator[Finding]:
     first_use: dict[str, int] = {}
     key = columns.format.host_key
@@ -212,6 +215,7 @@ def _duplicate_hosts(columns: Columns, _: Options) -> Iterator[Finding]:
         yield DUPLICATE_HOST.finding(
             SourceSpan((*columns.node_path(node), key)),
             f"node {node} has the host {quoted(host)} of node {first}",
+            hint=REACHABLE if host.startswith("127.") else None,
             related=(SourceSpan((*columns.node_path(first), key), label="first use"),),
         )
 
