@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from benchmarks.budgets import Scale
-    from benchmarks.measure import Bench
+    from benchmarks.measure import Bench, Cost
 
 CHIPS = len(RING)
 NODES_OF_A_RACK = 32
@@ -35,7 +36,7 @@ def measure_operating(bench: Bench, scale: Scale) -> Iterator[Result]:
         bench.command(_command(folder, prepare))
     for key, command in COMMANDS.items():
         status = DIFFERENT if command.startswith("diff") else 0
-        run = partial(bench.command, _command(folder, command), status=status)
+        run = partial(_run, bench, folder, command, status)
         cost = lowest(run() for _ in range(scale.operations))
         yield Result(
             key=f"operate {key}",
@@ -61,6 +62,13 @@ def _write_files(folder: Path, scale: Scale) -> None:
     write_table(folder / "hccl.json", scale.layouts, layout="hccl")
     pods = json.dumps(super_pods(scale.layouts), indent=1)
     (folder / "pods.json").write_text(pods, "utf-8")
+
+
+def _run(bench: Bench, folder: Path, command: str, status: int) -> Cost:
+    """Return what a command costs that finds no output of an earlier one."""
+    for path in folder.glob("out-*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return bench.command(_command(folder, command), status=status)
 
 
 def _command(folder: Path, command: str) -> list[str]:

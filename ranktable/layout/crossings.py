@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
 from math import exp, log
-from operator import and_, ne
+from operator import ne
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.layout.megatron import groups_named
@@ -89,36 +89,35 @@ class Members:
     """The groups of a flow, looked up by rank; each list is made when it is needed.
 
     Attributes:
+        groups: The groups.
         size: Ranks of a group.
-        num_groups: Number of groups.
     """
 
     def __init__(self, groups: Groups) -> None:
         """Keep the groups."""
-        self.size, self.num_groups = groups.group_size, len(groups)
-        self._groups = groups
+        self.groups, self.size = groups, groups.group_size
 
     @cached_property
     def group(self) -> list[int]:
         """The group of every rank."""
-        return self._groups.indices()
+        return self.groups.indices()
 
     @cached_property
     def first(self) -> list[int]:
         """The first rank of its group."""
-        firsts = [ranks[0] for ranks in self._groups]
+        firsts = [ranks[0] for ranks in self.groups]
         return list(map(firsts.__getitem__, self.group))
 
     @cached_property
     def place(self) -> list[int]:
         """Its place there."""
-        return self._groups.places()
+        return self.groups.places()
 
     @cached_property
     def previous(self) -> list[int]:
         """The rank before it in the group, for the first rank the last one."""
-        found = [0] * self._groups.world_size
-        for ranks in self._groups:
+        found = [0] * self.groups.world_size
+        for ranks in self.groups:
             before = ranks[-1]
             for rank in ranks:
                 found[rank] = before
@@ -180,7 +179,7 @@ class CostModel:
         """Return the bytes that cross every boundary in a step."""
         return tuple(
             sum(
-                _crossing(flow, members, domain_of)
+                _crossing(flow, members.groups, domain_of)
                 for flow, members in zip(self.flows, self.members, strict=True)
             )
             for domain_of in self.domains(owners)
@@ -242,21 +241,22 @@ def _axis_crossing(
     return AxisCrossing(inside=inside, spread=spread, crossing=crossing)
 
 
-def _crossing(flow: Flow, members: Members, domain_of: list[int]) -> float:
+def _crossing(flow: Flow, groups: Groups, domain_of: list[int]) -> float:
     """Return what all groups of a flow send over a boundary; see ``Flow.crossing``."""
+    parts = groups.parts_of(domain_of)
     if flow.pattern in (Pattern.CHAIN, Pattern.RING):
-        before = map(domain_of.__getitem__, members.previous)
-        crossed = list(map(ne, domain_of, before))
-        edges = sum(crossed)
-        wraps = edges - sum(map(and_, crossed, map(bool, members.place)))
+        edges = wraps = 0
+        for part in parts:
+            edges += sum(map(ne, part, part[1:]))
+            wraps += part[0] != part[-1]
         wrap = flow.size_bytes if flow.pattern is Pattern.RING else flow.wrap_bytes
-        return float((edges - wraps) * flow.size_bytes + wraps * wrap)
-    parts = zip(members.group, domain_of, strict=True)
+        return float(edges * flow.size_bytes + wraps * wrap)
+    size = groups.group_size
     if flow.pattern is Pattern.ALL_TO_ALL:
-        held = sum(number * number for number in Counter(parts).values())
-        whole = members.size**2 * members.num_groups
-        return flow.size_bytes / members.size * (whole - held)
-    return (len(set(parts)) - members.num_groups) * flow.per_domain
+        held = sum(n * n for part in parts for n in Counter(part).values())
+        return flow.size_bytes / size * (size**2 * len(groups) - held)
+    touched = sum(len(set(part)) for part in parts)
+    return (touched - len(groups)) * flow.per_domain
 
 
 def local_ranks(owners: Owners) -> list[int]:

@@ -122,6 +122,15 @@ class Groups(Sequence[list[int]]):
         offsets = _offsets(self.inside)
         return ([base + offset for offset in offsets] for base in bases)
 
+    def parts_of(self, values: Sequence[int]) -> Iterator[Sequence[int]]:
+        """Yield the values of every group's members, given the value of every rank."""
+        if len(self.inside) == 1:
+            axis = self.inside[0]
+            span = axis.size * axis.stride
+            bases = _offsets(self.outside)
+            return (values[base : base + span : axis.stride] for base in bases)
+        return (list(map(values.__getitem__, ranks)) for ranks in self)
+
     def _from(self, base: int) -> list[int]:
         return [base + offset for offset in _offsets(self.inside)]
 

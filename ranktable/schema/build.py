@@ -122,6 +122,5 @@ class _Builder:
 def _without(
     members: dict[str, object], known: Collection[str | None]
 ) -> dict[str, object]:
-    if all(key in known for key in members):
-        return _NO_EXTRA
-    return {key: value for key, value in members.items() if key not in known}
+    found = {key: value for key, value in members.items() if key not in known}
+    return found or _NO_EXTRA

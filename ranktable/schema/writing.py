@@ -283,7 +283,7 @@ def _devices(node: Node, format_: Format, *, is_own: bool) -> list[dict[str, obj
             for key, at, is_text in spelling.numbers
         }
         if spelling.has_more or device.address is not None or device.extra:
-            members = _whole(device, members, format_, layout)
+            members = _whole(device, members, format_, spelling)
         found.append(members)
     return found
 
@@ -292,10 +292,19 @@ _NUMBERS = (Role.DEVICE_ID, Role.LOCAL_RANK, Role.RANK)
 
 
 class _Spelling(NamedTuple):
-    """How devices are spelt: keys, their place in ``_NUMBERS``, whether in quotes."""
+    """How devices are spelt.
+
+    Attributes:
+        numbers: Keys of numbers, their place in ``_NUMBERS``, whether in quotes.
+        keys: All keys that are known, ``address`` standing for that of the address.
+        has_more: Whether there are others than numbers.
+        has_blank: Whether an address that is not there is written too.
+    """
 
     numbers: tuple[tuple[str, int, bool], ...]
+    keys: tuple[str, ...]
     has_more: bool
+    has_blank: bool
 
 
 @lru_cache(maxsize=256)
@@ -308,6 +317,7 @@ def _spelling(format_: Format, layout: Layout | None) -> _Spelling:
     }
     if layout:
         texts = [(key, type_ is not int) for key, type_ in layout if key in places]
+        keys = tuple(key for key, _ in layout)
         has_more = len(texts) < len(layout)
     else:
         texts = [
@@ -315,47 +325,45 @@ def _spelling(format_: Format, layout: Layout | None) -> _Spelling:
             for key, (_, field) in places.items()
             if field.is_written or field.is_required
         ]
+        keys = tuple(_keys(format_))
         has_more = format_.writes_blank_addresses
     return _Spelling(
-        tuple((key, places[key][0], text) for key, text in texts), has_more
+        tuple((key, places[key][0], text) for key, text in texts),
+        keys,
+        has_more,
+        format_.has_blank_addresses if layout else format_.writes_blank_addresses,
     )
 
 
 def _whole(
-    device: Device, numbers: dict[str, object], format_: Format, layout: Layout | None
+    device: Device, numbers: dict[str, object], format_: Format, spelling: _Spelling
 ) -> dict[str, object]:
     """Return a device with its address and its unknown keys where they belong."""
     address_key = _address_key(device, format_)
-    is_written = (
-        format_.has_blank_addresses if layout else (format_.writes_blank_addresses)
-    )
+    extra = device.extra
     members: dict[str, object] = {}
-    for key in [key for key, _ in layout] if layout else _keys(format_, address_key):
+    for key in spelling.keys:
         if key in numbers:
             members[key] = numbers[key]
         elif key in ("address", address_key):
-            if device.address is not None or is_written:
+            if device.address is not None or spelling.has_blank:
                 members[address_key] = device.address or ""
-        elif key in device.extra:
-            members[key] = device.extra[key]
-    return _with_extra(members, device.extra)
+        elif key in extra:
+            members[key] = extra[key]
+    if extra.keys() <= members.keys():
+        return members
+    return {**members, **extra, **members}  # own ones win, and come first
 
 
-def _keys(format_: Format, address_key: str) -> list[str]:
+def _keys(format_: Format) -> list[str]:
     """Return the keys of a new device: the address stands behind the chip."""
     found = []
     for field in format_.device_fields:
         if field.role in _NUMBERS:
             found.append(field.key)
         if field.role is Role.DEVICE_ID:
-            found.append(address_key)
+            found.append("address")
     return found
-
-
-def _with_extra(
-    members: dict[str, object], extra: Mapping[str, object]
-) -> dict[str, object]:
-    return {**members, **{k: v for k, v in extra.items() if k not in members}}
 
 
 def _address_key(device: Device, format_: Format) -> str:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.layout.arrangements import by_domain, exchange, node_orders
@@ -235,10 +236,11 @@ class Search:
 
     def _is_sound(self, owners: Owners) -> bool:
         scene = self.job.scene
-        if not self.job.is_free and not is_contiguous(owners):
+        nodes = [node for node, _ in groupby(owners)]
+        if not self.job.is_free and not is_contiguous(nodes):
             return False
         return scene is None or all(
-            is_contiguous([boundary.domains[node] for node in owners])
+            is_contiguous([boundary.domains[node] for node in nodes])
             for boundary in scene.boundaries
             if boundary.is_contiguous
         )

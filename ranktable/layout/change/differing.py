@@ -8,6 +8,8 @@ from itertools import compress
 from operator import ne
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from ranktable.layout.change.names import node_names, without_number
 from ranktable.layout.change.roles import role_axes
 from ranktable.layout.change.site import Site, crossed
@@ -27,8 +29,7 @@ if TYPE_CHECKING:
     Named = Mapping[str, Sequence[Node]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class Move(Struct, frozen=True, kw_only=True):
     """A chip of both tables that has another rank or another role.
 
     Attributes:
@@ -204,6 +205,8 @@ def _moves(
 ) -> Iterator[Move]:
     """Yield the chips of both tables with another rank or role, by rank."""
     roles = [_roles_of(layout) for layout in layouts or ()]
+    pairs = zip(roles, layouts or (), strict=True)
+    every = [_shared(one, layout.world_size) for one, layout in pairs]
     others = _ranks_of_other_roles(*roles) if roles else ()
     if others:
         more = {
@@ -219,8 +222,7 @@ def _moves(
         if before is None:
             continue
         was, is_now = [
-            {axis: places[rank] for axis, places in one.items()}
-            for one, rank in zip(roles, (before, after), strict=False)
+            one[rank] for one, rank in zip(every, (before, after), strict=False)
         ] or ({}, {})
         if before != after or was != is_now:
             yield Move(
@@ -237,6 +239,16 @@ def _roles_of(layout: ParallelLayout) -> dict[str, list[int]]:
     """Return the axes that make a role, and the coordinate of every rank there."""
     axes = (axis for axis in role_axes(layout) if layout.along(axis).group_size > 1)
     return {axis: layout.along(axis).places() for axis in axes}
+
+
+def _shared(roles: Mapping[str, list[int]], size: int) -> list[dict[str, int]]:
+    """Return the role of every rank; ranks of one role share it."""
+    known: dict[tuple[int, ...], dict[str, int]] = {}
+    held = zip(*roles.values(), strict=True) if roles else [()] * size
+    return [
+        known.get(at) or known.setdefault(at, dict(zip(roles, at, strict=True)))
+        for at in held
+    ]
 
 
 def _ranks_of_other_roles(

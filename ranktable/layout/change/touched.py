@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ranktable.layout.communicator import communicators
+from ranktable.layout.grid import Groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -106,12 +107,11 @@ def _lists(
 
     Nobody talks in a group of one.
     """
-    found = {}
-    for ranks in groups:
-        if len(ranks) > 1:
-            chips = tuple(map(numbers.__getitem__, ranks))
-            found[chips] = tuple(sorted(chips))
-    return found
+    if isinstance(groups, Groups):
+        parts = groups.parts_of(numbers)
+    else:
+        parts = (list(map(numbers.__getitem__, ranks)) for ranks in groups)
+    return {tuple(part): tuple(sorted(part)) for part in parts if len(part) > 1}
 
 
 def _count(before: set[tuple[int, ...]], after: set[tuple[int, ...]]) -> GroupChange:
