@@ -517,3 +517,70 @@ def test_single_chips_have_an_alternative_too(run: Run, rings: str) -> None:
         "note: 8 chips on other nodes would keep dp 4: ranktable replace-node j.json "
         "n1 NEW\n"
     )
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["shrink --drop n1", "renumber --policy fill --drop n1", "replace-node s0 --new"],
+)
+def test_spare_chips_of_a_lost_node_are_lost_too(
+    run: Run, rings: str, tmp_path: Path, command: str
+) -> None:
+    name, *options = command.split()
+    run("ranktable", "shrink", rings, "--drop-ranks", "9", "--tp", "4", "-i")
+    few = spares_of(ranktable.load(tmp_path / rings))
+
+    files = (rings, "n1") if name == "replace-node" else (rings,)
+    done = run("ranktable", name, *files, *options, "-o", "l.json")
+
+    assert [(node.host, len(node.devices)) for node in few] == [("n1", 3)]
+    assert done.status == 0, done.err
+    assert spares_of(ranktable.load(tmp_path / "l.json")) == []
+
+
+def test_dead_chip_is_replaced_by_a_spare_chip_of_its_node(
+    run: Run, rings: str, tmp_path: Path
+) -> None:
+    run("ranktable", "shrink", rings, "--drop-ranks", "9", "--tp", "4", "-i")
+    before = ranktable.load(tmp_path / rings)
+
+    done = run(
+        *("ranktable", "renumber", rings, "--policy", "stable"),
+        *("--drop-ranks", str(before.nodes[1].devices[1].rank), "-o", "s.json"),
+    )
+
+    after = ranktable.load(tmp_path / "s.json")
+    assert done.status == 0, done.err
+    assert after.hosts == before.hosts
+    assert [len(node.devices) for node in spares_of(after)] == [2]
+    assert after.world_size == before.world_size == 28
+
+
+@pytest.mark.parametrize("command", ["shrink --drop s1", "replace-node s1 n9 --new"])
+def test_spare_that_is_to_leave_is_said_to_be_one(
+    run: Run, rings: str, command: str
+) -> None:
+    run("ranktable", "spares", rings, "--add", "s1", "--new", "-i")
+    name, *rest = command.split()
+
+    done = run("ranktable", name, rings, *rest, "--tp", "8", "-o", "x.json")
+
+    assert done.status == 2
+    assert done.err == (
+        "ranktable: s1 is a spare and carries no rank; ranktable spares FILE "
+        "--remove s1 takes it out of the table\n"
+    )
+
+
+def test_level_is_written_in_its_plural(run: Run, rings: str, tmp_path: Path) -> None:
+    (tmp_path / "slurm").write_text(
+        "SwitchName=a Nodes=n[0-1]\nSwitchName=b Nodes=n[2-3]\n"
+        "SwitchName=top Switches=a,b\n"
+    )
+
+    done = run(
+        *("ranktable", "shrink", rings, "--drop", "n1", "--tp", "8"),
+        *("--topology", "slurm", "-o", "x.json"),
+    )
+
+    assert "typical bytes between switches, GiB a step" in done.err

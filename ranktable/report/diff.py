@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.cluster.host_lists import fold_hosts
 from ranktable.layout.crossings import is_reached
-from ranktable.schema.diagnostic import counted, fold_numbers, printable
+from ranktable.schema.diagnostic import counted, fold_numbers, plural_of, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -82,8 +82,8 @@ def _crossings(found: Difference) -> Iterator[str]:
         elif one.bound:
             how = f", {100 * (after / bound - 1):.0f}% above the bound of {bound:.2f}"
         yield (
-            f"{kind} between {one.name}s, GiB a step: {before:.2f} -> {after:.2f}"
-            f"{how}\n"
+            f"{kind} between {plural_of(one.name)}, GiB a step: "
+            f"{before:.2f} -> {after:.2f}{how}\n"
         )
 
 

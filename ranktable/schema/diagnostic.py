@@ -535,7 +535,14 @@ def times(count: int) -> str:
 
 def counted(count: int, singular: str, plural: str | None = None) -> str:
     """Return ``1 node``, ``2 nodes``."""
-    return f"{count} {singular if count == 1 else plural or singular + 's'}"
+    return f"{count} {singular if count == 1 else plural or plural_of(singular)}"
+
+
+def plural_of(name: str) -> str:
+    """Return ``racks``, ``switches`` or ``chassis``."""
+    if name.endswith("s"):
+        return name
+    return f"{name}{'es' if name.endswith(('ch', 'sh', 'x')) else 's'}"
 
 
 def fold_numbers(numbers: Iterable[int]) -> str:

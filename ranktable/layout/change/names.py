@@ -10,7 +10,8 @@ from msgspec import structs
 
 from ranktable.layout.change.errors import ChangeError
 from ranktable.schema.diagnostic import counted
-from ranktable.schema.format import NUMBER_KEY, plain_number
+from ranktable.schema.format import NUMBER_KEY, SPARES_KEY, plain_number
+from ranktable.schema.formats import by_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -47,6 +48,11 @@ def find_nodes(table: RankTable, names: Iterable[str]) -> list[int]:
     found: dict[int, str] = {}
     for name in names:
         here = places.get(name, [])
+        if not here and name in _hosts_of_spares(table):
+            raise ChangeError(
+                f"{name} is a spare and carries no rank; "
+                f"ranktable spares FILE --remove {name} takes it out of the table"
+            )
         if not here:
             raise ChangeError(_unknown(name, list(places)))
         if len(here) > 1:
@@ -56,6 +62,13 @@ def find_nodes(table: RankTable, names: Iterable[str]) -> list[int]:
             raise ChangeError(f"the node {name!r} is given twice")
         found[here[0]] = name
     return list(found)
+
+
+def _hosts_of_spares(table: RankTable) -> list[object]:
+    entries = table.extra.get(SPARES_KEY)
+    key = by_name(table.format).host_key
+    found = entries if isinstance(entries, list) else []
+    return [entry.get(key) for entry in found if isinstance(entry, dict)]
 
 
 def _unknown(name: str, names: Sequence[str]) -> str:

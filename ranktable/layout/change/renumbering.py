@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from ranktable.layout.change.arrange import is_contiguous
 from ranktable.layout.change.assign import Place
 from ranktable.layout.change.errors import ChangeError
-from ranktable.layout.change.rebuilt import left_of, with_nodes, with_ranks
-from ranktable.layout.change.resize import rearranged
+from ranktable.layout.change.rebuilt import joined, left_of, with_nodes, with_ranks
+from ranktable.layout.change.resize import homes, rearranged
 from ranktable.layout.change.roles import roles
 from ranktable.layout.change.site import Site
-from ranktable.layout.change.spares import spares_of, standing_in, with_spares
+from ranktable.layout.change.spares import (
+    spares_of,
+    standing_in,
+    with_spares,
+    without_lost,
+)
 from ranktable.layout.crossings import CostModel
 from ranktable.layout.placing import is_free
 from ranktable.schema.diagnostic import counted
@@ -80,6 +85,7 @@ def renumbered(  # noqa: PLR0913 - each is a part of the question
             too few.
     """
     site = site or Site()
+    table = without_lost(table, nodes)
     left = left_of(table, nodes, ranks)
     if policy is Policy.STABLE:
         return _stable(table, left, layouts[0] if layouts else None, site), False
@@ -114,6 +120,7 @@ def _stable(
             f"{counted(len(missing), 'lost rank')}, but the spares have "
             f"{counted(room, 'chip')}; fill and shift need none"
         )
+    home = homes(every)
     boundaries = site.boundaries(table, every)
     scene = None
     if layout is not None and layout.world_size == size:
@@ -133,7 +140,7 @@ def _stable(
         for taken in _ways(gaps, order, spares, starts):
             given = {**holder, **dict(zip(missing, taken, strict=False))}
             carriers = [given[rank] for rank in range(size)]
-            owners = [chips[at][0] for at in carriers]
+            owners = [home[chips[at][0]] for at in carriers]
             if is_free(table) or is_contiguous(owners):
                 found.append((sum(scene.totals(owners)) if scene else 0, carriers))
                 break
@@ -143,8 +150,8 @@ def _stable(
             "the place of a whole node; drop all of the node, or use --policy fill"
         )
     nodes, idle = with_ranks(every, chips, min(found, key=lambda one: one[0])[1])
-    after = with_nodes(table, standing_in(table, nodes))
-    return with_spares(after, idle) if spares else after
+    after = with_nodes(table, standing_in(table, joined(nodes)))
+    return with_spares(after, joined(idle)) if spares else after
 
 
 class _Gap(NamedTuple):

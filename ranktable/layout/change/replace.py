@@ -15,6 +15,7 @@ from ranktable.layout.change.spares import (
     spares_of,
     take_spare,
     with_spares,
+    without_lost,
 )
 from ranktable.layout.change.twin import twin_of
 from ranktable.schema.diagnostic import counted
@@ -54,6 +55,8 @@ def replace_node(
     gone = table.nodes[place]
     if new == gone.host:
         return table
+    if not (to_spares or stands_in_for(gone) == host):
+        table = without_lost(table, [place])
     if host is not None and is_spare(table, host):
         spare, table = take_spare(table, host)
         node = spare if isinstance(new, str) else new

@@ -16,6 +16,7 @@ from ranktable.layout.change.spares import (
     spares_of,
     standing_in,
     with_spares,
+    without_lost,
 )
 from ranktable.layout.crossings import CostModel
 from ranktable.layout.errors import LayoutError
@@ -78,6 +79,7 @@ def shrink(  # noqa: PLR0913 - each is a part of the question
     is_whole = layout.world_size == table.world_size
     if not drop and not ranks and is_whole and world_size in (None, table.world_size):
         return Resized(table=table, layout=layout)
+    table = without_lost(table, drop)
     spares = spares_of(table)
     left = left_of(table, drop, ranks)
     room = sum(map(len, left)) + sum(len(node.devices) for node in spares)
@@ -192,11 +194,7 @@ def rearranged(  # noqa: PLR0913 - each is a part of the question
         layout: The layout of the ranks then, None where none is known.
     """
     every = [*table.nodes, *more]
-    homes: dict[str | int, int] = {}
-    home = [
-        homes.setdefault(place if node.host is None else node.host, place)
-        for place, node in enumerate(every)
-    ]
+    home = homes(every)
     devices = [*left, *(node.devices for node in more)]
     chips = [(place, device) for place, own in enumerate(devices) for device in own]
     own = sum(map(len, left))
@@ -226,3 +224,12 @@ def rearranged(  # noqa: PLR0913 - each is a part of the question
     after = with_nodes(table, standing_in(table, joined(nodes)))
     rest = joined([*waiting, *idle])
     return with_spares(after, rest) if rest != spares else after, found.is_optimal
+
+
+def homes(nodes: Sequence[Node]) -> list[int]:
+    """Return for every node the place of the first one that has its host."""
+    places: dict[str | int, int] = {}
+    return [
+        places.setdefault(place if node.host is None else node.host, place)
+        for place, node in enumerate(nodes)
+    ]

@@ -53,6 +53,17 @@ def with_spares(table: RankTable, spares: Iterable[Node]) -> RankTable:
     return table.with_changes(extra={**extra, KEY: entries} if entries else extra)
 
 
+def without_lost(table: RankTable, lost: Iterable[int]) -> RankTable:
+    """Return a table without the spare chips of nodes that are lost.
+
+    A node has some where single chips of it were taken out of the layout.
+    """
+    gone = {table.nodes[place].host for place in lost} - {None}
+    spares = spares_of(table)
+    kept = [spare for spare in spares if spare.host not in gone]
+    return table if len(kept) == len(spares) else with_spares(table, kept)
+
+
 def add_spares(table: RankTable, nodes: Iterable[Node]) -> RankTable:
     """Return a table with more spares.
 
