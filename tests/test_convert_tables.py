@@ -318,6 +318,7 @@ def test_table_of_the_lab_keeps_its_ranks_and_names_what_is_lost(run: Run) -> No
     assert ranktable.loads(done.out).chip_map == ranktable.load(source).chip_map
     assert "board_id of the table" in done.err
     assert "para_plane_nic_num of the table" in done.err
+    assert "group_name of 1 group" in done.err
     assert "rank_id" not in done.err
 
 

@@ -76,6 +76,7 @@ def test_an_unknown_format_is_refused_before_a_file_is_read(run: Run) -> None:
 
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith('ranktable: --from: there is no format "foo"\n')
+    assert done.err.count("help:") == 1
 
 
 @pytest.mark.parametrize("form", ["full", "concise", "jsonl", "sarif", "github"])

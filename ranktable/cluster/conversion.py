@@ -613,6 +613,11 @@ def _lost_of_top(before: RankTable, after: RankTable, source: Format) -> Iterato
         is_kept = key in after.extra or key in lists or value == "completed"
         if not is_kept and not _repeats(key, source):
             yield f"{printable(key)} of the table"
+    groups = before.extra.get("group_list")
+    if isinstance(groups, list) and "group_list" not in after.extra:
+        of_groups = {key for group in groups for key in group}
+        for key in sorted(of_groups.difference(*(n.extra for n in before.nodes))):
+            yield f"{printable(key)} of {counted(len(groups), 'group')}"
 
 
 def _lost_of(before: Device, after: Device) -> Iterator[str]:

@@ -6,7 +6,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import secrets
 import shutil
 import stat
 import time
@@ -120,7 +119,7 @@ def _temporary_beside(
         OSError: It cannot be written; the error names the path, not this file.
     """
     folder = os.path.dirname(target)  # noqa: PTH120 - any name, no Path needed
-    temporary = os.path.join(folder, f".ranktable.{secrets.token_hex(8)}.tmp")  # noqa: PTH118
+    temporary = os.path.join(folder, f".ranktable.{os.urandom(8).hex()}.tmp")  # noqa: PTH118
     try:
         try:
             _write_new(temporary, data, old)
@@ -221,7 +220,7 @@ def create_folder(path: str, files: Iterable[tuple[str, bytes]]) -> None:
 
     target = os.path.realpath(path)
     parent = os.path.dirname(target)  # noqa: PTH120 - any name, no Path needed
-    temporary = os.path.join(parent, f".ranktable.{secrets.token_hex(8)}.tmp")  # noqa: PTH118
+    temporary = os.path.join(parent, f".ranktable.{os.urandom(8).hex()}.tmp")  # noqa: PTH118
     try:
         os.mkdir(temporary)  # noqa: PTH102
         paths = [

@@ -47,7 +47,6 @@ from ranktable.schema.atomic_files import replace_file
 from ranktable.schema.check import WRAPPED, check_bytes, make_options
 from ranktable.schema.diagnostic import RankTableError, Severity, counted, printable
 from ranktable.schema.fixes import repaired_text
-from ranktable.schema.readers.readers import readings
 from ranktable.schema.site_schema import SiteSchema
 
 if TYPE_CHECKING:
@@ -472,6 +471,8 @@ def show_readers(report: Report, look: Style) -> Iterator[str]:
     size = report.columns.num_devices if report.columns else 1
     ranks = range(max(1, min(size, MAX_RANKS)))
     yield f"{look.mark(printable(report.file), 'bold')}\n"
+    from ranktable.schema.readers.readers import readings  # noqa: PLC0415 - rare
+
     for reading in readings(report.data, ranks, report):
         yield f"  {look.mark(reading.title, 'bold')}\n"
         for label, outcome in _grouped(reading.outcomes):
@@ -484,6 +485,8 @@ def readers_data(report: Report) -> dict[str, object]:
     """Return what each reader would give each rank of a file, as plain data."""
     size = report.columns.num_devices if report.columns else 1
     ranks = range(max(1, min(size, MAX_RANKS)))
+    from ranktable.schema.readers.readers import readings  # noqa: PLC0415 - rare
+
     found = readings(report.data, ranks, report)
     return {
         "file": report.file,

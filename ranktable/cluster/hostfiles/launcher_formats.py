@@ -92,7 +92,7 @@ def any_format_of(name: str) -> LauncherFormat | Format:
         known = (*names(), *_BY_NAME)
         close = get_close_matches(name, known, 1)
         hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
-        raise ArgumentError(str(error), hint=hint) from None
+        raise ArgumentError(error.reason, hint=hint) from None
 
 
 DETECTED_CHARACTERS = 1 << 20
