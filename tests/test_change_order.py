@@ -584,3 +584,16 @@ def test_level_is_written_in_its_plural(run: Run, rings: str, tmp_path: Path) ->
     )
 
     assert "typical bytes between switches, GiB a step" in done.err
+
+
+def test_growing_names_the_experts_that_stand_in_the_way(run: Run, rings: str) -> None:
+    done = run(
+        *("ranktable", "grow", rings, "--add", "s1", "--new", "--tp", "2"),
+        *("--pp", "2", "--ep", "8", "--etp", "1"),
+    )
+
+    assert done.status == 2
+    assert done.err == (
+        "ranktable: 8 chips more are too few for another copy of the model, "
+        "tp 2 x pp 2 x cp 1 = 4, where etp 1 x ep 8 = 8 divides tp x cp x dp\n"
+    )

@@ -137,9 +137,12 @@ def grow(  # noqa: PLR0913 - each is a part of the question
     )
     if fitting.world_size <= table.world_size:
         sizes = {name: getattr(layout, name) for name in kept}
+        experts = {"etp": layout.etp, "ep": layout.ep}
+        where = f", where {factors(experts)} divides tp x cp x dp"
         raise LayoutError(
             f"{counted(more, 'chip')} more {'is' if more == 1 else 'are'} too few for "
             f"another copy of the model, {factors(sizes) if sizes else 'of any size'}"
+            f"{where if layout.ep > 1 else ''}"
         )
     left = left_of(table)
     return _resized(table, (layout, fitting), left, nodes, kept, site or Site())
