@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import tracemalloc
+from itertools import count
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
@@ -174,7 +177,43 @@ def test_silent_pipe_is_given_up(tmp_path: Path) -> None:
         read_file(str(tmp_path / "pipe"), pipe_wait_s=0.05)
 
     assert raised.value.code == "RT003"
-    assert str(raised.value) == "nothing was written to this named pipe within 0.05 s"
+    assert str(raised.value) == "nothing was written to this named pipe for 0.05 s"
+
+
+def test_pipe_whose_writer_stops_is_given_up(tmp_path: Path) -> None:
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)
+    writer = os.open(pipe, os.O_RDWR)
+    os.write(writer, b"{")
+    with pytest.raises(UnreadableError, match=r"for 0\.05 s"):
+        read_file(pipe, pipe_wait_s=0.05)
+    os.close(writer)
+
+
+def test_table_is_read_from_a_named_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = Thread(target=pipe.write_bytes, args=(GOOD,))
+    writer.start()
+
+    assert read_rank_table(pipe) == [0, 1]
+    writer.join()
+
+
+def test_chip_used_twice_is_found_where_nodes_are_uneven(tmp_path: Path) -> None:
+    nodes = [[0, 1], [0], [1, 0, 1]]  # 0, 1 three times, if nobody looks at the nodes
+    ranks = count()
+    table = {
+        "version": "1.0",
+        "node_list": [
+            {"device_list": [{"device_id": f"{c}", "rank": f"{next(ranks)}"} for c in n]}
+            for n in nodes
+        ],
+    }
+    (tmp_path / "t.json").write_text(json.dumps(table))
+
+    with pytest.raises(RankTableError, match="RT207"):
+        read_rank_table(tmp_path / "t.json")
 
 
 def test_command_cannot_judge_what_is_no_file(

@@ -38,21 +38,22 @@ def read_rank_table(
     """
     name = find_table(path, env)
     try:
-        data = read_file(name, pipe_wait_s=0)
-    except UnreadableError:
-        return _read_any(name)
+        data = read_file(name)
+    except UnreadableError as error:
+        from ranktable.schema.check import report_unreadable  # noqa: PLC0415 - rare
+
+        return report_unreadable(error, file=name).sound_table().chip_map
     columns = read_sound(data)
     return _read_any(name, data) if columns is None else columns.chip_map()
 
 
-def _read_any(name: str, data: bytes | None = None) -> list[int]:
+def _read_any(name: str, data: bytes) -> list[int]:
     """Return the chip_map by way of the full pipeline, or raise what that found."""
     from ranktable.schema.check import check  # noqa: PLC0415 - slow path
     from ranktable.schema.diagnostic import Location, RankTableError  # noqa: PLC0415
 
-    source = name if data is None else data
     # A broken table is broken for every process: none of them lists it all.
-    report = check(source, file=name, limit=RankTableError.SHOWN)
+    report = check(data, file=name, limit=RankTableError.SHOWN)
     table = report.sound_table()
     if not table.has_global_ranks:
         from ranktable.schema.rules.records import no_global_ranks  # noqa: PLC0415

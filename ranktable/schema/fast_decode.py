@@ -174,7 +174,8 @@ def _are_chips_distinct(columns: Columns) -> bool:
     except ValueError:  # one is below 0 or above 255
         found = tuple(columns.device_ids)
     size = columns.starts[1]
-    if found == found[:size] * columns.num_nodes:  # every node has the same chips
+    is_equal = size > 0 and columns.starts == [*range(0, len(found) + 1, size)]
+    if is_equal and found == found[:size] * columns.num_nodes:
         nodes = {found[:size]}
     else:
         pairs = itertools.pairwise(columns.starts)

@@ -12,6 +12,7 @@ import stat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import io
     from typing import Protocol
 
     class ByteStream(Protocol):
@@ -26,7 +27,7 @@ DEFAULT_MAX_SIZE_BYTES = 256 * 1024 * 1024
 """About a million ranks; a node that reads more than this has the wrong file."""
 
 PIPE_WAIT_S = 30.0
-"""How long to wait for the first byte of a named pipe."""
+"""How long a named pipe may stay silent."""
 
 _PART_BYTES = 1 << 24
 
@@ -65,7 +66,7 @@ def read_file(
     """Return the bytes of a file or a pipe.
 
     Symbolic links are followed. ``/dev/stdin``, ``<(...)`` of a shell and a named pipe
-    are read to their end. A named pipe to which nothing is written within
+    are read to their end. A named pipe to which nothing is written for
     ``pipe_wait_s`` is refused. A folder, a socket or a device is refused before it is
     opened.
 
@@ -84,7 +85,7 @@ def read_file(
             status = os.fstat(descriptor)
             _refuse_kind(status.st_mode)
             if stat.S_ISFIFO(status.st_mode):
-                _wait_for_first_byte(descriptor, pipe_wait_s)
+                return read_stream(_NamedPipe(file, pipe_wait_s), max_size_bytes)
             return _read(file, status.st_size, max_size_bytes)
     except (FileNotFoundError, NotADirectoryError):
         raise UnreadableError("RT001", _missing(path)) from None
@@ -133,21 +134,28 @@ def _read(file: ByteStream, expected_bytes: int, max_size_bytes: int) -> bytes:
     )
 
 
-def _wait_for_first_byte(pipe: int, timeout_s: float) -> None:
-    """Wait for the first byte of a named pipe; then it is read as standard input is.
+class _NamedPipe:
+    """A pipe whose writer may not have come, or may have stopped to write."""
 
-    Raises:
-        UnreadableError: None came in time.
-    """
-    poll = select.poll()
-    poll.register(pipe, select.POLLIN)
-    if not poll.poll(1000 * timeout_s):
+    def __init__(self, pipe: io.FileIO, timeout_s: float) -> None:
+        self._pipe = pipe
+        self._timeout_s = timeout_s
+        self._poll = select.poll()
+        self._poll.register(pipe, select.POLLIN)
+
+    def read(self, size: int) -> bytes:
+        """Return what was written, at most so many bytes; nothing at its end.
+
+        Raises:
+            UnreadableError: Nothing was written in time.
+        """
+        if self._poll.poll(1000 * self._timeout_s):
+            return self._pipe.read(size) or b""
         raise UnreadableError(
             "RT003",
-            f"nothing was written to this named pipe within {timeout_s:g} s",
-            "start the program that writes to it first",
+            f"nothing was written to this named pipe for {self._timeout_s:g} s",
+            "start the program that writes to it first, and let it end",
         )
-    os.set_blocking(pipe, True)
 
 
 def _missing(path: str) -> str:

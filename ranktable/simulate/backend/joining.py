@@ -168,6 +168,12 @@ def join(world: World, membership: Membership) -> Path:
 
 
 _NONE = -1  # where a chip is a number
+_MOST_TOLD = 2**63 - 1
+
+
+def _told(chip: int) -> int:
+    """Return a chip as members tell it: one beyond 64 bits is on no machine."""
+    return max(-_MOST_TOLD, min(chip, _MOST_TOLD))
 
 
 def _assignments(
@@ -178,7 +184,7 @@ def _assignments(
 ) -> list[ChipAssignment]:
     """Return what each member holds, by its rank in the group."""
     chip, size = world.selected_chip(), len(membership.ranks)
-    own = [world.node, _NONE if chip is None else chip, len(chip_map), *chip_map]
+    own = [world.node, _NONE if chip is None else chip, len(chip_map), *map(_told, chip_map)]
     row = torch.tensor([*own, *[_NONE] * (3 + size - len(own))], device="cpu")
     rows = [torch.empty_like(row) for _ in membership.ranks]
     gloo.allgather([rows], [row]).wait()
