@@ -164,6 +164,7 @@ ROWS: dict[str, Row] = {
     "server_count wrong": (TABLE, lambda t: t.update(server_count="3"), ANY, "RT210", ERROR, "EI0014"),
     "one loopback name twice": (TABLE, lambda t: [server(t, at).update(server_id="127.0.1.1") for at in (0, 1)], ANY, "RT212", ERROR, "EI0014"),
     "address and a comma": (TABLE, lambda t: devices(t)[1].update(device_ip="10.7.0.1,"), ANY, "RT211", ERROR, "EI0014"),
+    "device_id beyond every chip": (TABLE, lambda t: devices(t)[1].update(device_id="32"), ANY, "RT208", ERROR, LOG),
     "super_pod_id a number": (PODS, lambda t: t["super_pod_list"][0].update(super_pod_id=0), ANY, "RT113", ERROR, "EI0017"),
     "lab device_num": (LAB, lambda t: t["group_list"][0].update(device_num="9"), ANY, "RT292", ERROR, LOG),
     "1.1 no ranks": (HETEROGENEOUS, lambda t: t["node_list"][0].update(ranks=[]), ANY, "RT116", ERROR, LOG),

@@ -96,6 +96,15 @@ class Arrangement:
     is_optimal: bool = False
 
 
+class _Found(NamedTuple):
+    """A placement: what it costs, the chip and node of every rank, and its bytes."""
+
+    cost: _Cost
+    carriers: list[int]
+    owners: Owners
+    totals: tuple[float, ...]
+
+
 class _Cost(NamedTuple):
     """What a placement costs, in the order of what matters."""
 
@@ -147,7 +156,7 @@ class Search:
         tp = job.scene.layout.along("tp") if job.scene else None
         self.inside = Inside(job.chips, self.members, job.places, job.links, tp)
         self.is_exact = True
-        self.best: tuple[_Cost, list[int], Owners] | None = None
+        self.best: _Found | None = None
         self.known: set[tuple[int, ...]] = set()
         self.before = Before(job.scene)
         self.widths = _widths(job.scene)
@@ -164,11 +173,9 @@ class Search:
             is_complete = self._try_all()
         if self.best is None:
             raise AssertionError(self.job)  # the nodes in any order are a placement
-        _, carriers, owners = self.best
-        scene = self.job.scene
         return Arrangement(
-            carriers=carriers,
-            sent=scene.totals(owners) if scene else (),
+            carriers=self.best.carriers,
+            sent=self.best.totals,
             bounds=self._bounds(),
             is_optimal=is_complete and self.is_exact,
         )
@@ -245,16 +252,14 @@ class Search:
             if boundary.is_contiguous
         )
 
-    def _sent(self, owners: Owners) -> float:
-        scene = self.job.scene
-        return sum(scene.totals(owners)) if scene else 0.0
-
     def may_be_best(self, sent: float) -> bool:
         """Whether a placement that sends so much, or more, can be the best."""
         best = self.best
-        return not best or bool(best[0].rings) or sent <= best[0].sent * (1 + _SAME) + 1
+        if best is None or best.cost.rings:
+            return True
+        return sent <= best.cost.sent * (1 + _SAME) + 1
 
-    def _try(self, owners: Owners, sent: float | None = None) -> None:
+    def _try(self, owners: Owners) -> None:
         """Keep a placement, with the best nodes for it, if it is better."""
         if not self._is_sound(owners):
             return
@@ -262,15 +267,17 @@ class Search:
         if shape in self.known:
             return
         self.known.add(shape)
-        sent = self._sent(owners) if sent is None else sent
+        totals = self.job.scene.totals(owners) if self.job.scene else ()
+        sent = sum(totals)
         best = self.best
         if not self.may_be_best(sent):
             return
         carriers, (rings, loads, moves) = self._filled(owners, self.kind)
-        same = best and is_reached(min(best[0].sent, sent), max(best[0].sent, sent))
-        cost = _Cost(rings, best[0].sent if best and same else sent, loads, moves)
-        if best is None or cost < best[0]:
-            self.best = cost, carriers, owners
+        if best and is_reached(*sorted((best.cost.sent, sent))):
+            sent = best.cost.sent
+        cost = _Cost(rings, sent, loads, moves)
+        if best is None or cost < best.cost:
+            self.best = _Found(cost, carriers, owners, totals)
 
     def _shape(self, owners: Owners) -> tuple[int, ...]:
         """Return a placement with the nodes of a kind numbered as they come."""
@@ -381,9 +388,9 @@ class Search:
             return
         if any(boundary.is_contiguous for boundary in scene.boundaries):
             return
-        if is_reached(sum(self._bounds()), best[0].sent):
+        if is_reached(sum(self._bounds()), best.cost.sent):
             return
-        owners = best[2]
+        owners = best.owners
         units = [range(rank, rank + 1) for rank in range(self.size)]
         if not self.job.is_free:
             if len(scene.boundaries) == 1:

@@ -62,17 +62,17 @@ class Inside:
         That of a node which has none of the ranks follows from the roles alone.
         """
         sides = [self._kind(node) for node in nodes]
-        have = [
-            frozenset(self.chips[at].rank for at in self.members[node])
-            for node in nodes
-        ]
+        holder = {
+            self.chips[at].rank: node for node in nodes for at in self.members[node]
+        }
         found = []
         for ranks in parts:
             wanted = tuple([self.places[rank].role for rank in ranks])
             known: dict[Hashable, int] = {}
+            here = {holder[rank] for rank in ranks if rank in holder}
             row = []
-            for node, side, own in zip(nodes, sides, have, strict=True):
-                if not own.isdisjoint(ranks):
+            for node, side in zip(nodes, sides, strict=True):
+                if node in here:
                     row.append(self._weight(node, ranks))
                     continue
                 if side not in known:

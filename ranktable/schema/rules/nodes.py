@@ -47,10 +47,16 @@ def _duplicate_chips(columns: Columns, _: Options) -> Iterator[Finding]:
             )
 
 
+_OF_HCCL_1, _MOST_CHIPS = ("hccl-1.0", "hccl-1.2"), 32
+"""310P has most; A2 and A3 have 16, and 910 has 8."""
+
+
 def _absent_chips(columns: Columns, options: Options) -> Iterator[Finding]:
     count = options.chips_per_node
     if count is None and options.topology is not None:
         count = options.topology.num_chips
+    if count is None and columns.format.name in _OF_HCCL_1:
+        count = _MOST_CHIPS
 
     def exists(chip: int | None) -> bool:
         return chip is None or (chip >= 0 and (count is None or chip < count))
@@ -245,7 +251,8 @@ NO_SUCH_CHIP = Rule(
     summary="a device_id is negative, or beyond the chips of the host",
     why=(
         "device_id is the index of the chip on its host, from 0. How many a host has "
-        "is known from --chip or from --topology."
+        "is known from --chip or from --topology. Without them an id beyond 31 in a "
+        "table of HCCL 1.0 or 1.2 is refused: no chip that reads it has more."
     ),
     fix="Use the number that tpu-smi shows; ids count chips, not cards.",
     readers={
