@@ -597,3 +597,28 @@ def test_growing_names_the_experts_that_stand_in_the_way(run: Run, rings: str) -
         "ranktable: 8 chips more are too few for another copy of the model, "
         "tp 2 x pp 2 x cp 1 = 4, where etp 1 x ep 8 = 8 divides tp x cp x dp\n"
     )
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_diff_asks_for_the_sizes_that_only_one_table_remembers(
+    run: Run, rings: str, *, is_turned: bool
+) -> None:
+    files = [rings, "l.json"]
+    run("ranktable", "shrink", rings, "--drop", "n1", "--tp", "4", "-o", "l.json")
+
+    done = run(
+        "ranktable",
+        "diff",
+        *files[:: -1 if is_turned else 1],
+        "--bytes",
+        "tp=1GiB,dp=1GiB",
+    )
+    told = run("ranktable", "diff", *files, "--tp", "4")
+
+    assert done.status == 2
+    assert done.err == (
+        "ranktable: j.json remembers no layout, and l.json remembers tp=4 dp=6 "
+        "order=tp-cp-ep-dp-pp ep_style=megatron; give the sizes that both have, such "
+        "as --tp 8\n"
+    )
+    assert "roles: none moved" in told.out

@@ -313,7 +313,9 @@ def test_backup_addresses_may_be_several_or_empty(ip: str) -> None:
     assert ranktable.check(json.dumps(text).encode()).totals == {}
 
 
-def test_reading_a_large_table_finds_an_unset_address(tmp_path: Path) -> None:
+def test_reading_a_large_table_finds_addresses_and_chips_that_cannot_be(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "t.json"
     large = table(*[8] * 200)
     file.write_text(json.dumps(large))
@@ -322,6 +324,11 @@ def test_reading_a_large_table_finds_an_unset_address(tmp_path: Path) -> None:
     bad = changed(large, lambda t: devices(t)[1500].update(device_ip="0.0.0.0"))
     file.write_text(json.dumps(bad))
     with pytest.raises(ranktable.RankTableError, match="RT211"):
+        ranktable.read_rank_table(str(file))
+
+    bad = changed(large, lambda t: devices(t)[1500].update(device_id="40"))
+    file.write_text(json.dumps(bad))
+    with pytest.raises(ranktable.RankTableError, match="RT208"):
         ranktable.read_rank_table(str(file))
 
 

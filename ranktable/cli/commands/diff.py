@@ -23,7 +23,7 @@ from ranktable.cli.parameters import ColorOption, OutputFormatOption
 from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.differing import difference
 from ranktable.layout.errors import LayoutError
-from ranktable.layout.remembered import remembered
+from ranktable.layout.remembered import remembered, spelt
 from ranktable.report.diff import render_diff, render_diff_json
 from ranktable.schema.diagnostic import printable
 
@@ -157,4 +157,13 @@ def _layouts(
         except (CommandError, LayoutError) as error:
             raise CommandError(f"{read.name}: {error}") from None
 
-    return laid_out(before), laid_out(after)
+    found = laid_out(before), laid_out(after)
+    known = [remembered(read.table) for read in (before, after)]
+    if not layout_options.are_given and known.count(None) == 1:
+        without, other = (before, after) if known[0] is None else (after, before)
+        said = spelt(found[known[0] is None])
+        raise CommandError(
+            f"{without.name} remembers no layout, and {other.name} remembers {said}; "
+            "give the sizes that both have, such as --tp 8"
+        )
+    return found

@@ -264,6 +264,7 @@ NO_SUCH_CHIP = Rule(
     bad=one_node(device(0, 0), device(-1, 1)),
     good=PAIR,
     check=_absent_chips,
+    is_fast=True,
 )
 TOO_MANY_CHIPS = Rule(
     code="RT209",
