@@ -206,7 +206,11 @@ def test_chip_used_twice_is_found_where_nodes_are_uneven(tmp_path: Path) -> None
     table = {
         "version": "1.0",
         "node_list": [
-            {"device_list": [{"device_id": f"{c}", "rank": f"{next(ranks)}"} for c in n]}
+            {
+                "device_list": [
+                    {"device_id": f"{c}", "rank": f"{next(ranks)}"} for c in n
+                ]
+            }
             for n in nodes
         ],
     }

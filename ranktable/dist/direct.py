@@ -190,8 +190,9 @@ def begin_native(  # noqa: PLR0913, PLR0917 - what collectives differ in
     # What torch need not return it does on the current stream.
     is_returned = async_op or members.supports_timed_wait
     stream = members.current_stream() if async_op and (is_new or divisor > 1) else None
+    group = members.group  # which may have ended
     try:
-        begun = function(*given, group=members.group, async_op=is_returned)
+        begun = function(*given, group=group, async_op=is_returned)
     except RuntimeError as error:
         if members.supports_timed_wait:
             raise explained(error, members, call) from error

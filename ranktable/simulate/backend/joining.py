@@ -184,7 +184,12 @@ def _assignments(
 ) -> list[ChipAssignment]:
     """Return what each member holds, by its rank in the group."""
     chip, size = world.selected_chip(), len(membership.ranks)
-    own = [world.node, _NONE if chip is None else chip, len(chip_map), *map(_told, chip_map)]
+    own = [
+        world.node,
+        _NONE if chip is None else chip,
+        len(chip_map),
+        *map(_told, chip_map),
+    ]
     row = torch.tensor([*own, *[_NONE] * (3 + size - len(own))], device="cpu")
     rows = [torch.empty_like(row) for _ in membership.ranks]
     gloo.allgather([rows], [row]).wait()
