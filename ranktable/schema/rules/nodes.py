@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+from typing import TYPE_CHECKING, cast
 
 from ranktable.schema.diagnostic import Refusal, Rule, Severity, counted, quoted
 from ranktable.schema.document import SourceSpan
@@ -57,6 +58,11 @@ def _absent_chips(columns: Columns, options: Options) -> Iterator[Finding]:
         count = options.topology.num_chips
     if count is None and columns.format.name in _OF_HCCL_1:
         count = _MOST_CHIPS
+
+    with contextlib.suppress(TypeError, ValueError):  # one is not known, or none at all
+        used = cast("list[int]", columns.device_ids)
+        if min(used) >= 0 and (count is None or max(used) < count):
+            return
 
     def exists(chip: int | None) -> bool:
         return chip is None or (chip >= 0 and (count is None or chip < count))
