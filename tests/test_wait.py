@@ -404,7 +404,7 @@ def test_interrupt_ends_it_quietly(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("content", [None, b" " * 4_000_000])
+@pytest.mark.parametrize("content", [None, b" " * 4_000_000], ids=["missing", "blanks"])
 def test_waiting_costs_next_to_nothing(content: bytes | None, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / "t.json").write_bytes(content)

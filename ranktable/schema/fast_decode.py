@@ -180,7 +180,13 @@ def _are_chips_distinct(columns: Columns) -> bool:
     else:
         pairs = itertools.pairwise(columns.starts)
         nodes = {found[start:end] for start, end in pairs}
-    return all(len(set(chips)) == len(chips) and min(chips) >= 0 for chips in nodes)
+    most = columns.format.most_chips
+    return all(
+        len(set(chips)) == len(chips)
+        and min(chips) >= 0
+        and (most is None or max(chips) < most)
+        for chips in nodes
+    )
 
 
 def _key(field: Field) -> bytes:

@@ -130,6 +130,7 @@ class Format:
             all of them.
         keeps_file_order: Whether the place of a device in its node is its local rank.
         has_blank_addresses: Whether an empty string means "no address".
+        most_chips: Chips of the largest node that reads it; None if nobody says.
         has_global_ranks: Whether the ranks are those of one job, 0 to world_size - 1.
         has_written_ranks: Whether a file names its ranks; if not, they are counted.
         keeps_document: Whether a table keeps the plain data of its file.
@@ -159,6 +160,7 @@ class Format:
     reader_keys: tuple[str, ...] = ()
     keeps_file_order: bool = True
     has_blank_addresses: bool = False
+    most_chips: int | None = None
     has_global_ranks: bool = True
     has_written_ranks: bool = True
     keeps_document: bool = False

@@ -176,6 +176,8 @@ class RankTable:
     @property
     def has_global_ranks(self) -> bool:
         """Whether its ranks are those of one job, 0 to world_size - 1."""
+        if self._columns is not None:
+            return self._columns.format.has_global_ranks
         from ranktable.schema.formats import by_name  # noqa: PLC0415 - a cycle
 
         return by_name(self.format).has_global_ranks

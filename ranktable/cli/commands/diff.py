@@ -59,10 +59,10 @@ def diff(
 ) -> None:
     """Show the differences between two tables: nodes, ranks, roles, groups and bytes.
 
-    A rank has moved when its chip has another rank now. A role has changed when the
-    coordinates of a chip along tp, cp, pp or the experts have: it must load other
-    weights. Sizes such as --tp hold for both tables; dp is what the other sizes leave
-    of each.
+    A rank has moved when its chip has another rank now. A role has changed when a chip
+    has other coordinates along tp, cp, pp or the experts: it must load other weights.
+    Sizes such as --tp hold for both tables; dp is computed for each table, from its
+    number of ranks and the other sizes.
 
     Exit status: 0 no differences, 1 differences, 2 could not judge.
 

@@ -58,9 +58,9 @@ def spares(
 ) -> None:
     """Show, add or remove the spare nodes of a table, which have no rank.
 
-    They are in the key spare_list, which no library reads. A host that is added needs
-    --new, and has the chips of the last node then. replace-node, shrink, grow and
-    renumber use them.
+    They are in the key spare_list, which no library reads. To add a host that no file
+    describes, give --new: it gets the same chips as the last node. replace-node,
+    shrink, grow and renumber use the spares.
 
     Example: ranktable spares sccl_rank_table.json --add n7 --new -o with_spare.json
     """

@@ -82,6 +82,6 @@ def _others(machine: Machine, families: Sequence[ChipFamily]) -> list[NotDetecte
         count = family.count_traces(machine)
         if count:
             nodes = counted(count, "device node")
-            why = f"there are {nodes} of it, too; a line is about one family"
+            why = f"{nodes} of it, too; one line describes chips of one family"
             found.append(NotDetected(family.name, why))
     return found

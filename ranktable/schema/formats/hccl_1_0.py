@@ -196,6 +196,7 @@ FORMAT = Format(
     node_fields=NODE_FIELDS,
     device_fields=DEVICE_FIELDS,
     node_title="Server",
+    most_chips=32,  # of 310P; A2 and A3 have 16, and 910 has 8
     matches=is_hccl,
     rules=(*RULES, hccl_pods.PODS_IN_1_0),
     keeps_file_order=False,

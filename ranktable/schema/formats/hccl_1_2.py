@@ -62,6 +62,7 @@ FORMAT = Format(
     node_fields=hccl.NODE_FIELDS,
     device_fields=hccl.DEVICE_FIELDS,
     node_title="Server",
+    most_chips=32,  # of 310P; A2 and A3 have 16, and 910 has 8
     matches=lambda document: (
         hccl.is_hccl(document)
         and (

@@ -9,6 +9,7 @@ from ranktable.schema.document import SourceSpan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from ranktable.schema.columns import Columns
     from ranktable.schema.diagnostic import Finding, Options
@@ -49,7 +50,7 @@ def _none_on_a3(columns: Columns, options: Options) -> Iterator[Finding]:
     """Yield RT258 for a table of A3 in which no device has what A3 needs."""
     if options.npu != "A3" or not columns.num_devices:
         return
-    data = columns.document.data
+    data: Any = columns.document.data
     paths = [columns.device_path(index) for index in range(columns.num_devices)]
     if any(not _IN_PODS.isdisjoint(data[key][place]) for key, place in paths):
         return  # the reader names the devices that lack it
