@@ -524,7 +524,10 @@ def test_exception_in_the_script_ends_the_process_with_its_traceback(
 ) -> None:
     table = write_table(tmp_path, [[0, 1]])
     code = """
+import torch.distributed
+
 job = init_process_group("gloo", timeout_s=60)
+torch.distributed.barrier()  # or the first to end breaks the connections of the other
 raise ArithmeticError("the script's own mistake")
 """
     done = run_code(code, 2, env={"RANK_TABLE_FILE": table})

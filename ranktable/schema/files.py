@@ -151,9 +151,10 @@ class _NamedPipe:
         """
         if self._poll.poll(1000 * self._timeout_s):
             return self._pipe.read(size) or b""
+        waited = f" for {self._timeout_s:g} s" if self._timeout_s else ""
         raise UnreadableError(
             "RT003",
-            f"nothing was written to this named pipe for {self._timeout_s:g} s",
+            f"nothing was written to this named pipe{waited}",
             "start the program that writes to it first, and let it end",
         )
 

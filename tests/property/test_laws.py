@@ -168,10 +168,10 @@ def _built(table: RankTable) -> RankTable:
 def test_fast_decode_knows_every_table_that_is_written(
     table: RankTable, name: str
 ) -> None:
-    named = make_table(
-        [[device.device_id for device in node.devices] for node in table.nodes],
-        hosts=[f"n{place}" for place in range(len(table.nodes))],
-    )
+    chips = [[device.device_id for device in node.devices] for node in table.nodes]
+    if by_name(name).most_chips is not None:
+        chips = [[sorted(node).index(chip) for chip in node] for node in chips]
+    named = make_table(chips, hosts=[f"n{place}" for place in range(len(chips))])
     data = ranktable.dumps(with_addresses(named), format=name)
 
     columns = read_sound(data)
