@@ -222,7 +222,7 @@ class RankTable:
 
     @cached_property
     def rank_end(self) -> int:
-        """One more than the highest rank: beyond world_size where ranks have gaps."""
+        """One more than the highest rank; beyond world_size where ranks have gaps."""
         if self._in_file_order is not None:
             return self.world_size
         return 1 + max(device.rank for node in self.nodes for device in node.devices)
