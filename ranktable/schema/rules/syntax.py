@@ -40,7 +40,7 @@ NOT_A_REGULAR_FILE = Rule(
     why=(
         "A rank table is read by every process of the node. A pipe gives its content "
         "to the first one and lets the others wait forever. The commands of ranktable "
-        "read a pipe once, and wait 30 s for its first byte."
+        "read a pipe once, and give it up after 30 s of silence."
     ),
     fix="Name a file. To check what a command prints, use: ... | ranktable validate -",
     readers={
