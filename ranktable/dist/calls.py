@@ -314,7 +314,8 @@ def begin_call(
         DistError: The group has failed before.
     """
     members.refuse_failed()
-    members.hear_dropped()
+    if members.unverified:
+        members.hear_dropped()
     mode = check_mode()
     members.seq += 1
     is_compared = mode != "off" and members.can_compare
