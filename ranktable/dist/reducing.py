@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import AllreduceOptions, ReduceOp
 
 from ranktable.dist.calls import shape_of
-from ranktable.dist.direct import begin_native, native_of
+from ranktable.dist.direct import OPS, begin_native, native_of
 from ranktable.dist.encoding import MOST_RANKS_OF_SPLIT, decode, encode
 from ranktable.dist.errors import UnsupportedError
 from ranktable.dist.group_state import group_state
@@ -369,12 +369,13 @@ def reduced(
         )
     encoded = encode(data, wire)
     if root is None:
-        yield operations.all_reduce(encoded, wire.reduction)
+        yield operations.start(dist.all_reduce, encoded, OPS[wire.reduction])
     else:
         is_root = members.group_rank == root
         if not is_root and encoded.data_ptr() == data.data_ptr():
             encoded = encoded.clone()  # gloo leaves partial sums in it
-        yield operations.reduce(encoded, wire.reduction, root)
+        to = members.ranks[root]
+        yield operations.start(dist.reduce, encoded, to, OPS[wire.reduction])
     return decode(encoded, wire, data.dtype, _divisor(plan, members.size))
 
 
@@ -395,7 +396,8 @@ def _scattered(
     assert wire is not None  # noqa: S101 - it reduces
     if plan.recipe == "native":
         output = own.new_empty(own.numel())
-        yield operations.reduce_scatter(output, joined(parts), wire.reduction)
+        told = OPS[wire.reduction]
+        yield operations.start(REDUCE_SCATTER, output, joined(parts), told)
         found = decode(output, wire, own.dtype, _divisor(plan, len(parts)))
         return found.view(own.shape)
     longest = max(part.numel() for part in parts)
