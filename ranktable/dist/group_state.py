@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
     from ranktable.dist.calls import CollectiveCall, CollectiveFingerprint
-    from ranktable.dist.work import Pending, Work
+    from ranktable.dist.work import Pending, SteppedWork, Work
     from ranktable.runtime.backends.backend import Backend
 
 _DEFAULT_TIMEOUT: Final = timedelta(minutes=30)  # torch's own
@@ -350,7 +350,7 @@ class BeginQueue:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self.works: deque[Work[Any]] = deque()
+        self.works: deque[SteppedWork[Any]] = deque()
         self._changed = Condition()
         self._thread: Thread | None = None
 
@@ -358,7 +358,7 @@ class BeginQueue:
         """Whether one has not begun yet."""
         return any(each is work for each in tuple(self.works))
 
-    def put(self, work: Work[Any]) -> None:
+    def put(self, work: SteppedWork[Any]) -> None:
         """Begin one after all that are here."""
         with self._changed:
             self.works.append(work)

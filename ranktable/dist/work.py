@@ -11,21 +11,36 @@ import time
 from collections.abc import Generator
 from datetime import timedelta
 from threading import Lock, main_thread
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+    overload,
+)
 
 import torch
 
 from ranktable.dist.errors import DistError, MismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import torch.distributed as dist
 
     from ranktable.dist.calls import CollectiveCall
     from ranktable.dist.group_state import GroupState
 
+Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+Waited_co = TypeVar("Waited_co", covariant=True)
+Later = TypeVar("Later")
 
 _LOOK: Final = timedelta(seconds=0.5)
 """Time after which a rank that waits looks whether another compares this collective."""
@@ -55,13 +70,20 @@ Steps: TypeAlias = Generator[Step, None, Result]
 
 
 def run(
-    members: GroupState,
-    steps: Steps[Any],
-    *,
-    async_op: bool = False,
-) -> Any:  # noqa: ANN401 - see below
+    members: GroupState, steps: Steps[Result], *, async_op: bool
+) -> Work[Result] | Result:
     """Return the result of a collective; with ``async_op`` work whose result it is."""
     return SteppedWork(members, steps) if async_op else finish(steps)
+
+
+def run_in_place(
+    members: GroupState, steps: Steps[Result], *, async_op: bool
+) -> Work[Result] | None:
+    """Do a collective whose result the caller has; with ``async_op`` return work."""
+    if async_op:
+        return SteppedWork(members, steps)
+    finish(steps)
+    return None
 
 
 def finish(steps: Steps[Result]) -> Result:
@@ -194,6 +216,33 @@ class SteppedWork(Work[Result]):
             self._step = next(self._steps)
         except StopIteration as end:
             self._result, self._steps = end.value, None
+
+
+class Collective(Protocol[Parameters, Waited_co, Later]):
+    """The type of a collective that returns work if that is asked for."""
+
+    @overload
+    def __call__(
+        self, *args: object, async_op: Literal[True], **named: object
+    ) -> Work[Later]: ...
+    @overload
+    def __call__(
+        self, *args: Parameters.args, **named: Parameters.kwargs
+    ) -> Waited_co: ...
+
+
+def collective(
+    function: Callable[Parameters, Work[Result] | Result],
+) -> Collective[Parameters, Result, Result]:
+    """Return a collective as type checkers should see it."""
+    return cast("Collective[Parameters, Result, Result]", function)
+
+
+def in_place(
+    function: Callable[Parameters, Work[Result] | None],
+) -> Collective[Parameters, None, Result]:
+    """Return a collective that returns nothing but work, likewise."""
+    return cast("Collective[Parameters, None, Result]", function)
 
 
 class Pending:
