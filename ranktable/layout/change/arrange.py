@@ -201,23 +201,19 @@ class Search:
 
     def _likely(self) -> Iterator[Owners]:
         """Yield placements that may be good, those that move little first."""
-        plain = self.laid(self.by_rank)
-        starts = [plain]
-        if not self.job.is_free:
-            starts += Orders(self).few(self._anchors())
+        if self.best is None and not self.job.is_free:
+            for is_moving in (False, True):
+                yield from Orders(self).few(self._anchors(is_moving=is_moving))
         kinds = {len(own) for own in self.members.values()}
         if (
             len(kinds) > 1
             or any(size % self.width for size in kinds)
-            or (self.size < _FEW)
+            or self.size < _FEW
         ):
-            starts += Orders(self).few({})
+            yield from Orders(self).few({})
+        plain = self.laid(self.by_rank)
+        yield plain
         scene = self.job.scene
-        has_racks = scene is not None and len(scene.boundaries) > 1
-        for owners in starts:
-            yield owners
-            if has_racks:
-                yield self._settled(owners)
         if scene is None or not scene.flows:
             return
         sizes = Counter({node: len(own) for node, own in self.members.items()})
@@ -234,19 +230,20 @@ class Search:
         if self.job.is_free:
             yield from free_placements(self)
 
-    def _anchors(self) -> dict[int, int]:
+    def _anchors(self, *, is_moving: bool) -> dict[int, int]:
         """Return nodes whose chips all keep their roles, by the first of their ranks.
 
-        A node stays where it is, or else goes with its copy of the model.
+        A node stays where it is, or goes with its copy of the model; the argument says
+        which of these comes first.
         """
         places = self.job.places
         rank_of = {(one.role, one.copy): rank for rank, one in enumerate(places)}
         found: dict[int, range] = {}
         taken: set[int] = set()
-        for is_moving in (False, True):
+        for is_copy in (is_moving, not is_moving):
             for node in self.members.keys() - found.keys():
                 chips = [self.job.chips[at] for at in self.members[node]]
-                if is_moving:
+                if is_copy:
                     ranks = [rank_of.get((chip.role, chip.copy)) for chip in chips]
                 else:
                     ranks = [chip.rank for chip in chips if self._keeps_role(chip)]
@@ -299,17 +296,20 @@ class Search:
         if shape in self.known:
             return
         self.known.add(shape)
-        totals = self.job.scene.totals(owners) if self.job.scene else ()
+        totals: list[float] = []
+        scene = self.job.scene
+        for boundary in scene.boundaries if scene else ():
+            totals.append(scene.total(owners, boundary))
+            if not self.may_be_best(sum(totals)):
+                return
         sent = sum(totals)
         best = self.best
-        if not self.may_be_best(sent):
-            return
-        carriers, (rings, loads, moves) = self._filled(owners, self.kind)
+        carriers, (rings, loads, moves) = self._filled(owners)
         if best and is_reached(*sorted((best.cost.sent, sent))):
             sent = best.cost.sent
         cost = _Cost(rings, sent, loads, moves)
         if best is None or cost < best.cost:
-            self.best = _Found(cost, carriers, owners, totals)
+            self.best = _Found(cost, carriers, owners, tuple(totals))
 
     def _shape(self, owners: Owners) -> tuple[tuple[int, int], ...]:
         """Return a placement with the nodes of a kind numbered as they come."""
@@ -325,26 +325,17 @@ class Search:
             found.append((numbers[node], len(run)))
         return tuple(found)
 
-    def _settled(self, owners: Owners) -> Owners:
-        """Return a placement with the nodes that suit it best, in any domain."""
-        kind: dict[int, tuple[int, ...]] = {
-            node: (len(own),) for node, own in self.members.items()
-        }
-        return self._owners(self._filled(owners, kind)[0])
-
-    def _filled(
-        self, owners: Owners, kind: dict[int, tuple[int, ...]]
-    ) -> tuple[list[int], tuple[int, int, int]]:
+    def _filled(self, owners: Owners) -> tuple[list[int], tuple[int, int, int]]:
         """Return the chips of a placement whose nodes may be others of their kind."""
         parts: dict[int, list[int]] = defaultdict(list)
         for run in blocks_of(owners):
             parts[owners[run.start]] += run
         of_kind: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for node in self.by_rank:
-            of_kind[kind[node]].append(node)
+            of_kind[self.kind[node]].append(node)
         wanted: dict[tuple[int, ...], list[list[int]]] = defaultdict(list)
         for node, ranks in parts.items():
-            wanted[kind[node]].append(ranks)
+            wanted[self.kind[node]].append(ranks)
         carriers = [-1] * self.size
         total = [0, 0, 0]
         for one, ranks_of in wanted.items():

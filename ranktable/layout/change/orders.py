@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _MOST_STATES = 20_000
 """Steps of a search."""
 
+_MOST_ENDED = 4
+"""Placements with the least bytes that are tried, of those that use other nodes."""
+
 _MOST_FREE = 10
 """Ranks of a free table up to which all placements may be few enough to try."""
 
@@ -126,6 +129,35 @@ class _Way(NamedTuple):
         )
 
 
+class _Pool:
+    """Nodes to take one after the other, by their sizes and domains."""
+
+    def __init__(
+        self, nodes: Iterable[int], kind: Mapping[int, tuple[int, ...]]
+    ) -> None:
+        self.kind = kind
+        self.of_kind: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for node in nodes:
+            self.of_kind[kind[node]].append(node)
+        for found in self.of_kind.values():
+            found.reverse()
+
+    def pop(self, size: int, near: int | None) -> int:
+        """Return a node of a size from the domains of another one, or from others."""
+        domains = () if near is None else self.kind[near][1:]
+        kind = (size, *domains)
+        if kind not in self.of_kind:
+            kind = min(
+                (kind for kind in self.of_kind if kind[0] == size),
+                key=lambda kind: sum(map(int.__ne__, kind[1:], domains)),
+            )
+        found = self.of_kind[kind]
+        node = found.pop()
+        if not found:
+            del self.of_kind[kind]
+        return node
+
+
 class Orders:
     """Placements of a search in which every node has consecutive ranks, or all.
 
@@ -159,9 +191,11 @@ class Orders:
         ways: dict[int, dict[tuple[int, ...], _Way]] = defaultdict(dict)
         ways[0][(0,) * len(sizes)] = _Way(0.0, 0)
         for start in range(self.size):
-            found = sorted(ways.pop(start, {}).items(), key=lambda one: _rank(one[1]))
+            if start not in ways:
+                continue
+            found = sorted(ways.pop(start).items(), key=lambda one: _rank(one[1]))
             node = anchors.get(start)
-            end = ends[bisect_right(ends, start)] if found else self.size
+            end = ends[bisect_right(ends, start)]
             for used, way in found[:width]:
                 if node is not None:
                     size = len(members[node])
@@ -180,7 +214,7 @@ class Orders:
                         cost = self.before.cost(start, start + count)
                         new = way.with_step(cost, stays, size, count)
                         _keep(ways[start + count], after, new)
-        for way in sorted(ways[self.size].values(), key=_rank)[:4]:
+        for way in sorted(ways[self.size].values(), key=_rank)[:_MOST_ENDED]:
             yield self._owners(way, anchored)
 
     def _counts(self, start: int, end: int, size: int, slack: int) -> Iterable[int]:
@@ -206,14 +240,12 @@ class Orders:
             at_start.get((step.size, start)) if step.node is None else step.node
             for step, start in zip(steps, starts, strict=False)
         ]
-        pools: dict[int, list[int]] = defaultdict(list)
         taken = set(chosen)
-        for node in reversed(others):
-            if node not in taken:
-                pools[len(members[node])].append(node)
+        pool = _Pool([node for node in others if node not in taken], self.search.kind)
         owners: Owners = []
         for step, known in zip(steps, chosen, strict=True):
-            node = pools[step.size].pop() if known is None else known
+            before = owners[-1] if owners else None
+            node = pool.pop(step.size, before) if known is None else known
             owners += [node] * step.count
         return owners
 
