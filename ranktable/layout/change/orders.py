@@ -46,9 +46,9 @@ class Before:
         far: Bytes of the far groups.
     """
 
-    def __init__(self, scene: CostModel | None, largest: int) -> None:
+    def __init__(self, costs: CostModel | None, largest: int) -> None:
         """Tell the flows of far groups apart, by the chips of the largest node."""
-        pairs = zip(scene.flows, scene.members, strict=True) if scene else ()
+        pairs = zip(costs.flows, costs.members, strict=True) if costs else ()
         self.near: list[tuple[Flow, Members, int]] = []
         self._far: list[tuple[Flow, Groups]] = []
         for flow, members in pairs:
@@ -335,11 +335,11 @@ def _keep(ways: dict[tuple[int, ...], _Way], used: tuple[int, ...], new: _Way) -
 
 def free_placements(search: Search) -> Iterator[Owners]:
     """Yield placements of a free table: boxes of ranks, and what exchanges make."""
-    scene = search.job.scene
-    if scene is None:
+    costs = search.job.costs
+    if costs is None:
         return
-    work = search.size * max(1, len(scene.flows)) * len(scene.boundaries)
+    work = search.size * max(1, len(costs.flows)) * len(costs.boundaries)
     by_size = sorted(search.by_rank, key=lambda node: -len(search.members[node]))
-    found = free_orders(scene, search.laid(by_size))
+    found = free_orders(costs, search.laid(by_size))
     for owners, _ in zip(found, range(max(2, 2_000_000 // work)), strict=False):
         yield owners
