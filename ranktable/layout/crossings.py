@@ -189,7 +189,12 @@ class CostModel:
 
     @cached_property
     def _row_groups(self) -> tuple[Sequence[Sequence[int]], ...]:
-        return tuple(groups_named(self.layout, axes) for axes in self.row_names)
+        return tuple(
+            groups_named(self.layout, axes)
+            if axes in self.shown
+            else self.layout.along(axes)
+            for axes in self.row_names
+        )
 
     def look(self, owners: Owners) -> Look:
         """Return what crosses with a placement."""
