@@ -80,7 +80,7 @@ def check_duplicate_nodes(
                 findings.report(
                     REPEATED_NODE,
                     node.at(*steps),
-                    f"the {kind} {quoted(name)} is in {first.origin(node)}, too",
+                    f"the {kind} {quoted(name)} is also in {first.origin(node)}",
                     hint="run probe once per node: srun --ntasks-per-node=1 "
                     "ranktable probe"
                     if node.source is None
@@ -222,7 +222,7 @@ def _report_clash(
     findings.report(
         RANK_CLASH,
         _rank_at(node, clashes[0]),
-        f"{_named(ranks)} {verb} in {first.origin(node)}, too",
+        f"{_named(ranks)} {verb} also in {first.origin(node)}",
         hint="--renumber counts the ranks anew, in the order of the nodes",
         related=(_rank_at(first, first_index, label="first use"),),
     )

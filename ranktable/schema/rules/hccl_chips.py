@@ -37,7 +37,7 @@ def _unequal_servers(columns: Columns, options: Options) -> Iterator[Finding]:
         yield UNEQUAL_SERVERS.finding(
             columns.devices_span(node),
             f"node {node} has {size} devices and node 0 has {sizes[0]}; servers of "
-            f"{options.npu} have the same number",
+            f"{options.npu} must have the same number",
             related=(columns.devices_span(0),),
         )
 

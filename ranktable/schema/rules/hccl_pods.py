@@ -57,7 +57,7 @@ def _podless_servers(columns: Columns, _: Options) -> Iterator[Finding]:
             key = columns.format.host_key
             yield SERVER_WITHOUT_POD.finding(
                 SourceSpan((*columns.node_path(node), key)),
-                f"node {node}, {quoted(columns.hosts[node])}, is in no super pod",
+                f"node {node}, {quoted(columns.hosts[node])}, is not in a super pod",
                 hint=f"add it to the server_list of a pod in {PODS}",
             )
 
@@ -163,7 +163,7 @@ def _pods_in_1_0(columns: Columns, _: Options) -> Iterator[Finding]:
         return
     yield PODS_IN_1_0.finding(
         span,
-        f"version 1.0 has no {span.path[-1]}: HCCL takes every server by itself",
+        f"version 1.0 has no {span.path[-1]}: HCCL treats every server separately",
         hint='write "version": "1.2" if this is a super pod',
     )
 

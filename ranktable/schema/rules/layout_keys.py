@@ -49,7 +49,7 @@ def _other_size(columns: Columns, _: Options) -> Iterator[Finding]:
         yield _finding(
             OTHER_SIZE,
             LAYOUT_KEY,
-            f"{LAYOUT_KEY} is one of {counted(world_size_of(layout), 'rank')}, and the "
+            f"{LAYOUT_KEY} is for {counted(world_size_of(layout), 'rank')}, but the "
             f"table has {columns.num_devices}",
             "write the sizes of the job, or leave the key out",
         )

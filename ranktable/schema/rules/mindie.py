@@ -56,7 +56,7 @@ def _unequal(columns: Columns, options: Options) -> Iterator[Finding]:
         yield MINDIE_UNEQUAL.finding(
             columns.devices_span(node),
             f"node {node} has {counted(size, 'device')} and node 0 has {sizes[0]}; "
-            "MindIE wants the same number on every server",
+            "MindIE needs the same number on every server",
             related=(columns.devices_span(0),),
             weight=_weight(columns),
         )

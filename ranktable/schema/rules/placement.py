@@ -79,8 +79,8 @@ def _odd_rings(columns: Columns, options: Options) -> Iterator[Finding]:
         if _is_odd(order):
             yield ODD_RING.finding(
                 columns.devices_span(node),
-                f"node {node} has {len(order)} chips; no ring of that many is "
-                "published",
+                f"node {node} has {len(order)} chips; a ring of that "
+                "many is not published",
                 hint="use an even number of chips, or check with --topology",
             )
 
@@ -171,7 +171,7 @@ def _suggest(chips: tuple[int, ...], box: Topology) -> str:
     rings = box.rings(chips, budget=budget)
     if rings:
         legal = " or ".join(map(listed, rings))
-        return f"a ring is {legal}, begun anywhere and in either direction"
+        return f"a ring is {legal}, from any chip and in either direction"
     others = box.rings_of_size(len(chips), budget=budget)
     if others:
         return f"rings of {len(chips)} are: " + " or ".join(map(listed, others))
@@ -246,8 +246,8 @@ def _free_placement(columns: Columns, _: Options) -> Iterator[Finding]:
     if node is not None:
         yield FREE_PLACEMENT.finding(
             SourceSpan((PLACEMENT_KEY,)),
-            f"the ranks of node {node} are not consecutive: RANK has to come from "
-            "the table, and launchers such as torchrun number processes otherwise",
+            f"the ranks of node {node} are not consecutive: RANK must come from the "
+            "table, because launchers such as torchrun number processes consecutively",
             hint="start the job with a rank file, or with srun and a host file",
         )
 
@@ -267,7 +267,7 @@ def _out_of_order(
         hint += '; or write "placement": "free", if RANK comes from the table'
     return RANKS_OUT_OF_ORDER.finding(
         columns.rank_span(start + place),
-        f"rank {ranks[place]} follows rank {ranks[place - 1]} in node {node}, so that "
+        f"rank {ranks[place]} follows rank {ranks[place - 1]} in node {node}, so "
         "readers give a process different chips",
         hint=hint,
         related=(columns.rank_span(start + place - 1, label="the device before"),),
@@ -324,12 +324,12 @@ def _judge_groups(
         return
     place = _first_open(box, chips, tp)
     where = "" if topology else " on the published box"
-    hint = f"the order {listed(best.chips)} takes {best.hops} hops round them"
+    hint = f"the order {listed(best.chips)} takes {best.hops} hops around them"
     if topology is None:
         hint += "; if the host is linked like this, check with --topology"
     yield OPEN_GROUP.finding(
         columns.device_id_span(order[place + tp - 1]),
-        f"the chips {listed(chips)} of node {node} take {here.hops} hops round their "
+        f"the chips {listed(chips)} of node {node} take {here.hops} hops around their "
         f"tensor parallel groups of {tp}{where}, where another order takes {best.hops}",
         hint=hint,
         related=(columns.device_id_span(order[place], label="first of the group"),),

@@ -153,7 +153,7 @@ def _gaps(columns: Columns, _: Options) -> Iterator[Finding]:
         return
     beyond = sorted(rank for rank in census.first_use if rank >= world_size)
     places = sorted((rank, index) for rank, index in census.first_use.items())
-    hint = f"beyond the end are: {folded(beyond)}" if beyond else None
+    hint = f"ranks beyond the end: {folded(beyond)}" if beyond else None
     at = 0
     for rank in census.free:
         if columns.quota.is_spent(RANK_GAP):

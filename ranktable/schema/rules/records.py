@@ -71,7 +71,8 @@ def no_global_ranks(format_name: str) -> Finding:
     other = "give the rank table of the job, or point RANK_TABLE_FILE at it"
     return NO_GLOBAL_RANKS.finding(
         None,
-        f"a file of the format {format_name} gives the processes of a job no ranks",
+        f"a file of the format {format_name} does not give ranks to the "
+        "processes of a job",
         hint=hints.get(format_name, other),
     )
 
