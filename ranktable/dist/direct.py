@@ -129,7 +129,7 @@ def begin_native(  # noqa: PLR0913, PLR0917 - what collectives differ in
     native: Native,
     function: Callable[..., dist.Work | None],
     given: tuple[object, ...],
-    result: Any,  # noqa: ANN401 - one tensor or several
+    result: Result,
     shape: tuple[int, ...],
     *,
     root: int | None = None,
@@ -137,7 +137,7 @@ def begin_native(  # noqa: PLR0913, PLR0917 - what collectives differ in
     is_new: bool = False,
     is_written: bool = True,
     async_op: bool = False,
-) -> Any:  # noqa: ANN401 - see below
+) -> Work[Result] | Result | None:
     """Begin a collective, and wait for it unless it is asynchronous.
 
     Args:
@@ -174,7 +174,7 @@ def begin_native(  # noqa: PLR0913, PLR0917 - what collectives differ in
         call.wait()
     divisor = members.size if native.reduction == "mean" else 1
     if is_written and not is_new:
-        mark_written(result)
+        mark_written(given[0])  # type: ignore[arg-type] # it is the result
     if native.told is not None:
         given = (*given, native.told)
     # What torch need not return it does on the current stream.
@@ -189,9 +189,13 @@ def begin_native(  # noqa: PLR0913, PLR0917 - what collectives differ in
         return DirectWork(call, begun, result, divisor, stream)
     if begun is not None:
         await_backend(begun, members, call)
+    _divide(result, divisor)
+    return result
+
+
+def _divide(result: Any, divisor: int) -> None:  # noqa: ANN401 - one tensor where it matters
     if divisor > 1:
         result.div_(divisor)
-    return result
 
 
 class DirectWork(Work[Result]):
@@ -204,7 +208,7 @@ class DirectWork(Work[Result]):
         self,
         call: CollectiveCall,
         begun: dist.Work | None,
-        result: Any,  # noqa: ANN401 - one tensor or several
+        result: Result,
         divisor: int,
         stream: Any,  # noqa: ANN401 - of any device
     ) -> None:
@@ -229,6 +233,5 @@ class DirectWork(Work[Result]):
     def _finish(self) -> None:
         if self._begun is not None:
             await_backend(self._begun, self._call.members, self._call)
-        if self._divisor > 1:
-            self._result.div_(self._divisor)
-            self._divisor = 1
+        _divide(self._result, self._divisor)
+        self._divisor = 1

@@ -9,23 +9,39 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Generator
+from dataclasses import dataclass
 from datetime import timedelta
 from threading import Lock, main_thread
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+    overload,
+)
 
 import torch
 
 from ranktable.dist.errors import DistError, MismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     import torch.distributed as dist
 
     from ranktable.dist.calls import CollectiveCall
     from ranktable.dist.group_state import GroupState
 
+Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+Waited_co = TypeVar("Waited_co", covariant=True)
+Later = TypeVar("Later")
 
 _LOOK: Final = timedelta(seconds=0.5)
 """Time after which a rank that waits looks whether another compares this collective."""
@@ -55,13 +71,20 @@ Steps: TypeAlias = Generator[Step, None, Result]
 
 
 def run(
-    members: GroupState,
-    steps: Steps[Any],
-    *,
-    async_op: bool = False,
-) -> Any:  # noqa: ANN401 - see below
+    members: GroupState, steps: Steps[Result], *, async_op: bool
+) -> Work[Result] | Result:
     """Return the result of a collective; with ``async_op`` work whose result it is."""
     return SteppedWork(members, steps) if async_op else finish(steps)
+
+
+def run_in_place(
+    members: GroupState, steps: Steps[Result], *, async_op: bool
+) -> Work[Result] | None:
+    """Do a collective whose result the caller has; with ``async_op`` return work."""
+    if async_op:
+        return SteppedWork(members, steps)
+    finish(steps)
+    return None
 
 
 def finish(steps: Steps[Result]) -> Result:
@@ -196,40 +219,54 @@ class SteppedWork(Work[Result]):
             self._result, self._steps = end.value, None
 
 
+class Collective(Protocol[Parameters, Waited_co, Later]):
+    """The type of a collective that returns work if that is asked for."""
+
+    @overload
+    def __call__(
+        self, *args: object, async_op: Literal[True], **named: object
+    ) -> Work[Later]: ...
+    @overload
+    def __call__(
+        self, *args: Parameters.args, **named: Parameters.kwargs
+    ) -> Waited_co: ...
+
+
+def collective(
+    function: Callable[Parameters, Work[Result] | Result],
+) -> Collective[Parameters, Result, Result]:
+    """Return a collective as type checkers should see it."""
+    return cast("Collective[Parameters, Result, Result]", function)
+
+
+def in_place(
+    function: Callable[Parameters, Work[Result] | None],
+) -> Collective[Parameters, None, Result]:
+    """Return a collective that returns nothing but work, likewise."""
+    return cast("Collective[Parameters, None, Result]", function)
+
+
+@dataclass(eq=False)
 class Pending:
     """What torch has begun, as a step of a collective.
 
     Attributes:
-        is_ahead: Whether it carries what has to be known before tensors can travel.
         works: What torch has returned; nothing once somebody has waited for it.
+        members: The group.
+        call: The collective; None for what two ranks do alone.
+        is_ahead: Whether it carries what has to be known before tensors can travel.
     """
 
-    def __init__(
-        self,
-        works: Sequence[dist.Work | None],
-        members: GroupState,
-        call: CollectiveCall | None,
-        *,
-        is_ahead: bool = False,
-    ) -> None:
-        """Describe it.
-
-        Args:
-            works: What torch has returned.
-            members: The group.
-            call: The collective; None for what two ranks do alone.
-            is_ahead: See above.
-        """
-        self.works = [work for work in works if work is not None]
-        self._members = members
-        self._call = call
-        self.is_ahead = is_ahead
+    works: list[dist.Work]
+    members: GroupState
+    call: CollectiveCall | None
+    is_ahead: bool = False
 
     def is_completed(self) -> bool:
         """Whether torch has done it, and the ranks are known to do the same."""
         if not all(work.is_completed() for work in self.works):
             return False
-        return self._call is None or self._call.is_decided()
+        return self.call is None or self.call.is_decided()
 
     def wait(self) -> None:
         """Wait until torch has done it.
@@ -238,11 +275,11 @@ class Pending:
             MismatchError: Another rank does something else.
             DistError: It failed, or did not end in time.
         """
-        if self._call is not None:
-            self._call.verify()
+        if self.call is not None:
+            self.call.verify()
         try:
             for work in self.works:
-                await_backend(work, self._members, self._call)
+                await_backend(work, self.members, self.call)
         finally:
             self.works.clear()
 
@@ -307,26 +344,6 @@ def explained(
     return DistError(
         f"{what} failed on rank {members.rank}: {reason_of(error)}; {others} "
         "(RANKTABLE_DIST_CHECK=always compares every call)"
-    )
-
-
-def refused(
-    error: RuntimeError,
-    members: GroupState,
-    backend: str,
-    call: CollectiveCall | None,
-) -> DistError:
-    """Return the error for what torch did not start on this rank.
-
-    Args:
-        error: Torch's own.
-        members: The group.
-        backend: The name of what refused it.
-        call: The collective; None for what two ranks do alone.
-    """
-    what = "a transfer" if call is None else str(call.fingerprint)
-    return DistError(
-        f"{what} failed on rank {members.rank} ({backend}): {reason_of(error)}"
     )
 
 
