@@ -24,7 +24,7 @@ from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.differing import difference
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.remembered import remembered, spelt
-from ranktable.report.diff import render_diff, render_diff_json
+from ranktable.report.diff_renderers import render_diff, render_diff_json
 from ranktable.schema.diagnostic import printable
 
 if TYPE_CHECKING:

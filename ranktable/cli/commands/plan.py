@@ -48,7 +48,7 @@ from ranktable.layout.planning import Mode, is_spread, make_plan
 from ranktable.layout.remembered import remembering
 from ranktable.layout.rings import RingRows, ring_rows
 from ranktable.layout.timing import PlanTimes, plan_times
-from ranktable.report.plan import render_plan, render_plan_json
+from ranktable.report.plan_renderers import render_plan, render_plan_json
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
