@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import ranktable
+from tests.commands import run_python
 
 HOME = Path(ranktable.__file__).parent
 
@@ -55,7 +54,8 @@ JOURNEYS = [
     ("validate", ["ranktable", "validate", "t.json"], 15),
     ("gen", ["ranktable", "gen", "--device-id", CHIPS, "-o", "new.json"], 18),
     ("convert", ["ranktable", "convert", "hostfile", "--to", "openmpi-rankfile"], 14),
-    ("plan", ["ranktable", "plan", "hosts.json", *MODEL], 31),
+    ("plan", ["ranktable", "plan", "layout.json"], 22),
+    ("plan of a model", ["ranktable", "plan", "hosts.json", *MODEL], 22),
     ("env", ["ranktable", "env"], 6),
     ("read", ["-c", "import ranktable; ranktable.read_rank_table('hosts.json')"], 6),
 ]
@@ -79,6 +79,9 @@ def test_a_run_passes_few_files(
         for node in range(2)
     ]
     ranktable.dump(ranktable.RankTable(nodes=nodes), tmp_path / "hosts.json")
+    table = ranktable.load(tmp_path / "hosts.json")
+    remembers = table.with_changes(extra={"layout": "tp=4 dp=2"})
+    ranktable.dump(remembers, tmp_path / "layout.json")
     one = (0, 2, 6, 7, 3, 1, 5, 4)
     devices = tuple(
         ranktable.Device(rank=rank, device_id=chip) for rank, chip in enumerate(one)
@@ -87,13 +90,8 @@ def test_a_run_passes_few_files(
     ranktable.dump(whole, tmp_path / "t.json")
     (tmp_path / "hostfile").write_text("node1 slots=8\n")
 
-    done = subprocess.run(  # noqa: S603 - fixed arguments
-        [sys.executable, "-c", COUNT, str(HOME), *arguments],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_python("-c", COUNT, str(HOME), *arguments, cwd=tmp_path)
 
-    passed = [line for line in done.stderr.splitlines() if line.startswith(str(HOME))]
+    assert done.status == 0, done.err
+    passed = [line for line in done.err.splitlines() if line.startswith(str(HOME))]
     assert 0 < len(passed) <= most, passed
