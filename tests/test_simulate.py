@@ -605,6 +605,7 @@ def test_script_ends_as_in_python_but_leaves_shared_modules_alone(
 
     assert done.status == 1
     assert done.out.splitlines() == ["gone", "thread", "at exit", "own"]
+    assert "no more" in done.err.splitlines()
     assert (tmp_path / "left.txt").read_text(encoding="utf-8") == "left open"
 
 
@@ -627,10 +628,9 @@ threading.Thread(target=work).start()
 torch.noted = Noted("torch's modules are taken apart")
 own = Noted("own")
 gone = weakref.proxy(Noted("gone"))
-sys.stderr.close()
 left = open("left.txt", "w")
 left.write("left open")
-sys.exit(1)
+sys.exit("no more")
 """
 
 
