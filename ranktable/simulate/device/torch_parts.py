@@ -103,12 +103,16 @@ def _restore(storage: Any, location: str) -> Any:  # noqa: ANN401 - typed or unt
     return storage.to(device=_device(name, chip))
 
 
-class _AnyGenerator(type(_C.Generator)):  # type: ignore[misc]  # a class made in C
-    def __instancecheck__(cls, instance: object) -> bool:
+_TorchGenerator: Any = _C.Generator  # its types leave no room for another device
+_Kind: Any = type(_C.Generator)
+
+
+class _AnyGenerator(_Kind):  # type: ignore[misc]  # a class made in C
+    def __instancecheck__(cls, instance: object) -> bool:  # noqa: N805 - of a class of classes
         return isinstance(instance, _C.Generator)
 
 
-class Generator(_C.Generator, metaclass=_AnyGenerator):
+class Generator(_TorchGenerator, metaclass=_AnyGenerator):  # type: ignore[misc]  # as above
     """What ``torch.Generator`` is once the device is installed.
 
     One of the simulated device is a generator of the CPU that says it is the chip's.
