@@ -480,9 +480,18 @@ def are_addresses(texts: Collection[str]) -> bool:
     return all(map(is_address, set(texts)))
 
 
-def ipv4_numbers(texts: list[str]) -> list[int] | None:
-    """Return numeric IPv4 addresses as 32-bit numbers, None if one is not such."""
-    numbers: list[int] = []
+def each_address(texts: Collection[str]) -> list[str]:
+    """Return the addresses of texts that have commas between several.
+
+    >>> each_address(["10.0.0.1,10.0.1.1", "10.0.0.2"])
+    ['10.0.0.1', '10.0.1.1', '10.0.0.2']
+    """
+    return ",".join(texts).split(",") if texts else []
+
+
+def ipv4_numbers(texts: list[str]) -> set[int] | None:
+    """Return a number for each numeric IPv4 address, None if one is not such."""
+    numbers: set[int] = set()
     try:
         for start in range(0, len(texts), _PIECE):  # what stays in the cache
             piece = texts[start : start + _PIECE]
@@ -491,7 +500,8 @@ def ipv4_numbers(texts: list[str]) -> list[int] | None:
                 return None
             # JSON has no leading zeros either, and one call decodes all octets.
             octets = bytes(_INTEGERS.decode(b"[%b]" % data.translate(_TO_COMMAS)))
-            numbers += struct.unpack(f">{len(piece)}I", octets)
+            # The last octet is the lowest: neighbours are neighbours in the set.
+            numbers.update(struct.unpack(f">{len(piece)}I", octets))
     except (msgspec.DecodeError, TypeError, ValueError):
         return None  # no text, no digits, or an octet above 255
     return numbers
