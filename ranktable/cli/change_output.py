@@ -22,7 +22,7 @@ from ranktable.layout.change.differing import difference
 from ranktable.layout.change.rebuilt import refuse_same_ids
 from ranktable.layout.change.spares import named_table, unnamed_table
 from ranktable.layout.parallel import remembering
-from ranktable.report.diff import render_changes, render_diff_json
+from ranktable.report.diff_renderers import render_changes, render_diff_json
 from ranktable.schema.atomic_files import replace_file
 from ranktable.schema.writing import dumps
 
