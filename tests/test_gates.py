@@ -111,6 +111,32 @@ def test_sound_files_of_every_kind_pass(run: Run, tmp_path: Path) -> None:
     assert (done.status, done.err) == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        ("a.yaml", "# hooks\nrepos: []\n", "cluster spec"),
+        ("a.yml", "nodes: 2\n", "cluster spec"),
+        ("hosts", "# ours\nn1 n2 n3\n", "rank table, a cluster spec or a host file"),
+    ],
+)
+def test_text_that_is_nothing_of_ours_is_not_judged_as_json(
+    name: str, text: str, kind: str, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+    done = run("ranktable", "validate", name)
+
+    assert (done.status, done.out.startswith(f"{name}: error[RT110] ")) == (1, True)
+    assert kind in done.out
+
+
+def test_json_with_a_comment_before_it_is_judged_as_json(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "t.json").write_text('# ours\n{"version": "1.0"}\n')
+
+    assert "RT101" in run("ranktable", "validate", "t.json").out
+
+
 def test_what_a_file_is_can_be_said(run: Run, tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("n1\nn1 n2\n")
     done = run("ranktable", "validate", "hosts", "--from", "srun-hostfile")

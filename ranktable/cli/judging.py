@@ -18,12 +18,22 @@ from typing import TYPE_CHECKING, Any
 from ranktable.cli import CommandError
 from ranktable.cli.input_output import STANDARD_INPUT, STANDARD_INPUT_NAME
 from ranktable.cluster.argument import ArgumentError
-from ranktable.schema.check import check_bytes, report_unreadable
-from ranktable.schema.diagnostic import RankTableError, Report, Severity
+from ranktable.schema.check import (
+    CONFIG_MAP_MARKS,
+    check_bytes,
+    report_unreadable,
+)
+from ranktable.schema.diagnostic import (
+    RankTableError,
+    Report,
+    Severity,
+    make_report,
+)
 from ranktable.schema.document import Document
 from ranktable.schema.files import UnreadableError, read_file, read_stream
 from ranktable.schema.format import Format
 from ranktable.schema.json_parser import parse
+from ranktable.schema.rules.shape import NOT_A_RANK_TABLE
 from ranktable.schema.site_schema import SiteSchemaError
 
 if sys.version_info >= (3, 11):
@@ -49,7 +59,9 @@ _SPEC = tuple(
     for key in (b"nodes", b"chips")
 )
 _LINKS = re.compile(rb"(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:\[[\[ \t\n]*)?-?[0-9]+[ \t,]")
-_SPEC_NAMES = (".yaml", ".yml", ".json")
+_YAML_NAMES = (".yaml", ".yml")
+_SPEC_NAMES = (*_YAML_NAMES, ".json")
+_COMMENTS = re.compile(r"\A\ufeff?(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*(?:#[^\n]*\Z)?")
 _KNOWN_NAMES = ("*hostfile*", "*rankfile*", "*machinefile*")
 _KNOWN_ENDINGS = ("", ".txt", ".conf", ".cfg", ".hosts")
 
@@ -85,8 +97,11 @@ def judge_file(name: str, options: Options, kind: str | None = None) -> Report:
         return read_spec(data, file=shown, limit=options.limit).report
     if _LINKS.match(start):
         return _links_report(data, shown)
-    return _launcher_report(data, shown, options) or check_bytes(
-        data, options, file=shown
+    report = _launcher_report(data, shown, options)
+    return (
+        report
+        or _unknown_report(start, shown)
+        or check_bytes(data, options, file=shown)
     )
 
 
@@ -168,6 +183,30 @@ def _launcher_report(data: bytes, name: str, options: Options) -> Report | None:
     if any(kind.is_known_by(text) for kind in TOPOLOGY_FORMATS[:-1]):
         return read_topology(data, file=name, limit=options.limit)[0]
     return None
+
+
+def _unknown_report(start: bytes, name: str) -> Report | None:
+    """Return the report of text that does not try to be JSON, None where it may.
+
+    To say what JSON expects in its first line would not help.
+    """
+    text = start.decode("utf-8", "replace")
+    body = _COMMENTS.sub("", text)
+    is_yaml = name.endswith(_YAML_NAMES)
+    is_commented = "#" in text[: len(text) - len(body)]
+    if body[:1] in ("", "{", "[") or not (is_yaml or is_commented):
+        return None
+    if any(mark in text for mark in CONFIG_MAP_MARKS) or "\ufffd" in text:
+        return None
+    kinds = "a cluster spec (which has nodes and chips) or a manifest with hosts"
+    if not is_yaml:
+        kinds = "a rank table, a cluster spec or a host file"
+    finding = NOT_A_RANK_TABLE.finding(
+        None,
+        f"nothing here says that it is {kinds}",
+        hint="if it is, name its format with --from",
+    )
+    return make_report([finding], file=name, text=text)
 
 
 def named_files(names: Sequence[str], exclude: Sequence[str]) -> list[str]:
@@ -407,9 +446,6 @@ def selected(report: Report, settings: Settings) -> Report:
 
 def _is_among(code: str, beginnings: Sequence[str]) -> bool:
     return any(code.startswith(beginning) for beginning in beginnings)
-
-
-_YAML_NAMES = (".yaml", ".yml")
 
 
 def judge_by_schema(report: Report, schema: SiteSchema) -> Report:
