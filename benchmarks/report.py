@@ -25,18 +25,24 @@ _HEADS = (
 )
 
 NOTES = """\
-Times are CPU seconds, user and system, of fresh processes: the lowest of several, ours
-and the rival's in turn. A read is the best of five calls after the first one of a
-process, which has a column of its own. "json.load + loop" is the vendor's reader, which
-checks nothing; orjson.loads is given bytes that have been read, and releases what it
-returned, as timeit measures it. A "json script" writes the same bytes as gen --spec or
-merge with a few lines of Python, and checks nothing. "Index by index" makes the lists
-as training libraries make them; DeviceMesh has a fake process group; these and host
-lists are timed in one process. Peak memory is that of the whole process for a command,
-and what the first call adds to it for a read. The CPU time of a job is that of all its
-processes. An all_reduce is wall time, ours and gloo's in turn in one job; without chips
-and of 4 bytes it is the CPU time of the thread that calls. All ranks share the cores.
-Where jobs are compared, the ratio is the median of such pairs.
+How it is measured:
+
+- Times are CPU seconds, user and system, of new processes. Ours and the rival run in
+  turn, and the lowest of several runs counts.
+- For a read, the best of five calls counts. The first call of a process has its own
+  column.
+- "json.load + loop" is the vendor's reader, which checks nothing. orjson.loads gets
+  bytes that are already in memory, and its result is freed, as in timeit.
+- A "json script" is a few lines of Python that write the same bytes as gen --spec or
+  merge, and check nothing.
+- "Index by index" makes the lists in the way of training libraries. DeviceMesh has a
+  fake process group. These and host lists are timed in one process.
+- Peak memory is that of the whole process for a command, and the memory that the first
+  call adds for a read.
+- The CPU time of a job is that of all its processes. All ranks share the cores.
+- For all_reduce the wall time counts, ours and gloo's in turn in one job. Without
+  chips, and with 4 bytes, it is the CPU time of the calling thread.
+- If jobs are compared, the ratio is the median of such pairs.
 """
 
 

@@ -11,7 +11,7 @@ import torch
 
 from ranktable.dist.direct import DirectWork
 from ranktable.dist.group_state import BeginQueue
-from ranktable.dist.work import Work
+from ranktable.dist.work import SteppedWork, Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +90,7 @@ def test_a_wait_on_another_stream_goes_on_with_the_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     device, parts = Device(monkeypatch), [tensor(), tensor()]
-    work: Work[Any] = Work(device.members, device.collective(parts))
+    work: Work[Any] = SteppedWork(device.members, device.collective(parts))
     device.current = device.second
 
     found = work.wait()
@@ -110,7 +110,7 @@ def test_a_wait_on_the_same_stream_records_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     device, data = Device(monkeypatch), tensor()
-    work: Work[Any] = Work(device.members, device.collective(data))
+    work: Work[Any] = SteppedWork(device.members, device.collective(data))
 
     work.wait()
 
@@ -122,7 +122,7 @@ def test_a_second_wait_on_another_stream_waits_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     device, data = Device(monkeypatch), tensor()
-    work: Work[Any] = Work(device.members, device.collective(data))
+    work: Work[Any] = SteppedWork(device.members, device.collective(data))
     work.wait()
     device.current = device.second
 
@@ -135,7 +135,7 @@ def test_a_second_wait_on_another_stream_waits_too(
 def direct(device: Device, result: object, *, divisor: int, stream: Any) -> Work[Any]:  # noqa: ANN401 - a recorder
     call: Any = SimpleNamespace(members=device.members)
     begun: Any = SimpleNamespace(wait=lambda: device.say("waited"))
-    return DirectWork(call, begun, result, divisor, stream, is_marked=True)
+    return DirectWork(call, begun, result, divisor, stream)
 
 
 def test_what_torch_does_alone_is_waited_for_by_every_stream_that_asks(

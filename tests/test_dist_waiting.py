@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ranktable import dist
-from ranktable.dist.work import LOOK
+from ranktable.dist.work import _LOOK
 from tests.rank_worker import group_of, tensor, told
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def come_when_others_look() -> list[float]:
     for turn in range(TURNS):
         dist.barrier()
         if dist.get_rank() > 0:
-            time.sleep(LOOK.total_seconds() + 0.0001 * (turn - TURNS))
+            time.sleep(_LOOK.total_seconds() + 0.0001 * (turn - TURNS))
         data.fill_(1.0)
         found.append(dist.all_reduce(data, async_op=True).wait().item())
     return found

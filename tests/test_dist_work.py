@@ -108,7 +108,7 @@ def test_what_torch_does_alone_is_what_others_get(pair: Pool, check: str) -> Non
             [10.0 + 2 * rank],
             [5.0 + rank],
         ]
-        is_alone = "Work" if check == "always" else "DirectWork"
+        is_alone = "SteppedWork" if check == "always" else "DirectWork"
         assert kinds[0] == kinds[2] == kinds[3] == is_alone
 
 

@@ -71,20 +71,20 @@ def test_fault_is_read_as_it_is_spelt(text: str, fault: Fault) -> None:
         ("hang:", "this is not written hang:RANK[@N]", 5),
         ("hang:x", "this is not written hang:RANK[@N]", 5),
         ("hang:-1", "this is not written hang:RANK[@N]", 5),
-        ("hang:02", "this is not written hang:RANK[@N]", 5),
+        ("hang:02", "this is not written hang:RANK[@N]", 6),
         ("hang: 2", "this is not written hang:RANK[@N]", 5),
         ("hang:\u0662", "this is not written hang:RANK[@N]", 5),
         ("hang:4", "rank 4 is not among the 4 ranks of the job", 5),
-        ("hang:1@0", "this is not written hang:RANK[@N]", 5),
-        ("hang:1@2x", "this is not written hang:RANK[@N]", 5),
-        ("hang:1=2", "this is not written hang:RANK[@N]", 5),
-        ("late:1", "this is not written late:RANK=SECONDS", 5),
-        ("late:1@2", "this is not written late:RANK=SECONDS", 5),
-        ("late:1=1e3", "this is not written late:RANK=SECONDS", 5),
+        ("hang:1@0", "this is not written hang:RANK[@N]", 7),
+        ("hang:1@2x", "this is not written hang:RANK[@N]", 8),
+        ("hang:1=2", "this is not written hang:RANK[@N]", 6),
+        ("late:1", "this is not written late:RANK=SECONDS", 6),
+        ("late:1@2", "this is not written late:RANK=SECONDS", 6),
+        ("late:1=1e3", "this is not written late:RANK=SECONDS", 8),
         ("late:1=0", "seconds are above 0 and at most 86400", 7),
         ("late:1=86401", "seconds are above 0 and at most 86400", 7),
-        ("map:1@2", "this is not written map:RANK", 4),
-        ("nojoin:1 ", "this is not written nojoin:RANK", 7),
+        ("map:1@2", "this is not written map:RANK", 5),
+        ("nojoin:1 ", "this is not written nojoin:RANK", 8),
     ],
 )
 def test_malformed_fault_is_shown_where_it_is(
@@ -224,7 +224,7 @@ def test_environment_of_ranks_has_nothing_of_an_outer_job() -> None:
         (["--rank-table", "t.json", "--nproc", "2", "s.py"], 2, "leave out --nproc"),
         (["--rank-table", "twice.json", "s.py"], 1, "RT207"),
         (["--rank-table", "t.json", "--fault", "hang:2", "s.py"], 2, "rank 2 is not"),
-        (["--nproc", "2", "--fault", "hang:1@0", "s.py"], 2, "  hang:1@0\n       ^"),
+        (["--nproc", "2", "--fault", "hang:1@0", "s.py"], 2, "  hang:1@0\n         ^"),
         (["--timeout", "0", "s.py"], 2, "0 is not a time"),
         (["--timeout", "nan", "s.py"], 2, "nan is not a time"),
         (["--profile", "code", "s.py"], 2, "--profile"),
@@ -600,6 +600,43 @@ def test_box_without_a_ring_is_warned_of_once(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("warning: ") == done.stderr.count("ring") == 1
+
+
+@pytest.mark.torch
+def test_script_ends_as_in_python_but_leaves_shared_modules_alone(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "s.py").write_text(ENDING, encoding="utf-8")
+    done = simulate(tmp_path, "--nproc", "1", "s.py")
+
+    assert done.returncode == 1
+    assert done.stdout.splitlines() == ["thread", "at exit", "own"]
+    assert "no more" in done.stderr.splitlines()
+    assert (tmp_path / "left.txt").read_text(encoding="utf-8") == "left open"
+
+
+ENDING = """\
+import atexit, sys, threading, time
+import torch
+
+class Noted:
+    def __init__(self, name):
+        self.name = name
+    def __del__(self):
+        print(self.name)
+
+def work():
+    time.sleep(0.3)
+    print("thread")
+
+atexit.register(print, "at exit")
+threading.Thread(target=work).start()
+torch.noted = Noted("torch's modules are taken apart")
+own = Noted("own")
+left = open("left.txt", "w")
+left.write("left open")
+sys.exit("no more")
+"""
 
 
 @pytest.mark.torch

@@ -138,6 +138,11 @@ class CollectiveCall:
     is_verified: bool = False
     is_ahead: ClassVar[bool] = True
 
+    @property
+    def is_open(self) -> bool:
+        """Whether ranks may still find that they differ."""
+        return self.is_compared and not self.is_verified
+
     def is_completed(self) -> bool:
         """Whether the backend may begin."""
         return self.held is None
@@ -195,7 +200,7 @@ class CollectiveCall:
             MismatchError: They do not.
         """
         members = self.members
-        if not self.is_compared or self.is_verified or members.store is None:
+        if not self.is_open or members.store is None:
             return
         if self.held is not None:
             if self.is_decided():
@@ -216,7 +221,7 @@ class CollectiveCall:
 
     def explain(self, time_s: float) -> Verdict | None:
         """Return what a failure may come from: who is not in this, or does another."""
-        if not self.is_compared or self.is_verified or self.members.store is None:
+        if not self.is_open or self.members.store is None:
             return None
         try:
             if self.held is None:
@@ -309,7 +314,8 @@ def begin_call(
         DistError: The group has failed before.
     """
     members.refuse_failed()
-    members.hear_dropped()
+    if members.unverified:
+        members.hear_dropped()
     mode = check_mode()
     members.seq += 1
     is_compared = mode != "off" and members.can_compare

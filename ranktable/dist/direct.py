@@ -6,26 +6,15 @@ most of the time. So these have no steps, and no streams or events but torch's.
 
 from __future__ import annotations
 
-import contextlib
 from functools import lru_cache
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard, TypeVar
 
 import torch
 from torch._C._distributed_c10d import ReduceOp
 
 from ranktable.dist.calls import CollectiveFingerprint, begin_call, can_begin
-from ranktable.dist.errors import DistError
 from ranktable.dist.wire import choose_wire, problem_of_values
-from ranktable.dist.work import (
-    LOOK,
-    Work,
-    continued,
-    explained,
-    record,
-    refused,
-    wait_and_answer,
-)
+from ranktable.dist.work import Work, await_backend, explained
 from ranktable.runtime.backends.backend import backend_named
 from ranktable.runtime.torch_versions import counts_writes_of_lists
 
@@ -75,13 +64,12 @@ def is_plain(data: object) -> TypeGuard[torch.Tensor]:
 
 
 def mark_written(data: torch.Tensor) -> None:
-    """Tell torch that a backend wrote to a tensor, which it cannot see itself.
+    """Tell torch that a backend writes to a tensor, which it cannot see itself.
 
     A backward that has saved the tensor would use the new values otherwise.
     """
-    if not data.is_inference():
-        written = [data] if _COUNTS_LISTS else data
-        torch._C._increment_version(written)  # noqa: SLF001 - the public one takes longer
+    written = [data] if _COUNTS_LISTS else data
+    torch._C._increment_version(written)  # noqa: SLF001 - the public one takes longer
 
 
 class Native(NamedTuple):
@@ -108,7 +96,8 @@ def native_of(
     """Return the operation for a tensor, None where something has to be prepared."""
     if not is_plain(data) or not (reduction is None or type(reduction) is str):
         return None
-    table_name = members.table_names.get(data.device.type)
+    # The name of a device takes longer than all else that is asked here.
+    table_name = members.table_names.get("cpu" if data.is_cpu else data.device.type)
     if table_name is None or members.is_single:
         return None
     return _native(operation, table_name, data.dtype, reduction)
@@ -184,7 +173,8 @@ def begin_native(  # noqa: PLR0913, PLR0917 - what collectives differ in
     if call.held is not None or members.queue.works:
         call.wait()
     divisor = members.size if native.reduction == "mean" else 1
-    is_marked = is_written and not is_new
+    if is_written and not is_new:
+        mark_written(given[0])  # type: ignore[arg-type] # it is the result
     if native.told is not None:
         given = (*given, native.told)
     # What torch need not return it does on the current stream.
@@ -194,39 +184,18 @@ def begin_native(  # noqa: PLR0913, PLR0917 - what collectives differ in
     try:
         begun = function(*given, group=group, async_op=is_returned)
     except RuntimeError as error:
-        if members.supports_timed_wait:
-            raise explained(error, members, call) from error
-        raise refused(error, members, native.table_name, call) from error
+        raise explained(error, members, call) from error
     if async_op:
-        return DirectWork(call, begun, result, divisor, stream, is_marked=is_marked)
+        return DirectWork(call, begun, result, divisor, stream)
     if begun is not None:
-        _await(begun, call)
-    _finish(result, divisor, is_marked=is_marked)
+        await_backend(begun, members, call)
+    _divide(result, divisor)
     return result
 
 
-def _await(begun: dist.Work, call: CollectiveCall) -> None:
-    """Wait for torch, and answer other ranks that compare this if it takes long."""
-    is_asked = call.members.supports_timed_wait and call.is_compared
-    try:
-        if not is_asked or call.is_verified:
-            begun.wait()
-            return
-        try:
-            begun.wait(LOOK)
-        except RuntimeError:  # it has failed, or this was too short
-            wait_and_answer(begun, call)
-    except DistError:
-        raise
-    except RuntimeError as error:
-        raise explained(error, call.members, call) from error
-
-
-def _finish(result: Any, divisor: int, *, is_marked: bool) -> None:  # noqa: ANN401 - one tensor or several
+def _divide(result: Any, divisor: int) -> None:  # noqa: ANN401 - one tensor where it matters
     if divisor > 1:
         result.div_(divisor)
-    elif is_marked:
-        mark_written(result)
 
 
 class DirectWork(Work[Result]):
@@ -235,15 +204,13 @@ class DirectWork(Work[Result]):
     Whoever waits makes the current stream wait, as in torch, at every call.
     """
 
-    def __init__(  # noqa: PLR0913 - what it needs to end
+    def __init__(
         self,
         call: CollectiveCall,
         begun: dist.Work | None,
         result: Result,
         divisor: int,
         stream: Any,  # noqa: ANN401 - of any device
-        *,
-        is_marked: bool,
     ) -> None:
         """Keep what is needed to end it.
 
@@ -253,42 +220,18 @@ class DirectWork(Work[Result]):
             result: What it becomes.
             divisor: What to divide that by.
             stream: On which the result was made or is divided; None for the current.
-            is_marked: Whether torch has to hear that the result is written to.
         """
+        super().__init__(call.members, stream)
         self._call = call
         self._begun = begun
         self._result = result
         self._divisor = divisor
-        self._stream = stream
-        self._is_marked = is_marked
-        self._error: BaseException | None = None
-        self._lock = Lock()
 
-    def wait(self) -> Result:
-        """Return the result, see ``Work``."""
-        with self._lock:  # a mean that two threads divide would be divided twice
-            if self._error is not None:
-                raise self._error
-            try:
-                with continued(self._stream) as now:
-                    self._finish()
-                    if now is not None:
-                        record(self._result, now)
-            except BaseException as error:
-                self._error = error
-                raise
-            return self._result
-
-    def is_completed(self) -> bool:
-        """Whether the result is there, and written, see ``Work``."""
-        if self._begun is not None and not self._begun.is_completed():
-            return False
-        with contextlib.suppress(Exception):  # wait raises it again, to whoever asks
-            self.wait()
-        return True
+    def _has_ended(self) -> bool:
+        return self._begun is None or self._begun.is_completed()
 
     def _finish(self) -> None:
         if self._begun is not None:
-            _await(self._begun, self._call)
-        _finish(self._result, self._divisor, is_marked=self._is_marked)
-        self._divisor, self._is_marked = 1, False
+            await_backend(self._begun, self._call.members, self._call)
+        _divide(self._result, self._divisor)
+        self._divisor = 1

@@ -23,7 +23,7 @@ from ranktable.dist.tensors import (
     problem_of_all,
 )
 from ranktable.dist.transfer import exchange, shift_by, tell_all, tell_each
-from ranktable.dist.work import run
+from ranktable.dist.work import collective, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -224,26 +224,7 @@ def _split(
     return list(torch.split(data, splits)), None
 
 
-@overload
-def shift(
-    data: torch.Tensor,
-    by: int = 1,
-    group: ProcessGroup | None = None,
-    *,
-    even: bool = False,
-    uneven: bool | None = None,
-    async_op: Literal[False] = False,
-) -> torch.Tensor: ...
-@overload
-def shift(
-    data: torch.Tensor,
-    by: int = 1,
-    group: ProcessGroup | None = None,
-    *,
-    even: bool = False,
-    uneven: bool | None = None,
-    async_op: Literal[True],
-) -> Work[torch.Tensor]: ...
+@collective
 def shift(  # noqa: PLR0913 - torch's interface
     data: torch.Tensor,
     by: int = 1,
@@ -274,7 +255,7 @@ def shift(  # noqa: PLR0913 - torch's interface
     """
     members = group_state(group)
     is_uneven = members.is_uneven(data, even=even, uneven=uneven)
-    return run(members, _shift(members, data, by, is_uneven), async_op=async_op)  # type: ignore[no-any-return]
+    return run(members, _shift(members, data, by, is_uneven), async_op=async_op)
 
 
 def _shift(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
     from ranktable.dist.calls import CollectiveCall, CollectiveFingerprint
-    from ranktable.dist.work import Pending, Work
+    from ranktable.dist.work import Pending, SteppedWork, Work
     from ranktable.runtime.backends.backend import Backend
 
 _DEFAULT_TIMEOUT: Final = timedelta(minutes=30)  # torch's own
@@ -88,7 +88,7 @@ class GroupState:
         self.known: set[CollectiveFingerprint] = set()
         self.queue = BeginQueue()
         self._transfers: list[tuple[ref[Pending], list[dist.Work]]] = []
-        self._unverified: deque[tuple[ref[Work[Any]], CollectiveCall]] = deque()
+        self.unverified: deque[tuple[ref[Work[Any]], CollectiveCall]] = deque()
         self._next_look = 0.0
         self._failure: str | None = None
         self.is_of_job = current_job() is not None
@@ -228,7 +228,7 @@ class GroupState:
     def keep_unverified(self, work: Work[Any], call: CollectiveCall) -> None:
         """Keep a call whose comparison is heard when its work is waited for."""
         if not call.is_completed():
-            self._unverified.append((ref(work), call))
+            self.unverified.append((ref(work), call))
 
     def hear_dropped(self) -> None:
         """Hear what was compared for work that nobody waits for any more.
@@ -238,14 +238,14 @@ class GroupState:
         Raises:
             MismatchError: The ranks did not do the same.
         """
-        while self._unverified and time.monotonic() >= self._next_look:
-            work, call = self._unverified[0]
+        while self.unverified and time.monotonic() >= self._next_look:
+            work, call = self.unverified[0]
             if not call.is_completed():
                 if work() is not None or not call.is_decided():
                     self._next_look = time.monotonic() + _LOOK_S
                     return
                 call.verify()
-            self._unverified.popleft()
+            self.unverified.popleft()
 
     def current_stream(self) -> Any:  # noqa: ANN401 - of any device
         """Return the current stream of the group's devices, None on CPUs."""
@@ -350,7 +350,7 @@ class BeginQueue:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self.works: deque[Work[Any]] = deque()
+        self.works: deque[SteppedWork[Any]] = deque()
         self._changed = Condition()
         self._thread: Thread | None = None
 
@@ -358,7 +358,7 @@ class BeginQueue:
         """Whether one has not begun yet."""
         return any(each is work for each in tuple(self.works))
 
-    def put(self, work: Work[Any]) -> None:
+    def put(self, work: SteppedWork[Any]) -> None:
         """Begin one after all that are here."""
         with self._changed:
             self.works.append(work)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING
 
 import torch
 import torch.distributed as dist
@@ -28,7 +28,7 @@ from ranktable.dist.transfer import (
     tell_all,
     tell_from,
 )
-from ranktable.dist.work import run
+from ranktable.dist.work import collective, in_place, run, run_in_place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,24 +39,7 @@ if TYPE_CHECKING:
     from ranktable.dist.work import Steps, Work
 
 
-@overload
-def broadcast(
-    data: torch.Tensor,
-    src: int | None = None,
-    group: ProcessGroup | None = None,
-    *,
-    group_src: int | None = None,
-    async_op: Literal[False] = False,
-) -> None: ...
-@overload
-def broadcast(
-    data: torch.Tensor,
-    src: int | None = None,
-    group: ProcessGroup | None = None,
-    *,
-    group_src: int | None = None,
-    async_op: Literal[True],
-) -> Work[torch.Tensor]: ...
+@in_place
 def broadcast(
     data: torch.Tensor,
     src: int | None = None,
@@ -102,8 +85,7 @@ def broadcast(
         if begun is not None:
             return begun if async_op else None  # type: ignore[return-value]
     steps = _broadcast(members, data, root, problem)
-    work = run(members, steps, async_op=async_op)
-    return work if async_op else None
+    return run_in_place(members, steps, async_op=async_op)
 
 
 def _broadcast(
@@ -122,24 +104,7 @@ def _broadcast(
     return write(data, source) if is_written else data
 
 
-@overload
-def all_gather(
-    data: torch.Tensor,
-    group: ProcessGroup | None = None,
-    *,
-    even: bool = False,
-    uneven: bool | None = None,
-    async_op: Literal[False] = False,
-) -> list[torch.Tensor]: ...
-@overload
-def all_gather(
-    data: torch.Tensor,
-    group: ProcessGroup | None = None,
-    *,
-    even: bool = False,
-    uneven: bool | None = None,
-    async_op: Literal[True],
-) -> Work[list[torch.Tensor]]: ...
+@collective
 def all_gather(
     data: torch.Tensor,
     group: ProcessGroup | None = None,
@@ -183,7 +148,7 @@ def all_gather(
         )
         if begun is not None:
             return begun
-    return run(members, _all_gather(members, data, is_uneven), async_op=async_op)  # type: ignore[no-any-return]
+    return run(members, _all_gather(members, data, is_uneven), async_op=async_op)
 
 
 def _all_gather(
@@ -205,28 +170,7 @@ def _all_gather(
     return all_placed(data.device, found)
 
 
-@overload
-def gather(
-    data: torch.Tensor,
-    dst: int | None = None,
-    group: ProcessGroup | None = None,
-    *,
-    group_dst: int | None = None,
-    even: bool = False,
-    uneven: bool | None = None,
-    async_op: Literal[False] = False,
-) -> list[torch.Tensor]: ...
-@overload
-def gather(
-    data: torch.Tensor,
-    dst: int | None = None,
-    group: ProcessGroup | None = None,
-    *,
-    group_dst: int | None = None,
-    even: bool = False,
-    uneven: bool | None = None,
-    async_op: Literal[True],
-) -> Work[list[torch.Tensor]]: ...
+@collective
 def gather(  # noqa: PLR0913 - torch's interface
     data: torch.Tensor,
     dst: int | None = None,
@@ -260,7 +204,7 @@ def gather(  # noqa: PLR0913 - torch's interface
     members = group_state(group)
     is_uneven = members.is_uneven(data, even=even, uneven=uneven)
     root = members.root_of(dst, group_dst, "dst")
-    return run(members, _gather(members, data, root, is_uneven), async_op=async_op)  # type: ignore[no-any-return]
+    return run(members, _gather(members, data, root, is_uneven), async_op=async_op)
 
 
 def _gather(
@@ -285,24 +229,7 @@ def _gather(
     return all_placed(data.device, found)
 
 
-@overload
-def scatter(
-    tensors: Sequence[torch.Tensor] | None,
-    src: int | None = None,
-    group: ProcessGroup | None = None,
-    *,
-    group_src: int | None = None,
-    async_op: Literal[False] = False,
-) -> torch.Tensor: ...
-@overload
-def scatter(
-    tensors: Sequence[torch.Tensor] | None,
-    src: int | None = None,
-    group: ProcessGroup | None = None,
-    *,
-    group_src: int | None = None,
-    async_op: Literal[True],
-) -> Work[torch.Tensor]: ...
+@collective
 def scatter(
     tensors: Sequence[torch.Tensor] | None,
     src: int | None = None,
@@ -331,7 +258,7 @@ def scatter(
     """
     members = group_state(group)
     root = members.root_of(src, group_src, "src")
-    return run(members, _scatter(members, tensors, root), async_op=async_op)  # type: ignore[no-any-return]
+    return run(members, _scatter(members, tensors, root), async_op=async_op)
 
 
 def _scatter(

@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+import torch.distributed as dist
 
 from ranktable.dist.calls import wait_for_all
 from ranktable.dist.errors import DistError, MismatchError
@@ -202,7 +203,7 @@ def scatter_object_list(
     if errors and is_root:
         lengths = [_FAILED] * members.size
     told = torch.tensor(lengths, device=members.device)
-    operations.broadcast(told, root).wait()
+    operations.start(dist.broadcast, told, members.ranks[root]).wait()
     _refuse_failed(operations, told.tolist()[:1], errors, [root])
     shapes = [(length,) for length in told.tolist()]
     empty = torch.empty(0, dtype=torch.uint8, device=members.device)
@@ -320,7 +321,10 @@ def barrier(
         return
     operations = finish(begin(members, "barrier", None, problem))
     if operations is not None:
-        operations.barrier().wait()
+        device = members.device
+        # Without its number torch guesses the device (pytorch/pytorch#60752).
+        listed = None if device.type == "cpu" else [device.index]
+        operations.start(dist.barrier, device_ids=listed).wait()
 
 
 def _is_time(timeout_s: object) -> bool:
@@ -351,5 +355,5 @@ def sync_random_seed(group: ProcessGroup | None = None) -> int:
     if operations is None:
         return seed
     told = torch.tensor([seed], device=members.device)
-    operations.broadcast(told, 0).wait()
+    operations.start(dist.broadcast, told, members.ranks[0]).wait()
     return int(told)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 import torch.distributed as dist
 
 from ranktable.dist.calls import CollectiveFingerprint, begin_call
-from ranktable.dist.direct import OPS
 from ranktable.dist.plan import make_plan
 from ranktable.dist.tensors import dtype_name, name_of
 from ranktable.dist.work import Pending, refused
@@ -29,11 +28,7 @@ REDUCE_SCATTER: Final = reduce_scatter_single()
 
 
 class OperationStarter:
-    """The operations of a group's backend, for one collective.
-
-    Roots and peers are given as group ranks and handed to torch as global ranks, since
-    SOPHGO's wrappers know no others.
-    """
+    """Starts torch's operations for one collective of a group."""
 
     def __init__(
         self,
@@ -94,70 +89,16 @@ class OperationStarter:
             is_exact=self.is_exact,
         )
 
-    def all_reduce(self, data: torch.Tensor, reduction: str) -> Pending:
-        """Reduce a tensor in place, to all ranks."""
-        return self._start(dist.all_reduce, data, OPS[reduction])
-
-    def reduce(self, data: torch.Tensor, reduction: str, root: int) -> Pending:
-        """Reduce a tensor in place, to one rank; elsewhere it may change."""
-        return self._start(dist.reduce, data, self._rank(root), OPS[reduction])
-
-    def broadcast(self, data: torch.Tensor, root: int) -> Pending:
-        """Send a tensor of one rank to all."""
-        return self._start(dist.broadcast, data, self._rank(root))
-
-    def all_gather(self, outputs: list[torch.Tensor], data: torch.Tensor) -> Pending:
-        """Collect tensors of one shape, on all ranks."""
-        return self._start(dist.all_gather, outputs, data)
-
-    def gather(
-        self, outputs: list[torch.Tensor] | None, data: torch.Tensor, root: int
-    ) -> Pending:
-        """Collect tensors of one shape, on one rank."""
-        return self._start(dist.gather, data, outputs, self._rank(root))
-
-    def scatter(
-        self, output: torch.Tensor, parts: list[torch.Tensor] | None, root: int
-    ) -> Pending:
-        """Send each rank one of the tensors of one rank."""
-        return self._start(dist.scatter, output, parts, self._rank(root))
-
-    def reduce_scatter(
-        self, output: torch.Tensor, data: torch.Tensor, reduction: str
-    ) -> Pending:
-        """Reduce a tensor that has a part for each rank, to these ranks."""
-        return self._start(REDUCE_SCATTER, output, data, OPS[reduction])
-
-    def all_to_all(
-        self,
-        output: torch.Tensor,
-        data: torch.Tensor,
-        received: list[int] | None = None,
-        sent: list[int] | None = None,
-    ) -> Pending:
-        """Send each rank a part of a tensor of one dimension.
-
-        Args:
-            output: What comes from all ranks, in their order.
-            data: What goes to all ranks, in their order.
-            received: Number of elements from each rank; None for the same from all.
-            sent: Number of elements to each rank; likewise.
-        """
-        return self._start(dist.all_to_all_single, output, data, received, sent)
-
-    def barrier(self) -> Pending:
-        """Wait for all ranks."""
-        device = self.members.device
-        # Without its number torch guesses the device (pytorch/pytorch#60752).
-        listed = None if device.type == "cpu" else [device.index]
-        return self._start(dist.barrier, device_ids=listed)
-
-    def _rank(self, group_rank: int) -> int:
-        return self.members.ranks[group_rank]
-
-    def _start(
+    def start(
         self, function: Callable[..., Any], *given: object, **named: object
     ) -> Pending:
+        """Begin one of torch's functions.
+
+        Roots are given as global ranks, since SOPHGO's wrappers know no others.
+
+        Raises:
+            DistError: Torch refuses.
+        """
         group = self.members.group
         try:
             work = function(*given, group=group, async_op=True, **named)

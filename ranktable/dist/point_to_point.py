@@ -11,7 +11,7 @@ from ranktable.dist.errors import DistError
 from ranktable.dist.group_state import group_state
 from ranktable.dist.operations import OperationStarter, start_transfers
 from ranktable.dist.tensors import as_bytes, packed, problem_of, write
-from ranktable.dist.work import Work
+from ranktable.dist.work import SteppedWork
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import torch
     from torch.distributed import ProcessGroup
 
-    from ranktable.dist.work import Pending, Steps
+    from ranktable.dist.work import Pending, Steps, Work
 
 
 def send(
@@ -172,7 +172,7 @@ def _begun(transfers: list[_Transfer]) -> list[Work[torch.Tensor]]:
     else:
         begun = [start_transfers([each[:5]]) for each in transfers]
     return [
-        Work(each.operations.members, _steps(each, pending))
+        SteppedWork(each.operations.members, _steps(each, pending))
         for each, pending in zip(transfers, begun, strict=True)
     ]
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from functools import reduce as fold_all
-from typing import TYPE_CHECKING, Final, Literal, overload
+from typing import TYPE_CHECKING, Final
 
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import AllreduceOptions, ReduceOp
 
 from ranktable.dist.calls import shape_of
-from ranktable.dist.direct import begin_native, native_of
+from ranktable.dist.direct import OPS, begin_native, native_of
 from ranktable.dist.encoding import MOST_RANKS_OF_SPLIT, decode, encode
 from ranktable.dist.errors import UnsupportedError
 from ranktable.dist.group_state import group_state
@@ -27,7 +27,7 @@ from ranktable.dist.tensors import (
 )
 from ranktable.dist.transfer import exchange, gather_even
 from ranktable.dist.wire import problem_of_values
-from ranktable.dist.work import run
+from ranktable.dist.work import collective, in_place, run, run_in_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,24 +41,7 @@ if TYPE_CHECKING:
     from ranktable.dist.work import Steps, Work
 
 
-@overload
-def all_reduce(
-    data: torch.Tensor,
-    op: Reduction = "sum",
-    group: ProcessGroup | None = None,
-    *,
-    exact: bool | None = None,
-    async_op: Literal[False] = False,
-) -> None: ...
-@overload
-def all_reduce(
-    data: torch.Tensor,
-    op: Reduction = "sum",
-    group: ProcessGroup | None = None,
-    *,
-    exact: bool | None = None,
-    async_op: Literal[True],
-) -> Work[torch.Tensor]: ...
+@in_place
 def all_reduce(
     data: torch.Tensor,
     op: Reduction = "sum",
@@ -101,8 +84,9 @@ def all_reduce(
         )
         if begun is not None:
             return begun if async_op else None  # type: ignore[return-value]
-    work = run(members, _all_reduce(members, data, op, exact), async_op=async_op)
-    return work if async_op else None
+    return run_in_place(
+        members, _all_reduce(members, data, op, exact), async_op=async_op
+    )
 
 
 def _on_gloo(
@@ -147,28 +131,7 @@ def _all_reduce(
     return write(data, source) if is_written else data
 
 
-@overload
-def reduce(
-    data: torch.Tensor,
-    dst: int | None = None,
-    op: Reduction = "sum",
-    group: ProcessGroup | None = None,
-    *,
-    group_dst: int | None = None,
-    exact: bool | None = None,
-    async_op: Literal[False] = False,
-) -> None: ...
-@overload
-def reduce(
-    data: torch.Tensor,
-    dst: int | None = None,
-    op: Reduction = "sum",
-    group: ProcessGroup | None = None,
-    *,
-    group_dst: int | None = None,
-    exact: bool | None = None,
-    async_op: Literal[True],
-) -> Work[torch.Tensor]: ...
+@in_place
 def reduce(  # noqa: PLR0913 - torch's interface
     data: torch.Tensor,
     dst: int | None = None,
@@ -205,28 +168,12 @@ def reduce(  # noqa: PLR0913 - torch's interface
     """
     members = group_state(group)
     root = members.root_of(dst, group_dst, "dst")
-    work = run(members, _all_reduce(members, data, op, exact, root), async_op=async_op)
-    return work if async_op else None
+    return run_in_place(
+        members, _all_reduce(members, data, op, exact, root), async_op=async_op
+    )
 
 
-@overload
-def reduce_scatter(
-    tensors: Sequence[torch.Tensor] | torch.Tensor,
-    op: Reduction = "sum",
-    group: ProcessGroup | None = None,
-    *,
-    exact: bool | None = None,
-    async_op: Literal[False] = False,
-) -> torch.Tensor: ...
-@overload
-def reduce_scatter(
-    tensors: Sequence[torch.Tensor] | torch.Tensor,
-    op: Reduction = "sum",
-    group: ProcessGroup | None = None,
-    *,
-    exact: bool | None = None,
-    async_op: Literal[True],
-) -> Work[torch.Tensor]: ...
+@collective
 def reduce_scatter(
     tensors: Sequence[torch.Tensor] | torch.Tensor,
     op: Reduction = "sum",
@@ -264,7 +211,7 @@ def reduce_scatter(
         begun = _reduce_scatter_directly(members, tensors, op, async_op=async_op)
         if begun is not None:
             return begun
-    return run(members, _reduce_scatter(members, tensors, op, exact), async_op=async_op)  # type: ignore[no-any-return]
+    return run(members, _reduce_scatter(members, tensors, op, exact), async_op=async_op)
 
 
 def _reduce_scatter_directly(
@@ -369,12 +316,13 @@ def reduced(
         )
     encoded = encode(data, wire)
     if root is None:
-        yield operations.all_reduce(encoded, wire.reduction)
+        yield operations.start(dist.all_reduce, encoded, OPS[wire.reduction])
     else:
         is_root = members.group_rank == root
         if not is_root and encoded.data_ptr() == data.data_ptr():
             encoded = encoded.clone()  # gloo leaves partial sums in it
-        yield operations.reduce(encoded, wire.reduction, root)
+        to = members.ranks[root]
+        yield operations.start(dist.reduce, encoded, to, OPS[wire.reduction])
     return decode(encoded, wire, data.dtype, _divisor(plan, members.size))
 
 
@@ -395,7 +343,8 @@ def _scattered(
     assert wire is not None  # noqa: S101 - it reduces
     if plan.recipe == "native":
         output = own.new_empty(own.numel())
-        yield operations.reduce_scatter(output, joined(parts), wire.reduction)
+        told = OPS[wire.reduction]
+        yield operations.start(REDUCE_SCATTER, output, joined(parts), told)
         found = decode(output, wire, own.dtype, _divisor(plan, len(parts)))
         return found.view(own.shape)
     longest = max(part.numel() for part in parts)

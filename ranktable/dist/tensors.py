@@ -112,7 +112,7 @@ def write(data: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """Write values to a tensor, unless they are there already, and return it."""
     if values.data_ptr() != data.data_ptr() or values.device != data.device:
         data.detach().copy_(values.view(data.shape))
-    else:
+    elif not data.is_inference():
         mark_written(data)
     return data
 

@@ -6,6 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, Final
 
 import torch
+import torch.distributed as dist
 
 from ranktable.dist.calls import table_of
 from ranktable.dist.errors import MismatchError
@@ -43,7 +44,9 @@ def broadcast_to_all(
 ) -> Steps[torch.Tensor]:
     """Send a tensor of one rank to all, in its own memory."""
     plan = operations.plan("broadcast", data.dtype)
-    yield operations.broadcast(_moved(data, plan), root)
+    yield operations.start(
+        dist.broadcast, _moved(data, plan), operations.members.ranks[root]
+    )
     return data
 
 
@@ -52,7 +55,7 @@ def gather_even(operations: OperationStarter, data: torch.Tensor) -> Steps[Tenso
     plan = operations.plan("all_gather", data.dtype)
     moved = _moved(data, plan)
     outputs = [_empty_like(moved) for _ in range(operations.members.size)]
-    yield operations.all_gather(outputs, moved)
+    yield operations.start(dist.all_gather, outputs, moved)
     return [restored(each, data.dtype, data.shape) for each in outputs]
 
 
@@ -74,7 +77,7 @@ def gather_uneven(
         moved = _moved(data.reshape(-1), plan)
         width = _width(data, plan)
         outputs = [moved.new_empty(count * width) for count in counts]
-        yield operations.all_gather(outputs, moved)
+        yield operations.start(dist.all_gather, outputs, moved)
     else:
         outputs = yield from gather_even(operations, padded(data, max(counts)))
     return _trimmed(outputs, data.dtype, shapes)
@@ -89,7 +92,7 @@ def gather_to(
     counts = [prod(shape) for shape in shapes]
     moved = _moved(padded(data, max(counts)), plan)
     outputs = [_empty_like(moved) for _ in counts] if is_root else None
-    yield operations.gather(outputs, moved, root)
+    yield operations.start(dist.gather, moved, outputs, operations.members.ranks[root])
     return _trimmed(outputs or [], data.dtype, shapes)
 
 
@@ -117,7 +120,7 @@ def scatter_from(
     even = None if parts is None else [padded(part, longest) for part in parts]
     moved = None if even is None else [_moved(each, plan) for each in even]
     output = _moved(empty, plan)
-    yield operations.scatter(output, moved, root)
+    yield operations.start(dist.scatter, output, moved, operations.members.ranks[root])
     return _trimmed([output], dtype, [own])[0]
 
 
@@ -155,7 +158,7 @@ def exchange(
         return _trimmed([each[own] for each in found], dtype, shapes)
     moved = _moved(whole, plan)
     output = _empty_like(moved)
-    yield operations.all_to_all(output, moved)
+    yield operations.start(dist.all_to_all_single, output, moved)
     return _trimmed(_cut(output, [(longest,)] * size, dtype), dtype, shapes)
 
 
@@ -170,7 +173,7 @@ def _exchange_splits(
     received = [prod(shape) * width for shape in shapes]
     output = moved.new_empty(sum(received))
     sent = [part.numel() * width for part in parts]
-    yield operations.all_to_all(output, moved, received, sent)
+    yield operations.start(dist.all_to_all_single, output, moved, received, sent)
     return _cut(output, shapes, parts[0].dtype)
 
 
@@ -250,7 +253,7 @@ def tell_each(
     device = operations.members.device
     told = torch.tensor([_row(part) for part in parts], device=device).reshape(-1)
     heard = torch.empty_like(told)
-    yield operations.metadata.all_to_all(heard, told)
+    yield operations.metadata.start(dist.all_to_all_single, heard, told)
     return _shapes(operations, heard.view(-1, _WIDTH).tolist())
 
 
@@ -275,7 +278,7 @@ def tell_from(
         kind = kinds.index(members.device_for(parts[0]).type)
         numbers = [kind, *(number for part in parts for number in _row(part))]
     told = torch.tensor(numbers, device=members.device)
-    yield operations.metadata.broadcast(told, root)
+    yield operations.metadata.start(dist.broadcast, told, members.ranks[root])
     kind, *numbers = told.tolist()
     rows = [numbers[begin : begin + _WIDTH] for begin in range(0, count - 1, _WIDTH)]
     device = members.device_of(kinds[kind])
@@ -290,7 +293,7 @@ def gather_numbers(
     device = operations.members.device
     own = torch.tensor(numbers, dtype=torch.int64, device=device)
     rows = [torch.empty_like(own) for _ in range(operations.members.size)]
-    yield operations.all_gather(rows, own)
+    yield operations.start(dist.all_gather, rows, own)
     return [row.tolist() for row in rows]
 
 

@@ -11,23 +11,38 @@ import time
 from collections.abc import Generator
 from datetime import timedelta
 from threading import Lock, main_thread
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+    overload,
+)
 
 import torch
 
 from ranktable.dist.errors import DistError, MismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import torch.distributed as dist
 
     from ranktable.dist.calls import CollectiveCall
     from ranktable.dist.group_state import GroupState
 
+Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+Waited_co = TypeVar("Waited_co", covariant=True)
+Later = TypeVar("Later")
 
-LOOK: Final = timedelta(seconds=0.5)
+_LOOK: Final = timedelta(seconds=0.5)
 """Time after which a rank that waits looks whether another compares this collective."""
 
 _AFTER_S: Final = 2.0
@@ -55,13 +70,20 @@ Steps: TypeAlias = Generator[Step, None, Result]
 
 
 def run(
-    members: GroupState,
-    steps: Steps[Any],
-    *,
-    async_op: bool = False,
-) -> Any:  # noqa: ANN401 - see below
+    members: GroupState, steps: Steps[Result], *, async_op: bool
+) -> Work[Result] | Result:
     """Return the result of a collective; with ``async_op`` work whose result it is."""
-    return Work(members, steps) if async_op else finish(steps)
+    return SteppedWork(members, steps) if async_op else finish(steps)
+
+
+def run_in_place(
+    members: GroupState, steps: Steps[Result], *, async_op: bool
+) -> Work[Result] | None:
+    """Do a collective whose result the caller has; with ``async_op`` return work."""
+    if async_op:
+        return SteppedWork(members, steps)
+    finish(steps)
+    return None
 
 
 def finish(steps: Steps[Result]) -> Result:
@@ -78,19 +100,77 @@ def finish(steps: Steps[Result]) -> Result:
 class Work(Generic[Result]):
     """A collective that may not have ended yet."""
 
+    _result: Result
+
+    def __init__(self, members: GroupState, stream: Any) -> None:  # noqa: ANN401 - of any device
+        """Describe one that begins.
+
+        Args:
+            members: The group.
+            stream: Where it goes on; None for whatever stream is current then.
+        """
+        self._queue = members.queue
+        self._stream = stream
+        self._is_inference = torch.is_inference_mode_enabled()
+        self._error: BaseException | None = None
+        self._lock = Lock()
+
+    def wait(self) -> Result:
+        """Return the result, once it is there; a second call returns it again.
+
+        On a device the current stream waits, and this function does not: what is
+        started on that stream afterwards sees the result.
+
+        Raises:
+            MismatchError: The ranks do not do the same.
+            DistError: The collective failed.
+        """
+        self._queue.await_begin(self)
+        with self._lock:  # a mean that two threads divide would be divided twice
+            if self._error is not None:
+                raise self._error
+            try:
+                with _continued(self._stream, is_inference=self._is_inference) as now:
+                    self._finish()
+                    if now is not None:
+                        _record(self._result, now)
+            except BaseException as error:  # also Ctrl-C, which ends it
+                self._error = error
+                raise
+            return self._result
+
+    def is_completed(self) -> bool:
+        """Whether the result is there, and written; ``wait`` returns at once then.
+
+        Where the backend has ended this finishes what is left: means, casts, copies.
+        """
+        if self._queue.holds(self) or not self._has_ended():
+            return False
+        with contextlib.suppress(Exception):  # wait raises it again, to whoever asks
+            self.wait()
+        return True
+
+    def _has_ended(self) -> bool:
+        """Whether nothing has to be waited for any more."""
+        raise NotImplementedError
+
+    def _finish(self) -> None:
+        """Wait for the backend, and do what is left."""
+        raise NotImplementedError
+
+
+class SteppedWork(Work[Result]):
+    """Work that is made of steps."""
+
     def __init__(self, members: GroupState, steps: Steps[Result]) -> None:
         """Begin it, at once or as soon as what is ahead of it has begun.
 
         A stream belongs to a thread. So on devices this waits for shapes, and the ranks
         compare what they do in ``wait``.
         """
-        self._queue = members.queue
+        super().__init__(members, members.current_stream())
         self._steps: Steps[Result] | None = steps
         self._step: Step
-        self._error: BaseException | None = None
-        self._result: Result
-        self._lock = Lock()
-        self._stream = members.current_stream()
         self._go_on()
         if not members.supports_timed_wait:
             if self._is_ahead():
@@ -115,50 +195,20 @@ class Work(Generic[Result]):
         except BaseException as error:  # noqa: BLE001 - whoever waits gets it
             self._error, self._steps = error, None
 
-    def wait(self) -> Result:
-        """Return the result, once it is there; a second call returns it again.
-
-        On a device the current stream waits, and this function does not: what is
-        started on that stream afterwards sees the result.
-
-        Raises:
-            MismatchError: The ranks do not do the same.
-            DistError: The collective failed.
-        """
-        self._queue.await_begin(self)
-        with self._lock:  # a mean that two threads divide would be divided twice
-            if self._error is not None:
-                raise self._error
-            try:
-                self._finish()
-            except BaseException as error:  # also Ctrl-C, which ends it
-                self._error, self._steps = error, None
-                raise
-            return self._result
-
-    def is_completed(self) -> bool:
-        """Whether the result is there, and written; ``wait`` returns at once then.
-
-        Where the backend has ended this finishes what is left: means, casts, copies.
-        """
-        if self._queue.holds(self):
-            return False
-        if self._steps is not None and not self._step.is_completed():
-            return False
-        with contextlib.suppress(Exception):  # wait raises it again, to whoever asks
-            self.wait()
-        return True
-
     def _is_ahead(self) -> bool:
         return self._steps is not None and self._step.is_ahead
 
+    def _has_ended(self) -> bool:
+        return self._steps is None or self._step.is_completed()
+
     def _finish(self) -> None:
-        with continued(self._stream) as now:
+        try:
             while self._steps is not None:
                 self._step.wait()
                 self._go_on()
-            if now is not None:
-                record(self._result, now)
+        except BaseException:
+            self._steps = None
+            raise
 
     def _go_on(self) -> None:
         assert self._steps is not None  # noqa: S101 - it has not ended
@@ -166,6 +216,33 @@ class Work(Generic[Result]):
             self._step = next(self._steps)
         except StopIteration as end:
             self._result, self._steps = end.value, None
+
+
+class Collective(Protocol[Parameters, Waited_co, Later]):
+    """The type of a collective that returns work if that is asked for."""
+
+    @overload
+    def __call__(
+        self, *args: object, async_op: Literal[True], **named: object
+    ) -> Work[Later]: ...
+    @overload
+    def __call__(
+        self, *args: Parameters.args, **named: Parameters.kwargs
+    ) -> Waited_co: ...
+
+
+def collective(
+    function: Callable[Parameters, Work[Result] | Result],
+) -> Collective[Parameters, Result, Result]:
+    """Return a collective as type checkers should see it."""
+    return cast("Collective[Parameters, Result, Result]", function)
+
+
+def in_place(
+    function: Callable[Parameters, Work[Result] | None],
+) -> Collective[Parameters, None, Result]:
+    """Return a collective that returns nothing but work, likewise."""
+    return cast("Collective[Parameters, None, Result]", function)
 
 
 class Pending:
@@ -210,38 +287,55 @@ class Pending:
             MismatchError: Another rank does something else.
             DistError: It failed, or did not end in time.
         """
-        call = self._call
-        if call is not None:
-            call.verify()
-        asked = call if self._members.supports_timed_wait else None
+        if self._call is not None:
+            self._call.verify()
         try:
             for work in self.works:
-                if asked is not None and asked.is_compared and not asked.is_verified:
-                    wait_and_answer(work, asked)
-                else:
-                    work.wait()
-        except DistError:
-            raise
-        except RuntimeError as error:
-            raise explained(error, self._members, call) from error
+                await_backend(work, self._members, self._call)
         finally:
             self.works.clear()
 
 
-def wait_and_answer(work: dist.Work, call: CollectiveCall) -> None:
-    """Wait for gloo, and compare what this rank does if that takes long.
+def await_backend(
+    work: dist.Work, members: GroupState, call: CollectiveCall | None
+) -> None:
+    """Wait for torch, and answer other ranks that compare this if it takes long.
+
+    Raises:
+        MismatchError: Another rank does something else.
+        DistError: It failed, or did not end in time.
+    """
+    try:
+        if not members.supports_timed_wait or call is None or not call.is_open:
+            work.wait()
+            return
+        try:
+            work.wait(_LOOK)
+        except RuntimeError:  # it has failed, or this was too short
+            _wait_and_answer(work, call)
+    except DistError:
+        raise
+    except RuntimeError as error:
+        raise explained(error, members, call) from error
+
+
+def _wait_and_answer(work: dist.Work, call: CollectiveCall) -> None:
+    """Wait for gloo, and compare meanwhile what this rank does.
 
     Raises:
         MismatchError: Another rank does something else.
         RuntimeError: It has failed.
     """
-    begin = time.monotonic()
-    while not _has_ended(work):
+    begin = time.monotonic() - _LOOK.total_seconds()
+    while not work.is_completed():
         call.look_around(time.monotonic() - begin)
         if not main_thread().is_alive():
             raise DistError("the script has ended, and this was waited for by nobody")
         if time.monotonic() - begin > call.members.timeout.total_seconds():
-            work.wait()  # it says why; gloo has a time-out of its own
+            break  # gloo has a time-out of its own
+        with contextlib.suppress(RuntimeError):
+            work.wait(_LOOK)
+    work.wait()  # it may have failed, and says why
     call.end()
 
 
@@ -290,42 +384,28 @@ def reason_of(error: RuntimeError) -> str:
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
-def _has_ended(work: dist.Work) -> bool:
-    """Wait a while, and return whether it has ended.
-
-    Raises:
-        RuntimeError: It has failed.
-    """
-    try:
-        work.wait(LOOK)
-    except RuntimeError:  # it has failed, or this was too short
-        if not work.is_completed():
-            return False
-        work.wait()  # it may have ended just after that
-    return True
-
-
 @contextlib.contextmanager
-def continued(stream: Any) -> Iterator[Any]:  # noqa: ANN401 - of any device
-    """Go on with the stream on which a collective was begun.
+def _continued(stream: Any, *, is_inference: bool) -> Iterator[Any]:  # noqa: ANN401 - of any device
+    """Go on in the mode and with the stream in which a collective was begun.
 
     What was made for it on that stream is then used and released there only. Another
     stream that is current waits for it, and is yielded.
     """
-    if stream is None:
-        yield None
-        return
-    device = getattr(torch, stream.device.type)
-    now = device.current_stream(stream.device)
-    if now == stream:
-        yield None
-        return
-    with device.stream(stream):
-        yield now
-    now.wait_stream(stream)
+    with torch.inference_mode(is_inference):
+        if stream is None:
+            yield None
+            return
+        device = getattr(torch, stream.device.type)
+        now = device.current_stream(stream.device)
+        if now == stream:
+            yield None
+            return
+        with device.stream(stream):
+            yield now
+        now.wait_stream(stream)
 
 
-def record(result: object, stream: Any) -> None:  # noqa: ANN401 - of any device
+def _record(result: object, stream: Any) -> None:  # noqa: ANN401 - of any device
     """Keep the memory of a result for a stream that did not make it."""
     for each in result if isinstance(result, list) else [result]:
         if isinstance(each, torch.Tensor) and each.device.type == stream.device.type:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ranktable.runtime.backends.backend import Backend, Placement
+    from ranktable.runtime.consensus import Spec
     from ranktable.runtime.environment import Environment
     from ranktable.schema.model import RankTable
 
@@ -128,37 +129,27 @@ class Job:
                 f"the ranks {listed} are not all among the {self.world_size} ranks"
             )
         as_timeout(timeout_s)  # raises for one that is not a time
-        self._refuse_other_group(members, timeout_s, among_members=among_members)
-        return self._make_group(members, timeout_s, among_members=among_members)
-
-    def _refuse_other_group(
-        self, members: list[int], timeout_s: float | None, *, among_members: bool
-    ) -> None:
-        """Raise unless the members ask for the same group, each at the same call.
-
-        Who is not a member says what it asks for, too, and waits for nobody: it may be
-        waiting for what the members do in the group.
-        """
+        # Who is not a member says what it asks for too, and waits for nobody: it may be
+        # waiting for what the members do in the group.
+        from ranktable.runtime.consensus import Spec  # noqa: PLC0415 - not to start
         from ranktable.schema.diagnostic import folded  # noqa: PLC0415 - not to start
 
         plural = "s" if len(members) > 1 else ""
         limit = "" if timeout_s is None else f" with timeout_s {timeout_s:g}"
-        self.refuse_other_specs(
-            f"groups of {members}" if among_members else "groups",
-            f"the group of rank{plural} {folded(members)}{limit}",
+        spec = Spec(
+            text=f"the group of rank{plural} {folded(members)}{limit}",
             advice="let every rank make the same groups in the same order",
             noun="group",
-            ranks=members,
-            time_s=timeout_s,
         )
+        kind = f"groups of {members}" if among_members else "groups"
+        self.refuse_other_specs(kind, spec, ranks=members, time_s=timeout_s)
+        return self._make_group(members, timeout_s, among_members=among_members)
 
-    def refuse_other_specs(  # noqa: PLR0913 - what a round is made of
+    def refuse_other_specs(
         self,
         kind: str,
-        spec: str,
+        spec: Spec,
         *,
-        advice: str,
-        noun: str,
         ranks: Sequence[int] | None = None,
         time_s: float | None = None,
     ) -> None:
@@ -166,9 +157,7 @@ class Job:
 
         Args:
             kind: What is compared; calls of one kind are counted.
-            spec: What this rank asks for, in words.
-            advice: What to do where ranks ask for other things.
-            noun: What they have not asked for, where they do not come.
+            spec: What this rank asks for.
             ranks: Global ranks of those who have to come; by default all.
             time_s: How long to wait; by default as long as the job's time-out.
 
@@ -185,7 +174,6 @@ class Job:
         )
 
         from ranktable.runtime.consensus import (  # noqa: PLC0415 - not to start
-            Spec,
             refuse_other_specs,
         )
 
@@ -194,7 +182,7 @@ class Job:
         store = self.store or _get_default_store()
         refuse_other_specs(
             PrefixStore(f"ranktable/{kind}", store),
-            Spec(text=spec, advice=advice, noun=noun),
+            spec,
             number=self._rounds[kind],
             rank=self.rank,
             ranks=range(self.world_size) if ranks is None else ranks,

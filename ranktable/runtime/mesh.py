@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.sizes import factors
+from ranktable.runtime.consensus import Spec
 from ranktable.runtime.errors import BootstrapError
 from ranktable.runtime.job import as_timeout
 from ranktable.runtime.torch_versions import why_no_mesh
@@ -108,13 +109,12 @@ def make_groups(
     else:
         wanted = layout.kinds if groups is None else groups
         kinds = {axes: layout.along(axes) for axes in wanted}
-    job.refuse_other_specs(
-        "layout",
-        _spec(layout, kinds, timeout_s),
+    spec = Spec(
+        text=_words(layout, kinds, timeout_s),
         advice="give every rank the same layout",
         noun="layout",
-        time_s=timeout_s,
     )
+    job.refuse_other_specs("layout", spec, time_s=timeout_s)
     found: dict[str, ProcessGroup] = {}
     for kind, lists in kinds.items():
         for ranks in lists:
@@ -135,7 +135,7 @@ def _refuse_size(job: Job, layout: ParallelLayout) -> None:
         )
 
 
-def _spec(
+def _words(
     layout: ParallelLayout,
     kinds: Mapping[str, Sequence[Sequence[int]]],
     timeout_s: float | None,

@@ -157,31 +157,32 @@ class StoreRound:
         if self._verdict is None and looks:
             self._verdict = self._look(time_s)
         if self._verdict not in (None, AGREED) and self.rank == 0 and not self.is_alone:
-            self._await_hearers()
-        self._leave(self._verdict)
+            # Most stores end with their rank 0.
+            self.linger(_LONGEST_PAUSE_S + _LOOK_S, is_counted=False)
+        self._leave()
         return self._verdict
 
     def is_decided(self) -> bool:
         """Whether there is a verdict, without waiting for it."""
         return self._verdict is not None or self._is_read()
 
-    def linger(self, time_s: float) -> None:
-        """Wait until all who came have heard the verdict, or a time is up."""
+    def linger(self, time_s: float, *, is_counted: bool = True) -> None:
+        """Wait until all who came have heard a bad verdict, or a time is up.
+
+        Args:
+            time_s: The time.
+            is_counted: Whether this rank has been counted among them.
+        """
         end = time.monotonic() + time_s
-        absent = self._verdict.ranks if self._verdict is not None else ()
-        is_missing = self._verdict is not None and self._verdict.kind == "missing"
-        expected = len(self.ranks) - (len(absent) if is_missing else 0)
+        expected = self._count_present() - (not is_counted)
         while self.store.add("heard", 0) < expected and time.monotonic() < end:
             time.sleep(_LINGER_S)
 
-    def _await_hearers(self) -> None:
-        """Let all who came hear a bad verdict: most stores end with their rank 0."""
+    def _count_present(self) -> int:
+        """Return how many have come, as the verdict has it."""
         assert self._verdict is not None  # noqa: S101 - the caller has looked
         is_missing = self._verdict.kind == "missing"
-        others = len(self.ranks) - 1 - is_missing * len(self._verdict.ranks)
-        end = time.monotonic() + _LONGEST_PAUSE_S + _LOOK_S
-        while self.store.add("heard", 0) < others and time.monotonic() < end:
-            time.sleep(_LINGER_S)
+        return len(self.ranks) - is_missing * len(self._verdict.ranks)
 
     def erase(self) -> None:
         """Remove all of the round: what it is about is over."""
@@ -285,17 +286,16 @@ class StoreRound:
         listed = self.store.get("came").decode().split(",")[:-1]
         return [(int(each.rstrip(_OTHER)), each.endswith(_OTHER)) for each in listed]
 
-    def _leave(self, verdict: Verdict | None) -> None:
+    def _leave(self) -> None:
         """Remove what is in the store after the last one has heard the verdict."""
-        if verdict == AGREED and not self.is_erased:
+        if self._verdict == AGREED and not self.is_erased:
             return
-        expected = len(self.ranks)
-        if verdict is not None and verdict.kind == "missing" and not self.is_kept:
-            expected -= len(verdict.ranks)
+        is_whole = self.is_kept or self._verdict is None
+        expected = len(self.ranks) if is_whole else self._count_present()
         if self.store.add("heard", 1) != expected or not self.is_erased:
             return
         self._delete("verdict", "heard")
-        if verdict != AGREED:  # else the last to come has removed the others
+        if self._verdict != AGREED:  # else the last to come has removed the others
             said = [f"said/{rank}" for rank in self.ranks]
             self._delete(*self._posted(), "lookers", *said)
 

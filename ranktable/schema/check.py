@@ -113,6 +113,8 @@ def report_unreadable(error: UnreadableError, *, file: str) -> Report:
 
 def check_bytes(data: bytes, options: Options, *, file: str) -> Report:
     """Judge the bytes of a table."""
+    from ranktable.schema.fast_decode import is_surely_sound  # noqa: PLC0415 - a cycle
+
     if len(data) > options.max_size_bytes:
         message = f"the file is larger than {options.max_size_bytes} bytes"
         return make_report([TOO_LARGE.finding(None, message)], file=file, data=data)
@@ -120,8 +122,10 @@ def check_bytes(data: bytes, options: Options, *, file: str) -> Report:
     columns = decode_any(data, options.format, quota)
     if columns is not None:
         columns.quota = quota
-        found = [*columns.found, *judge(columns, options)]
-        found = list(_weighed(found, columns.format, options.reader))
+        found = []
+        if not (options.is_table_wanted and is_surely_sound(columns)):
+            found = [*columns.found, *judge(columns, options)]
+            found = list(_weighed(found, columns.format, options.reader))
         if options.is_table_wanted and not any(map(_is_error, found)):
             found = []
         name = columns.format.name

@@ -219,6 +219,7 @@ class Columns:
         """Yield what is wrong with the meaning of a table: the rules of its format."""
         for rule in self.format.rules:
             is_asked = not rule.keys or not self.top.keys().isdisjoint(rule.keys)
+            is_asked &= not (options.is_table_wanted and rule.is_advice)
             if rule.check is not None and is_asked:
                 yield from rule.check(self, options)
 

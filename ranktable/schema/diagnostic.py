@@ -201,6 +201,11 @@ class Rule:
     check: Check | None = None
     is_fast: bool = False
 
+    @property
+    def is_advice(self) -> bool:
+        """Whether it is about placement, and is never an error."""
+        return self.code.startswith("RT5") and self.severity is not Severity.ERROR
+
     def finding(  # noqa: PLR0913 - the parts of a finding, by name
         self,
         span: SourceSpan | None,

@@ -263,6 +263,8 @@ class RankTable:
         columns = self._in_file_order
         if columns is None or columns.format.keeps_document:
             return [node.extra.get(key) for node in self.nodes]
+        if columns.is_plain():
+            return [None] * columns.num_nodes
         nodes = map(columns.node_path, range(columns.num_nodes))
         members = (columns.document.get(*path) for path in nodes)
         return [one.get(key) if isinstance(one, dict) else None for one in members]

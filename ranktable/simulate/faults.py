@@ -7,8 +7,6 @@ import re
 import time
 from typing import TYPE_CHECKING, Literal, NoReturn
 
-import msgspec
-
 from ranktable.cluster.argument import ArgumentError
 from ranktable.simulate.simulated_run import Fault
 from ranktable.simulate.simulation_error import SimulationError
@@ -34,11 +32,10 @@ FORMS: Mapping[Kind, str] = {
 MAX_DELAY_S = 86_400
 """A day; whatever is longer is a slip of the finger."""
 
-_AFTER_RANK = {
-    "": "",
-    "=SECONDS": r"=(?P<delay_s>\d{1,9}(?:\.\d{1,6})?)",
-    "[@N]": r"(?:@(?P<collective>[1-9]\d{0,8}))?",
-}
+_RANK = r"0|[1-9]\d{0,8}"
+_NUMBER = r"[1-9]\d{0,8}"
+_SECONDS = r"\d{1,9}(?:\.\d{1,6})?"
+_AFTER_RANK = {"": (), "=SECONDS": ("=", _SECONDS), "[@N]": ("@", _NUMBER)}
 
 
 def parse_fault(text: str, world_size: int) -> Fault:
@@ -56,22 +53,35 @@ def parse_fault(text: str, world_size: int) -> Fault:
     if kind is None:
         reason = f"there is no fault {name!r}" if name else "this names no fault"
         raise _error(text, 0, reason, f"write {', '.join(FORMS.values())}")
-    form, start = FORMS[kind], min(len(kind) + 1, len(text))
-    after_rank = _AFTER_RANK[form.partition("RANK")[2]]
-    pattern = rf"{kind}:(?P<rank>0|[1-9]\d{{0,8}}){after_rank}"
-    found = re.fullmatch(pattern, text, re.ASCII)
-    if found is None:
+    form = FORMS[kind]
+    parts, end = _parts(text, len(kind), _AFTER_RANK[form.partition("RANK")[2]])
+    if end < len(text) or len(parts) not in ((4,) if kind == "late" else (2, 4)):
         hint = "ranks count from 0, and collectives, which N is, from 1"
-        raise _error(text, start, f"this is not written {form}", hint)
-    given = {name: value for name, value in found.groupdict().items() if value}
-    fault = msgspec.convert({"kind": kind, **given}, Fault, strict=False)
-    if fault.rank >= world_size:
-        reason = f"rank {fault.rank} is not among the {world_size} ranks of the job"
-        raise _error(text, start, reason, f"ranks are 0 to {world_size - 1}")
-    if "delay_s" in given and not 0 < fault.delay_s <= MAX_DELAY_S:
+        raise _error(text, end, f"this is not written {form}", hint)
+    rank = int(parts[1])
+    if rank >= world_size:
+        reason = f"rank {rank} is not among the {world_size} ranks of the job"
+        raise _error(text, len(kind) + 1, reason, f"ranks are 0 to {world_size - 1}")
+    if kind != "late":
+        collective = int(parts[-1]) if parts[2:] else 1
+        return Fault(kind=kind, rank=rank, collective=collective)
+    delay_s = float(parts[-1])
+    if not 0 < delay_s <= MAX_DELAY_S:
         reason = f"seconds are above 0 and at most {MAX_DELAY_S}"
-        raise _error(text, found.start("delay_s"), reason, f"write {form}")
-    return fault
+        raise _error(text, end - len(parts[-1]), reason, f"write {form}")
+    return Fault(kind=kind, rank=rank, delay_s=delay_s)
+
+
+def _parts(text: str, start: int, after_rank: Sequence[str]) -> tuple[list[str], int]:
+    """Return the parts after the kind that are well formed, and where they end."""
+    parts = []
+    for pattern in (":", _RANK, *after_rank):
+        found = re.compile(pattern, re.ASCII).match(text, start)
+        if found is None:
+            break
+        parts.append(found[0])
+        start = found.end()
+    return parts, start
 
 
 def _error(text: str, position: int, reason: str, hint: str) -> ArgumentError:

@@ -58,7 +58,7 @@ def jobs(draw: st.DrawFn) -> ArrangementRequest:
     return ArrangementRequest(
         chips=chips,
         places=[Place(role=role, copy=copy) for role, copy in roles(after)],
-        scene=CostModel(after, Site().flows(after), boundaries),
+        costs=CostModel(after, Site().flows(after), boundaries),
         is_free=draw(st.sampled_from([False, False, True])),
         links=draw(st.sampled_from([None, None, LADDER])),
     )
@@ -66,12 +66,12 @@ def jobs(draw: st.DrawFn) -> ArrangementRequest:
 
 def cost(job: ArrangementRequest, carriers: Sequence[int]) -> Cost:
     """Count it all as the documentation has it, without a short cut."""
-    assert job.scene is not None
+    assert job.costs is not None
     chips = [job.chips[at] for at in carriers]
     sent = 0.0
-    for boundary in job.scene.boundaries:
-        for flow in job.scene.flows:
-            for ranks in job.scene.layout.groups(flow.axes):
+    for boundary in job.costs.boundaries:
+        for flow in job.costs.flows:
+            for ranks in job.costs.layout.groups(flow.axes):
                 domains = [boundary.domains[chips[rank].node] for rank in ranks]
                 sent += flow.crossing(domains).least
     rings = 0
@@ -102,7 +102,7 @@ def alternating_racks() -> ArrangementRequest:
     return ArrangementRequest(
         chips=[Chip(rank, *held[rank], rank, 0) for rank in range(4)],
         places=[Place(role=role, copy=copy) for role, copy in held],
-        scene=CostModel(layout, Site().flows(layout), boundaries),
+        costs=CostModel(layout, Site().flows(layout), boundaries),
         is_free=False,
         links=None,
     )
@@ -123,5 +123,5 @@ def test_nothing_that_could_be_done_instead_is_better(job: ArrangementRequest) -
     assert found.is_optimal
     assert mine == best
     assert sum(found.bounds) <= best[1] + 1
-    assert job.scene is not None
+    assert job.costs is not None
     assert round(sum(found.sent)) == best[1]

@@ -180,18 +180,18 @@ def test_bound_holds_for_every_pattern_and_for_uneven_domains(
         )
         if layout.along(axes).group_size > 1
     ]
-    scene = CostModel(layout, flows, [plain(len(held))])
+    costs = CostModel(layout, flows, [plain(len(held))])
 
     bound = lower_bound(layout, flows, held)
     best = min(
-        scene.totals(owners)[0] for owners in partitions(tuple(range(world_size)), held)
+        costs.totals(owners)[0] for owners in partitions(tuple(range(world_size)), held)
     )
 
     assert bound <= best * (1 + 1e-12)
 
 
 @st.composite
-def scenes(
+def problems(
     draw: st.DrawFn,
 ) -> tuple[ParallelLayout, list[int], list[Flow], list[Boundary]]:
     """Draw a layout, nodes of any size, traffic along any axes, and racks."""
@@ -215,11 +215,11 @@ def scenes(
 
 
 @settings(max_examples=60, deadline=None)
-@given(scene=scenes(), mode=st.sampled_from(list(Mode)))
+@given(problem=problems(), mode=st.sampled_from(list(Mode)))
 def test_plan_is_a_permutation_and_never_worse(
-    scene: tuple[ParallelLayout, list[int], list[Flow], list[Boundary]], mode: Mode
+    problem: tuple[ParallelLayout, list[int], list[Flow], list[Boundary]], mode: Mode
 ) -> None:
-    layout, sizes, flows, racks = scene
+    layout, sizes, flows, racks = problem
     table = make_table([range(size) for size in sizes])
 
     with pytest.MonkeyPatch.context() as patch:
@@ -240,11 +240,11 @@ def test_plan_is_a_permutation_and_never_worse(
 
 
 @settings(max_examples=40, deadline=None)
-@given(scene=scenes(), mode=st.sampled_from(list(Mode)))
+@given(problem=problems(), mode=st.sampled_from(list(Mode)))
 def test_placed_table_is_sound_and_has_the_ranks_where_they_were_put(
-    scene: tuple[ParallelLayout, list[int], list[Flow], list[Boundary]], mode: Mode
+    problem: tuple[ParallelLayout, list[int], list[Flow], list[Boundary]], mode: Mode
 ) -> None:
-    layout, sizes, flows, racks = scene
+    layout, sizes, flows, racks = problem
     hosts = [f"n{node}" for node in range(len(sizes))]
     table = make_table([range(size) for size in sizes], hosts=hosts)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 import torch
 from torch import nn
@@ -120,18 +122,34 @@ def check_seeds_and_states_are_kept_and_restored() -> None:
     assert first.tolist() == again.tolist() == seeded.tolist()
 
 
-def check_a_generator_is_the_cpus() -> None:
+def check_a_generator_is_on_its_chip_and_has_the_numbers_of_the_cpus() -> None:
     there = [
-        torch.randn(
-            2, device="tpu", generator=torch.Generator(device=place).manual_seed(1)
-        ).tolist()
+        torch.Generator(device=place).manual_seed(1)
         for place in ("tpu", "tpu:3", torch.device("tpu"))
     ]
     generator = torch.Generator().manual_seed(1)
 
+    assert [str(each.device) for each in there] == ["tpu:5", "tpu:3", "tpu:5"]
+    assert generator.device.type == "cpu"
     assert isinstance(generator, torch.Generator)
     assert isinstance(torch.default_generator, torch.Generator)
-    assert there == [torch.randn(2, generator=generator).tolist()] * 3
+    drawn = [torch.randn(2, device="tpu", generator=each).tolist() for each in there]
+    assert drawn == [torch.randn(2, generator=generator).tolist()] * 3
+
+
+def check_a_copied_generator_goes_on_as_the_first_does() -> None:
+    first = torch.Generator(device="tpu:3").manual_seed(7)
+    torch.rand(3, device="tpu:3", generator=first)
+    others = first.clone_state(), pickle.loads(pickle.dumps(first))  # noqa: S301 - our own
+    state = first.get_state()
+
+    drawn = torch.rand(2, device="tpu:3", generator=first).tolist()
+    first.set_state(state)
+
+    assert torch.rand(2, device="tpu:3", generator=first).tolist() == drawn
+    for other in others:
+        assert str(other.device) == "tpu:3"
+        assert torch.rand(2, device="tpu:3", generator=other).tolist() == drawn
 
 
 def check_compiled_functions_run() -> None:

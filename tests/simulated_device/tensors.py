@@ -173,16 +173,19 @@ def check_tensors_that_are_not_dense_are_refused() -> None:
     there = torch.eye(2, device="tpu")
     index = torch.tensor([[0]], device="tpu")
 
-    for make in (
-        there.to_sparse,
-        there.to_sparse_csr,
-        there.to_mkldnn,
-        lambda: torch.sparse_coo_tensor(index, torch.ones(1, device="tpu"), (2,)),
-        lambda: torch.sparse_coo_tensor((2,), device="tpu"),  # type: ignore[arg-type, call-arg]
-        lambda: torch.empty(2, layout=torch.sparse_coo, device="tpu"),
-        lambda: torch.eye(2).to_sparse().to("tpu").sum(),
-        lambda: torch.eye(2).to_sparse_csr().to("tpu").sum(),
-        lambda: torch.quantize_per_tensor(there, 1.0, 0, torch.qint8),
+    for make, kind in (
+        (there.to_sparse, "sparse_coo"),
+        (there.to_sparse_csr, "sparse_csr"),
+        (there.to_mkldnn, "_mkldnn"),
+        (
+            lambda: torch.sparse_coo_tensor(index, torch.ones(1, device="tpu"), (2,)),
+            "sparse_coo",
+        ),
+        (lambda: torch.sparse_coo_tensor((2,), device="tpu"), "sparse_coo"),  # type: ignore[arg-type, call-arg]
+        (lambda: torch.empty(2, layout=torch.sparse_coo, device="tpu"), "sparse_coo"),
+        (lambda: torch.eye(2).to_sparse().to("tpu").sum(), "sparse_coo"),
+        (lambda: torch.eye(2).to_sparse_csr().to("tpu").sum(), "sparse_csr"),
+        (lambda: torch.quantize_per_tensor(there, 1.0, 0, torch.qint8), "quantised"),
     ):
-        with pytest.raises(RuntimeError, match="holds dense tensors only"):
+        with pytest.raises(RuntimeError, match=f"dense tensors only, .* is {kind};"):
             make()

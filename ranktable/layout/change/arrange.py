@@ -66,7 +66,7 @@ class ArrangementRequest:
     Attributes:
         chips: The chips, node by node.
         places: What every rank is to be; there are at most as many as chips.
-        scene: The layout, what it sends, and the boundaries of the nodes; without one
+        costs: The layout, what it sends, and the boundaries of the nodes; without one
             only roles and numbers count.
         is_free: Whether a node may hold any ranks.
         links: The links of the chips of a host, None where they are not known.
@@ -74,7 +74,7 @@ class ArrangementRequest:
 
     chips: Sequence[Chip]
     places: Sequence[Place]
-    scene: CostModel | None = None
+    costs: CostModel | None = None
     is_free: bool = False
     links: Topology | None = None
 
@@ -140,7 +140,7 @@ class Search:
         self.members: dict[int, list[int]] = defaultdict(list)
         for index, chip in enumerate(job.chips):
             self.members[chip.node].append(index)
-        beyond = job.scene.boundaries[1:] if job.scene else ()
+        beyond = job.costs.boundaries[1:] if job.costs else ()
         self.kind = {
             node: (len(own), *(boundary.domains[node] for boundary in beyond))
             for node, own in self.members.items()
@@ -153,13 +153,13 @@ class Search:
             for node, own in self.members.items()
         }
         self.by_rank = sorted(self.members, key=self.firsts.__getitem__)
-        tp = job.scene.layout.along("tp") if job.scene else None
+        tp = job.costs.layout.along("tp") if job.costs else None
         self.inside = Inside(job.chips, self.members, job.places, job.links, tp)
         self.is_exact = True
         self.best: _Found | None = None
         self.known: set[tuple[int, ...]] = set()
-        self.before = Before(job.scene)
-        self.widths = _widths(job.scene)
+        self.before = Before(job.costs)
+        self.widths = _widths(job.costs)
 
     def found(self) -> Arrangement:
         """Return the best arrangement that is found."""
@@ -182,29 +182,29 @@ class Search:
 
     def _is_enough(self, by_role: Owners) -> bool:
         """Whether only roles and numbers count, and single chips may move."""
-        scene, job = self.job.scene, self.job
+        costs, job = self.job.costs, self.job
         has_new = any(chip.rank is None for chip in job.chips)
-        counts = (scene is not None and scene.flows) or job.links or has_new
+        counts = (costs is not None and costs.flows) or job.links or has_new
         return not counts and self._is_sound(by_role)
 
     def _bounds(self) -> tuple[float, ...]:
-        scene = self.job.scene
-        if scene is None:
+        costs = self.job.costs
+        if costs is None:
             return ()
         found = []
-        for boundary in scene.boundaries:
+        for boundary in costs.boundaries:
             room = Counter[int]()
             for node, own in self.members.items():
                 room[boundary.domains[node]] += len(own)
-            found.append(lower_bound(scene.layout, scene.flows, room.values()))
+            found.append(lower_bound(costs.layout, costs.flows, room.values()))
         return tuple(found)
 
     def _likely(self) -> Iterator[Owners]:
         """Yield placements that may be good, those that move little first."""
         plain = self.laid(self.by_rank)
         yield plain
-        scene = self.job.scene
-        has_racks = scene is not None and len(scene.boundaries) > 1
+        costs = self.job.costs
+        has_racks = costs is not None and len(costs.boundaries) > 1
         starts = [plain]
         kinds = {len(own) for own in self.members.values()}
         if (
@@ -217,17 +217,17 @@ class Search:
             yield owners
             if has_racks:
                 yield self._settled(owners)
-        if scene is None or not scene.flows:
+        if costs is None or not costs.flows:
             return
         sizes = Counter({node: len(own) for node, own in self.members.items()})
-        if len(scene.boundaries) > 1 or self.job.is_free:
-            grouped = self.laid(by_domain(scene, self.by_rank, sizes))
+        if len(costs.boundaries) > 1 or self.job.is_free:
+            grouped = self.laid(by_domain(costs, self.by_rank, sizes))
             yield grouped
-            work = self.size * max(1, len(scene.flows)) * len(scene.boundaries)
+            work = self.size * max(1, len(costs.flows)) * len(costs.boundaries)
             number = max(2, _MOST_WORK // work)
             for start in (plain, grouped):
                 for owners, _ in zip(
-                    node_orders(scene, start), range(number), strict=False
+                    node_orders(costs, start), range(number), strict=False
                 ):
                     yield owners
         if self.job.is_free:
@@ -242,13 +242,13 @@ class Search:
         return [self.job.chips[at].node for at in carriers]
 
     def _is_sound(self, owners: Owners) -> bool:
-        scene = self.job.scene
+        costs = self.job.costs
         nodes = [node for node, _ in groupby(owners)]
         if not self.job.is_free and not is_contiguous(nodes):
             return False
-        return scene is None or all(
+        return costs is None or all(
             is_contiguous([boundary.domains[node] for node in nodes])
-            for boundary in scene.boundaries
+            for boundary in costs.boundaries
             if boundary.is_contiguous
         )
 
@@ -267,7 +267,7 @@ class Search:
         if shape in self.known:
             return
         self.known.add(shape)
-        totals = self.job.scene.totals(owners) if self.job.scene else ()
+        totals = self.job.costs.totals(owners) if self.job.costs else ()
         sent = sum(totals)
         best = self.best
         if not self.may_be_best(sent):
@@ -357,8 +357,8 @@ class Search:
         """Return the node of every part, the best ones if there are few."""
         pairs = len(parts) * len(nodes)
         if len(parts) <= MOST_EXACT and pairs * len(parts[0]) <= _MOST_PAIRS:
-            costs = self.inside.weights(parts, nodes)
-            return [nodes[at] for at in cheapest(costs)]
+            weights = self.inside.weights(parts, nodes)
+            return [nodes[at] for at in cheapest(weights)]
         self.is_exact = False
         return self._roughly(parts, nodes)
 
@@ -383,22 +383,22 @@ class Search:
 
     def _exchange(self) -> None:
         """Exchange nodes, or ranks of a free table, as long as that is better."""
-        scene, best = self.job.scene, self.best
-        if scene is None or not scene.flows or best is None:
+        costs, best = self.job.costs, self.best
+        if costs is None or not costs.flows or best is None:
             return
-        if any(boundary.is_contiguous for boundary in scene.boundaries):
+        if any(boundary.is_contiguous for boundary in costs.boundaries):
             return
         if is_reached(sum(self._bounds()), best.cost.sent):
             return
         owners = best.owners
         units = [range(rank, rank + 1) for rank in range(self.size)]
         if not self.job.is_free:
-            if len(scene.boundaries) == 1:
+            if len(costs.boundaries) == 1:
                 return  # nodes of one size are alike then
             units = _runs(owners)
         if len(units) <= _MOST_EXCHANGED:
-            ceiling = scene.totals(owners)
-            self._try(exchange(scene, owners, units, ceiling, work=_EXCHANGES))
+            ceiling = costs.totals(owners)
+            self._try(exchange(costs, owners, units, ceiling, work=_EXCHANGES))
 
     def _try_all(self) -> bool:
         """Try every placement; return False where there are too many."""
@@ -416,10 +416,10 @@ def is_contiguous(domains: Sequence[int]) -> bool:
     return runs == len(set(domains))
 
 
-def _widths(scene: CostModel | None) -> list[int]:
+def _widths(costs: CostModel | None) -> list[int]:
     """Return how many ranks whole groups of the fastest axes have together."""
     found, width = [], 1
-    for size in reversed(scene.layout.mesh_shape.values()) if scene else ():
+    for size in reversed(costs.layout.mesh_shape.values()) if costs else ():
         if size > 1:
             width *= size
             found.append(width)

@@ -30,10 +30,10 @@ _MOST_FREE = 10
 class Before:
     """What the ranks of a block exchange with those before it."""
 
-    def __init__(self, scene: CostModel | None) -> None:
+    def __init__(self, costs: CostModel | None) -> None:
         """Look up the neighbours of every rank in every group."""
-        self.flows = scene.flows if scene else ()
-        self.members = scene.members if scene else ()
+        self.flows = costs.flows if costs else ()
+        self.members = costs.members if costs else ()
         self.known: dict[tuple[int, int], float] = {}
 
     def cost(self, start: int, end: int) -> float:
@@ -234,11 +234,11 @@ _DEEPEST = 200
 
 def free_placements(search: Search) -> Iterator[Owners]:
     """Yield placements of a free table: boxes of ranks, and what exchanges make."""
-    scene = search.job.scene
-    if scene is None:
+    costs = search.job.costs
+    if costs is None:
         return
-    work = search.size * max(1, len(scene.flows)) * len(scene.boundaries)
+    work = search.size * max(1, len(costs.flows)) * len(costs.boundaries)
     by_size = sorted(search.by_rank, key=lambda node: -len(search.members[node]))
-    found = free_orders(scene, search.laid(by_size))
+    found = free_orders(costs, search.laid(by_size))
     for owners, _ in zip(found, range(max(2, 2_000_000 // work)), strict=False):
         yield owners

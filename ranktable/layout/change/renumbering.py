@@ -122,9 +122,9 @@ def _stable(
         )
     home = homes(every)
     boundaries = site.boundaries(table, every)
-    scene = None
+    costs = None
     if layout is not None and layout.world_size == size:
-        scene = CostModel(layout, site.flows(layout), boundaries)
+        costs = CostModel(layout, site.flows(layout), boundaries)
     chips = [(place, device) for place, own in enumerate(left) for device in own]
     holder = {device.rank: at for at, (_, device) in enumerate(chips)}
     first = len(chips)
@@ -142,7 +142,7 @@ def _stable(
             carriers = [given[rank] for rank in range(size)]
             owners = [home[chips[at][0]] for at in carriers]
             if is_free(table) or is_contiguous(owners):
-                found.append((sum(scene.totals(owners)) if scene else 0, carriers))
+                found.append((sum(costs.totals(owners)) if costs else 0, carriers))
                 break
     if not found:
         raise ChangeError(

@@ -206,14 +206,14 @@ def rearranged(  # noqa: PLR0913 - each is a part of the question
         role, copy = before[device.rank] if before and at < own else (None, None)
         rank = device.rank if at < own else None
         known.append(Chip(rank, role, copy, home[place], device.device_id))
-    scene = None
+    costs = None
     if layout is not None:
-        scene = CostModel(layout, site.flows(layout), site.boundaries(table, every))
+        costs = CostModel(layout, site.flows(layout), site.boundaries(table, every))
     found = arrange(
         ArrangementRequest(
             chips=known,
             places=places,
-            scene=scene,
+            costs=costs,
             is_free=is_free(table),
             links=site.links_of(table),
         )

@@ -122,13 +122,13 @@ def crossed(
         for at, node in enumerate(table.nodes):
             for device in node.devices:
                 owners[device.rank] = at
-        scene = CostModel(layout, site.flows(layout), boundaries)
+        costs = CostModel(layout, site.flows(layout), boundaries)
         bounds = [
-            lower_bound(layout, scene.flows, Counter(domain_of).values())
-            for domain_of in scene.domains(owners)
+            lower_bound(layout, costs.flows, Counter(domain_of).values())
+            for domain_of in costs.domains(owners)
         ]
         names = [boundary.name for boundary in boundaries]
-        totals = scene.totals(owners)
+        totals = costs.totals(owners)
         sides.append(dict(zip(names, zip(totals, bounds, strict=True), strict=True)))
     first, second = sides
     return tuple(

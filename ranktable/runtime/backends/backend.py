@@ -28,6 +28,19 @@ TABLES: Final = (
 _BY_DEFAULT: Final = ("sccl", "nccl", "hccl", "cncl", "mccl", "xccl", "gloo")
 """The first that can be used is the default, so accelerators come before CPUs."""
 
+REAL: Final = frozenset(
+    {
+        *("uint8", "int8", "int32", "int64", "bool"),
+        *("float16", "bfloat16", "float32", "float64"),
+    }
+)
+COMPLEX: Final = frozenset({"complex64", "complex128"})
+"""The types that most libraries take, and those that torch hands them as real ones."""
+
+VIEWS: Final = (
+    "complex viewed as real by torch/distributed/distributed_c10d.py cf30153c4c"
+)
+
 PRIMITIVES: Final = (
     *("all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter"),
     *("reduce_scatter", "all_to_all", "send", "recv", "barrier"),

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from ranktable.runtime.backends.backend import (
+    REAL,
     Backend,
     Operation,
     grouped_operations,
@@ -19,12 +20,7 @@ _FOLDER: Final = "Cambricon/torch_mlu torch_mlu/csrc/framework/distributed"
 _CODE: Final = f"{_FOLDER}/process_group_cncl.cpp 036a1a7bdf"
 _PAIRS: Final = f"{_FOLDER}/cncl_utils.cpp 17f8951733, by sends and receives"
 
-_DTYPES: Final = frozenset(
-    {
-        *("uint8", "int8", "int32", "int64", "bool"),
-        *("float16", "bfloat16", "float32"),
-    }
-)
+_DTYPES: Final = REAL - {"float64"}
 _REDUCES: Final = frozenset({"sum", "product", "min", "max"})
 """Of bool, sum is max."""
 

@@ -7,15 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ranktable.runtime.backends.backend import Backend, Operation
+from ranktable.runtime.backends.backend import COMPLEX, REAL, Backend, Operation
 
-_REAL: Final = frozenset(
-    {
-        *("uint8", "int8", "int32", "int64", "bool"),
-        *("float16", "bfloat16", "float32", "float64"),
-    }
-)
-_COMPLEX: Final = frozenset({"complex64", "complex128"})
 _MEASURED: Final = "measured with torch 2.13"
 _REDUCES: Final = frozenset({"sum", "product", "min", "max", "band", "bor", "bxor"})
 
@@ -24,31 +17,31 @@ BACKEND: Final = Backend(
     name="gloo",
     device_type="cpu",
     operations={
-        "all_reduce": Operation(dtypes=_REAL, reductions=_REDUCES, source=_MEASURED),
+        "all_reduce": Operation(dtypes=REAL, reductions=_REDUCES, source=_MEASURED),
         "reduce": Operation(
-            dtypes=_REAL,
+            dtypes=REAL,
             reductions=_REDUCES,
             source=f"{_MEASURED}; it leaves partial sums on the other ranks "
             "(pytorch/pytorch#76527), so they send a copy",
         ),
         "reduce_scatter": Operation(
-            dtypes=_REAL,
+            dtypes=REAL,
             reductions=_REDUCES,
             is_derived=True,
             source="made of all_reduce (pytorch/pytorch#149869)",
         ),
-        "broadcast": Operation(dtypes=_REAL | _COMPLEX, source=_MEASURED),
+        "broadcast": Operation(dtypes=REAL | COMPLEX, source=_MEASURED),
         "all_gather": Operation(
-            dtypes=_REAL | _COMPLEX,
+            dtypes=REAL | COMPLEX,
             source=f"{_MEASURED}; equal shapes only (pytorch/pytorch#156627)",
         ),
-        "gather": Operation(dtypes=_REAL, source=_MEASURED),
-        "scatter": Operation(dtypes=_REAL | _COMPLEX, source=_MEASURED),
+        "gather": Operation(dtypes=REAL, source=_MEASURED),
+        "scatter": Operation(dtypes=REAL | COMPLEX, source=_MEASURED),
         "all_to_all": Operation(
-            dtypes=_REAL | _COMPLEX, has_uneven=True, source=_MEASURED
+            dtypes=REAL | COMPLEX, has_uneven=True, source=_MEASURED
         ),
-        "send": Operation(dtypes=_REAL | _COMPLEX, source=_MEASURED),
-        "recv": Operation(dtypes=_REAL | _COMPLEX, source=_MEASURED),
-        "barrier": Operation(dtypes=_REAL | _COMPLEX, source=_MEASURED),
+        "send": Operation(dtypes=REAL | COMPLEX, source=_MEASURED),
+        "recv": Operation(dtypes=REAL | COMPLEX, source=_MEASURED),
+        "barrier": Operation(dtypes=REAL | COMPLEX, source=_MEASURED),
     },
 )

@@ -10,6 +10,8 @@ from dataclasses import replace
 from typing import Final
 
 from ranktable.runtime.backends.backend import (
+    COMPLEX,
+    REAL,
     Backend,
     Operation,
     grouped_operations,
@@ -20,19 +22,12 @@ _CODE: Final = (
     "101c1311f3"
 )
 
-_DTYPES: Final = frozenset(
-    {
-        *("uint8", "int8", "int32", "int64", "bool"),
-        *("float16", "bfloat16", "float32", "float64"),
-    }
-)
-_COMPLEX: Final = frozenset({"complex64", "complex128"})
 _REDUCES: Final = frozenset({"sum", "mean", "product", "min", "max"})
 """Of bool, sum is max, and mean raises."""
 
-_moving = Operation(dtypes=_DTYPES, source=_CODE)
-_pairwise = Operation(dtypes=_DTYPES, source=f"{_CODE}, by sends and receives")
-_reducing = Operation(dtypes=_DTYPES, reductions=_REDUCES, source=_CODE)
+_moving = Operation(dtypes=REAL, source=_CODE)
+_pairwise = Operation(dtypes=REAL, source=f"{_CODE}, by sends and receives")
+_reducing = Operation(dtypes=REAL, reductions=_REDUCES, source=_CODE)
 
 BACKEND: Final = Backend(
     name="mccl",
@@ -46,7 +41,7 @@ BACKEND: Final = Backend(
     | {
         "broadcast": replace(
             _moving,
-            dtypes=_DTYPES | _COMPLEX,
+            dtypes=REAL | COMPLEX,
             source=f"{_CODE}; complex viewed as real",
         )
     },

@@ -10,13 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ranktable.runtime.backends.backend import Backend, Operation
+from ranktable.runtime.backends.backend import COMPLEX, VIEWS, Backend, Operation
 
 _CODE: Final = (
     "pytorch/pytorch torch/csrc/distributed/c10d/ProcessGroupMPI.cpp 8845674172"
-)
-_VIEWS: Final = (
-    "complex viewed as real by torch/distributed/distributed_c10d.py cf30153c4c"
 )
 _INT8: Final = (
     "int8 is MPI_CHAR, which the standard does not reduce, but Open MPI 4.1.4 does "
@@ -26,10 +23,9 @@ _INT8: Final = (
 _REAL: Final = frozenset(
     {"uint8", "int8", "int16", "int32", "int64", "float32", "float64"}
 )
-_COMPLEX: Final = frozenset({"complex64", "complex128"})
 _REDUCES: Final = frozenset({"sum", "product", "min", "max"})
 
-_moving = Operation(dtypes=_REAL | _COMPLEX, source=f"{_CODE}; {_VIEWS}")
+_moving = Operation(dtypes=_REAL | COMPLEX, source=f"{_CODE}; {VIEWS}")
 _reducing = Operation(dtypes=_REAL, reductions=_REDUCES, source=f"{_CODE}; {_INT8}")
 
 BACKEND: Final = Backend(

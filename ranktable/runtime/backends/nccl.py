@@ -13,6 +13,9 @@ from dataclasses import replace
 from typing import Final
 
 from ranktable.runtime.backends.backend import (
+    COMPLEX,
+    REAL,
+    VIEWS,
     Backend,
     Operation,
     grouped_operations,
@@ -25,17 +28,7 @@ _TYPES: Final = (
     "pytorch/pytorch torch/csrc/distributed/c10d/NCCLUtils.hpp cf30153c4c (2.13.0)"
 )
 _PAIRS: Final = "pytorch/pytorch torch/csrc/cuda/nccl.cpp 0033e7747d"
-_VIEWS: Final = (
-    "complex viewed as real by torch/distributed/distributed_c10d.py cf30153c4c"
-)
 
-_REAL: Final = frozenset(
-    {
-        *("uint8", "int8", "int32", "int64", "bool"),
-        *("float16", "bfloat16", "float32", "float64"),
-    }
-)
-_COMPLEX: Final = frozenset({"complex64", "complex128"})
 _BYTES: Final = frozenset({"float8_e4m3fnuz", "float8_e5m2fnuz"})
 """What torch's table has as ``uint8``, for moving only."""
 
@@ -46,14 +39,14 @@ _REDUCES: Final = frozenset({"sum", "mean", "product", "min", "max"})
 """Of bool, sum is max, and mean raises; of integers, mean loses the fraction."""
 
 _moving = Operation(
-    dtypes=_REAL | _COMPLEX | _BYTES, source=f"{_CODE}; types: {_TYPES}; {_VIEWS}"
+    dtypes=REAL | COMPLEX | _BYTES, source=f"{_CODE}; types: {_TYPES}; {VIEWS}"
 )
 _pairwise = Operation(
-    dtypes=_REAL | _COMPLEX | _PAIR_BYTES,
-    source=f"{_CODE}, by sends and receives; types: {_PAIRS}; {_VIEWS}",
+    dtypes=REAL | COMPLEX | _PAIR_BYTES,
+    source=f"{_CODE}, by sends and receives; types: {_PAIRS}; {VIEWS}",
 )
 _reducing = Operation(
-    dtypes=_REAL, reductions=_REDUCES, source=f"{_CODE}; types: {_TYPES}"
+    dtypes=REAL, reductions=_REDUCES, source=f"{_CODE}; types: {_TYPES}"
 )
 
 BACKEND: Final = Backend(
@@ -67,7 +60,7 @@ BACKEND: Final = Backend(
     | {
         "gather": replace(
             _pairwise,
-            dtypes=_REAL | _PAIR_BYTES,
+            dtypes=REAL | _PAIR_BYTES,
             source=f"{_CODE}, by sends and receives; types: {_PAIRS}",
         )
     },

@@ -9,23 +9,16 @@ from dataclasses import replace
 from typing import Final
 
 from ranktable.runtime.backends.backend import (
+    COMPLEX,
+    REAL,
+    VIEWS,
     Backend,
     Operation,
     grouped_operations,
 )
 
 _CODE: Final = "intel/torch-xpu-ops src/xccl/ProcessGroupXCCL.cpp 0029c2c232"
-_VIEWS: Final = (
-    "complex viewed as real by torch/distributed/distributed_c10d.py cf30153c4c"
-)
 
-_REAL: Final = frozenset(
-    {
-        *("uint8", "int8", "int32", "int64", "bool"),
-        *("float16", "bfloat16", "float32", "float64"),
-    }
-)
-_COMPLEX: Final = frozenset({"complex64", "complex128"})
 _BYTES: Final = frozenset(
     {"float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"}
 )
@@ -34,8 +27,8 @@ _BYTES: Final = frozenset(
 _REDUCES: Final = frozenset({"sum", "mean", "product", "min", "max"})
 """Of bool, sum is max, and mean raises."""
 
-_moving = Operation(dtypes=_REAL | _COMPLEX | _BYTES, source=f"{_CODE}; {_VIEWS}")
-_reducing = Operation(dtypes=_REAL, reductions=_REDUCES, source=_CODE)
+_moving = Operation(dtypes=REAL | COMPLEX | _BYTES, source=f"{_CODE}; {VIEWS}")
+_reducing = Operation(dtypes=REAL, reductions=_REDUCES, source=_CODE)
 
 BACKEND: Final = Backend(
     name="xccl",
@@ -48,9 +41,9 @@ BACKEND: Final = Backend(
     | {
         "gather": replace(
             _moving,
-            dtypes=_REAL | _BYTES,
+            dtypes=REAL | _BYTES,
             source=f"{_CODE}, by sends and receives",
         ),
-        "scatter": replace(_moving, source=f"{_CODE}, by sends and receives; {_VIEWS}"),
+        "scatter": replace(_moving, source=f"{_CODE}, by sends and receives; {VIEWS}"),
     },
 )

@@ -118,13 +118,21 @@ CONVOLUTION: dict[str, Callable[..., object]] = {
 
 
 _DEVICE = "PrivateUse1"
-_NOT_DENSE = ("SparsePrivateUse1", "SparseCsrPrivateUse1", "QuantizedPrivateUse1")
+_NOT_DENSE = {
+    "SparsePrivateUse1": "sparse_coo",
+    "SparseCsrPrivateUse1": "sparse_csr",
+    "QuantizedPrivateUse1": "quantised",
+}
 _OF_SYNC_BATCH_NORM = ("batch_norm_elemt", "batch_norm_stats")
 
 
-def refuse_not_dense(*_: object, **__: object) -> NoReturn:
-    """Raise for every operator of sparse and quantised tensors."""
-    raise not_dense()
+def refuse_not_dense(kind: str) -> Callable[..., NoReturn]:
+    """Return what every operator does of tensors that are sparse or quantised."""
+
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise not_dense(kind)
+
+    return refuse
 
 
 def refuse_sync_batch_norm(*_: object) -> NoReturn:
@@ -231,8 +239,8 @@ def register() -> None:
     everything.fallback(library.fallthrough_kernel, _AUTOCAST)
     for name in _CAST:
         aten.impl(name, cast(name), _AUTOCAST)
-    for key in _NOT_DENSE:
-        everything.fallback(refuse_not_dense, key)
+    for key, kind in _NOT_DENSE.items():
+        everything.fallback(refuse_not_dense(kind), key)
     for name in _OF_SYNC_BATCH_NORM:
         aten.impl(name, refuse_sync_batch_norm, _DEVICE)
 

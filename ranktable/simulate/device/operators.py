@@ -260,16 +260,18 @@ class Arguments:
             return original
         if not self._is_lifted:
             return tensor
-        if tensor.layout is not torch.strided or tensor.is_quantized:
-            raise not_dense()
+        if tensor.is_quantized:
+            raise not_dense("quantised")
+        if tensor.layout is not torch.strided:
+            raise not_dense(str(tensor.layout).removeprefix("torch."))
         return on_device(tensor, self.chip if self._target is None else self._target)
 
 
-def not_dense() -> RuntimeError:
-    """Return the error for a tensor that is sparse or quantised."""
+def not_dense(kind: str) -> RuntimeError:
+    """Return the error for a tensor of another kind: ``sparse_coo``, ``quantised``."""
     return RuntimeError(
-        f"a simulated {inventory.device_name()} holds dense tensors only; convert to "
-        "dense, or keep the tensor on the CPU"
+        f"a simulated {inventory.device_name()} holds dense tensors only, and this one "
+        f"is {kind}; convert it to dense, or keep it on the CPU"
     )
 
 

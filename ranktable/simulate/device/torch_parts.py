@@ -103,21 +103,46 @@ def _restore(storage: Any, location: str) -> Any:  # noqa: ANN401 - typed or unt
     return storage.to(device=_device(name, chip))
 
 
-_Kind: Any = type(_C.Generator)
-
-
-class _AnyGenerator(_Kind):  # type: ignore[misc]  # a class made in C
-    def __instancecheck__(cls, instance: object) -> bool:  # noqa: N805 - of a class of classes
+class _AnyGenerator(type(_C.Generator)):  # type: ignore[misc]  # a class made in C
+    def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, _C.Generator)
 
 
 class Generator(_C.Generator, metaclass=_AnyGenerator):
-    """What ``torch.Generator`` is once the device is installed."""
+    """What ``torch.Generator`` is once the device is installed.
+
+    One of the simulated device is a generator of the CPU that says it is the chip's.
+    """
 
     def __new__(cls, device: Any = "cpu") -> Any:  # noqa: ANN401 - not of its own class
-        """Return a generator of torch's; for the simulated device, one of the CPU."""
-        is_here = _device(device).type == inventory.device_name()
-        return _C.Generator(device="cpu" if is_here else device)
+        """Return a generator; for another device than the simulated, one of torch's."""
+        where = _device(device)
+        if where.type != inventory.device_name():
+            return _C.Generator(device=where)
+        return super().__new__(cls, device="cpu")
+
+    def __init__(self, device: Any = "cpu") -> None:  # noqa: ANN401 - as above
+        """Note the chip."""
+        self._chip = inventory.index_of(device)
+
+    @property
+    def device(self) -> torch.device:
+        """The chip."""
+        return _device(inventory.device_name(), self._chip)
+
+    def clone_state(self) -> Generator:
+        """Return another generator of the chip, in the same state."""
+        clone = Generator(self.device)
+        clone.set_state(self.get_state())
+        return clone
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Return what makes a copy: the chip, and then the state."""
+        return Generator, (str(self.device),), self.get_state()
+
+    def __setstate__(self, state: torch.Tensor) -> None:
+        """Take the state of another."""
+        self.set_state(state)
 
 
 def register_generator() -> None:
