@@ -1,9 +1,21 @@
-"""Runs the project's commands in real processes that need not import everything."""
+"""Starts processes for tests; those of the project's commands are forks.
+
+Only this file and ``tests.ranks``, for what has torch imported, start processes:
+
+- the fixture ``run`` of ``conftest`` runs a command of the project, as a fork of a
+  process that has everything imported; ``with_torch`` is the same for ``python`` and
+  ``torchrun``;
+- ``run_process`` and ``run_python`` run any program to its end, in a process that
+  imports what it needs itself;
+- ``start_process`` starts one that a test talks to, ``on_terminal`` shows what a
+  terminal is given, and ``run_measured`` tells what a program costs.
+"""
 
 from __future__ import annotations
 
 import atexit
 import os
+import pty
 import selectors
 import socket
 import subprocess
@@ -13,12 +25,12 @@ import time
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 from tests.command_server import AT_START, MAX_REQUEST_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 HERE = Path(__file__).parent
 BIN = Path(sys.executable).parent
@@ -37,6 +49,10 @@ TORCH_ENVIRONMENT = {
 """What torch reads when it is imported, or a rank should have anyway."""
 KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
 OF_DEVICES = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
+DEVNULL = subprocess.DEVNULL
+TIMEOUT_S = 60.0
+Started = subprocess.Popen[str]
+"""A process that runs beside a test; in a ``with`` it is waited for at the end."""
 
 
 def clean_environment() -> dict[str, str]:
@@ -72,8 +88,20 @@ def run_afresh(  # noqa: PLR0913 - what a process consists of
     timeout_s: float,
 ) -> Ended:
     """Run an installed command in an interpreter of its own."""
-    done = subprocess.run(  # noqa: S603 - the project's own commands
-        [BIN / program, *arguments],
+    command = [f"{BIN}/{program}", *arguments]
+    return _run_bytes(command, given=given, env=env, cwd=cwd, timeout_s=timeout_s)
+
+
+def _run_bytes(
+    command: Sequence[str | Path],
+    *,
+    given: bytes,
+    env: Mapping[str, str] | None,
+    cwd: Path | None,
+    timeout_s: float,
+) -> Ended:
+    done = subprocess.run(  # noqa: S603 - what tests name
+        command,
         input=given,
         env=env,
         cwd=cwd,
@@ -82,6 +110,147 @@ def run_afresh(  # noqa: PLR0913 - what a process consists of
         check=False,
     )
     return Ended(done.returncode, done.stdout, done.stderr)
+
+
+class Outcome(NamedTuple):
+    """How a process ended, and the text that it wrote."""
+
+    status: int
+    out: str
+    err: str
+
+
+def run_process(
+    command: Sequence[str | Path],
+    *,
+    given: bytes = b"",
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    timeout_s: float = TIMEOUT_S,
+) -> Outcome:
+    """Run a program to its end; ``env`` is that of the tests where none is given."""
+    done = _run_bytes(command, given=given, env=env, cwd=cwd, timeout_s=timeout_s)
+    return Outcome(done.status, done.out.decode(), done.err.decode())
+
+
+def run_python(
+    *arguments: str | Path,
+    given: bytes = b"",
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    timeout_s: float = TIMEOUT_S,
+) -> Outcome:
+    """Run an interpreter that has nothing imported to its end."""
+    command = [sys.executable, *arguments]
+    return run_process(command, given=given, env=env, cwd=cwd, timeout_s=timeout_s)
+
+
+def run_in_shell(  # noqa: PLR0913 - what a process consists of
+    line: str,
+    folder: Path,
+    *,
+    programs: Path = BIN,
+    given: bytes = b"",
+    env: Mapping[str, str] | None = None,
+    timeout_s: float = TIMEOUT_S,
+) -> Outcome:
+    """Run a line of bash in a folder; it finds ``programs`` before any others."""
+    path = os.pathsep.join([str(programs), str(BIN), os.environ["PATH"]])
+    variables = {**clean_environment(), "PATH": path, **(env or {})}
+    return run_process(
+        ["/bin/bash", "-c", line],
+        given=given,
+        env=variables,
+        cwd=folder,
+        timeout_s=timeout_s,
+    )
+
+
+def start_process(  # noqa: PLR0913 - what a process consists of
+    command: Sequence[str | Path],
+    *,
+    pipes: Collection[str] = (),
+    out: IO[bytes] | int | None = None,
+    err: IO[bytes] | int | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    leads_session: bool = False,
+) -> Started:
+    """Start a program beside the test.
+
+    Args:
+        command: The program and its arguments.
+        pipes: Which of stdin, stdout and stderr the test reads or writes.
+        out: Where else its output goes; that of the tests when it is not said.
+        err: The same for its errors.
+        env: Its variables, those of the tests by default.
+        cwd: Its folder.
+        leads_session: Whether signals of a terminal do not reach it.
+    """
+    pipe = subprocess.PIPE
+    return subprocess.Popen(  # noqa: S603 - what tests name
+        command,
+        stdin=pipe if "stdin" in pipes else DEVNULL,
+        stdout=pipe if "stdout" in pipes else out,
+        stderr=pipe if "stderr" in pipes else err,
+        env=env,
+        cwd=cwd,
+        text=True,
+        start_new_session=leads_session,
+    )
+
+
+def wait_at_most(process: Started, timeout_s: float) -> bool:
+    """Return whether a process ends in time."""
+    try:
+        process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def on_terminal(
+    command: Sequence[str | Path],
+    folder: Path,
+    *,
+    stream: str = "stdout",
+    env: Mapping[str, str] | None = None,
+) -> Outcome:
+    """Run a program one of whose output streams is a terminal, and show both."""
+    ours, theirs = pty.openpty()
+    with tempfile.TemporaryFile() as other:
+        is_out = stream == "stdout"
+        out, err = (theirs, other) if is_out else (other, theirs)
+        variables = {**clean_environment(), "TERM": "xterm", **(env or {})}
+        process = start_process(command, out=out, err=err, env=variables, cwd=folder)
+        with process:
+            os.close(theirs)
+            shown = _read_terminal(ours)
+            status = process.wait(TIMEOUT_S)
+        other.seek(0)
+        rest = other.read().decode()
+    return Outcome(status, shown, rest) if is_out else Outcome(status, rest, shown)
+
+
+def _read_terminal(terminal: int) -> str:
+    parts = []
+    with open(terminal, "rb", buffering=0) as shown:
+        try:
+            while part := shown.read(1 << 16):
+                parts.append(part)
+        except OSError:  # Linux says so when the last writer is gone
+            pass
+    return b"".join(parts).decode()
+
+
+def run_measured(
+    command: Sequence[str | Path], cwd: Path | None = None
+) -> tuple[int, float]:
+    """Run a program, and return its exit status and its CPU seconds."""
+    process = start_process(command, out=DEVNULL, err=DEVNULL, cwd=cwd)
+    _, status, use = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, use.ru_utime + use.ru_stime
 
 
 class Commands:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import signal
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,8 @@ import pytest
 from hypothesis import settings
 
 from tests import effort as effort  # noqa: PLC0414 - registers the profiles
-from tests.commands import Commands, clean_environment
+from tests.commands import TIMEOUT_S, Commands, clean_environment
+from tests.commands import Outcome as Outcome  # noqa: PLC0414 - tests have it from here
 from tests.ranks import Pool, named, stop_all
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ collect_ignore = (
 )
 
 CORPUS = HERE / "corpus"
-TIMEOUT_S = 60
 
 settings.load_profile("fast")  # an option of the command line wins
 
@@ -47,15 +46,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="rewrite the expected outputs in tests/golden",
     )
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a command left behind."""
-
-    status: int
-    out: str
-    err: str
 
 
 Run = "Callable[..., Outcome]"

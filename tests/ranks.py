@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from multiprocessing import Pipe
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -35,7 +35,7 @@ from ranktable.cluster.generate import make_table
 from ranktable.simulate import agent
 from ranktable.simulate.requirements import rank_environment
 from ranktable.simulate.simulated_run import Run, RunFinding, findings, start_run
-from tests.commands import torch_environment, with_torch
+from tests.commands import Outcome, torch_environment, with_torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -63,14 +63,6 @@ def say(*values):
 
 class RankFailureError(AssertionError):
     """A rank that died, or did not answer or end in time."""
-
-
-class Ended(NamedTuple):
-    """How a process ended, and what it wrote."""
-
-    status: int
-    out: str
-    err: str
 
 
 @dataclass(frozen=True)
@@ -106,7 +98,7 @@ class Process:
             self._process.wait(timeout_s)
         return self._process.poll()
 
-    def end(self) -> Ended:
+    def end(self) -> Outcome:
         """End it, unless it has ended, and return how it ended."""
         self._process.terminate()  # a launcher then ends its ranks, too
         self.wait(_END_S)
@@ -117,7 +109,7 @@ class Process:
             with file:
                 file.seek(0)
                 written.append(file.read().decode())
-        return Ended(status, *written)
+        return Outcome(status, *written)
 
 
 def start(
@@ -132,7 +124,7 @@ def start(
     return Process(name or program, command, env=env, stdin=stdin)
 
 
-def finish(processes: Sequence[Process]) -> list[Ended]:
+def finish(processes: Sequence[Process]) -> list[Outcome]:
     """Wait for all processes, which have one deadline together.
 
     Raises:
@@ -163,13 +155,13 @@ def failure(what: str, processes: Sequence[Process]) -> RankFailureError:
 
 def run_program(
     program: str, *arguments: str | Path, env: Mapping[str, str] | None = None
-) -> Ended:
+) -> Outcome:
     """Run ``python``, ``torchrun`` or a command of ours to its end."""
     (ended,) = finish([start(program, *arguments, env=env or torch_environment())])
     return ended
 
 
-def torchrun(script: Path, nproc: int, **env: str) -> Ended:
+def torchrun(script: Path, nproc: int, **env: str) -> Outcome:
     """Run a script on the ranks of one node."""
     options = ["--nproc-per-node", str(nproc), "--standalone"]
     return run_program("torchrun", *options, script, env={**torch_environment(), **env})
@@ -191,7 +183,7 @@ def start_code(code: str, rank: int, world_size: int, port: int, **env: str) -> 
 
 def run_code(
     code: str, world_size: int, *, env: Mapping[str, str] | None = None
-) -> list[Ended]:
+) -> list[Outcome]:
     """Run code on all ranks of a job."""
     port, more = free_port(), dict(env or {})
     return finish(

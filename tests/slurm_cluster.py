@@ -14,12 +14,13 @@ import pwd
 import secrets
 import shutil
 import socket
-import subprocess
 import tempfile
 import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from tests.commands import DEVNULL, Started, start_process, wait_at_most
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -83,7 +84,7 @@ def slurm_cluster() -> Iterator[Mapping[str, str]]:
         key.touch(mode=0o600)
         key.write_bytes(secrets.token_bytes(64))
 
-        def start(log: str, *command: str) -> subprocess.Popen[bytes]:
+        def start(log: str, *command: str) -> Started:
             daemon = _start(folder / f"{log}.log", env, *command)
             stack.callback(_end, daemon)
             return daemon
@@ -127,47 +128,37 @@ def _configure(folder: Path) -> Path:
     return path
 
 
-def _start(
-    log: Path, env: Mapping[str, str], name: str, *options: str
-) -> subprocess.Popen[bytes]:
+def _start(log: Path, env: Mapping[str, str], name: str, *options: str) -> Started:
     """Start a daemon that writes to a log and ends at the latest with this process."""
     program = find_program(name)
     assert program is not None
     with log.open("wb") as file:
-        return subprocess.Popen(  # noqa: S603 - fixed argument list
-            ["setpriv", "--pdeathsig", "TERM", program, *options],  # noqa: S607
+        return start_process(
+            ["setpriv", "--pdeathsig", "TERM", program, *options],
+            out=file,
+            err=file,
             env=env,
             cwd=log.parent,
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # an interrupt from the keyboard is for the tests
+            leads_session=True,  # an interrupt from the keyboard is for the tests
         )
 
 
-def _end(daemon: subprocess.Popen[bytes]) -> None:
+def _end(daemon: Started) -> None:
     daemon.terminate()
-    try:
-        daemon.wait(STOP_S)
-    except subprocess.TimeoutExpired:
+    if not wait_at_most(daemon, STOP_S):
         daemon.kill()
         daemon.wait()
 
 
 def _ask(env: Mapping[str, str], *command: str) -> str:
     """Return what a command of Slurm prints, nothing if it gets no answer."""
-    try:
-        done = subprocess.run(  # noqa: S603 - fixed argument list
-            command,
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=STOP_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return ""
-    return done.stdout
+    asked = start_process(command, pipes=["stdout"], err=DEVNULL, env=env)
+    with asked:
+        if not wait_at_most(asked, STOP_S):
+            asked.kill()
+            return ""
+        assert asked.stdout is not None
+        return asked.stdout.read()
 
 
 def _are_idle(env: Mapping[str, str]) -> bool:
@@ -185,7 +176,7 @@ def _end_jobs(env: Mapping[str, str]) -> None:
 
 
 def _wait_until(
-    is_so: Callable[[], bool], daemons: list[subprocess.Popen[bytes]], folder: Path
+    is_so: Callable[[], bool], daemons: list[Started], folder: Path
 ) -> None:
     end = time.monotonic() + START_S
     while not is_so():

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +13,7 @@ from benchmarks.calls import vendor_chip_map
 from benchmarks.other_vendors import super_pods, write_rank_list
 from benchmarks.tables import LAYOUTS, RING, Defect, write_table
 from ranktable.cluster.generate import make_table
+from tests.commands import run_python
 
 pytestmark = pytest.mark.slow
 
@@ -24,18 +23,12 @@ ROOT = Path(__file__).parent.parent
 @pytest.mark.torch
 @pytest.mark.timeout(1200)
 def test_quick_run_prints_every_budget() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "--quick", "--no-fail"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=1180,
-    )
-    lines = done.stdout.splitlines()
+    command = ("-m", "benchmarks", "--quick", "--no-fail")
+    done = run_python(*command, cwd=ROOT, timeout_s=1180)
+    lines = done.out.splitlines()
     rows = [line.split("|")[1].strip() for line in lines if line.startswith("|")]
 
-    assert done.returncode == 0, done.stderr
+    assert done.status == 0, done.err
     assert rows[2 : 2 + len(BUDGETS)] == [budget.title(QUICK) for budget in BUDGETS]
 
 

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import signal
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ranktable import dump
 from ranktable.cluster.generate import make_table
-from tests.commands import BIN, Commands, clean_environment, run_afresh
+from tests.commands import (
+    BIN,
+    Commands,
+    clean_environment,
+    run_afresh,
+    run_in_shell,
+    start_process,
+)
 from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+    from tests.commands import Outcome
 
 TIMEOUT_S = 60
 TWICE = (CORPUS / "sccl" / "broken" / "rank_duplicate.json").read_bytes()
@@ -26,19 +33,8 @@ DROP_IN = "tpu_gen_sccl_rank_table"
 GEN = ("ranktable", "gen", "--device-id", "[[3,1]]")
 
 
-def shell(
-    commands: Commands, command: str, folder: Path
-) -> subprocess.CompletedProcess[bytes]:
-    path = [str(commands.folder), os.environ["PATH"]]
-    return subprocess.run(  # noqa: S602 - what a shell does is what is tested
-        command,
-        shell=True,
-        cwd=folder,
-        env={**clean_environment(), "PATH": os.pathsep.join(path)},
-        capture_output=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+def shell(commands: Commands, line: str, folder: Path) -> Outcome:
+    return run_in_shell(line, folder, programs=commands.folder)
 
 
 @pytest.mark.parametrize(
@@ -117,9 +113,9 @@ def test_one_command_leaves_nothing_to_the_next(
 def test_a_shell_finds_the_forks_first(commands: Commands, tmp_path: Path) -> None:
     done = shell(commands, "ranktable explain | head -n 1; ranktable show no", tmp_path)
 
-    assert done.stdout.startswith(b"RT001")
-    assert b"no" in done.stderr
-    assert done.returncode == 2
+    assert done.out.startswith("RT001")
+    assert "no" in done.err
+    assert done.status == 2
 
 
 @pytest.mark.parametrize("asked", ["explain", "mesh --help", "show big.json"])
@@ -134,28 +130,20 @@ def test_whoever_reads_may_have_seen_enough(
 
     # As shells have it for SIGPIPE; 1 would say that defects were found.
     assert (tmp_path / "status").read_text() == "141\n"
-    assert done.stderr == b""
+    assert done.err == ""
 
 
 def test_a_shell_may_close_a_stream(commands: Commands, tmp_path: Path) -> None:
     done = shell(commands, "ranktable validate - <&-; ranktable explain >&-", tmp_path)
 
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (done.status, done.err) == (0, "")
 
 
 def test_a_command_ends_with_whoever_asked_for_it(
     commands: Commands, tmp_path: Path
 ) -> None:
-    command = [
-        str(commands.folder / "ranktable"),
-        "wait",
-        "no.json",
-        "--timeout",
-        "600",
-    ]
-    with subprocess.Popen(  # noqa: S603 - our own command
-        command, cwd=tmp_path, stderr=subprocess.PIPE
-    ) as asker:
+    command = [f"{commands.folder}/ranktable", "wait", "no.json", "--timeout", "600"]
+    with start_process(command, pipes=["stderr"], cwd=tmp_path) as asker:
         assert asker.stderr is not None
         assert asker.stderr.read(1)  # it waits
         asker.send_signal(signal.SIGTERM)
@@ -176,5 +164,5 @@ def test_folder_goes_with_the_server() -> None:
 def test_who_asks_for_nothing_is_shown_the_help(commands: Commands) -> None:
     done = shell(commands, "ranktable", commands.folder)
 
-    assert (done.returncode, done.stderr) == (2, b"")
-    assert b"Usage: ranktable" in done.stdout
+    assert (done.status, done.err) == (2, "")
+    assert "Usage: ranktable" in done.out

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +16,7 @@ from ranktable.schema.formats import names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from tests.conftest import Outcome
 
@@ -35,19 +33,6 @@ def table(chips: str = "[[3,1],[0,1]]", hosts: str = "n[1-2]") -> bytes:
 
 def convert(run: Run, given: bytes, *options: str) -> Outcome:
     return run("ranktable", "convert", "-", *options, given=given)
-
-
-def test_it_is_an_installed_command(tmp_path: Path) -> None:
-    (tmp_path / "table.json").write_bytes(table())
-    command = str(Path(sys.executable).parent / "ranktable")
-    done = subprocess.run(  # noqa: S603 - the project's own command
-        [command, "convert", "table.json", "--to", "mpich"],
-        cwd=tmp_path,
-        capture_output=True,
-        check=True,
-    )
-
-    assert (done.stdout, done.stderr) == (b"n1:2\nn2:2\n", b"")
 
 
 def test_table_becomes_a_rank_file_and_the_same_table_again(run: Run) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +18,7 @@ from ranktable.cluster.discovery.machine import (
     run_command,
 )
 from ranktable.cluster.discovery.probe import CHIP_FAMILIES, probe
+from tests.commands import run_python
 from tests.node_tree import SAMPLES, Tree, sophgo_node
 
 if TYPE_CHECKING:
@@ -403,24 +402,17 @@ def nvmlDeviceGetSerial(handle): raise NVMLError("Not Supported")
 """
 
 
-def run_nvml(folder: Path, *, broken: bool = False) -> subprocess.CompletedProcess[str]:
+def run_nvml(folder: Path, *, broken: bool = False) -> Outcome:
     (folder / "pynvml.py").write_text(PYNVML.format(broken=broken))
-    return subprocess.run(
-        [sys.executable, "-m", "ranktable.cluster.discovery.nvml"],
-        env={
-            **os.environ,
-            "PYTHONPATH": f"{folder}:{os.environ.get('PYTHONPATH', '')}",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    path = f"{folder}:{os.environ.get('PYTHONPATH', '')}"
+    env = {**os.environ, "PYTHONPATH": path}
+    return run_python("-m", "ranktable.cluster.discovery.nvml", env=env)
 
 
 def test_library_of_nvidia_prints_what_its_tool_prints(tmp_path: Path) -> None:
     done = run_nvml(tmp_path)
 
-    assert done.stdout == (
+    assert done.out == (
         "0, GPU-1, 00000000:07:00.0, [N/A], NVIDIA A100\nGPU 1: GPU is lost\n"
     )
 
@@ -428,8 +420,8 @@ def test_library_of_nvidia_prints_what_its_tool_prints(tmp_path: Path) -> None:
 def test_library_of_nvidia_without_a_driver_says_so(tmp_path: Path) -> None:
     done = run_nvml(tmp_path, broken=True)
 
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "nvidia-ml-py: Driver Not Loaded\n"
+    assert (done.status, done.out) == (1, "")
+    assert done.err == "nvidia-ml-py: Driver Not Loaded\n"
 
 
 def test_library_is_asked_before_the_tool(

@@ -1,8 +1,8 @@
 """A disk that takes nothing: every command that writes names the user's file.
 
 A full and a read-only disk are mounted in a namespace, where that is allowed. A limit
-of the size of files and a folder that may not be changed need no mount. All commands
-are forks of one process, which is this file: to import everything takes a second.
+of the size of files and a folder that may not be changed need no mount. This file is
+also the program that runs there, with a server of commands of its own.
 """
 
 from __future__ import annotations
@@ -10,19 +10,16 @@ from __future__ import annotations
 import json
 import os
 import resource
-import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ranktable import dump
-from ranktable.cli import main as ranktable
-from ranktable.cli.vendor_generator import main as vendor_generator
 from ranktable.cluster.generate import make_table
-from tests.command_server import build_commands, import_all
-from tests.commands import clean_environment
+from tests.commands import Commands, clean_environment, run_process
 from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
@@ -79,7 +76,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ended(folder: Path) -> dict[str, list[object]]:
     """Run every command on every disk: its exit status, message and what it left."""
     found = _run_all(() if os.geteuid() else WITHOUT_RIGHTS, NOT_MOUNTED, folder)
-    if subprocess.run([*IN_A_NAMESPACE, "true"], check=False).returncode == 0:
+    if run_process([*IN_A_NAMESPACE, "true"]).status == 0:
         found |= _run_all(IN_A_NAMESPACE, MOUNTED, folder)
     return found
 
@@ -87,13 +84,15 @@ def ended(folder: Path) -> dict[str, list[object]]:
 def _run_all(
     how: Iterable[str], disks: Iterable[str], folder: Path
 ) -> dict[str, list[object]]:
-    done = subprocess.run(
+    done = run_process(
         [*how, sys.executable, "-m", "tests.test_disks", *disks],
-        cwd=folder, env={**clean_environment(), "PYTHONPATH": str(ROOT)},
-        input=json.dumps(COMMANDS), capture_output=True, text=True, check=True,
-        timeout=150,
-    )  # fmt: skip
-    found: dict[str, list[object]] = json.loads(done.stdout)
+        given=json.dumps(COMMANDS).encode(),
+        env={**clean_environment(), "PYTHONPATH": str(ROOT)},
+        cwd=folder,
+        timeout_s=150,
+    )
+    assert done.status == 0, done.err
+    found: dict[str, list[object]] = json.loads(done.out)
     return found
 
 
@@ -121,16 +120,20 @@ def _make(folder: Path) -> None:
     """Make a disk with the files that commands change, on which none can write."""
     folder.mkdir()
     if folder.name in MOUNTED:
-        command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
-        subprocess.run(command, check=True)
+        _mount("-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder))
     for name in ("t.json", "broken.json"):
         (folder / name).write_bytes(Path(name).read_bytes())
     if folder.name == "full":
         _fill(folder / "filler")
     elif folder.name == "read-only":
-        subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+        _mount("-o", "remount,ro", str(folder))
     elif folder.name == "unwritable":
         folder.chmod(0o555)
+
+
+def _mount(*options: str) -> None:
+    done = run_process(["mount", *options])
+    assert done.status == 0, done.err
 
 
 def _fill(file: Path) -> None:
@@ -142,46 +145,38 @@ def _fill(file: Path) -> None:
             return
 
 
-def _run(arguments: list[str], limit_bytes: int) -> tuple[int, str]:
-    """Run a command in a fork; return its exit status and what it complains of."""
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.dup2(write, 2)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
-        sys.argv = arguments
-        status = 0
-        try:
-            (ranktable if arguments[0] == "ranktable" else vendor_generator)()
-        except SystemExit as end:
-            status = int(end.code or 0)
-        sys.stderr.flush()
-        os._exit(status)
-    os.close(write)
-    with os.fdopen(read, "rb") as said:
-        text = said.read().decode()
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), text
+def _limit(process: int, limit_bytes: int) -> None:
+    """Limit the files that a process and its forks write from now on."""
+    limits = (limit_bytes, resource.RLIM_INFINITY)
+    resource.prlimit(process, resource.RLIMIT_FSIZE, limits)
 
 
 def _names(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
-def _all_ended() -> Iterator[tuple[str, list[object]]]:
+def _all_ended(server: Commands) -> Iterator[tuple[str, list[object]]]:
     commands: dict[str, str] = json.load(sys.stdin)
-    import_all()
-    build_commands()
     for disk in map(Path, sys.argv[1:]):
         _make(disk)
-        limit = LIMIT_BYTES if disk.name == "limited" else resource.RLIM_INFINITY
+        is_limited = disk.name == "limited"
+        _limit(server.server.pid, LIMIT_BYTES if is_limited else resource.RLIM_INFINITY)
         there = _names(disk)
-        os.environ["RANK_TABLE_FILE"] = f"{disk}/new.json"
         for name, command in commands.items():
-            status, said = _run(command.format(disk=disk).split(), limit)
+            program, *arguments = command.format(disk=disk).split()
+            done = server.run(
+                program,
+                arguments,
+                given=b"",
+                env={**clean_environment(), "RANK_TABLE_FILE": f"{disk}/new.json"},
+                cwd=Path.cwd(),
+                timeout_s=60,
+            )
             left = sorted(_names(disk) - there)
-            yield f"{name} {disk}", [status, said, left]
+            yield f"{name} {disk}", [done.status, done.err.decode(), left]
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(dict(_all_ended())))
+    with closing(Commands()) as own_server:
+        ended_all = dict(_all_ended(own_server))
+    sys.stdout.write(json.dumps(ended_all))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from itertools import product
 from typing import TYPE_CHECKING, get_args
 
@@ -14,6 +12,7 @@ from ranktable.dist.plan import OPERATIONS, REDUCING, Recipe, make_plan
 from ranktable.dist.wire import LOCAL, REDUCTIONS, choose_wire
 from ranktable.dist.wire import problem_of_values as problem_of
 from ranktable.runtime.backends.backend import PRIMITIVES, TABLES, backend_named
+from tests.commands import run_python
 
 if TYPE_CHECKING:
     from ranktable.dist.plan import CollectivePlan
@@ -211,12 +210,6 @@ def test_plans_need_no_torch() -> None:
         "print(explain('all_reduce', 'sccl', 'int64', 'max'))\n"
         "assert 'torch' not in sys.modules, 'torch'\n"
     )
-    done = subprocess.run(  # noqa: S603 - this interpreter
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_python("-c", code)
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.status, done.err) == (0, "")

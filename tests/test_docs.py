@@ -15,10 +15,8 @@ from __future__ import annotations
 import doctest
 import html
 import json
-import os
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +29,7 @@ from ranktable import cluster, dist, layout, runtime
 from ranktable.report.catalogue import RULES
 from ranktable.runtime.launchers import all_launchers
 from ranktable.runtime.launchers.nesting import NESTINGS
-from tests.commands import TORCH_ENVIRONMENT, with_torch
+from tests.commands import TORCH_ENVIRONMENT, run_in_shell, run_process, with_torch
 from tests.test_launchers import CASES
 
 if TYPE_CHECKING:
@@ -104,24 +102,15 @@ def run_console(block: Block, folder: Path, tools: Path) -> None:
     commands = commands_of(block.text)
     mark = f"printf '{END_OF_OUTPUT}'\n"
     script = "".join(f"{command}\n{mark}" for command, _ in commands)
-    env = {name: os.environ[name] for name in ("HOME", "LANG") if name in os.environ}
-    path = [str(tools), str(Path(sys.executable).parent), os.environ["PATH"]]
-    done = subprocess.run(  # noqa: S603 - the project's own documents
-        ["/bin/bash", "-c", script],
-        env={
-            **env,
-            **(TORCH_ENVIRONMENT if block.needs_torch else {}),
-            "PATH": os.pathsep.join(path),
-            "TMPDIR": str(folder),
-        },
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
+    more = TORCH_ENVIRONMENT if block.needs_torch else {}
+    done = run_in_shell(
+        f"exec 2>&1\n{script}",
+        folder,
+        programs=tools,
+        env={**more, "TMPDIR": str(folder)},
+        timeout_s=TIMEOUT_S,
     )
-    outputs = done.stdout.split(END_OF_OUTPUT)
+    outputs = done.out.split(END_OF_OUTPUT)
     for (command, shown), output in zip(commands, outputs, strict=False):
         if not is_output(shown, output):
             assert f"$ {command}\n{output}" == f"$ {command}\n{shown}"
@@ -459,11 +448,9 @@ def test_every_template_is_listed() -> None:
 
 def test_job_script_is_bash() -> None:
     script = TEMPLATES / "jobs" / "torchrun.sh"
-    done = subprocess.run(  # noqa: S603 - the project's own script
-        ["/bin/bash", "-n", script], capture_output=True, text=True, check=False
-    )
+    done = run_process(["/bin/bash", "-n", script])
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.status, done.err) == (0, "")
 
 
 @pytest.mark.torch

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,12 +13,13 @@ import pytest
 import ranktable
 from ranktable import _error
 from ranktable.cluster import ArgumentError, read_spec
-from tests.commands import BIN, clean_environment
+from tests.commands import BIN, run_in_shell, run_python
 from tests.ranks import run_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.commands import Commands
     from tests.conftest import Outcome
 
     Run = Callable[..., Outcome]
@@ -33,17 +33,10 @@ TABLE = ("gen", "--device-id", "[[0..7]]", "--ring", "sophgo-8", "--output")
 @pytest.mark.parametrize("command", ["validate", "show", "digest"])
 def test_what_a_shell_pipes_in_is_read(command: str, run: Run, tmp_path: Path) -> None:
     run("ranktable", *TABLE, "t.json")
-    done = subprocess.run(  # noqa: S603 - our own command
-        ["bash", "-c", f"{BIN}/ranktable {command} <(cat t.json)"],  # noqa: S607
-        cwd=tmp_path,
-        env=clean_environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    line = f"{BIN}/ranktable {command} <(cat t.json)"
+    done = run_in_shell(line, tmp_path)
 
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.status, done.err) == (0, "")
 
 
 @pytest.mark.parametrize("name", ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"])
@@ -88,12 +81,9 @@ def test_a_full_disk_names_the_file_of_the_user(tmp_path: Path) -> None:
         "except OSError as error:\n"
         "    print(error.filename)\n"
     )
-    done = subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True,
-        check=False, timeout=60,
-    )  # fmt: skip
+    done = run_python("-c", code, cwd=tmp_path)
 
-    assert (done.stdout, done.stderr) == ("mine.json\n", "")
+    assert (done.out, done.err) == ("mine.json\n", "")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -107,16 +97,12 @@ def test_a_folder_that_is_gone_names_the_file_of_the_user(tmp_path: Path) -> Non
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_full_standard_output_is_said(tmp_path: Path) -> None:
-    with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
-        done = subprocess.run(  # noqa: S603 - our own command
-            [BIN / "ranktable", *TABLE, "-"],
-            cwd=tmp_path, env=clean_environment(), stdout=full,
-            stderr=subprocess.PIPE, text=True, check=False, timeout=60,
-        )  # fmt: skip
+def test_full_standard_output_is_said(commands: Commands, tmp_path: Path) -> None:
+    line = f"{shlex.join(['ranktable', *TABLE])} - >/dev/full"
+    done = run_in_shell(line, tmp_path, programs=commands.folder)
 
-    assert done.returncode == 2
-    assert done.stderr.startswith("ranktable: <stdout>: no space left on device")
+    assert done.status == 2
+    assert done.err.startswith("ranktable: <stdout>: no space left on device")
 
 
 def _table() -> bytes:
@@ -186,12 +172,9 @@ def test_collectives_without_torch_say_what_to_install(tmp_path: Path) -> None:
         "except ImportError as error:\n"
         "    print(error)\n"
     )
-    done = subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True,
-        check=False, timeout=60, env={**os.environ, "PYTHONPATH": ""},
-    )  # fmt: skip
+    done = run_python("-c", code, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""})
 
-    assert done.stdout == (
+    assert done.out == (
         "ranktable.dist.all_reduce needs torch; install the build that fits your "
         "machine, such as: pip install torch\n"
     )

@@ -6,14 +6,13 @@ import json
 import os
 import re
 import signal
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
-from tests.commands import BIN, clean_environment
+from tests.commands import BIN, clean_environment, run_in_shell, start_process
 from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
@@ -59,11 +58,9 @@ def test_a_pipe_is_judged_like_the_file(name: str, run: Run, tmp_path: Path) -> 
     os.mkfifo(tmp_path / "pipe")
     judge = ["ranktable", "validate", "--format", "concise"]
     expected = run(*judge, "file").out
-    writer = subprocess.Popen(
-        ["/bin/sh", "-c", "sleep 0.2; cat file >pipe"], cwd=tmp_path
-    )
-    piped = run(*judge, "pipe")
-    writer.wait(timeout=20)
+    write = ["/bin/sh", "-c", "sleep 0.2; cat file >pipe"]
+    with start_process(write, cwd=tmp_path):
+        piped = run(*judge, "pipe")
     given = run(*judge, "-", given=text.encode())
 
     assert "error[" in expected
@@ -159,6 +156,16 @@ def test_a_folder_stands_for_the_tables_and_specs_in_it(
     data = json.loads(run("ranktable", "validate", "a", "--format", "json").out)
 
     assert [each["file"] for each in data["files"]] == ["a/t.json", "a/b/t.json"]
+
+
+def test_a_file_that_is_named_with_its_folder_is_judged_once(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "t.json").write_bytes(BROKEN.read_bytes())
+    done = run("ranktable", "validate", "a/t.json", "a", "--format", "json")
+
+    assert [each["file"] for each in json.loads(done.out)["files"]] == ["a/t.json"]
 
 
 def test_a_folder_without_files_of_ours_is_said(run: Run, tmp_path: Path) -> None:
@@ -314,12 +321,11 @@ def test_several_nodes_are_no_defect_under_strict(run: Run) -> None:
 def test_watch_checks_again_when_a_file_changes(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(BROKEN.read_bytes())
-    with subprocess.Popen(  # noqa: S603 - our own command
-        [BIN / "ranktable", "validate", "t.json", "--watch"],
-        cwd=tmp_path,
+    with start_process(
+        [f"{BIN}/ranktable", "validate", "t.json", "--watch"],
+        pipes=["stdout"],
         env=clean_environment(),
-        stdout=subprocess.PIPE,
-        text=True,
+        cwd=tmp_path,
     ) as process:
         assert process.stdout is not None
         lines = iter(process.stdout.readline, "")
@@ -368,16 +374,9 @@ def test_the_action_judges_a_folder(commands: Commands, tmp_path: Path) -> None:
     action = yaml.safe_load((ROOT / "action.yml").read_text())
     step = action["runs"]["steps"][1]
     (tmp_path / "rank_table.json").write_bytes(BROKEN.read_bytes())
-    path = os.pathsep.join([str(commands.folder), os.environ["PATH"]])
-    done = subprocess.run(  # noqa: S603 - the project's own action
-        ["bash", "-c", step["run"]],  # noqa: S607
-        cwd=tmp_path,
-        env={**clean_environment(), "PATH": path, "FILES": ".", "ARGUMENTS": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    given = {"FILES": ".", "ARGUMENTS": ""}
+    done = run_in_shell(step["run"], tmp_path, programs=commands.folder, env=given)
 
     assert set(step["env"]) == {"FILES", "ARGUMENTS"}
-    assert done.returncode == 1
-    assert "::error file=" in done.stdout
+    assert done.status == 1
+    assert "::error file=" in done.out

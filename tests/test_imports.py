@@ -6,8 +6,6 @@ import ast
 import importlib
 import inspect
 import os
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +14,7 @@ import pytest
 import ranktable
 from ranktable.cli.app import COMMANDS
 from ranktable.schema.rules.examples import PAIR
+from tests.commands import run_python
 
 PACKAGE = Path(ranktable.__file__).parent
 # From the bottom to the top; a folder may use what stands before it.
@@ -81,10 +80,9 @@ def public_names(file: Path) -> list[str]:
 
 def modules_after(code: str) -> set[str]:
     code = f"import sys; {code}; print(*sys.modules)"
-    done = subprocess.run(  # noqa: S603 - this interpreter
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    return set(done.stdout.split())
+    done = run_python("-c", code)
+    assert done.status == 0, done.err
+    return set(done.out.split())
 
 
 def test_import_ranktable_loads_nothing_heavy() -> None:
@@ -113,11 +111,9 @@ def test_commands_take_plain_values_without_pydantic(
         "try:\n    main()\nexcept SystemExit as end:\n    status = end.code\n"
         "sys.exit(status or 'pydantic' in sys.modules)"
     )
-    done = subprocess.run(  # noqa: S603 - this interpreter
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, check=False
-    )
+    done = run_python("-c", code, cwd=tmp_path)
 
-    assert done.returncode == 0, done.stderr
+    assert done.status == 0, done.err
 
 
 def test_reading_a_table_loads_neither_checker_nor_command_line(
@@ -191,20 +187,15 @@ def test_a_command_does_what_the_list_says(name: str) -> None:
 
 
 def test_a_shell_completes_the_options_of_a_command() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "ranktable"],
-        env={
-            **os.environ,
-            "_RANKTABLE_COMPLETE": "complete_bash",
-            "COMP_WORDS": "ranktable shrink --ke",
-            "COMP_CWORD": "2",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    asked = {
+        "_RANKTABLE_COMPLETE": "complete_bash",
+        "COMP_WORDS": "ranktable shrink --ke",
+        "COMP_CWORD": "2",
+    }
 
-    assert done.stdout.split() == ["--keep"]
+    done = run_python("-m", "ranktable", env={**os.environ, **asked})
+
+    assert done.out.split() == ["--keep"]
 
 
 def module_of(name: str) -> str:
@@ -218,12 +209,7 @@ def test_every_public_name_can_be_had() -> None:
 
 
 def test_the_package_is_the_command() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "ranktable", "gen", "--device-id", "[[3,1]]", "-o", "-"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_python("-m", "ranktable", "gen", "--device-id", "[[3,1]]", "-o", "-")
 
-    assert (done.returncode, done.stderr) == (0, "")
-    assert '"device_list"' in done.stdout
+    assert (done.status, done.err) == (0, "")
+    assert '"device_list"' in done.out

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import ranktable
+from tests.commands import run_python
 
 HOME = Path(ranktable.__file__).parent
 
@@ -87,13 +86,8 @@ def test_a_run_passes_few_files(
     ranktable.dump(whole, tmp_path / "t.json")
     (tmp_path / "hostfile").write_text("node1 slots=8\n")
 
-    done = subprocess.run(  # noqa: S603 - fixed arguments
-        [sys.executable, "-c", COUNT, str(HOME), *arguments],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_python("-c", COUNT, str(HOME), *arguments, cwd=tmp_path)
 
-    passed = [line for line in done.stderr.splitlines() if line.startswith(str(HOME))]
+    assert done.status == 0, done.err
+    passed = [line for line in done.err.splitlines() if line.startswith(str(HOME))]
     assert 0 < len(passed) <= most, passed

@@ -1,24 +1,39 @@
-"""What the linter is told to look at."""
+"""What the linter is told to look at, and what starts processes in tests."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import ast
 from pathlib import Path
 
+from tests.commands import run_python
+
 ROOT = Path(__file__).resolve().parent.parent
+STARTS_PROCESSES = {"subprocess", "pty"}
+HARNESSES = {"commands.py", "ranks.py"}
 
 
 def test_ruff_looks_at_every_module_of_the_package() -> None:
     # By itself it passes over folders whose name is that of build output: dist.
     modules = {str(path) for path in (ROOT / "ranktable").rglob("*.py")}
 
-    done = subprocess.run(
-        [sys.executable, "-m", "ruff", "check", "--show-files", "."],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_python("-m", "ruff", "check", "--show-files", ".", cwd=ROOT)
 
-    assert modules - set(done.stdout.splitlines()) == set()
+    assert modules - set(done.out.splitlines()) == set()
+
+
+def test_two_harnesses_start_the_processes_of_all_tests() -> None:
+    files = [*ROOT.glob("tests/*.py"), *ROOT.glob("tests/property/*.py")]
+    found = {file.name for file in files if _imported(file) & STARTS_PROCESSES}
+
+    assert found == HARNESSES
+
+
+def _imported(file: Path) -> set[str]:
+    """Return the first parts of the names that a file imports."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module or "")
+    return {name.partition(".")[0] for name in names}

@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import select
-import subprocess
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,10 +11,13 @@ import ranktable
 from ranktable.cluster.generate import make_table
 from ranktable.cluster.merging.merge_nodes import host_key, short
 from ranktable.cluster.probes.probe_line import NodeProbe, ProbedChip
+from tests.commands import BIN, on_terminal, run_measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
+    from tests.commands import Commands
     from tests.conftest import Outcome
 
 Run = "Callable[..., Outcome]"
@@ -538,57 +535,30 @@ def test_cost_grows_with_the_number_of_nodes(tmp_path: Path) -> None:
 
 def cpu_s(*arguments: str) -> float:
     """Return the CPU seconds that a command takes."""
-    program = Path(sys.executable).parent / "ranktable"
-    process = subprocess.Popen(  # noqa: S603 - the project's own command
-        [program, *arguments], stderr=subprocess.DEVNULL
-    )
-    _, status, use = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0
-    return use.ru_utime + use.ru_stime
+    status, cost_s = run_measured([f"{BIN}/ranktable", *arguments])
+    assert status == 0
+    return cost_s
 
 
-def test_progress_is_shown_on_a_terminal_and_erased(tmp_path: Path) -> None:
+def test_progress_is_shown_on_a_terminal_and_erased(
+    commands: Commands, tmp_path: Path
+) -> None:
     put(tmp_path, a=table([[0]]))
-    said = on_terminal(["ranktable", "merge", "a.json", "-o", OUT], tmp_path)
+    command = [f"{commands.folder}/ranktable", "merge", "a.json", "-o", OUT]
+    said = on_terminal(command, tmp_path, stream="stderr").err
 
-    assert b"reading file 1 of 1" in said
-    assert said.rindex(b"\x1b[2K") < said.index(b"wrote merged.json")
-
-
-def on_terminal(command: list[str], folder: Path, term: str = "xterm") -> bytes:
-    """Return what a command writes to a terminal on standard error."""
-    master, slave = pty.openpty()
-    with (
-        subprocess.Popen(  # noqa: S603 - the project's own command
-            [Path(sys.executable).parent / command[0], *command[1:]],
-            stderr=slave,
-            stdout=subprocess.DEVNULL,
-            cwd=folder,
-            env={"TERM": term, "PATH": os.environ["PATH"]},
-        ) as process
-    ):
-        os.close(slave)
-        said = b""
-        while select.select([master], [], [], 30)[0]:
-            try:
-                part = os.read(master, 4096)
-            except OSError:  # the end of a terminal
-                break
-            said += part
-        process.wait(30)
-    os.close(master)
-    return said
+    assert "reading file 1 of 1" in said
+    assert said.rindex("\x1b[2K") < said.index("wrote merged.json")
 
 
 def test_no_progress_where_nobody_sees_it(
-    run: Callable[..., Outcome], tmp_path: Path
+    run: Callable[..., Outcome], commands: Commands, tmp_path: Path
 ) -> None:
     put(tmp_path, a=table([[0]]))
     done = run("ranktable", "merge", "a.json", "-o", OUT)
-    dumb = on_terminal(
-        ["ranktable", "merge", "a.json", "-o", OUT], tmp_path, term="dumb"
-    )
+    command = [f"{commands.folder}/ranktable", "merge", "a.json", "-o", OUT]
+    dumb = on_terminal(command, tmp_path, stream="stderr", env={"TERM": "dumb"}).err
 
     assert "\r" not in done.err
-    assert b"\x1b" not in dumb
+    assert "unchanged merged.json" in dumb
+    assert "\x1b" not in dumb

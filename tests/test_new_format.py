@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.commands import Outcome, run_python
 from tests.conftest import HERE
 
 if TYPE_CHECKING:
@@ -104,16 +103,9 @@ class Copy:
         self.env = {**os.environ, "PYTHONPATH": str(package.parent)}
         (folder / "t.json").write_text(json.dumps(TABLE, indent=1), encoding="utf-8")
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(  # noqa: S603 - fixed arguments
-            [sys.executable, "-m", "ranktable", *arguments],
-            cwd=self.folder,
-            env=self.env,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+    def run(self, *arguments: str) -> Outcome:
+        command = ("-m", "ranktable", *arguments)
+        return run_python(*command, cwd=self.folder, env=self.env)
 
 
 @pytest.fixture(scope="module")
@@ -129,9 +121,9 @@ def test_made_up_format_is_validated(copy: Copy) -> None:
 
     sound, bad = copy.run("validate", "t.json"), copy.run("validate", "bad.json")
 
-    assert (sound.returncode, sound.stdout) == (0, "t.json: sound\n")
-    assert bad.returncode == 1
-    found = [line.split(": ", 1)[1] for line in bad.stdout.splitlines()[:2]]
+    assert (sound.status, sound.out) == (0, "t.json: sound\n")
+    assert bad.status == 1
+    found = [line.split(": ", 1)[1] for line in bad.out.splitlines()[:2]]
     assert found[0] == 'error[RT113] process is "2", not an integer'
     assert found[1].startswith('error[RT202] rank "2" is assigned to device 0 of node')
 
@@ -139,10 +131,10 @@ def test_made_up_format_is_validated(copy: Copy) -> None:
 def test_made_up_format_is_shown_and_has_a_schema(copy: Copy) -> None:
     shown, schema = copy.run("show", "t.json"), copy.run("schema", "boxes-3")
 
-    assert shown.stdout == (
+    assert shown.out == (
         "t.json: boxes-3, 2 nodes, 4 ranks\na,b: chips 0,1 -> ranks 2i..2i+1\n"
     )
-    assert json.loads(schema.stdout)["$defs"]["device"]["required"] == [
+    assert json.loads(schema.out)["$defs"]["device"]["required"] == [
         "card_id",
         "process",
     ]
@@ -153,9 +145,9 @@ def test_made_up_format_is_converted_there_and_back(copy: Copy) -> None:
     back = copy.run("convert", "sccl.json", "--to", "boxes-3")
     hosts = copy.run("convert", "t.json", "--to", "openmpi-hostfile")
 
-    assert there.returncode == back.returncode == 0, there.stderr + back.stderr
-    assert json.loads(back.stdout) == TABLE
-    assert hosts.stdout == "a slots=2\nb slots=2\n"
+    assert there.status == back.status == 0, there.err + back.err
+    assert json.loads(back.out) == TABLE
+    assert hosts.out == "a slots=2\nb slots=2\n"
 
 
 def test_made_up_format_is_split_merged_and_changed(copy: Copy) -> None:
@@ -164,6 +156,6 @@ def test_made_up_format_is_split_merged_and_changed(copy: Copy) -> None:
     merged = copy.run("merge", *parts, "-o", "-")
     other = copy.run("replace-node", "t.json", "b", "c", "--new", "-o", "-")
 
-    assert split.returncode == merged.returncode == 0, split.stderr + merged.stderr
-    assert json.loads(merged.stdout) == TABLE
-    assert [box["name"] for box in json.loads(other.stdout)["boxes"]] == ["a", "c"]
+    assert split.status == merged.status == 0, split.err + merged.err
+    assert json.loads(merged.out) == TABLE
+    assert [box["name"] for box in json.loads(other.out)["boxes"]] == ["a", "c"]

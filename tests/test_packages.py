@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import ranktable
 from ranktable.cli.app import COMMANDS
+from tests.commands import run_process
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -25,7 +29,7 @@ NAME = f"ranktable-{ranktable.__version__}"
 def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(folder)]
-    subprocess.run([*command, str(ROOT)], check=True, capture_output=True, timeout=300)
+    run_well([*command, str(ROOT)], timeout_s=300)
     return {
         "wheel": folder / f"{NAME}-py3-none-any.whl",
         "sdist": folder / f"{NAME}.tar.gz",
@@ -54,7 +58,7 @@ def test_package_runs_the_demo_in_a_fresh_environment(
     kind: str, built: dict[str, Path], tmp_path: Path
 ) -> None:
     home = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", home], check=True, timeout=120)
+    run_well([sys.executable, "-m", "venv", home], timeout_s=120)
     # What it depends on comes from this environment, so that no network is needed; the
     # path file of an editable install is not read through another one.
     site = next((home / "lib").glob("python*")) / "site-packages"
@@ -62,16 +66,12 @@ def test_package_runs_the_demo_in_a_fresh_environment(
     offline = ("--no-index", "--no-deps", "--no-build-isolation")
     python, package = str(home / "bin" / "python"), str(built[kind])
     install = [python, "-m", "pip", "install", "-q", *offline, package]
-    subprocess.run(install, check=True, timeout=120)
+    run_well(install, timeout_s=120)
 
     def run(*arguments: str) -> str:
         clean = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-        done = subprocess.run(
-            [home / "bin" / "ranktable", *arguments],
-            cwd=tmp_path, env=clean, capture_output=True, text=True, check=True,
-            timeout=60,
-        )  # fmt: skip
-        return done.stdout
+        command = [f"{home}/bin/ranktable", *arguments]
+        return run_well(command, cwd=tmp_path, env=clean)
 
     run("gen", "--device-id", "[[0..7]]", "--ring", "sophgo-8", "--output", "t.json")
 
@@ -82,13 +82,18 @@ def test_package_runs_the_demo_in_a_fresh_environment(
     page = (home / "share" / "man" / "man1" / "ranktable-gen.1").read_text()
     assert page.startswith('.TH RANKTABLE-GEN 1 "" "ranktable ')
     assert r"\fB\-\-ring TOPOLOGY\fR" in page
-    where = run_python(home, "import ranktable; print(ranktable.__file__)", tmp_path)
+    code = "import ranktable; print(ranktable.__file__)"
+    where = run_well([home / "bin" / "python", "-c", code], cwd=tmp_path)
     assert where.startswith(str(home))
 
 
-def run_python(home: Path, code: str, folder: Path) -> str:
-    done = subprocess.run(
-        [home / "bin" / "python", "-c", code],
-        cwd=folder, capture_output=True, text=True, check=True, timeout=60,
-    )  # fmt: skip
-    return done.stdout
+def run_well(
+    command: Sequence[str | Path],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout_s: float = 60,
+) -> str:
+    done = run_process(command, cwd=cwd, env=env, timeout_s=timeout_s)
+    assert done.status == 0, done.err
+    return done.out

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,6 +20,7 @@ from ranktable.layout.boundaries import (
 )
 from ranktable.layout.topologies.reading import MAX_SIZE_BYTES, read_topology
 from ranktable.schema.model import RankTable
+from tests.test_imports import modules_after
 
 if TYPE_CHECKING:
     from ranktable.schema.diagnostic import Diagnostic
@@ -554,12 +553,7 @@ def test_kubernetes_node_that_is_listed_twice_is_refused() -> None:
 
 
 def test_plan_without_manifests_loads_no_reader_of_them() -> None:
-    script = (
-        "import sys, ranktable.cli.commands.plan as _;"
-        "print([name for name in sys.modules if 'kubernetes' in name])"
-    )
-    done = subprocess.run(  # noqa: S603 - this interpreter
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
+    modules = modules_after("import ranktable.cli.commands.plan")
 
-    assert done.stdout == "[]\n"
+    assert "ranktable.cli.commands.plan" in modules
+    assert [name for name in modules if "kubernetes" in name] == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import socket
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +25,7 @@ from ranktable.runtime.errors import BootstrapError
 from ranktable.runtime.process_group import place
 from ranktable.runtime.rendezvous import GRACE_S
 from ranktable.schema import writing
-from tests.commands import torch_environment
+from tests.commands import run_python, torch_environment
 from tests.ranks import (
     HEAD,
     Process,
@@ -58,14 +57,8 @@ def test_bring_up_without_a_table_loads_few_modules() -> None:
         "print(*(name for name in sys.modules if name.split('.')[0] == 'ranktable'))"
     )
     by_hand = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1"}
-    done = subprocess.run(  # noqa: S603 - this interpreter, without anything imported
-        [sys.executable, "-c", code],
-        env={**torch_environment(), **by_hand, "MASTER_PORT": str(free_port())},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    modules = done.stdout.split()
+    env = {**torch_environment(), **by_hand, "MASTER_PORT": str(free_port())}
+    modules = run_python("-c", code, env=env).out.split()
 
     assert "ranktable.runtime.process_group" in modules
     assert len(modules) <= MOST_MODULES

@@ -10,12 +10,12 @@ import pytest
 
 from ranktable.cluster.hostfiles.hostfile import Host, Hostfile, WriterOptions
 from ranktable.cluster.hostfiles.launcher_formats import format_of
+from tests.commands import BIN
 from tests.slurm_cluster import free_ports
 from tests.test_real_launchers import (
     ADDED_UP,
     ALL_REDUCE,
     ALLOCATION,
-    BIN,
     ask,
     finish,
     mpirun,

@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +18,7 @@ import pytest
 import ranktable
 from ranktable.cluster.generate import make_table
 from ranktable.schema.writing import dump
+from tests.commands import BIN, start_process, wait_at_most
 from tests.node_tree import Tree, sophgo_node
 from tests.slurm_cluster import (
     PAUSE_S,
@@ -31,11 +30,13 @@ from tests.slurm_cluster import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from tests.commands import Started
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("slurm")]  # one cluster
 
 TIMEOUT_S = 80
-BIN = Path(sys.executable).parent
 TORCHRUN = str(BIN / "torchrun")
 # A file for each process. torchrun makes one dollar of two, so $$ cannot name it.
 PROBE = 'ranktable env --format json > "$(mktemp "$0/XXXXXXXX.json")"'
@@ -81,15 +82,17 @@ def slurm() -> Iterator[Mapping[str, str]]:
 
 def start(
     command: Sequence[str], folder: Path, name: str = "it", **env: str
-) -> subprocess.Popen[bytes]:
+) -> Started:
     """Start a launcher with a clean environment; what it prints goes to files."""
     clean = {key: os.environ[key] for key in ("HOME", "LANG") if key in os.environ}
     with (
         (folder / f"{name}.out").open("wb") as out,
         (folder / f"{name}.err").open("wb") as err,
     ):
-        return subprocess.Popen(  # noqa: S603 - launchers of this machine
+        return start_process(
             command,
+            out=out,
+            err=err,
             env={
                 **clean,
                 "PATH": f"{BIN}:{os.environ.get('PATH', '')}",
@@ -99,14 +102,11 @@ def start(
                 **env,
             },
             cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            start_new_session=True,
+            leads_session=True,
         )
 
 
-def finish(process: subprocess.Popen[bytes], folder: Path, name: str = "it") -> str:
+def finish(process: Started, folder: Path, name: str = "it") -> str:
     """Return what a launcher printed, or fail with all of it."""
     status = status_of(process)
     out, err = ((folder / f"{name}.{end}").read_text() for end in ("out", "err"))
@@ -114,13 +114,11 @@ def finish(process: subprocess.Popen[bytes], folder: Path, name: str = "it") -> 
     return out
 
 
-def status_of(process: subprocess.Popen[bytes]) -> int:
+def status_of(process: Started) -> int:
     """Return the exit status of a launcher, after killing it when time is up."""
-    try:
-        return process.wait(TIMEOUT_S)
-    except subprocess.TimeoutExpired:
+    if not wait_at_most(process, TIMEOUT_S):
         os.killpg(process.pid, signal.SIGKILL)
-        return process.wait()
+    return process.wait()
 
 
 def answers(folder: Path) -> list[dict[str, Any]]:

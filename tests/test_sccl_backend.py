@@ -7,22 +7,20 @@ code asks of it; the two generations of torch_tpu are told apart as in the field
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ranktable.runtime import BootstrapError, ConflictingVariablesError
 from ranktable.runtime.backends.sccl import BACKEND, package_owner
-from tests.commands import torch_environment
+from tests.commands import run_python, torch_environment
 from tests.ranks import run_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from tests.ranks import Ended
+    from tests.commands import Outcome
 
 # A torch_tpu that writes down what it is asked, as SOPHGO's since July 2025 (with
 # map_local_rank_to_device_idx) or before. The tensor device is the CPU.
@@ -87,7 +85,7 @@ def google(folder: Path) -> None:
     )
 
 
-def run_script(folder: Path, name: str | None, **env: str) -> Ended:
+def run_script(folder: Path, name: str | None, **env: str) -> Outcome:
     script = SCRIPT.format(folder=str(folder), name=name)
     return run_program("python", "-c", script, env={**torch_environment(), **env})
 
@@ -146,17 +144,9 @@ finally:
 """
 
 
-def choose(
-    folder: Path, name: str | None, **env: str
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603 - this interpreter
-        [sys.executable, "-c", CHOOSE.format(folder=str(folder), name=name)],
-        env={**os.environ, **env},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+def choose(folder: Path, name: str | None, **env: str) -> Outcome:
+    code = CHOOSE.format(folder=str(folder), name=name)
+    return run_python("-c", code, env={**os.environ, **env})
 
 
 @pytest.mark.parametrize("name", [None, "gloo", "nccl", "sccl"])
@@ -166,9 +156,9 @@ def test_googles_package_is_refused_before_torch_imports_it(
     google(tmp_path)
     done = choose(tmp_path, name)
 
-    assert done.stdout == "False\n"
-    assert "RT402 the torch_tpu installed here is Google's" in done.stderr
-    assert "export TORCH_DEVICE_BACKEND_AUTOLOAD=0" in done.stderr
+    assert done.out == "False\n"
+    assert "RT402 the torch_tpu installed here is Google's" in done.err
+    assert "export TORCH_DEVICE_BACKEND_AUTOLOAD=0" in done.err
 
 
 @pytest.mark.torch
@@ -178,7 +168,7 @@ def test_other_backends_work_when_torch_does_not_import_googles(
     google(tmp_path)
     done = choose(tmp_path, None, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
 
-    assert done.stdout in ("gloo\nTrue\n", "nccl\nTrue\n"), done.stderr
+    assert done.out in ("gloo\nTrue\n", "nccl\nTrue\n"), done.err
 
 
 @pytest.mark.parametrize("error", [ImportError, OSError])

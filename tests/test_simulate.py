@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -31,13 +30,20 @@ from ranktable.simulate.requirements import (
 )
 from ranktable.simulate.simulated_run import VARIABLE, Fault
 from ranktable.simulate.simulation import make_boxes, make_run, ring_warning
-from tests.commands import torch_environment, with_torch
+from tests.commands import (
+    run_process,
+    run_python,
+    start_process,
+    torch_environment,
+    with_torch,
+)
 from tests.test_imports import modules_after
 from tests.test_sccl_backend import google, make_package, sophgo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from tests.commands import Started
     from tests.conftest import Outcome
 
 TIMEOUT_S = 100
@@ -312,9 +318,7 @@ sys.stdout.write(text + "\\n")
 """
 
 
-def simulate(
-    folder: Path, *arguments: str, **env: str
-) -> subprocess.CompletedProcess[str]:
+def simulate(folder: Path, *arguments: str, **env: str) -> Outcome:
     """Run the command in a folder that is also its folder for temporary files.
 
     All its processes are forks of one that has torch imported.
@@ -323,9 +327,7 @@ def simulate(
     return run_to_end(started, folder, {**torch_environment(), **env})
 
 
-def simulate_afresh(
-    folder: Path, *arguments: str, **env: str
-) -> subprocess.CompletedProcess[str]:
+def simulate_afresh(folder: Path, *arguments: str, **env: str) -> Outcome:
     """Run the command, and whatever it starts, in interpreters of their own.
 
     Processes that do not end by themselves are found by their first environment, and
@@ -334,18 +336,13 @@ def simulate_afresh(
     return run_to_end(command(*arguments), folder, env)
 
 
-def run_to_end(
-    started: Sequence[str], folder: Path, env: dict[str, str]
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603 - our own command
+def run_to_end(started: Sequence[str], folder: Path, env: dict[str, str]) -> Outcome:
+    return run_process(
         started,
+        given=b"typed",
         env=environment(folder, **env),
         cwd=folder,
-        input="typed",
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
+        timeout_s=TIMEOUT_S,
     )
 
 
@@ -383,11 +380,11 @@ def test_options_of_the_script_reach_it_untouched(tmp_path: Path) -> None:
     write(tmp_path, "s.py", RANKS)
     own = ["--lr", "0.1", "--nproc", "9", "-m", "--", "--help", ""]
     done = simulate(tmp_path, "--nproc", "2", "s.py", *own)
-    ranks = [json.loads(line) for line in sorted(done.stdout.splitlines())]
+    ranks = [json.loads(line) for line in sorted(done.out.splitlines())]
 
-    assert done.returncode == 0, done.stderr
+    assert done.status == 0, done.err
     assert ranks == [[[0, 2, 0, 0], own, ""], [[1, 2, 1, 0], own, ""]]
-    assert done.stderr == (
+    assert done.err == (
         "ranktable: simulating 2 tpu chips of 1 node on the CPUs of this machine\n"
     )
     assert left_in(tmp_path) == []
@@ -397,11 +394,11 @@ def test_options_of_the_script_reach_it_untouched(tmp_path: Path) -> None:
 def test_every_node_has_a_torchrun_of_its_own(tmp_path: Path) -> None:
     write(tmp_path, "s.py", RANKS)
     done = simulate(tmp_path, "--nodes", "2", "--nproc", "1", "s.py")
-    ranks = [json.loads(line)[0] for line in sorted(done.stdout.splitlines())]
+    ranks = [json.loads(line)[0] for line in sorted(done.out.splitlines())]
 
-    assert done.returncode == 0, done.stderr
+    assert done.status == 0, done.err
     assert ranks == [[0, 2, 0, 0], [1, 2, 0, 1]]
-    assert "warning: SCCL connects the chips of one machine" in done.stderr
+    assert "warning: SCCL connects the chips of one machine" in done.err
     assert left_in(tmp_path) == []
 
 
@@ -410,7 +407,7 @@ def test_module_is_started_by_its_name(tmp_path: Path) -> None:
     make_package(tmp_path, {"pack/__init__.py": "", "pack/job.py": RANKS})
     done = simulate(tmp_path, "--nproc", "1", "-m", "pack.job", "--x")
 
-    assert json.loads(done.stdout) == [[0, 1, 0, 0], ["--x"], ""], done.stderr
+    assert json.loads(done.out) == [[0, 1, 0, 0], ["--x"], ""], done.err
 
 
 @pytest.mark.torch
@@ -423,7 +420,7 @@ def test_table_comes_from_the_option_then_from_the_variable(tmp_path: Path) -> N
     exported = simulate(tmp_path, "--once", "s.py", **six)
     made = simulate(tmp_path, "--nproc", "2", "--once", "s.py", **six)
 
-    assert [given.stdout, exported.stdout, made.stdout] == [
+    assert [given.out, exported.out, made.out] == [
         "[5]\n",
         "[6]\n",
         "[0, 1]\n",
@@ -446,9 +443,9 @@ def test_rank_that_fails_ends_the_others_and_is_named(
     write(tmp_path, "s.py", wait + end)
     done = simulate_afresh(tmp_path, *shape, "s.py")
 
-    assert done.returncode == 1
-    assert done.stderr.endswith(f"error: rank 1 {said}\n")
-    assert "Traceback" not in done.stderr
+    assert done.status == 1
+    assert done.err.endswith(f"error: rank 1 {said}\n")
+    assert "Traceback" not in done.err
     assert left_in(tmp_path) == []
 
 
@@ -457,7 +454,7 @@ def test_traceback_of_a_rank_begins_in_its_script(tmp_path: Path) -> None:
     write(tmp_path, "s.py", "raise KeyError('mine')\n")
     done = simulate(tmp_path, "--nproc", "1", "s.py")
 
-    lines = done.stderr.splitlines()
+    lines = done.err.splitlines()
     begin = lines.index("Traceback (most recent call last):")
     assert lines[begin + 1] == '  File "s.py", line 1, in <module>'
     assert lines[-2:] == ["KeyError: 'mine'", "error: rank 0 ended with exit status 1"]
@@ -480,21 +477,19 @@ def test_process_that_a_script_leaves_behind_is_ended(tmp_path: Path) -> None:
     write(tmp_path, "s.py", STUBBORN)
     done = simulate_afresh(tmp_path, "--nproc", "1", "s.py")
 
-    assert done.returncode == 0, done.stderr
+    assert done.status == 0, done.err
     assert left_in(tmp_path) == ["0"]
 
 
-def started(folder: Path, arguments: Sequence[str]) -> subprocess.Popen[str]:
+def started(folder: Path, arguments: Sequence[str]) -> Started:
     """Start stubborn ranks, and return when all of them run."""
     write(folder, "s.py", STUBBORN)
-    process = subprocess.Popen(  # noqa: S603 - our own command
+    process = start_process(
         command(*arguments, "s.py", "--stay"),
+        pipes=["stdout", "stderr"],
         env=environment(folder),
         cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+        leads_session=True,
     )
     end = time.monotonic() + TIMEOUT_S
     while not all((folder / "tmp" / rank).exists() for rank in "01"):
@@ -530,12 +525,11 @@ def test_signal_ends_everything_within_seconds(
 @pytest.mark.torch
 def test_ranks_end_when_the_launcher_is_killed(tmp_path: Path) -> None:
     write(tmp_path, "s.py", "import time; print('up', flush=True); time.sleep(600)")
-    process = subprocess.Popen(  # noqa: S603 - our own command
+    process = start_process(
         command("--nproc", "1", "s.py"),
+        pipes=["stdout"],
         env=environment(tmp_path),
         cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        text=True,
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
@@ -550,7 +544,7 @@ def test_ranks_end_when_the_launcher_is_killed(tmp_path: Path) -> None:
 
     # A process that is killed cannot remove its folder; the next run does.
     assert [name.startswith("ranktable-simulate-") for name in left] == [True]
-    assert done.returncode == 0, done.stderr
+    assert done.status == 0, done.err
     assert left_in(tmp_path) == []
 
 
@@ -580,10 +574,10 @@ sys.stdout.write(f"{rank} {tensor.device} {tensor.tolist()}\\n")
 def test_without_a_script_a_table_shows_what_each_rank_has_got(tmp_path: Path) -> None:
     dump(make_table([[6, 2], [3]]), tmp_path / "t.json")
     done = simulate(tmp_path, "--rank-table", "t.json")
-    rows = [line.split("  ") for line in done.stdout.splitlines()]
+    rows = [line.split("  ") for line in done.out.splitlines()]
     cells = [[cell.strip() for cell in row if cell] for row in rows]
 
-    assert done.returncode == 0, done.stderr
+    assert done.status == 0, done.err
     assert cells[0] == ["rank", "node", "chip", "result", "time"]
     assert [row[:4] for row in cells[1:]] == [
         ["0", "0", "6", "[3., 3., 3., 3.]"],
@@ -598,8 +592,8 @@ def test_without_a_script_a_table_shows_what_each_rank_has_got(tmp_path: Path) -
 def test_box_without_a_ring_is_warned_of_once(tmp_path: Path) -> None:
     done = simulate(tmp_path, "--nproc", "3")
 
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("warning: ") == done.stderr.count("ring") == 1
+    assert done.status == 0, done.err
+    assert done.err.count("warning: ") == done.err.count("ring") == 1
 
 
 @pytest.mark.torch
@@ -642,9 +636,9 @@ sys.exit("no more")
 @pytest.mark.torch
 def test_json_has_the_same_and_the_findings(tmp_path: Path) -> None:
     options = ["--nproc", "2", "--format", "json"]
-    good = json.loads(simulate(tmp_path, *options).stdout)
+    good = json.loads(simulate(tmp_path, *options).out)
     done = simulate(tmp_path, *options, "--fault", "die:1")
-    bad = json.loads(done.stdout)
+    bad = json.loads(done.out)
 
     times = [rank.pop("time_s") for rank in good["ranks"]]
     assert all(0 < time_s < TIMEOUT_S for time_s in times)
@@ -658,7 +652,7 @@ def test_json_has_the_same_and_the_findings(tmp_path: Path) -> None:
         ],
         "findings": [],
     }
-    assert (done.returncode, bad["ok"], bad["ranks"]) == (1, False, [])
+    assert (done.status, bad["ok"], bad["ranks"]) == (1, False, [])
     assert [found["rank"] for found in bad["findings"]] == [1]
 
 
@@ -683,10 +677,10 @@ def test_fault_ends_the_run_with_a_sentence_that_names_the_rank(
     done = simulate(
         tmp_path, "--nproc", "2", "--timeout", "4", "--fault", fault, "s.py"
     )
-    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    errors = [line for line in done.err.splitlines() if line.startswith("error: ")]
 
-    assert done.returncode == 1
-    assert re.search(said, errors[0]), done.stderr
+    assert done.status == 1
+    assert re.search(said, errors[0]), done.err
     assert time.monotonic() - begin < 90
     assert left_in(tmp_path) == []
 
@@ -696,8 +690,8 @@ def test_rank_that_comes_in_time_is_waited_for(tmp_path: Path) -> None:
     write(tmp_path, "s.py", ADD_UP)
     done = simulate(tmp_path, "--nproc", "2", "--fault", "late:1=1", "s.py")
 
-    assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.splitlines()) == [
+    assert done.status == 0, done.err
+    assert sorted(done.out.splitlines()) == [
         "0 tpu:0 [4.0, 4.0]",
         "1 tpu:1 [4.0, 4.0]",
     ]
@@ -709,9 +703,9 @@ def test_error_fails_the_run_even_if_the_script_catches_it(tmp_path: Path) -> No
     write(tmp_path, "s.py", f"try:\n{caught}except RuntimeError:\n    pass\n")
     done = simulate(tmp_path, "--nproc", "2", "--fault", "shape:0", "s.py")
 
-    assert done.returncode == 1
-    assert "error: in collective 1" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.status == 1
+    assert "error: in collective 1" in done.err
+    assert "Traceback" not in done.err
 
 
 @pytest.mark.torch
@@ -743,8 +737,8 @@ if __name__ == "__main__":
     dump(make_table([[3, 1]]), tmp_path / "t.json")
     done = simulate_afresh(tmp_path, "--rank-table", "t.json", "--once", "s.py")
 
-    assert done.returncode == 0, done.stderr
-    assert sorted(done.stdout.splitlines()) == ["0 tpu:3 [2.0]", "1 tpu:1 [2.0]"]
+    assert done.status == 0, done.err
+    assert sorted(done.out.splitlines()) == ["0 tpu:3 [2.0]", "1 tpu:1 [2.0]"]
     assert left_in(tmp_path) == []
 
 
@@ -762,21 +756,15 @@ def test_forced_run_does_not_touch_the_real_package(
     given = ["--nproc", "2", "--force", "s.py"]
     done = simulate_afresh(tmp_path, *given, PYTHONPATH=site)
 
-    assert done.returncode == 0, done.stderr
+    assert done.status == 0, done.err
 
 
 @pytest.mark.torch
 def test_nothing_of_it_can_be_imported_elsewhere(tmp_path: Path) -> None:
     code = "import importlib.util as u, torch; print(u.find_spec('torch_tpu'))"
-    done = subprocess.run(  # noqa: S603 - this interpreter
-        [sys.executable, "-c", code],
-        env=environment(tmp_path),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_python("-c", code, env=environment(tmp_path))
 
-    assert done.stdout == "None\n"
+    assert done.out == "None\n"
 
 
 TRANSFERS = """
@@ -825,7 +813,7 @@ def test_trace_has_what_ranks_send_and_the_bytes_of_plan(
     (boundary,) = trace["otherData"]["boundaries"]
     plan = json.loads(told.out)
 
-    assert done.returncode == 0, done.stderr
+    assert done.status == 0, done.err
     assert names == [
         *("node 0", "node 1"),
         *("rank 0, chip 3", "rank 1, chip 1", "rank 2, chip 0", "rank 3, chip 2"),

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.commands import TORCH_ENVIRONMENT, with_torch
+from tests.commands import TORCH_ENVIRONMENT, run_python, with_torch
 
 pytest_plugins = ["pytester"]
 
@@ -59,12 +58,10 @@ def test_plugin_is_declared_for_pytest() -> None:
 
 def test_plugin_costs_other_projects_next_to_nothing() -> None:
     code = f"import pytest, sys; before = {{*sys.modules}}; import {PLUGIN}; "
-    code += "print(*(set(sys.modules) - before))"
-    done = subprocess.run(  # noqa: S603 - this interpreter
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
+    done = run_python("-c", code + "print(*(set(sys.modules) - before))")
 
-    assert set(done.stdout.split()) <= {
+    assert PLUGIN in done.out
+    assert set(done.out.split()) <= {
         "ranktable", "ranktable._lazy", "ranktable.simulate", PLUGIN,
     }  # fmt: skip
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
@@ -26,10 +25,13 @@ from ranktable.simulate.simulated_run import (
     findings,
 )
 from ranktable.simulate.simulation_error import rank_list
+from tests.commands import start_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from tests.commands import Started
 
 TIMEOUT_S = 30
 # A member that does what its lines of standard input say, and answers each.
@@ -58,7 +60,7 @@ for line in sys.stdin:
 class Members:
     """The processes of a group."""
 
-    processes: list[subprocess.Popen[str]]
+    processes: list[Started]
     run_folder: Path
 
     def tell(self, member: int, *actions: str) -> None:
@@ -93,18 +95,13 @@ def gather(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Memb
         folder = tmp_path / "group"
         folder.mkdir()
         processes = [
-            subprocess.Popen(  # noqa: S603 - this interpreter
-                [
-                    sys.executable,
-                    "-c",
-                    MEMBER,
-                    json.dumps([str(folder), ranks, member, timeout_s]),
-                ],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
+            start_process(
+                [sys.executable, "-c", MEMBER, json.dumps(told)],
+                pipes=["stdin", "stdout"],
             )
-            for member in range(len(ranks))
+            for told in (
+                [str(folder), ranks, member, timeout_s] for member in range(len(ranks))
+            )
         ]
         members = Members(processes, tmp_path)
         request.addfinalizer(members.end)
@@ -207,7 +204,7 @@ def test_first_outcome_stands_when_more_ranks_end(
 
 
 def test_process_is_told_from_a_later_one_of_the_same_number() -> None:
-    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+    with start_process([sys.executable, "-c", ""]) as process:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         ended = start_time(process.pid)  # a zombie: it is not waited for yet
     started = start_time(os.getpid())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,10 +17,9 @@ from ranktable.cli.commands.init import SCHEMA, TEMPLATES
 from ranktable.cli.input_output import OutputFile, put_files
 from ranktable.schema.atomic_files import create_file
 from ranktable.schema.yaml_parser import parse_yaml
-from tests.commands import clean_environment
+from tests.commands import run_in_shell, run_process
 from tests.slurm_cluster import PAUSE_S
 from tests.test_real_launchers import (
-    BIN,
     TIMEOUT_S,
     finish,
     needs_mpirun,
@@ -253,15 +252,10 @@ def test_job_script_is_bash_and_says_how_it_is_used(
 ) -> None:
     init(run, name, "-o", "job")
     for options, status in ((["-n"], 0), ([], 2)):
-        done = subprocess.run(  # noqa: S603 - the project's own script
-            ["/bin/bash", *options, tmp_path / "job"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run_process(["/bin/bash", *options, tmp_path / "job"])
 
-        assert done.returncode == status
-        assert done.stderr.startswith("usage: ") == bool(status)
+        assert done.status == status
+        assert done.err.startswith("usage: ") == bool(status)
 
 
 @pytest.mark.slow
@@ -424,10 +418,8 @@ def test_the_workflow_takes_the_files_that_the_hooks_take(
     taken: list[str] = []
     for step in data["jobs"]["check"]["steps"][-2:]:
         listing = step["run"].partition("|")[0]
-        done = subprocess.run(  # noqa: S602 - a step of a workflow
-            listing, shell=True, cwd=tmp_path, capture_output=True, check=True
-        )
-        taken += done.stdout.decode().replace("./", "").split("\0")[:-1]
+        done = run_in_shell(listing, tmp_path)
+        taken += done.out.replace("./", "").split("\0")[:-1]
 
     assert sorted(taken) == sorted(name for name, hook in NAMED.items() if hook)
 
@@ -442,15 +434,8 @@ def write_site(folder: Path, chips: int) -> None:
 
 def in_shell(command: list[str], folder: Path, commands: Commands) -> int:
     """Return the exit status of a command that finds ranktable."""
-    path = [str(commands.folder), str(BIN), os.environ.get("PATH", "")]
-    return subprocess.run(  # noqa: S603 - the project's own templates
-        command,
-        env={**clean_environment(), "PATH": os.pathsep.join(path)},
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        check=False,
-    ).returncode
+    line = shlex.join(command)
+    return run_in_shell(line, folder, programs=commands.folder).status
 
 
 # editors

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,10 +10,15 @@ import pytest
 import ranktable
 from ranktable.cluster.generate import make_table
 from ranktable.report.terminal import Style, table_lines
-from tests.commands import clean_environment
+from tests.commands import clean_environment, on_terminal, run_python
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from tests.commands import Commands
+
+    Shown = Callable[..., str]
 
 CALLS = [
     ["show", "t.json"],
@@ -28,36 +29,20 @@ CALLS = [
 ROWS = [("host", "ranks"), ("[bold]n1", "0-7"), ("n2", "8")]
 
 
-def on_a_terminal(arguments: list[str], folder: Path, **env: str) -> str:
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(  # noqa: S603 - the project's own command
-        [sys.executable, "-m", "ranktable", *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=subprocess.PIPE,
-        cwd=folder,
-        env={
-            **clean_environment(),
-            "TERM": "xterm",
-            "COLUMNS": "100",
-            "PYTHONIOENCODING": "utf-8",
-            **env,
-        },
-    )
-    os.close(theirs)
-    shown = b""
-    while True:
-        try:
-            part = os.read(ours, 1 << 16)
-        except OSError:  # Linux says so when the last writer is gone
-            break
-        if not part:
-            break
-        shown += part
-    os.close(ours)
-    _, error = process.communicate(timeout=60)
-    assert (process.returncode, error) == (0, b"")
-    return shown.decode().replace("\r\n", "\n")
+@pytest.fixture
+def shown(commands: Commands, folder: Path) -> Shown:
+    """What a command shows on a terminal of 100 columns."""
+
+    def show(*arguments: str, **env: str) -> str:
+        done = on_terminal(
+            [f"{commands.folder}/ranktable", *arguments],
+            folder,
+            env={"COLUMNS": "100", "PYTHONIOENCODING": "utf-8", **env},
+        )
+        assert (done.status, done.err) == (0, "")
+        return done.out.replace("\r\n", "\n")
+
+    return show
 
 
 @pytest.fixture
@@ -68,14 +53,14 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("arguments", CALLS, ids=lambda arguments: arguments[0])
 def test_a_terminal_shows_a_table_with_lines(
-    arguments: list[str], folder: Path
+    arguments: list[str], shown: Shown
 ) -> None:
-    shown = on_a_terminal(arguments, folder)
-    plain = on_a_terminal(arguments, folder, NO_COLOR="1")
-    dumb = on_a_terminal(arguments, folder, TERM="dumb")
+    coloured = shown(*arguments)
+    plain = shown(*arguments, NO_COLOR="1")
+    dumb = shown(*arguments, TERM="dumb")
 
-    assert "──" in shown
-    assert "\x1b[1m" in shown
+    assert "──" in coloured
+    assert "\x1b[1m" in coloured
     assert "──" in plain
     assert "\x1b[" not in plain
     assert "──" not in dumb
@@ -93,18 +78,11 @@ def test_a_pipe_gets_plain_text_without_rich(
         "import atexit, sys; from ranktable.cli import main; "
         "atexit.register(lambda: print('rich' in sys.modules, file=sys.stderr)); main()"
     )
-    done = subprocess.run(  # noqa: S603 - this interpreter
-        [sys.executable, "-c", code, *arguments],
-        capture_output=True,
-        cwd=folder,
-        env=clean_environment(),
-        text=True,
-        check=False,
-    )
+    done = run_python("-c", code, *arguments, cwd=folder, env=clean_environment())
 
-    assert (done.returncode, done.stderr) == (0, "False\n")
-    assert "─" not in done.stdout
-    assert "\x1b" not in done.stdout
+    assert (done.status, done.err) == (0, "False\n")
+    assert "─" not in done.out
+    assert "\x1b" not in done.out
 
 
 def test_cells_are_text_and_marks_in_them_are_shown() -> None:
@@ -121,18 +99,20 @@ def test_a_long_table_is_not_drawn() -> None:
     assert "─" not in "".join(table_lines(rows, Style(is_drawn=True)))
 
 
-def test_groups_of_a_kind_are_a_tree_on_a_terminal(folder: Path) -> None:
-    shown = on_a_terminal(["mesh", "t.json", "--tp", "8"], folder, NO_COLOR="1")
+def test_groups_of_a_kind_are_a_tree_on_a_terminal(shown: Shown) -> None:
+    tree = shown("mesh", "t.json", "--tp", "8", NO_COLOR="1")
 
-    assert "tp: 2 groups of 8, each within a node\n├── tp/0: ranks 0-7" in shown
-    assert "\n└── tp/1: ranks 8-15" in shown
+    assert "tp: 2 groups of 8, each within a node\n├── tp/0: ranks 0-7" in tree
+    assert "\n└── tp/1: ranks 8-15" in tree
 
 
-def test_a_table_is_a_tree_of_nodes_and_chips_on_a_terminal(tmp_path: Path) -> None:
+def test_a_table_is_a_tree_of_nodes_and_chips_on_a_terminal(
+    folder: Path, shown: Shown
+) -> None:
     table = make_table([[2, 0], [1]], hosts=["n1", "n2"])
-    ranktable.dump(table, tmp_path / "t.json")
+    ranktable.dump(table, folder / "t.json")
 
-    assert on_a_terminal(["show", "t.json"], tmp_path, NO_COLOR="1") == (
+    assert shown("show", "t.json", NO_COLOR="1") == (
         "t.json: sccl-1.0, 2 nodes, 3 ranks\n"
         "├── n1\n"
         "│   ├── chip 2 -> rank 0\n"
@@ -142,7 +122,7 @@ def test_a_table_is_a_tree_of_nodes_and_chips_on_a_terminal(tmp_path: Path) -> N
     )
 
 
-def test_nodes_that_are_alike_are_one_branch_on_a_terminal(folder: Path) -> None:
-    assert on_a_terminal(["show", "t.json"], folder, NO_COLOR="1") == (
+def test_nodes_that_are_alike_are_one_branch_on_a_terminal(shown: Shown) -> None:
+    assert shown("show", "t.json", NO_COLOR="1") == (
         "t.json: sccl-1.0, 2 nodes, 16 ranks\n└── n[1-2]: chips 0-7 -> ranks 8i..8i+7\n"
     )

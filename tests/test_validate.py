@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,8 +13,8 @@ import jsonschema
 import pytest
 
 import ranktable
-from tests.commands import BIN, clean_environment
-from tests.conftest import CORPUS, TIMEOUT_S
+from tests.commands import BIN, on_terminal, run_in_shell
+from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -222,39 +218,29 @@ def test_colour_is_used_where_it_is_wanted(
 
 
 def test_terminal_gets_excerpts_and_a_pipe_gets_lines(
-    run: Callable[..., Outcome],
+    run: Callable[..., Outcome], commands: Commands, tmp_path: Path
 ) -> None:
-    parent, child = pty.openpty()
-    program = Path(sys.executable).parent / "ranktable"
-    subprocess.run(  # noqa: S603 - the project's own command
-        [program, "validate", DUPLICATE, "--color", "never"],
-        stdout=child,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
-    os.close(child)
-    on_terminal = os.read(parent, 1 << 16).decode()
-    os.close(parent)
+    command = [
+        f"{commands.folder}/ranktable",
+        "validate",
+        DUPLICATE,
+        "--color",
+        "never",
+    ]
+    shown = on_terminal(command, tmp_path).out
 
-    assert "^^^" in on_terminal
+    assert "^^^" in shown
     assert "^^^" not in run("ranktable", "validate", DUPLICATE).out
 
 
-def test_closed_pipe_ends_quietly() -> None:
+def test_closed_pipe_ends_quietly(commands: Commands, tmp_path: Path) -> None:
     devices = ",".join('{"device_id":"0x1","rank":"0"}' for _ in range(5_000))
     data = f'{{"version":"1.0","node_list":[{{"device_list":[{devices}]}}]}}'
-    program = Path(sys.executable).parent / "ranktable"
-    done = subprocess.run(  # noqa: S602 - the pipe of a shell is what is tested
-        f"'{program}' validate - --max-errors 0 | head -n 1",
-        shell=True,
-        input=data.encode(),
-        capture_output=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    line = "ranktable validate - --max-errors 0 | head -n 1"
+    done = run_in_shell(line, tmp_path, programs=commands.folder, given=data.encode())
 
-    assert done.stdout.count(b"\n") == 1
-    assert done.stderr == b""
+    assert done.out.count("\n") == 1
+    assert done.err == ""
 
 
 def test_readers_show_where_the_vendors_libraries_disagree(
@@ -371,21 +357,13 @@ def test_help_of_every_command_has_an_example_that_works(
         run("ranktable", "gen", "--device-id", "[[0..7]]", "--ring", "sophgo-8", "-o",
             "-").out.encode()
     )  # fmt: skip
-    path = [str(commands.folder), str(BIN), os.environ["PATH"]]
     for command in COMMANDS:
         text = run("ranktable", command, "--help", env={"COLUMNS": "200"}).out
         line = next(line for line in text.splitlines() if "Example:" in line)
         example = line.partition("Example: ranktable ")[2].strip(" │")
-        done = subprocess.run(  # noqa: S602 - examples are lines for a shell
-            f"ranktable {example}",
-            shell=True,
-            cwd=tmp_path,
-            env={**clean_environment(), "PATH": os.pathsep.join(path)},
-            capture_output=True,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
-        assert done.returncode == 0, (command, done.stderr)
+        line = f"ranktable {example}"
+        done = run_in_shell(line, tmp_path, programs=commands.folder)
+        assert done.status == 0, (command, done.err)
 
 
 def test_completion_is_offered(run: Callable[..., Outcome]) -> None:
@@ -447,19 +425,11 @@ def test_facts_have_a_form_for_programs(run: Callable[..., Outcome]) -> None:
 def test_closed_streams_are_no_reason_to_fail(
     redirection: str, command: str, status: int, tmp_path: Path
 ) -> None:
-    done = subprocess.run(  # noqa: S602 - the redirections of a shell are tested
-        f"'{Path(sys.executable).parent}'/{command} {redirection}",
-        shell=True,
-        cwd=tmp_path,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=TIMEOUT_S,
-        check=False,
-    )
+    done = run_in_shell(f"{BIN}/{command} {redirection}", tmp_path)
 
-    assert done.returncode == status, done.stderr
-    assert b"internal error" not in done.stderr
-    assert b"Traceback" not in done.stderr
+    assert done.status == status, done.err
+    assert "internal error" not in done.err
+    assert "Traceback" not in done.err
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import textwrap
 import time
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,12 +16,14 @@ import ranktable
 from ranktable.cluster.generate import make_table
 from ranktable.cluster.waiting import UNCONFIRMED, Clock, wait_for_table
 from ranktable.schema.files import UnreadableError
-from tests.test_merge import on_terminal
+from tests.commands import BIN, on_terminal, run_measured, start_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from ranktable.cluster.waiting import WaitResult as Waited
+    from tests.commands import Commands
     from tests.conftest import Outcome
 
 TABLE = ranktable.dumps(make_table([[0, 1], [0, 1]], hosts=["n1", "n2"]))
@@ -153,13 +153,8 @@ def turn():
     print(flush=True)
     sys.stdin.readline()
 """
-    with subprocess.Popen(  # noqa: S603 - this interpreter
-        [sys.executable, "-c", head + textwrap.dedent(code)],
-        cwd=folder,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
+    command = [sys.executable, "-c", head + textwrap.dedent(code)]
+    with start_process(command, pipes=["stdin", "stdout"], cwd=folder) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         stdin, stdout = process.stdin, process.stdout
@@ -173,23 +168,26 @@ def turn():
         assert process.wait(TIMEOUT_S) == 0
 
 
+@pytest.fixture
+def program(commands: Commands) -> str:
+    """Return ``ranktable``, as a fork."""
+    return f"{commands.folder}/ranktable"
+
+
 @contextmanager
-def waiting(folder: Path) -> Iterator[Callable[[], str]]:
+def waiting(folder: Path, program: str) -> Iterator[Callable[[], str]]:
     """Run ``ranktable wait t.json``, and give what returns the next line it says."""
-    program = Path(sys.executable).parent / "ranktable"
-    with subprocess.Popen(  # noqa: S603 - the project's own command
-        [program, "wait", "t.json", "--timeout", "60", "--interval", "0.05"],
-        cwd=folder,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    command = [program, "wait", "t.json", "--timeout", "60", "--interval", "0.05"]
+    with start_process(command, pipes=["stderr"], cwd=folder) as process:
         assert process.stderr is not None
         yield process.stderr.readline
         assert process.stderr.read() == ""
         assert process.wait(TIMEOUT_S) == 0
 
 
-def test_file_that_comes_late_and_in_pieces_is_waited_for(tmp_path: Path) -> None:
+def test_file_that_comes_late_and_in_pieces_is_waited_for(
+    program: str, tmp_path: Path
+) -> None:
     code = """
         turn()
         with open("t.json", "wb", buffering=0) as file:  # O_TRUNC, then write
@@ -200,7 +198,7 @@ def test_file_that_comes_late_and_in_pieces_is_waited_for(tmp_path: Path) -> Non
                 file.write(TABLE[start : start + 50])
                 time.sleep(0.01)
     """
-    with writer(code, tmp_path) as go_on, waiting(tmp_path) as next_line:
+    with writer(code, tmp_path) as go_on, waiting(tmp_path, program) as next_line:
         assert next_line() == "waiting for t.json: the file does not exist\n"
         go_on()
         assert next_line() == "waiting for t.json: the file is empty (RT102)\n"
@@ -211,7 +209,9 @@ def test_file_that_comes_late_and_in_pieces_is_waited_for(tmp_path: Path) -> Non
         assert next_line() == "t.json: sound, 2 nodes, 4 ranks\n"
 
 
-def test_config_map_that_is_swapped_is_read_through_its_links(tmp_path: Path) -> None:
+def test_config_map_that_is_swapped_is_read_through_its_links(
+    program: str, tmp_path: Path
+) -> None:
     code = """
         def swap(name, content, old=None):
             os.mkdir(name)
@@ -233,7 +233,7 @@ def test_config_map_that_is_swapped_is_read_through_its_links(tmp_path: Path) ->
     with writer(code, tmp_path) as go_on:
         while not (tmp_path / "t.json").exists():
             time.sleep(0.01)
-        with waiting(tmp_path) as next_line:
+        with waiting(tmp_path, program) as next_line:
             assert next_line().endswith("not completed\n")
             go_on()
             assert next_line().endswith("(RT103)\n")
@@ -246,7 +246,7 @@ def test_config_map_that_is_swapped_is_read_through_its_links(tmp_path: Path) ->
             assert next_line() == "t.json: sound, 2 nodes, 4 ranks\n"
 
 
-def test_replaced_files_are_never_met_half(tmp_path: Path) -> None:
+def test_replaced_files_are_never_met_half(program: str, tmp_path: Path) -> None:
     code = """
         end = time.monotonic() + 1
         for number in range(200):
@@ -258,7 +258,7 @@ def test_replaced_files_are_never_met_half(tmp_path: Path) -> None:
     with writer(code, tmp_path):
         while not (tmp_path / "t.json").exists():
             time.sleep(0.01)
-        with waiting(tmp_path) as next_line:
+        with waiting(tmp_path, program) as next_line:
             said = [next_line()]
             while not said[-1].startswith("t.json: sound"):
                 said.append(next_line())
@@ -377,24 +377,22 @@ def test_wrong_usage_exits_2(
     assert message in done.err
 
 
-def test_terminal_shows_the_time_and_says_every_reason_once(tmp_path: Path) -> None:
-    command = ["ranktable", "wait", "no.json", "--timeout", "1.5", "--interval", "0.1"]
-    said = on_terminal(command, tmp_path)
+def test_terminal_shows_the_time_and_says_every_reason_once(
+    commands: Commands, tmp_path: Path
+) -> None:
+    options = ["--timeout", "1.5", "--interval", "0.1"]
+    command = [f"{commands.folder}/ranktable", "wait", "no.json", *options]
+    said = on_terminal(command, tmp_path, stream="stderr").err
 
-    assert b"1 s of 1.5 s" in said
-    assert said.count(b"waiting for no.json") == 1
-    assert said.rindex(b"\x1b[2K") < said.index(b"gave up on no.json")
-    assert said.count(b"\x1b[?25l") == said.count(b"\x1b[?25h")  # the cursor
+    assert "1 s of 1.5 s" in said
+    assert said.count("waiting for no.json") == 1
+    assert said.rindex("\x1b[2K") < said.index("gave up on no.json")
+    assert said.count("\x1b[?25l") == said.count("\x1b[?25h")  # the cursor
 
 
 def test_interrupt_ends_it_quietly(tmp_path: Path) -> None:
-    program = Path(sys.executable).parent / "ranktable"
-    with subprocess.Popen(  # noqa: S603 - the project's own command
-        [program, "wait", "no.json"],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
+    command = [f"{BIN}/ranktable", "wait", "no.json"]
+    with start_process(command, pipes=["stderr"], cwd=tmp_path) as process:
         assert process.stderr is not None
         assert "does not exist" in process.stderr.readline()
         process.send_signal(2)
@@ -416,14 +414,7 @@ def test_waiting_costs_next_to_nothing(content: bytes | None, tmp_path: Path) ->
 
 def waiting_cost_s(folder: Path, timeout_s: float) -> float:
     """Return the CPU seconds of a wait that finds nothing."""
-    program = Path(sys.executable).parent / "ranktable"
-    process = subprocess.Popen(  # noqa: S603 - the project's own command
-        [program, "wait", "t.json", "--timeout", str(timeout_s)],
-        cwd=folder,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    _, status, use = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 2
-    return use.ru_utime + use.ru_stime
+    command = [f"{BIN}/ranktable", "wait", "t.json", "--timeout", str(timeout_s)]
+    status, cost_s = run_measured(command, folder)
+    assert status == 2
+    return cost_s

@@ -224,7 +224,7 @@ def named_files(names: Sequence[str], exclude: Sequence[str]) -> list[str]:
         if not held and len(names) == 1:
             raise CommandError(f"{name} holds no table, spec or host file")
         found += held or [name]
-    return found
+    return list(dict.fromkeys(found))  # a folder and a file of it are named together
 
 
 def _files_below(folder: str, exclude: Sequence[str]) -> Iterator[str]:
