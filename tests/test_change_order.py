@@ -19,7 +19,7 @@ from ranktable.layout.change import (
     spares_of,
 )
 from ranktable.layout.change.site import Site, crossed
-from ranktable.layout.remembered import remembered, remembering
+from ranktable.layout.parallel import remembered, remembering
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:

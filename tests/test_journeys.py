@@ -54,7 +54,8 @@ JOURNEYS = [
     ("validate", ["ranktable", "validate", "t.json"], 15),
     ("gen", ["ranktable", "gen", "--device-id", CHIPS, "-o", "new.json"], 18),
     ("convert", ["ranktable", "convert", "hostfile", "--to", "openmpi-rankfile"], 14),
-    ("plan", ["ranktable", "plan", "hosts.json", *MODEL], 31),
+    ("plan", ["ranktable", "plan", "layout.json"], 22),
+    ("plan of a model", ["ranktable", "plan", "hosts.json", *MODEL], 22),
     ("env", ["ranktable", "env"], 6),
     ("read", ["-c", "import ranktable; ranktable.read_rank_table('hosts.json')"], 6),
 ]
@@ -78,6 +79,9 @@ def test_a_run_passes_few_files(
         for node in range(2)
     ]
     ranktable.dump(ranktable.RankTable(nodes=nodes), tmp_path / "hosts.json")
+    table = ranktable.load(tmp_path / "hosts.json")
+    remembers = table.with_changes(extra={"layout": "tp=4 dp=2"})
+    ranktable.dump(remembers, tmp_path / "layout.json")
     one = (0, 2, 6, 7, 3, 1, 5, 4)
     devices = tuple(
         ranktable.Device(rank=rank, device_id=chip) for rank, chip in enumerate(one)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from ranktable.layout import LayoutError, ParallelLayout, megatron_groups
-from ranktable.layout.megatron import megatron_refusal
 
 LARGE = ParallelLayout(tp=8, cp=4, pp=16, ep=8, etp=1, dp=-1, world_size=4096)
 
@@ -160,7 +159,7 @@ def test_groups_of_another_style_are_not_megatrons() -> None:
 def test_order_that_megatron_refuses_is_told(
     layout: ParallelLayout, *, is_refused: bool
 ) -> None:
-    refusal = megatron_refusal(layout)
+    refusal = layout.refusal
 
     assert (refusal is not None) == is_refused
     if refusal is not None:

@@ -1,26 +1,47 @@
-"""The options of a layout, which several commands have."""
+"""Options that several commands have: of the layout, and of racks, links and bytes."""
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ranktable.cli import CommandError
+from ranktable.cli import (
+    DEFECTS_FOUND,
+    Color,
+    CommandError,
+    FindingsFormat,
+    OutputFormat,
+    completion,
+    show_findings,
+)
+from ranktable.cli.input_output import read_input
+from ranktable.layout.boundaries import (
+    boundaries_of,
+    boundaries_of_levels,
+    is_level_list,
+    super_pods,
+)
 from ranktable.layout.experts import OWN_AXIS
-from ranktable.layout.megatron import megatron_refusal
-from ranktable.layout.parallel import ParallelLayout
-from ranktable.layout.remembered import remembered, spelt
+from ranktable.layout.parallel import ParallelLayout, remembered, spelt
 from ranktable.layout.sizes import INFERRED, find_preset
 from ranktable.schema.diagnostic import counted
-from ranktable.schema.format import LAYOUT_KEY
+from ranktable.schema.format import LAYOUT_KEY, TOPOLOGY_KEY
 from ranktable.schema.remembered_layout import SIZES
+from ranktable.schema.topology import BUILT_IN
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ranktable.layout.boundaries import Boundary, Hierarchy
+    from ranktable.layout.change.site import Site
     from ranktable.schema.model import RankTable
+    from ranktable.schema.topology import Topology
 
 
 GroupName = Annotated[
@@ -61,9 +82,8 @@ _PLAIN = ("tp", "cp", "pp", "dp")
 
 def warn_of_refusal(layout: ParallelLayout) -> None:
     """Say on standard error if Megatron refuses the order of a layout."""
-    refusal = megatron_refusal(layout)
-    if refusal is not None:
-        sys.stderr.write(f"warning: {refusal}\n")
+    if layout.refusal is not None:
+        sys.stderr.write(f"warning: {layout.refusal}\n")
 
 
 def _size(text: str) -> object:
@@ -214,3 +234,139 @@ def _refuse_other_size(
             f"{counted(known.world_size, 'rank')}, and the table has "
             f'{size}; change or remove "{LAYOUT_KEY}" in the table'
         )
+
+
+TOPOLOGY_HELP = (
+    "Racks and pods of the nodes: Slurm's topology.conf, topology.yaml or the output "
+    "of scontrol show topology, that of kubectl get nodes -o json, a list of hosts and "
+    "racks, or how many nodes each has: rack=4,pod=16."
+)
+LINKS_HELP = (
+    "Links of every host: sophgo-8, or a file with a matrix or pairs; by default those "
+    "that the table names."
+)
+BYTES_HELP = (
+    "Bytes that each kind of group sends in a step: tp=16GiB,dp=2.25GiB,pp=256MiB."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SiteOptions:
+    """Racks, links of chips, and bytes."""
+
+    topology: Annotated[
+        str | None, typer.Option(metavar="TOPOLOGY", help=TOPOLOGY_HELP)
+    ] = None
+    links: Annotated[
+        str | None,
+        typer.Option(metavar="LINKS", help=LINKS_HELP, autocompletion=completion.links),
+    ] = None
+    bytes_: Annotated[
+        str | None, typer.Option("--bytes", metavar="LIST", help=BYTES_HELP)
+    ] = None
+
+    def site(self, table: RankTable) -> Site:
+        """Return what is known beside a table.
+
+        Raises:
+            CommandError: An option is malformed, or contradicts the table.
+        """
+        from ranktable.layout.change.site import Site  # noqa: PLC0415 - for changes
+
+        return Site(
+            sizes=None if self.bytes_ is None else read_bytes(self.bytes_),
+            racks=None if self.topology is None else self._racks,
+            links=links_of(self.links, table),
+        )
+
+    def _racks(self, table: RankTable) -> Sequence[Boundary]:
+        if self.topology is None:
+            return ()
+        return racks_of(self.topology, table, OutputFormat.TEXT, Color.AUTO)
+
+
+def links_of(links: str | None, table: RankTable) -> Topology | None:
+    """Return the links of the chips: those given, or those that the table names.
+
+    Raises:
+        CommandError: These are not the same.
+    """
+    named = table.extra.get(TOPOLOGY_KEY)
+    if links is None:
+        # A file is not read on the word of another file.
+        return next((one for one in BUILT_IN if one.name == named), None)
+    if isinstance(named, str) and named != links:
+        raise CommandError(
+            f"--links {links} contradicts the table, which remembers {named}; leave "
+            f'it out, or change "{TOPOLOGY_KEY}" in the table'
+        )
+    from ranktable.schema.topology_file import find_topology  # noqa: PLC0415 - rare
+
+    return find_topology(links)
+
+
+def read_bytes(text: str) -> dict[str, float]:
+    """Return the bytes of every axis in ``tp=16GiB,dp=2.25GiB``.
+
+    Raises:
+        CommandError: It is none.
+    """
+    from ranktable.layout.traffic import parse_size  # noqa: PLC0415 - not for all
+
+    found: dict[str, float] = {}
+    for item in text.split(","):
+        axes, equals, size = item.partition("=")
+        if not equals or not axes:
+            raise CommandError(f"--bytes: {item!r} is not axes and bytes, as tp=16GiB")
+        if axes in found:
+            raise CommandError(f"--bytes: {axes} is given twice")
+        found[axes] = parse_size(size)
+    return found
+
+
+def holders(
+    topology: str | None, table: RankTable, form: OutputFormat, color: Color
+) -> list[Boundary]:
+    """Return what holds several nodes: the table's super pods and a topology.
+
+    Raises:
+        CommandError: The topology cannot be read.
+    """
+    pods = super_pods(table)
+    found = [] if pods is None else [pods]
+    if topology is not None:
+        found += racks_of(topology, table, form, color)
+    return sorted(found, key=lambda boundary: -len(boundary.labels))
+
+
+def racks_of(
+    topology: str, table: RankTable, form: OutputFormat, color: Color
+) -> tuple[Boundary, ...]:
+    """Return what holds several nodes according to a file or a list of levels.
+
+    Raises:
+        CommandError: The topology cannot be read.
+    """
+    if is_level_list(topology) and not os.path.exists(topology):  # noqa: PTH110 - any name, no Path needed
+        return boundaries_of_levels(topology, table)
+    return boundaries_of(_hierarchy(topology, form, color), table, file=topology)
+
+
+@lru_cache(maxsize=1)  # a change looks at the racks of several tables
+def _hierarchy(name: str, form: OutputFormat, color: Color) -> Hierarchy:
+    """Return what a file says holds nodes; show what is wrong with it."""
+    from ranktable.layout.topologies.reading import (  # noqa: PLC0415 - rare
+        MAX_JSON_BYTES,
+        read_topology,
+    )
+
+    _, data = read_input(name, MAX_JSON_BYTES)
+    report, hierarchy = read_topology(data, file=name)
+    if hierarchy is None:
+        show_findings(
+            [report], FindingsFormat.JSON if form is OutputFormat.JSON else None, color
+        )
+        raise typer.Exit(DEFECTS_FOUND)
+    if report.totals:
+        show_findings([report], None, color, aside=True)
+    return hierarchy

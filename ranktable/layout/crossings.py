@@ -177,17 +177,24 @@ class CostModel:
 
     def totals(self, owners: Owners) -> tuple[float, ...]:
         """Return the bytes that cross every boundary in a step."""
-        return tuple(
-            sum(
-                _crossing(flow, members.groups, domain_of)
-                for flow, members in zip(self.flows, self.members, strict=True)
-            )
-            for domain_of in self.domains(owners)
+        return tuple(self.total(owners, one) for one in self.boundaries)
+
+    def total(self, owners: Owners, boundary: Boundary) -> float:
+        """Return the bytes that cross a boundary in a step."""
+        domain_of = list(map(boundary.domains.__getitem__, owners))
+        return sum(
+            bytes_across(flow, members.groups, domain_of)
+            for flow, members in zip(self.flows, self.members, strict=True)
         )
 
     @cached_property
     def _row_groups(self) -> tuple[Sequence[Sequence[int]], ...]:
-        return tuple(groups_named(self.layout, axes) for axes in self.row_names)
+        return tuple(
+            groups_named(self.layout, axes)
+            if axes in self.shown
+            else self.layout.along(axes)
+            for axes in self.row_names
+        )
 
     def look(self, owners: Owners) -> Look:
         """Return what crosses with a placement."""
@@ -241,7 +248,7 @@ def _axis_crossing(
     return AxisCrossing(inside=inside, spread=spread, crossing=crossing)
 
 
-def _crossing(flow: Flow, groups: Groups, domain_of: list[int]) -> float:
+def bytes_across(flow: Flow, groups: Groups, domain_of: Sequence[int]) -> float:
     """Return what all groups of a flow send over a boundary; see ``Flow.crossing``."""
     parts = groups.parts_of(domain_of)
     if flow.pattern in (Pattern.CHAIN, Pattern.RING):

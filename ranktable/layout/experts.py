@@ -6,7 +6,7 @@ For 16 ranks with tp 2, ep 4 and pp 1 the first expert group is 0,1,2,3 or 0,2,4
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -70,6 +70,7 @@ class Experts:
         view: The grid of the experts, None where the other grid has them too.
         aliases: Names of the experts' axes in the other grid.
         counted: The order of the groups in the other grid; see ``View``.
+        refusal: Why Megatron refuses the order, None where it does not.
     """
 
     ep: int
@@ -78,6 +79,7 @@ class Experts:
     view: View | None = None
     aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     counted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    refusal: str | None = None
 
 
 def no_experts(request: Request, etp: int) -> Experts:
@@ -125,14 +127,32 @@ def second_grid(request: Request) -> Experts:
     grid = _second_grid(request, wanted)
     model, experts = _stride_of_stages(request.grid), _stride_of_stages(grid)
     if sizes["pp"] > 1 and model != experts:
-        # Megatron refuses this without experts too, where cp is more than 1, though no
-        # group is wrong then.
+        # Without experts no group is wrong, though Megatron refuses it; see _refusal.
         if has_experts:
             raise LayoutError(_other_stages(request, wanted, model, experts))
-        return no_experts(request, wanted["etp"])
-    axes = ("etp", "ep", "edp") if has_experts else ()
-    view = make_view(grid)
-    return Experts(ep=wanted["ep"], etp=wanted["etp"], axes=axes, view=view)
+        found = no_experts(request, wanted["etp"])
+    else:
+        axes = ("etp", "ep", "edp") if has_experts else ()
+        view = make_view(grid)
+        found = Experts(ep=wanted["ep"], etp=wanted["etp"], axes=axes, view=view)
+    edp = next(axis.size for axis in grid.axes if axis.name == "edp")
+    return replace(found, refusal=_refusal(request, edp))
+
+
+def _refusal(request: Request, edp: int) -> str | None:
+    """Return why Megatron refuses the order, None where it does not.
+
+    It asks for pp as the last axis, or for as many ranks along edp as along dp, even
+    where every group would be right.
+    """
+    order, dp, pp = request.written, request.sizes["dp"], request.sizes["pp"]
+    if pp == 1 or order.endswith("pp") or edp == dp:
+        return None
+    tokens = [token for token in order.split("-") if token != "pp"]  # noqa: S105 - an axis
+    return (
+        f"Megatron refuses the order {order}: pp is {pp} and not the last axis, and "
+        f"edp is {edp} where dp is {dp}; the order {'-'.join(tokens)}-pp is taken"
+    )
 
 
 def _second_grid(request: Request, wanted: Mapping[str, int]) -> Grid:

@@ -43,16 +43,15 @@ def megatron_groups(
         LayoutError: A size does not divide what it has to divide.
 
     Warns:
-        UserWarning: Megatron refuses the order; see ``megatron_refusal``.
+        UserWarning: Megatron refuses the order.
     """
     if layout.ep_style != "megatron":
         raise LayoutError(
             f"ep_style {layout.ep_style} has other groups than Megatron; order_like"
             "('megatron') gives a layout that has them"
         )
-    refusal = megatron_refusal(layout)
-    if refusal is not None:
-        warnings.warn(refusal, stacklevel=2)
+    if layout.refusal is not None:
+        warnings.warn(layout.refusal, stacklevel=2)
     along = layout.groups
     kinds: dict[str, Lists] = {"dp-cp": along("dp-cp")}
     if optimizer_instances != 1:
@@ -74,26 +73,6 @@ def megatron_groups(
         kinds |= {"edp-intra": intra, "edp-inter": inter}
     kinds["optimizer-instance"] = _whole_instances(kinds, optimizer_instances)
     return kinds
-
-
-def megatron_refusal(layout: ParallelLayout) -> str | None:
-    """Return why Megatron refuses the order of a layout, None where it does not.
-
-    It asks for pp as the last axis, or for as many ranks along edp as along dp, even
-    where every group would be right.
-
-    Source: initialize_model_parallel of Megatron-Core 0.16.
-    """
-    edp = layout.along("edp").group_size
-    is_taken = layout.pp == 1 or layout.order.endswith("pp") or edp == layout.dp
-    if layout.ep_style != "megatron" or is_taken:
-        return None
-    tokens = [token for token in layout.order.split("-") if token != "pp"]  # noqa: S105 - an axis
-    return (
-        f"Megatron refuses the order {layout.order}: pp is {layout.pp} and not the "
-        f"last axis, and edp is {edp} where dp is {layout.dp}; the order "
-        f"{'-'.join(tokens)}-pp is taken"
-    )
 
 
 _EXPERT_KINDS = ("ep", "etp", "etp-ep", "etp-ep-pp", "edp")

@@ -1,4 +1,7 @@
-"""Which ranks belong together: sizes and an order, turned into groups."""
+"""Which ranks belong together: sizes and an order, turned into groups.
+
+A table may remember them: ``tp=8 pp=4 dp=2 order=tp-cp-ep-dp-pp``.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +37,21 @@ from ranktable.layout.sizes import (
     nearest,
     resolve_sizes,
 )
+from ranktable.schema.diagnostic import quoted
+from ranktable.schema.remembered_layout import (
+    TEXTS,
+    LayoutTextError,
+    parse_layout,
+)
+from ranktable.schema.remembered_layout import neighbouring_tp as written_tp
+from ranktable.schema.topology import BUILT_IN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ranktable.layout.experts import Experts
     from ranktable.layout.grid import Grid, Groups, View
+    from ranktable.schema.model import RankTable
 
 
 @dataclass(frozen=True, init=False, kw_only=True)
@@ -109,7 +121,7 @@ class ParallelLayout:
             LayoutError: There is no such layout; its text names every factor and the
                 nearest valid choices.
         """
-        wishes = Wishes(
+        given = GivenSizes(
             tp=tp,
             cp=cp,
             ep=ep,
@@ -122,7 +134,7 @@ class ParallelLayout:
             ep_style=ep_style,
             world_size=world_size,
         )
-        resolved = resolve(wishes)
+        resolved = resolve(given)
         values: dict[str, object] = {
             **resolved.fields,
             "dp_replicate": dp_replicate,
@@ -169,6 +181,11 @@ class ParallelLayout:
         """Axes and sizes with the slowest first, as torch and JAX write a mesh."""
         grid = self._resolved.views[0].grid
         return {axis.name: axis.size for axis in reversed(grid.axes)}
+
+    @property
+    def refusal(self) -> str | None:
+        """Why Megatron refuses the order, though no group may be wrong, else None."""
+        return self._resolved.refusal
 
     def along(self, axes: str) -> Groups:
         """Return the groups along some axes as a sequence that makes them when asked.
@@ -271,8 +288,8 @@ def _is_ring(axes: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """What a layout is asked for; see ``ParallelLayout``."""
+class GivenSizes:
+    """What a layout is made with; see ``ParallelLayout``."""
 
     tp: int
     cp: int
@@ -288,26 +305,28 @@ class Wishes:
 
     @property
     def factors(self) -> dict[str, int]:
-        """The factors of the world as they are wished for."""
+        """The factors of the world as they are given."""
         own = {"ep": self.ep or 1} if self.ep_style == OWN_AXIS else {}
         return {"tp": self.tp, "cp": self.cp, **own, "dp": self.dp, "pp": self.pp}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """What became of the wishes.
+    """What the given sizes come to.
 
     Attributes:
         fields: Every size, and the world size.
         axes: Names of the axes, the fastest first, then those of the experts.
         views: The grid of the layout, and that of the experts if they have one.
         has_experts: Whether experts are spread or shared in a way of their own.
+        refusal: Why Megatron refuses the order.
     """
 
     fields: Mapping[str, int]
     axes: tuple[str, ...]
     views: tuple[View, ...]
     has_experts: bool
+    refusal: str | None
 
     def rank_at(self, coordinates: Mapping[str, int]) -> int:
         """Return the rank at some coordinates; see ``ParallelLayout.rank``."""
@@ -333,61 +352,62 @@ class Resolved:
         return complete[0]
 
 
-def resolve(wishes: Wishes) -> Resolved:
+def resolve(given: GivenSizes) -> Resolved:
     """Return the grids of a layout.
 
     Raises:
         LayoutError: There is no such layout.
     """
-    _check(wishes)
-    sizes = resolve_sizes(wishes.factors, wishes.world_size)
-    ep = wishes.ep if wishes.ep and wishes.ep_style not in ("torchtitan", "vllm") else 1
-    order = complete_order(wishes.order, {"ep": ep, **sizes})
-    grid = _make_grid(wishes, order, sizes)
+    _check(given)
+    sizes = resolve_sizes(given.factors, given.world_size)
+    ep = given.ep if given.ep and given.ep_style not in ("torchtitan", "vllm") else 1
+    order = complete_order(given.order, {"ep": ep, **sizes})
+    grid = _make_grid(given, order, sizes)
     request = Request(
         order=order,
         sizes=sizes,
-        written=wishes.order,
-        dp_replicate=wishes.dp_replicate,
+        written=given.order,
+        dp_replicate=given.dp_replicate,
         grid=grid,
-        ep=wishes.ep,
-        etp=wishes.etp,
+        ep=given.ep,
+        etp=given.etp,
     )
-    experts = lay_out_experts(wishes.ep_style, request)
-    whole = {"dp": request.data} if wishes.dp_replicate > 1 else {}
+    experts = lay_out_experts(given.ep_style, request)
+    whole = {"dp": request.data} if given.dp_replicate > 1 else {}
     view = make_view(grid, {**experts.aliases, **whole}, experts.counted)
-    parts = _parts_of_tp(wishes, grid)
+    parts = _parts_of_tp(given, grid)
     return Resolved(
         fields={**sizes, "ep": experts.ep, "etp": experts.etp, "world_size": grid.size},
         axes=(*_axes(order, request, experts), *(["dcp"] if parts else [])),
         views=tuple(one for one in (view, experts.view, parts) if one is not None),
         has_experts=experts.ep > 1 or bool(experts.axes),
+        refusal=experts.refusal,
     )
 
 
-def _check(wishes: Wishes) -> None:
+def _check(given: GivenSizes) -> None:
     """Raise LayoutError for what is wrong by itself."""
-    for name, size in wishes.factors.items():
+    for name, size in given.factors.items():
         check_size(name, size)
-    if wishes.ep is not None:
-        check_size("ep", wishes.ep)
-    if wishes.etp is not None:
-        check_size("etp", wishes.etp, may_be_inferred=False)
-    if wishes.world_size is not None:
-        check_size("world_size", wishes.world_size, may_be_inferred=False)
-    check_size("dp_replicate", wishes.dp_replicate, may_be_inferred=False)
-    check_size("dcp", wishes.dcp, may_be_inferred=False)
-    if wishes.ep_style not in STYLE_NAMES:
+    if given.ep is not None:
+        check_size("ep", given.ep)
+    if given.etp is not None:
+        check_size("etp", given.etp, may_be_inferred=False)
+    if given.world_size is not None:
+        check_size("world_size", given.world_size, may_be_inferred=False)
+    check_size("dp_replicate", given.dp_replicate, may_be_inferred=False)
+    check_size("dcp", given.dcp, may_be_inferred=False)
+    if given.ep_style not in STYLE_NAMES:
         raise LayoutError(
-            f"{wishes.ep_style!r} is not an ep_style; they are {', '.join(STYLE_NAMES)}"
-            f"{did_you_mean(wishes.ep_style, STYLE_NAMES)}"
+            f"{given.ep_style!r} is not an ep_style; they are {', '.join(STYLE_NAMES)}"
+            f"{did_you_mean(given.ep_style, STYLE_NAMES)}"
         )
 
 
 def _make_grid(
-    wishes: Wishes, order: tuple[str, ...], sizes: Mapping[str, int]
+    given: GivenSizes, order: tuple[str, ...], sizes: Mapping[str, int]
 ) -> Grid:
-    copies, data = wishes.dp_replicate, sizes["dp"]
+    copies, data = given.dp_replicate, sizes["dp"]
     if data % copies:
         choices = either(nearest(copies, divisors(data)))
         raise LayoutError(
@@ -403,28 +423,28 @@ def _make_grid(
     return make_grid(parts)
 
 
-def _parts_of_tp(wishes: Wishes, grid: Grid) -> View | None:
+def _parts_of_tp(given: GivenSizes, grid: Grid) -> View | None:
     """Return the grid in which dcp is a part of tp, None where it is 1.
 
     Source: vLLM, whose decode context parallel groups are runs within a tp group.
     """
-    if wishes.dcp == 1:
+    if given.dcp == 1:
         return None
-    if wishes.ep_style != "vllm":
+    if given.ep_style != "vllm":
         raise LayoutError(
-            f"dcp is {wishes.dcp}, and only vLLM has it; give ep_style vllm"
+            f"dcp is {given.dcp}, and only vLLM has it; give ep_style vllm"
         )
     tp = next(axis.size for axis in grid.axes if axis.name == "tp")
-    if tp % wishes.dcp:
-        choices = either(f"dcp={size}" for size in nearest(wishes.dcp, divisors(tp)))
+    if tp % given.dcp:
+        choices = either(f"dcp={size}" for size in nearest(given.dcp, divisors(tp)))
         raise LayoutError(
-            f"dcp {wishes.dcp} does not divide tp {tp}, of which it is a part; "
+            f"dcp {given.dcp} does not divide tp {tp}, of which it is a part; "
             f"nearest: {choices}"
         )
     parts: list[tuple[str, int]] = []
     for axis in grid.axes:
         if axis.name == "tp":
-            parts += [("dcp", wishes.dcp), ("dcp_groups", tp // wishes.dcp)]
+            parts += [("dcp", given.dcp), ("dcp_groups", tp // given.dcp)]
         else:
             parts.append((axis.name, axis.size))
     return make_view(make_grid(parts), {"tp": ("dcp", "dcp_groups")})
@@ -453,3 +473,78 @@ def describe_sizes(layout: ParallelLayout) -> str:
         return text
     spread = " x ".join(f"{axis} {sizes[axis]}" for axis in apart)
     return f"{text}, experts {spread} as {layout.ep_style}"
+
+
+def spelt(layout: ParallelLayout) -> str:
+    """Return a layout as a table remembers it; what is not said is 1.
+
+    But etp is said beside ep, for it is as large as tp otherwise.
+    """
+    names = ["tp", "cp", "pp", "dp"]
+    if layout.ep > 1:
+        names += ["ep", "etp"]
+    if layout.dp_replicate > 1:
+        names.append("dp_replicate")
+    if layout.dcp > 1:
+        names.append("dcp")
+    names += TEXTS
+    if layout.ep_style == "vllm":
+        names = [name for name in names if name not in ("ep", "etp")]
+    said = ("etp", *TEXTS)
+    kept = (name for name in names if name in said or getattr(layout, name) > 1)
+    return " ".join(f"{name}={getattr(layout, name)}" for name in kept)
+
+
+def remembered(table: RankTable) -> ParallelLayout | None:
+    """Return the layout that a table remembers, None where it remembers none.
+
+    Raises:
+        LayoutError: It is spelt in another way, or there is no such layout.
+    """
+    from ranktable.schema.format import LAYOUT_KEY  # noqa: PLC0415 - with msgspec
+
+    text = table.extra.get(LAYOUT_KEY)
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise LayoutError(f'"{LAYOUT_KEY}" of the table is not text')
+    try:
+        given = parse_layout(text)
+    except LayoutTextError as error:
+        raise LayoutError(
+            f'"{LAYOUT_KEY}" of the table is {quoted(text)}, which is not a layout: '
+            f"{error}; write sizes and an order, tp=8 pp=4 dp=2 order=tp-cp-ep-dp-pp"
+        ) from None
+    try:
+        return ParallelLayout(**given)  # type: ignore[arg-type]  # by name
+    except LayoutError as error:
+        raise LayoutError(f'"{LAYOUT_KEY}" of the table: {error}') from None
+
+
+def remembering(
+    table: RankTable, layout: ParallelLayout | None, *, topology: str | None = None
+) -> RankTable:
+    """Return a table that remembers a layout and a built-in topology, if given.
+
+    Args:
+        table: The table.
+        layout: Its layout.
+        topology: The links of its chips. Files are not remembered: what they hold
+            would have to be read on the word of the table.
+    """
+    from ranktable.schema.format import (  # noqa: PLC0415 - with msgspec
+        LAYOUT_KEY,
+        TOPOLOGY_KEY,
+    )
+
+    extra = dict(table.extra)
+    if layout is not None:
+        extra[LAYOUT_KEY] = spelt(layout)
+    if any(topology == one.name for one in BUILT_IN):
+        extra[TOPOLOGY_KEY] = topology
+    return table if extra == table.extra else table.with_changes(extra=extra)
+
+
+def neighbouring_tp(layout: ParallelLayout) -> int:
+    """Return the size of tensor parallel groups of consecutive ranks, 1 for others."""
+    return written_tp(parse_layout(spelt(layout)))

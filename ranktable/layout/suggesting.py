@@ -7,7 +7,6 @@ from operator import ne
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.layout.errors import LayoutError
-from ranktable.layout.megatron import megatron_refusal
 from ranktable.layout.parallel import ParallelLayout
 from ranktable.layout.sizes import divisors
 
@@ -77,7 +76,7 @@ def legal_layouts(
                     layout = ParallelLayout(tp=tp, cp=cp, pp=pp, dp=dp, **more)  # type: ignore[arg-type]  # by name
                 except LayoutError:
                     continue  # the experts do not fit, which Megatron refuses too
-                if megatron_refusal(layout) is None:
+                if layout.refusal is None:
                     yield layout
 
 

@@ -15,7 +15,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ranktable.layout import LayoutError, ParallelLayout, megatron_groups
-from ranktable.layout.megatron import megatron_refusal
 from tests.effort import law
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def test_megatron_makes_these_groups_and_no_others(
     except LayoutError:
         assert not is_taken
         return
-    assert (megatron_refusal(layout) is None) == is_taken
+    assert (layout.refusal is None) == is_taken
     if edp % instances or dp * cp % instances:
         return
 

@@ -16,14 +16,12 @@ from ranktable.cli import (
     style,
 )
 from ranktable.cli.app import with_options
-from ranktable.cli.each_group import show_each, sound_tables
-from ranktable.cli.input_output import STANDARD_INPUT
-from ranktable.cli.options import GroupName, LayoutOptions
+from ranktable.cli.input_output import STANDARD_INPUT, show_each, sound_tables
+from ranktable.cli.options import GroupName, LayoutOptions, SiteOptions
 from ranktable.cli.parameters import ColorOption, OutputFormatOption
-from ranktable.cli.site_options import SiteOptions
 from ranktable.layout.change.differing import difference
 from ranktable.layout.errors import LayoutError
-from ranktable.layout.remembered import remembered, spelt
+from ranktable.layout.parallel import remembered, spelt
 from ranktable.report.diff import render_diff, render_diff_json
 from ranktable.schema.diagnostic import printable
 

@@ -32,7 +32,7 @@ from ranktable.cluster.generate import (
 from ranktable.cluster.host_lists import expand_hosts, fold_hosts
 from ranktable.cluster.specs.read_spec import MAX_SIZE_BYTES, read_spec
 from ranktable.cluster.specs.spec import spare_hosts, table_from_spec
-from ranktable.layout.remembered import neighbouring_tp, remembering
+from ranktable.layout.parallel import neighbouring_tp, remembering
 from ranktable.schema.diagnostic import Options, counted, printable
 from ranktable.schema.topology_file import find_topology
 from ranktable.schema.writing import dumps_judged

@@ -24,8 +24,7 @@ from ranktable.cli.new_nodes import (
     read_nodes,
     with_pods,
 )
-from ranktable.cli.options import LayoutOptions
-from ranktable.cli.site_options import SiteOptions
+from ranktable.cli.options import LayoutOptions, SiteOptions
 from ranktable.layout.change.errors import ChangeError
 from ranktable.layout.change.resize import grow as change
 from ranktable.layout.change.spares import named_table, spares_of

@@ -8,11 +8,21 @@ import typer
 
 from ranktable.cli import Color, CommandError, OutputFormat, style, write
 from ranktable.cli.app import with_options
-from ranktable.cli.each_group import of_group, show_each, sound_tables
-from ranktable.cli.input_output import TableFile, sound_table
-from ranktable.cli.options import GroupName, LayoutOptions, warn_of_refusal
+from ranktable.cli.input_output import (
+    TableFile,
+    of_group,
+    show_each,
+    sound_table,
+    sound_tables,
+)
+from ranktable.cli.options import (
+    TOPOLOGY_HELP,
+    GroupName,
+    LayoutOptions,
+    racks_of,
+    warn_of_refusal,
+)
 from ranktable.cli.parameters import ColorOption, FileArgument, OutputFormatOption
-from ranktable.cli.site_options import TOPOLOGY_HELP, racks_of
 from ranktable.cluster.generate import make_table
 from ranktable.layout.boundaries import node_boundary
 from ranktable.layout.communicator import communicators

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
@@ -14,75 +16,243 @@ from ranktable.cli import (
     OutputFormat,
     completion,
     style,
-    write,
 )
 from ranktable.cli.app import with_options
-from ranktable.cli.each_group import of_group, show_each, sound_tables
 from ranktable.cli.input_output import (
-    OutputFile,
     is_standard_output,
+    of_group,
     output_file,
-    put_files,
+    show_each,
     sound_table,
-    table_size,
-    tell_written,
+    sound_tables,
 )
-from ranktable.cli.options import GroupName, LayoutOptions, warn_of_refusal
+from ranktable.cli.options import (
+    TOPOLOGY_HELP,
+    GroupName,
+    LayoutOptions,
+    holders,
+    links_of,
+    read_bytes,
+    warn_of_refusal,
+)
 from ranktable.cli.parameters import (
     ColorOption,
     FileArgument,
     OutputFormatOption,
     ReplaceFilesOption,
 )
-from ranktable.cli.site_options import (
-    TOPOLOGY_HELP,
-    flows_of,
-    given_model,
-    holders,
-    links_of,
-    read_bandwidths,
-)
-from ranktable.cluster.server_groups import with_group
+from ranktable.cli.placement_files import placement_files, put_placement
+from ranktable.layout.parallel import remembering
 from ranktable.layout.placing import place_ranks
 from ranktable.layout.planning import Mode, is_spread, make_plan
-from ranktable.layout.remembered import remembering
 from ranktable.layout.rings import RingRows, ring_rows
 from ranktable.layout.timing import PlanTimes, plan_times
+from ranktable.layout.traffic import Model, given_flows, model_flows, parse_rate
 from ranktable.report.plan import render_plan, render_plan_json
-from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ranktable.cli.input_output import TableFile
+    from ranktable.layout.parallel import ParallelLayout
     from ranktable.layout.planning import Plan
+    from ranktable.layout.traffic import Flow
     from ranktable.schema.model import RankTable
     from ranktable.schema.topology import Topology
 
 MAX_NUMBER = 10**12
 """Of tokens, layers and the like; products of a few of them are floats still."""
 
+_MODEL = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")
+_PARAMETERS = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMBT]?)")
+_THOUSANDS = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
+
 
 def _number(text: str) -> object:
     return typer.Option(min=1, max=MAX_NUMBER, metavar="N", help=text)
 
 
-def _file(text: str, *names: str) -> object:
-    return typer.Option(*names, metavar="FILE", help=text)
+def _text(metavar: str, text: str, *names: str) -> object:
+    return typer.Option(*names, metavar=metavar, help=text)
 
 
-@with_options(layout_options=LayoutOptions)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrafficOptions:
+    """What is sent in a step: as a model sends it, or in bytes."""
+
+    model: Annotated[str | None, _text("LxH", "Layers and hidden size: 32x4096.")] = (
+        None
+    )
+    seq: Annotated[int | None, _number("Tokens of a sequence.")] = None
+    micro: Annotated[int | None, _number("Microbatches of a step and replica.")] = None
+    micro_size: Annotated[int, _number("Sequences of a microbatch.")] = 1
+    params: Annotated[
+        str | None, _text("NUMBER", "Parameters: 70B; by default 12 L H H.")
+    ] = None
+    kv_hidden: Annotated[
+        int | None, _number("Size of a token's keys, for cp; by default H.")
+    ] = None
+    topk: Annotated[int | None, _number("Experts that a token goes to.")] = None
+    experts: Annotated[
+        int | None, _number("Experts of every layer; by default as many as ep.")
+    ] = None
+    expert_params: Annotated[
+        str | None,
+        _text(
+            "NUMBER",
+            "Parameters of all experts: 640B; of --params by default all but 4 L H H.",
+        ),
+    ] = None
+    interleave: Annotated[int, _number("Virtual stages of each rank.")] = 1
+    bytes_: Annotated[
+        str | None,
+        _text(
+            "LIST",
+            "What is sent in a step, instead of --model: tp=16GiB,dp=2.25GiB.",
+            "--bytes",
+        ),
+    ] = None
+
+    def shape(self) -> Model | None:
+        """Return the model that is described, None where there is none.
+
+        Raises:
+            CommandError: An option is malformed, missing or without a use.
+        """
+        if self.model is None:
+            self._refuse_idle()
+            return None
+        if self.bytes_ is not None:
+            raise CommandError("--model and --bytes say the same; give one of them")
+        if self.experts is not None and self.expert_params is not None:
+            raise CommandError(
+                "--experts and --expert-params say the same; give one of them"
+            )
+        match = _MODEL.fullmatch(self.model)
+        if match is None:
+            raise CommandError(
+                f"--model: {self.model!r} is not layers x hidden, as 32x4096"
+            )
+        if self.seq is None or self.micro is None:
+            told = {"--seq": self.seq, "--micro": self.micro}
+            missing = " and ".join(name for name, value in told.items() if not value)
+            raise CommandError(f"--model needs {missing} to say how much is sent")
+        return Model(
+            layers=int(match[1]),
+            hidden=int(match[2]),
+            sequence=self.seq,
+            microbatches=self.micro,
+            microbatch=self.micro_size,
+            parameters=_parameters("--params", self.params),
+            kv_hidden=self.kv_hidden,
+            topk=self.topk,
+            experts=self.experts,
+            expert_parameters=_parameters("--expert-params", self.expert_params),
+            interleave=self.interleave,
+        )
+
+    def _refuse_idle(self) -> None:
+        """Raise CommandError for what is said of a model that is not given."""
+        for each in fields(self):
+            is_given = getattr(self, each.name) != each.default
+            if is_given and each.name != "bytes_":
+                option = f"--{each.name.replace('_', '-')}"
+                raise CommandError(f"{option} is about a model; give --model too")
+
+    def flows(self, shape: Model | None, layout: ParallelLayout) -> Sequence[Flow]:
+        """Return what is sent along every axis.
+
+        Raises:
+            CommandError: ``--bytes`` is malformed.
+        """
+        if shape is not None:
+            return model_flows(shape, layout)
+        return (
+            () if self.bytes_ is None else given_flows(read_bytes(self.bytes_), layout)
+        )
+
+
+def _parameters(option: str, text: str | None) -> int | None:
+    """Return a number of parameters in 70B or 6442450944, None where none is given."""
+    if text is None:
+        return None
+    match = _PARAMETERS.fullmatch(text)
+    number = 0 if match is None else round(float(match[1]) * _THOUSANDS[match[2]])
+    if number < 1:
+        raise CommandError(
+            f"{option}: {text!r} is not a number such as 70B or 6442450944"
+        )
+    return number
+
+
+def read_bandwidths(text: str) -> dict[str, float]:
+    """Return bytes a second by boundary in ``intra=400GB/s,node=50GB/s``.
+
+    Raises:
+        CommandError: It is not such a list.
+    """
+    found: dict[str, float] = {}
+    for item in text.split(","):
+        name, equals, rate = item.rpartition("=")
+        if not equals or not name:
+            raise CommandError(
+                f"--bandwidth: {item!r} is not a boundary and bytes a second, as "
+                "node=50GB/s"
+            )
+        if name in found:
+            raise CommandError(f"--bandwidth: {name} is given twice")
+        found[name] = parse_rate(rate)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementOutputs:
+    """What is to be written for the better placement."""
+
+    output: Annotated[
+        str | None,
+        _text(
+            "FILE",
+            "Write the better table; implies --mode node-order.",
+            "--output",
+            "-o",
+        ),
+    ] = None
+    hostfile: Annotated[
+        str | None, _text("FILE", "Write Open MPI's host file for it.")
+    ] = None
+    rankfile: Annotated[
+        str | None, _text("FILE", "Write Open MPI's rank file for it.")
+    ] = None
+    slurm_hostfile: Annotated[
+        str | None, _text("FILE", "Write the SLURM_HOSTFILE for it.")
+    ] = None
+
+    def paths(self) -> dict[str, str]:
+        """Return the path of every file that is asked for by its kind, ``""`` a table.
+
+        Raises:
+            CommandError: One names a folder, or is in a folder that does not exist.
+        """
+        given = {
+            "": self.output,
+            "openmpi-hostfile": self.hostfile,
+            "openmpi-rankfile": self.rankfile,
+            "srun-hostfile": self.slurm_hostfile,
+        }
+        return {
+            kind: output_file(path) for kind, path in given.items() if path is not None
+        }
+
+
+@with_options(
+    layout_options=LayoutOptions, traffic=TrafficOptions, outputs=PlacementOutputs
+)
 def plan(
     *,
     file: FileArgument = None,
     layout_options: LayoutOptions,
-    topology: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TOPOLOGY",
-            help=TOPOLOGY_HELP,
-        ),
-    ] = None,
+    topology: Annotated[str | None, _text("TOPOLOGY", TOPOLOGY_HELP)] = None,
     links: Annotated[
         str | None,
         typer.Option(
@@ -91,57 +261,23 @@ def plan(
             autocompletion=completion.links,
         ),
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="LxH", help="Layers and hidden size: 32x4096.")
-    ] = None,
-    seq: Annotated[int | None, _number("Tokens of a sequence.")] = None,
-    micro: Annotated[int | None, _number("Microbatches of a step and replica.")] = None,
-    micro_size: Annotated[int, _number("Sequences of a microbatch.")] = 1,
-    params: Annotated[
-        str | None,
-        typer.Option(metavar="NUMBER", help="Parameters: 70B; by default 12 L H H."),
-    ] = None,
-    kv_hidden: Annotated[
-        int | None, _number("Size of a token's keys, for cp; by default H.")
-    ] = None,
-    topk: Annotated[int | None, _number("Experts that a token goes to.")] = None,
-    experts: Annotated[
-        int | None, _number("Experts of every layer; by default as many as ep.")
-    ] = None,
-    expert_params: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NUMBER",
-            help="Parameters of all experts: 640B; of --params by default all but "
-            "4 L H H.",
-        ),
-    ] = None,
-    interleave: Annotated[int, _number("Virtual stages of each rank.")] = 1,
-    bytes_: Annotated[
-        str | None,
-        typer.Option(
-            "--bytes",
-            metavar="LIST",
-            help="What is sent in a step, instead of --model: tp=16GiB,dp=2.25GiB.",
-        ),
-    ] = None,
+    traffic: TrafficOptions,
     groups: Annotated[
-        str | None,
-        typer.Option(metavar="LIST", help="More groups to show: dp-cp,embedding."),
+        str | None, _text("LIST", "More groups to show: dp-cp,embedding.")
     ] = None,
     bandwidth: Annotated[
         str | None,
-        typer.Option(
-            metavar="LIST",
-            help="Bandwidth of a rank, a node and a rack, to show times too: "
+        _text(
+            "LIST",
+            "Bandwidth of a rank, a node and a rack, to show times too: "
             "intra=400GB/s,node=50GB/s,rack=400Gbit/s.",
         ),
     ] = None,
     spread: Annotated[
         str | None,
-        typer.Option(
-            metavar="AXIS:BOUNDARY",
-            help="Keep replicas in different failure domains: dp:rack; implies "
+        _text(
+            "AXIS:BOUNDARY",
+            "Keep replicas in different failure domains: dp:rack; implies "
             "--mode node-order.",
         ),
     ] = None,
@@ -152,19 +288,7 @@ def plan(
             "rank anywhere.",
         ),
     ] = None,
-    output: Annotated[
-        str | None,
-        _file("Write the better table; implies --mode node-order.", "--output", "-o"),
-    ] = None,
-    hostfile: Annotated[
-        str | None, _file("Write Open MPI's host file for it.", "--hostfile")
-    ] = None,
-    rankfile: Annotated[
-        str | None, _file("Write Open MPI's rank file for it.", "--rankfile")
-    ] = None,
-    slurm_hostfile: Annotated[
-        str | None, _file("Write the SLURM_HOSTFILE for it.", "--slurm-hostfile")
-    ] = None,
+    outputs: PlacementOutputs,
     force: ReplaceFilesOption = False,
     server_group: GroupName = None,
     format: OutputFormatOption = OutputFormat.TEXT,  # noqa: A002 - the name of the option
@@ -180,31 +304,11 @@ def plan(
     --micro 16
     """
     layout_options.refuse_clash()
-    outputs = {
-        "": output,
-        "openmpi-hostfile": hostfile,
-        "openmpi-rankfile": rankfile,
-        "srun-hostfile": slurm_hostfile,
-    }
-    wanted = {
-        kind: output_file(path) for kind, path in outputs.items() if path is not None
-    }
+    wanted = outputs.paths()
     if (wanted or spread is not None) and mode is None:
         mode = Mode.NODE_ORDER
-    shape = given_model(
-        model=model,
-        seq=seq,
-        micro=micro,
-        micro_size=micro_size,
-        params=params,
-        kv_hidden=kv_hidden,
-        topk=topk,
-        experts=experts,
-        expert_params=expert_params,
-        interleave=interleave,
-        sizes=bytes_,
-    )
-    is_sent = shape is not None or bytes_ is not None
+    shape = traffic.shape()
+    is_sent = shape is not None or traffic.bytes_ is not None
     if bandwidth is not None and not is_sent:
         raise CommandError(
             "--bandwidth needs what is sent: --model with --seq and --micro, or --bytes"
@@ -223,7 +327,7 @@ def plan(
         made = make_plan(
             table,
             layout,
-            flows=flows_of(shape, bytes_, layout),
+            flows=traffic.flows(shape, layout),
             boundaries=holders(topology, table, format, color),
             mode=mode,
             shown=() if groups is None else groups.split(","),
@@ -238,36 +342,32 @@ def plan(
             placed = remembering(placed, layout, topology=links)
         rings = None if chips is None else _rings(chips, table, placed, made)
         pieces = _rendered(read.name, made, rings, times, format, color)
-        return Planned(made, pieces, _texts(read, placed, wanted))
+        return Planned(made, pieces, placed)
 
-    tables = _tables(file, server_group, is_written=bool(wanted))
+    tables = (
+        [sound_table(file, group=server_group)]  # what is written is of one group
+        if wanted
+        else sound_tables(file, server_group)
+    )
     found = [(read, of_group(read, planned)) for read in tables]
+    read, only = found[0]
+    files = placement_files(read, only.placed, wanted) if wanted else ()
     if any(map(is_standard_output, wanted.values())):
-        sys.stderr.writelines(found[0][1].pieces)
+        sys.stderr.writelines(only.pieces)
     else:
         show_each({read.group: one.pieces for read, one in found}, format)
     if not all(is_spread(one.made) for _, one in found):
         raise typer.Exit(DEFECTS_FOUND)
-    read, only = found[0]
-    if only.texts:
-        put_plan(only.texts, read, is_better=only.made.is_better, force=force)
-
-
-def _tables(
-    file: str | None, group: str | None, *, is_written: bool
-) -> list[TableFile]:
-    """Return a table, or each group; what is written is of one group."""
-    if is_written:
-        return [sound_table(file, group=group)]
-    return sound_tables(file, group)
+    if files:
+        put_placement(files, read, is_better=only.made.is_better, force=force)
 
 
 class Planned(NamedTuple):
-    """The plan of one table, what is shown of it, and the files that are asked for."""
+    """The plan of one table, what is shown of it, and the table that it makes."""
 
     made: Plan
     pieces: Iterator[str]
-    texts: Sequence[tuple[str, bytes]]
+    placed: RankTable
 
 
 def _rings(
@@ -278,33 +378,6 @@ def _rings(
         ring_rows(one, costs.layout, chips, costs.row_names) for one in (table, placed)
     )
     return RingRows(before=before, after=after)
-
-
-def _texts(
-    read: TableFile, placed: RankTable, wanted: dict[str, str]
-) -> Sequence[tuple[str, bytes]]:
-    """Return the path and the bytes of every file, before one of them is written."""
-    table = placed
-    if read.whole is not None:
-        table = with_group(read.whole, read.group, placed)
-    return [
-        (path, _hostfile(placed, kind) if kind else dumps(table))
-        for kind, path in wanted.items()
-    ]
-
-
-def _hostfile(placed: RankTable, kind: str) -> bytes:
-    """Return a file for a launcher; its formats are loaded where one is written."""
-    from ranktable.cluster.hostfiles.hostfile import (  # noqa: PLC0415 - rare
-        WriterOptions,
-        hostfile_from_table,
-    )
-    from ranktable.cluster.hostfiles.launcher_formats import (  # noqa: PLC0415 - rare
-        format_of,
-    )
-
-    written = format_of(kind).write(hostfile_from_table(placed), WriterOptions())
-    return written.encode()
 
 
 def _rendered(
@@ -319,38 +392,3 @@ def _rendered(
         return render_plan_json(name, made, rings=rings, times=times)
 
     return render_plan(name, made, style(color), rings=rings, times=times)
-
-
-def put_plan(
-    texts: Sequence[tuple[str, bytes]], read: TableFile, *, is_better: bool, force: bool
-) -> None:
-    """Write every file, or none if one of them holds something else.
-
-    Args:
-        texts: Path and bytes of every file; ``-`` stands for standard output.
-        read: The table that was read.
-        is_better: Whether the placement is a new one.
-        force: Whether to replace files.
-
-    Raises:
-        CommandError: A file holds something else, or two have one name.
-    """
-    paths = [path for path, _ in texts]
-    twice = next((path for path in paths if paths.count(path) > 1), None)
-    if twice is not None:
-        raise CommandError(f"{twice} is to hold two different things")
-    files = [
-        OutputFile(path=output_file(path), data=data)
-        for path, data in texts
-        if not is_standard_output(path)
-    ]
-    said = put_files(
-        files,
-        force=force,
-        instead="another name leaves it",
-        read={read.name: read.data},
-    )
-    write(data.decode() for path, data in texts if is_standard_output(path))
-    kept = "" if is_better else ", in the old order"
-    for file, done in zip(files, said, strict=True):
-        tell_written(done, file.path, f"{table_size(read.table)}{kept}")

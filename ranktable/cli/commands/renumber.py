@@ -15,15 +15,14 @@ from ranktable.cli.commands.shrink import (
     ranks_in,
     table_with_gaps,
 )
-from ranktable.cli.options import GroupName, LayoutOptions
-from ranktable.cli.site_options import SiteOptions
+from ranktable.cli.options import GroupName, LayoutOptions, SiteOptions
 from ranktable.layout.change.fitting import with_dp_for as resized
 from ranktable.layout.change.rebuilt import left_of
 from ranktable.layout.change.renumbering import Policy
 from ranktable.layout.change.renumbering import renumbered as change
 from ranktable.layout.change.spares import named_table
 from ranktable.layout.errors import LayoutError
-from ranktable.layout.remembered import remembered, spelt
+from ranktable.layout.parallel import remembered, spelt
 from ranktable.schema.diagnostic import counted
 from ranktable.schema.format import NotExpressibleError
 from ranktable.schema.formats import by_name

@@ -18,13 +18,12 @@ from ranktable.cli.new_nodes import (
     one_host,
     read_node,
 )
-from ranktable.cli.options import LayoutOptions
-from ranktable.cli.site_options import SiteOptions
+from ranktable.cli.options import LayoutOptions, SiteOptions
 from ranktable.layout.change.names import find_nodes, node_names
 from ranktable.layout.change.replace import replace_node as change
 from ranktable.layout.change.replace import stands_in_for
 from ranktable.layout.change.spares import is_spare, named_table
-from ranktable.layout.remembered import remembered
+from ranktable.layout.parallel import remembered
 from ranktable.schema.diagnostic import printable
 
 

@@ -20,8 +20,7 @@ from ranktable.cli.input_output import (
     with_ranks,
 )
 from ranktable.cli.new_nodes import hosts_in, part_of
-from ranktable.cli.options import LayoutOptions
-from ranktable.cli.site_options import SiteOptions
+from ranktable.cli.options import LayoutOptions, SiteOptions
 from ranktable.layout.change.fitting import factor_names
 from ranktable.layout.change.names import find_nodes, node_names
 from ranktable.layout.change.resize import shrink as change

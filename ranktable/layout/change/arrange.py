@@ -20,10 +20,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.layout.arrangements import by_domain, exchange, node_orders
+from ranktable.layout.arrangements import blocks_of, by_domain, exchange, node_orders
 from ranktable.layout.change.assign import Chip, Place, assign
 from ranktable.layout.change.cheapest import MOST_EXACT, cheapest
 from ranktable.layout.change.inside import Inside
@@ -130,7 +129,7 @@ class Search:
         firsts: The first rank that every node has, infinity for a new one.
         by_rank: The nodes in the order of their first rank, new ones last.
         before: What a block of ranks exchanges with those before it.
-        widths: Ranks of whole groups of the fastest axes.
+        width: Ranks of a whole group of the fastest axis.
     """
 
     def __init__(self, job: ArrangementRequest) -> None:
@@ -157,9 +156,10 @@ class Search:
         self.inside = Inside(job.chips, self.members, job.places, job.links, tp)
         self.is_exact = True
         self.best: _Found | None = None
-        self.known: set[tuple[int, ...]] = set()
-        self.before = Before(job.costs)
-        self.widths = _widths(job.costs)
+        self.known: set[tuple[tuple[int, int], ...]] = set()
+        largest = max(map(len, self.members.values()))
+        self.before = Before(job.costs, largest)
+        self.width = _width(job.costs)
 
     def found(self) -> Arrangement:
         """Return the best arrangement that is found."""
@@ -201,22 +201,19 @@ class Search:
 
     def _likely(self) -> Iterator[Owners]:
         """Yield placements that may be good, those that move little first."""
-        plain = self.laid(self.by_rank)
-        yield plain
-        costs = self.job.costs
-        has_racks = costs is not None and len(costs.boundaries) > 1
-        starts = [plain]
+        if self.best is None and not self.job.is_free:
+            for is_moving in (False, True):
+                yield from Orders(self).few(self._anchors(is_moving=is_moving))
         kinds = {len(own) for own in self.members.values()}
         if (
             len(kinds) > 1
-            or any(size % self.widths[0] for size in kinds)
-            or (self.size < _FEW)
+            or any(size % self.width for size in kinds)
+            or self.size < _FEW
         ):
-            starts += Orders(self).few()
-        for owners in starts:
-            yield owners
-            if has_racks:
-                yield self._settled(owners)
+            yield from Orders(self).few({})
+        plain = self.laid(self.by_rank)
+        yield plain
+        costs = self.job.costs
         if costs is None or not costs.flows:
             return
         sizes = Counter({node: len(own) for node, own in self.members.items()})
@@ -233,6 +230,38 @@ class Search:
         if self.job.is_free:
             yield from free_placements(self)
 
+    def _anchors(self, *, is_moving: bool) -> dict[int, int]:
+        """Return nodes whose chips all keep their roles, by the first of their ranks.
+
+        A node stays where it is, or goes with its copy of the model; the argument says
+        which of these comes first.
+        """
+        places = self.job.places
+        rank_of = {(one.role, one.copy): rank for rank, one in enumerate(places)}
+        found: dict[int, range] = {}
+        taken: set[int] = set()
+        for is_copy in (is_moving, not is_moving):
+            for node in self.members.keys() - found.keys():
+                chips = [self.job.chips[at] for at in self.members[node]]
+                if is_copy:
+                    ranks = [rank_of.get((chip.role, chip.copy)) for chip in chips]
+                else:
+                    ranks = [chip.rank for chip in chips if self._keeps_role(chip)]
+                block = _block(ranks, len(chips))
+                if block and taken.isdisjoint(block):
+                    found[node] = block
+                    taken.update(block)
+        return {block.start: node for node, block in found.items()}
+
+    def _keeps_role(self, chip: Chip) -> bool:
+        """Whether a chip has its role still if it keeps its rank."""
+        places = self.job.places
+        return (
+            chip.rank is not None
+            and chip.rank < self.size
+            and places[chip.rank].role == chip.role
+        )
+
     def laid(self, order: Sequence[int]) -> Owners:
         """Return the placement of nodes that follow each other, all chips used."""
         owners = [node for node in order for _ in self.members[node]]
@@ -243,7 +272,7 @@ class Search:
 
     def _is_sound(self, owners: Owners) -> bool:
         costs = self.job.costs
-        nodes = [node for node, _ in groupby(owners)]
+        nodes = [owners[run.start] for run in blocks_of(owners)]
         if not self.job.is_free and not is_contiguous(nodes):
             return False
         return costs is None or all(
@@ -267,49 +296,46 @@ class Search:
         if shape in self.known:
             return
         self.known.add(shape)
-        totals = self.job.costs.totals(owners) if self.job.costs else ()
+        totals: list[float] = []
+        costs = self.job.costs
+        for boundary in costs.boundaries if costs else ():
+            totals.append(costs.total(owners, boundary))
+            if not self.may_be_best(sum(totals)):
+                return
         sent = sum(totals)
         best = self.best
-        if not self.may_be_best(sent):
-            return
-        carriers, (rings, loads, moves) = self._filled(owners, self.kind)
+        carriers, (rings, loads, moves) = self._filled(owners)
         if best and is_reached(*sorted((best.cost.sent, sent))):
             sent = best.cost.sent
         cost = _Cost(rings, sent, loads, moves)
         if best is None or cost < best.cost:
-            self.best = _Found(cost, carriers, owners, totals)
+            self.best = _Found(cost, carriers, owners, tuple(totals))
 
-    def _shape(self, owners: Owners) -> tuple[int, ...]:
+    def _shape(self, owners: Owners) -> tuple[tuple[int, int], ...]:
         """Return a placement with the nodes of a kind numbered as they come."""
-        numbers: dict[object, int] = {}
+        numbers: dict[int, int] = {}
         counts = Counter[object]()
-        for node in owners:
+        found = []
+        for run in blocks_of(owners):
+            node = owners[run.start]
             if node not in numbers:
                 kind = self.kind[node]
                 counts[kind] += 1
                 numbers[node] = hash((kind, counts[kind]))
-        return tuple(map(numbers.__getitem__, owners))
+            found.append((numbers[node], len(run)))
+        return tuple(found)
 
-    def _settled(self, owners: Owners) -> Owners:
-        """Return a placement with the nodes that suit it best, in any domain."""
-        kind: dict[int, tuple[int, ...]] = {
-            node: (len(own),) for node, own in self.members.items()
-        }
-        return self._owners(self._filled(owners, kind)[0])
-
-    def _filled(
-        self, owners: Owners, kind: dict[int, tuple[int, ...]]
-    ) -> tuple[list[int], tuple[int, int, int]]:
+    def _filled(self, owners: Owners) -> tuple[list[int], tuple[int, int, int]]:
         """Return the chips of a placement whose nodes may be others of their kind."""
         parts: dict[int, list[int]] = defaultdict(list)
-        for rank, node in enumerate(owners):
-            parts[node].append(rank)
+        for run in blocks_of(owners):
+            parts[owners[run.start]] += run
         of_kind: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for node in self.by_rank:
-            of_kind[kind[node]].append(node)
+            of_kind[self.kind[node]].append(node)
         wanted: dict[tuple[int, ...], list[list[int]]] = defaultdict(list)
         for node, ranks in parts.items():
-            wanted[kind[node]].append(ranks)
+            wanted[self.kind[node]].append(ranks)
         carriers = [-1] * self.size
         total = [0, 0, 0]
         for one, ranks_of in wanted.items():
@@ -395,7 +421,7 @@ class Search:
         if not self.job.is_free:
             if len(costs.boundaries) == 1:
                 return  # nodes of one size are alike then
-            units = _runs(owners)
+            units = blocks_of(owners)
         if len(units) <= _MOST_EXCHANGED:
             ceiling = costs.totals(owners)
             self._try(exchange(costs, owners, units, ceiling, work=_EXCHANGES))
@@ -416,20 +442,14 @@ def is_contiguous(domains: Sequence[int]) -> bool:
     return runs == len(set(domains))
 
 
-def _widths(costs: CostModel | None) -> list[int]:
-    """Return how many ranks whole groups of the fastest axes have together."""
-    found, width = [], 1
-    for size in reversed(costs.layout.mesh_shape.values()) if costs else ():
-        if size > 1:
-            width *= size
-            found.append(width)
-    return found or [1]
+def _block(ranks: Sequence[int | None], size: int) -> range | None:
+    """Return so many consecutive ranks, None if they are not that."""
+    known = sorted(rank for rank in ranks if rank is not None)
+    is_block = len(known) == size and known[-1] - known[0] == size - 1
+    return range(known[0], known[0] + size) if is_block else None
 
 
-def _runs(owners: Owners) -> list[range]:
-    """Return the runs of consecutive ranks on one node."""
-    starts = [0, *(at for at in range(1, len(owners)) if owners[at] != owners[at - 1])]
-    return [
-        range(start, end)
-        for start, end in zip(starts, [*starts[1:], len(owners)], strict=True)
-    ]
+def _width(costs: CostModel | None) -> int:
+    """Return the ranks of a whole group of the fastest axis."""
+    sizes = reversed(costs.layout.mesh_shape.values()) if costs else ()
+    return next((size for size in sizes if size > 1), 1)

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from ranktable.layout.grid import Groups
     from ranktable.schema.topology import Topology
 
-_ELSEWHERE = 1 << 40
-"""Added to a rank outside of a node, so that it is none of the node's."""
-
 _RING_WEIGHT = 1 << 40
 _ROLE_WEIGHT = 1 << 20
 """What an open ring, and a chip that loads weights, weigh against a new number."""
@@ -153,15 +150,15 @@ class Inside:
 
     def _assigned(self, block: Sequence[int], ranks: Sequence[int]) -> list[int]:
         place_of = {rank: place for place, rank in enumerate(ranks)}
-        own = []
-        for at in block:
-            chip = self.chips[at]
-            if chip.rank is not None:
-                rank = place_of.get(chip.rank, _ELSEWHERE + chip.rank)
-                chip = Chip(rank=rank, role=chip.role)
-            own.append(chip)
-        wanted = [Place(role=self.places[rank].role) for rank in ranks]
-        return [block[at] for at in assign(own, wanted)]
+        chips = [self.chips[at] for at in block]
+        held = tuple(
+            [
+                None if chip.rank is None else (place_of.get(chip.rank), chip.role)
+                for chip in chips
+            ]
+        )
+        wanted = tuple([self.places[rank].role for rank in ranks])
+        return [block[at] for at in _assigned(held, wanted)]
 
     def _cost(self, order: Sequence[int], ranks: Sequence[int]) -> tuple[int, int, int]:
         loads = moves = 0
@@ -179,6 +176,27 @@ class Inside:
 @lru_cache(maxsize=65_536)
 def _counted(roles: tuple[Hashable, ...]) -> Hashable:
     return frozenset(Counter(roles).items())
+
+
+@lru_cache(maxsize=65_536)  # most copies of the model are on nodes that are alike
+def _assigned(
+    held: tuple[tuple[int | None, Hashable] | None, ...], wanted: tuple[Hashable, ...]
+) -> list[int]:
+    """Return which chip of a node takes every place.
+
+    Args:
+        held: The place and the role of every chip, no place for a rank that the node
+            does not take; None for a new chip.
+        wanted: The role of every place.
+    """
+    own = []
+    for at, chip in enumerate(held):
+        if chip is None:
+            own.append(Chip())
+        else:
+            place, role = chip
+            own.append(Chip(len(wanted) + at if place is None else place, role))
+    return assign(own, [Place(role) for role in wanted])
 
 
 @lru_cache(maxsize=4096)

@@ -7,41 +7,77 @@ far with so many nodes of every kind.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter, defaultdict
+from functools import cached_property
+from itertools import accumulate
+from math import lcm
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.layout.arrangements import free_orders
+from ranktable.layout.crossings import bytes_across
 from ranktable.layout.traffic import Pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from ranktable.layout.change.arrange import Search
     from ranktable.layout.crossings import CostModel, Members, Owners
+    from ranktable.layout.grid import Groups
     from ranktable.layout.traffic import Flow
 
 _MOST_STATES = 20_000
 """Steps of a search."""
+
+_MOST_ENDED = 4
+"""Placements with the least bytes that are tried, of those that use other nodes."""
 
 _MOST_FREE = 10
 """Ranks of a free table up to which all placements may be few enough to try."""
 
 
 class Before:
-    """What the ranks of a block exchange with those before it."""
+    """What the ranks of a block exchange with those before it, but for far groups.
 
-    def __init__(self, costs: CostModel | None) -> None:
-        """Look up the neighbours of every rank in every group."""
-        self.flows = costs.flows if costs else ()
-        self.members = costs.members if costs else ()
+    Two ranks of a far group never fit into a node. So what is sent along it is the
+    same for all placements of blocks.
+
+    Attributes:
+        far: Bytes of the far groups.
+    """
+
+    def __init__(self, costs: CostModel | None, largest: int) -> None:
+        """Tell the flows of far groups apart, by the chips of the largest node."""
+        pairs = zip(costs.flows, costs.members, strict=True) if costs else ()
+        self.near: list[tuple[Flow, Members, int]] = []
+        self._far: list[tuple[Flow, Groups]] = []
+        for flow, members in pairs:
+            axes = members.groups.inside
+            if min(axis.stride for axis in axes if axis.size > 1) >= largest:
+                self._far.append((flow, members.groups))
+            else:
+                period = max(axis.stride * axis.size for axis in axes)
+                self.near.append((flow, members, period))
         self.known: dict[tuple[int, int], float] = {}
+        self.period = lcm(*(period for _, _, period in self.near))
+
+    @cached_property
+    def far(self) -> float:
+        """Bytes of the far groups, each rank on a node of its own."""
+        return sum(
+            bytes_across(flow, groups, range(groups.world_size))
+            for flow, groups in self._far
+        )
 
     def cost(self, start: int, end: int) -> float:
         """Return the bytes between some ranks and those before them."""
-        key = (start, end)
+        start, count = start % self.period, end - start
+        key = (start, count)
         if key not in self.known:
-            pairs = zip(self.flows, self.members, strict=True)
-            self.known[key] = sum(_sent(flow, one, start, end) for flow, one in pairs)
+            self.known[key] = sum(
+                _sent(flow, members, start % period, start % period + count)
+                for flow, members, period in self.near
+            )
         return self.known[key]
 
 
@@ -70,13 +106,56 @@ def _sent(flow: Flow, members: Members, start: int, end: int) -> float:
 
 
 class _Way(NamedTuple):
-    """A way to come to a rank: what it costs, numbers that stay, and its last step."""
+    """A way to come to a rank: what it costs, and its last step.
+
+    A step takes some chips of a node of some size, or of the node that is anchored.
+    """
 
     cost: float
     stay: int
-    before: _Way | None
-    size: int
-    used: int
+    wasted: int = 0
+    before: _Way | None = None
+    size: int = 0
+    count: int = 0
+    node: int | None = None
+
+    def with_step(
+        self, cost: float, stays: int, size: int, count: int, node: int | None = None
+    ) -> _Way:
+        """Return this way with another step."""
+        wasted = self.wasted + size - count
+        return _Way(
+            self.cost + cost, self.stay + stays, wasted, self, size, count, node
+        )
+
+
+class _Pool:
+    """Nodes to take one after the other, by their sizes and domains."""
+
+    def __init__(
+        self, nodes: Iterable[int], kind: Mapping[int, tuple[int, ...]]
+    ) -> None:
+        self.kind = kind
+        self.of_kind: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for node in nodes:
+            self.of_kind[kind[node]].append(node)
+        for found in self.of_kind.values():
+            found.reverse()
+
+    def pop(self, size: int, near: int | None) -> int:
+        """Return a node of a size from the domains of another one, or from others."""
+        domains = () if near is None else self.kind[near][1:]
+        kind = (size, *domains)
+        if kind not in self.of_kind:
+            kind = min(
+                (kind for kind in self.of_kind if kind[0] == size),
+                key=lambda kind: sum(map(int.__ne__, kind[1:], domains)),
+            )
+        found = self.of_kind[kind]
+        node = found.pop()
+        if not found:
+            del self.of_kind[kind]
+        return node
 
 
 class Orders:
@@ -95,68 +174,79 @@ class Orders:
         self.slack = len(search.job.chips) - self.size
         self.steps = 0
 
-    def few(self) -> Iterator[Owners]:
-        """Yield those with the least bytes between nodes, as far as can be searched."""
-        have = Counter(len(own) for own in self.search.members.values())
-        firsts = Counter(
-            (len(own), self.search.firsts[node])
-            for node, own in self.search.members.items()
-        )
+    def few(self, anchors: Mapping[int, int]) -> Iterator[Owners]:
+        """Yield those with the least bytes between nodes, as far as can be searched.
+
+        Args:
+            anchors: Nodes that take ranks from some rank on, with all of their chips.
+        """
+        members, first = self.search.members, self.search.firsts
+        anchored = set(anchors.values())
+        others = [node for node in self.search.by_rank if node not in anchored]
+        have = Counter(len(members[node]) for node in others)
+        firsts = {(len(members[node]), first[node]) for node in others}
         sizes = sorted(have, reverse=True)
-        width = max(1, _MOST_STATES // (len(self.search.members) * 4 * len(sizes) ** 2))
+        width = max(1, _MOST_STATES // (len(members) * 4 * max(1, len(sizes)) ** 2))
+        ends = [*sorted(anchors), self.size]
         ways: dict[int, dict[tuple[int, ...], _Way]] = defaultdict(dict)
-        ways[0][(0,) * len(sizes)] = _Way(0.0, 0, None, 0, 0)
+        ways[0][(0,) * len(sizes)] = _Way(0.0, 0)
         for start in range(self.size):
-            found = ways.pop(start, {})
-            chosen = sorted(found.items(), key=lambda one: (one[1].cost, -one[1].stay))
-            for used, way in chosen[:width]:
-                wasted = sum(map(int.__mul__, used, sizes)) - start
+            if start not in ways:
+                continue
+            found = sorted(ways.pop(start).items(), key=lambda one: _rank(one[1]))
+            node = anchors.get(start)
+            end = ends[bisect_right(ends, start)]
+            for used, way in found[:width]:
+                if node is not None:
+                    size = len(members[node])
+                    stays = size * (first[node] == start)
+                    cost = self.before.cost(start, start + size)
+                    new = way.with_step(cost, stays, size, size, node)
+                    _keep(ways[start + size], used, new)
+                    continue
                 for at, size in enumerate(sizes):
                     if used[at] == have[size]:
                         continue
                     after = (*used[:at], used[at] + 1, *used[at + 1 :])
-                    stays = size * min(1, firsts[size, start])
-                    for count in self._counts(start, size, wasted):
-                        cost = way.cost + self.before.cost(start, start + count)
-                        known = ways[start + count].get(after)
-                        new = _Way(cost, way.stay + stays, way, size, count)
-                        if not known or (cost, -new.stay) < (known.cost, -known.stay):
-                            ways[start + count][after] = new
-        ended = sorted(ways[self.size].values(), key=lambda way: (way.cost, -way.stay))
-        for way in ended[:4]:
-            yield self._owners(way)
+                    stays = size * ((size, start) in firsts)
+                    slack = self.slack - way.wasted
+                    for count in self._counts(start, end, size, slack):
+                        cost = self.before.cost(start, start + count)
+                        new = way.with_step(cost, stays, size, count)
+                        _keep(ways[start + count], after, new)
+        for way in sorted(ways[self.size].values(), key=_rank)[:_MOST_ENDED]:
+            yield self._owners(way, anchored)
 
-    def _counts(self, start: int, size: int, wasted: int) -> Iterator[int]:
-        """Yield how many chips a node may use: all, or fewer that end a group."""
-        left = self.size - start
-        yield min(size, left)
-        for count in range(min(size, left) - 1, 0, -1):
-            if wasted + size - count > self.slack:
-                return
-            if any((start + count) % width == 0 for width in self.search.widths):
-                yield count
+    def _counts(self, start: int, end: int, size: int, slack: int) -> Iterable[int]:
+        """Return how many chips a node may use: all, or fewer that end a group."""
+        most = min(size, end - start)
+        least = max(0, size - slack - 1)
+        fewer = most - 1 - (start + most - 1) % self.search.width
+        return most, *range(fewer, least, -self.search.width)
 
-    def _owners(self, way: _Way) -> Owners:
+    def _owners(self, last: _Way, anchored: Collection[int]) -> Owners:
         """Return the placement of a way, with the nodes that had these ranks."""
         steps = []
-        last: _Way | None = way
-        while last is not None and last.before is not None:
-            steps.append((last.size, last.used))
-            last = last.before
+        way: _Way = last
+        while way.before is not None:
+            steps.append(way)
+            way = way.before
+        steps.reverse()
         members, first = self.search.members, self.search.firsts
-        at_start = {(len(members[n]), first[n]): n for n in self.search.by_rank}
-        chosen: list[int | None] = []
-        start = 0
-        for size, count in reversed(steps):
-            chosen.append(at_start.get((size, start)))
-            start += count
-        pools: dict[int, list[int]] = defaultdict(list)
-        for node in reversed(self.search.by_rank):
-            if node not in chosen:
-                pools[len(members[node])].append(node)
+        others = [node for node in self.search.by_rank if node not in anchored]
+        at_start = {(len(members[node]), first[node]): node for node in others}
+        starts = accumulate((step.count for step in steps), initial=0)
+        chosen = [
+            at_start.get((step.size, start)) if step.node is None else step.node
+            for step, start in zip(steps, starts, strict=False)
+        ]
+        taken = set(chosen)
+        pool = _Pool([node for node in others if node not in taken], self.search.kind)
         owners: Owners = []
-        for (size, count), known in zip(reversed(steps), chosen, strict=True):
-            owners += [pools[size].pop() if known is None else known] * count
+        for step, known in zip(steps, chosen, strict=True):
+            before = owners[-1] if owners else None
+            node = pool.pop(step.size, before) if known is None else known
+            owners += [node] * step.count
         return owners
 
     def every(self) -> Iterator[Owners]:
@@ -169,7 +259,7 @@ class Orders:
                 return
             yield from self._anywhere([], by_kind)
         elif len(self.search.members) <= _DEEPEST:
-            yield from self._after([], 0, 0.0, by_kind)
+            yield from self._after([], 0, self.before.far, by_kind)
         else:
             return
         self.is_complete = self.steps < _MOST_STATES
@@ -230,6 +320,17 @@ class Orders:
 
 
 _DEEPEST = 200
+
+
+def _rank(way: _Way) -> tuple[float, int]:
+    return way.cost, -way.stay
+
+
+def _keep(ways: dict[tuple[int, ...], _Way], used: tuple[int, ...], new: _Way) -> None:
+    """Keep the better way to use some nodes."""
+    known = ways.get(used)
+    if known is None or _rank(new) < _rank(known):
+        ways[used] = new
 
 
 def free_placements(search: Search) -> Iterator[Owners]:

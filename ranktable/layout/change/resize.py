@@ -20,8 +20,8 @@ from ranktable.layout.change.spares import (
 )
 from ranktable.layout.crossings import CostModel
 from ranktable.layout.errors import LayoutError
+from ranktable.layout.parallel import remembered
 from ranktable.layout.placing import is_free
-from ranktable.layout.remembered import remembered
 from ranktable.layout.sizes import factors
 from ranktable.schema.diagnostic import counted
 

@@ -1,0 +1,85 @@
+"""The files that ``ranktable plan`` writes: the better table, and launchers' files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ranktable.cli import CommandError, write
+from ranktable.cli.input_output import (
+    OutputFile,
+    is_standard_output,
+    output_file,
+    put_files,
+    table_size,
+    tell_written,
+)
+from ranktable.cluster.server_groups import with_group
+from ranktable.schema.writing import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ranktable.cli.input_output import TableFile
+    from ranktable.schema.model import RankTable
+
+
+def placement_files(
+    read: TableFile, placed: RankTable, wanted: Mapping[str, str]
+) -> Sequence[tuple[str, bytes]]:
+    """Return the path and the bytes of every file, before one of them is written."""
+    table = placed
+    if read.whole is not None:
+        table = with_group(read.whole, read.group, placed)
+    return [
+        (path, _hostfile(placed, kind) if kind else dumps(table))
+        for kind, path in wanted.items()
+    ]
+
+
+def _hostfile(placed: RankTable, kind: str) -> bytes:
+    """Return a file for a launcher; its formats are loaded where one is written."""
+    from ranktable.cluster.hostfiles.hostfile import (  # noqa: PLC0415 - rare
+        WriterOptions,
+        hostfile_from_table,
+    )
+    from ranktable.cluster.hostfiles.launcher_formats import (  # noqa: PLC0415 - rare
+        format_of,
+    )
+
+    written = format_of(kind).write(hostfile_from_table(placed), WriterOptions())
+    return written.encode()
+
+
+def put_placement(
+    texts: Sequence[tuple[str, bytes]], read: TableFile, *, is_better: bool, force: bool
+) -> None:
+    """Write every file, or none if one of them holds something else.
+
+    Args:
+        texts: Path and bytes of every file; ``-`` stands for standard output.
+        read: The table that was read.
+        is_better: Whether the placement is a new one.
+        force: Whether to replace files.
+
+    Raises:
+        CommandError: A file holds something else, or two have one name.
+    """
+    paths = [path for path, _ in texts]
+    twice = next((path for path in paths if paths.count(path) > 1), None)
+    if twice is not None:
+        raise CommandError(f"{twice} is to hold two different things")
+    files = [
+        OutputFile(path=output_file(path), data=data)
+        for path, data in texts
+        if not is_standard_output(path)
+    ]
+    said = put_files(
+        files,
+        force=force,
+        instead="another name leaves it",
+        read={read.name: read.data},
+    )
+    write(data.decode() for path, data in texts if is_standard_output(path))
+    kept = "" if is_better else ", in the old order"
+    for file, done in zip(files, said, strict=True):
+        tell_written(done, file.path, f"{table_size(read.table)}{kept}")
