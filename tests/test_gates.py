@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from ranktable.schema.rules.examples import PAIR
 from tests.commands import BIN, clean_environment, run_in_shell, start_process
 from tests.conftest import CORPUS
 
@@ -236,6 +237,10 @@ def test_settings_of_pyproject_hold_below_it(run: Run, tmp_path: Path) -> None:
     [
         ("select = 'RT202'", "select is 'RT202'; write a list of codes, such as "),
         ("ignore = ['RT9999']", "'RT9999' is not a code, such as RT202 or RT2"),
+        ("chip = 'tpu9'", "chip 'tpu9' is neither a number of chips nor one of "),
+        ("topology = 'x'", "topology is 'x', and there is no file "),
+        ("schema = 'x.json'", "schema is 'x.json', and there is no file "),
+        ("per-file-ignores = {'x' = 'RT8'}", "per-file-ignores is {'x': 'RT8'}; "),
         ("select = ['RT999']", "there is no code that begins with RT999"),
         ("per-file-ignores = {'x' = ['RT8']}", "there is no code that begins with RT8"),
         ("per-file-ignores = ['x']", "write a table such as "),
@@ -253,6 +258,25 @@ def test_a_wrong_setting_is_refused(
     assert (done.status, done.out) == (2, "")
     assert f"{tmp_path}/pyproject.toml: " in done.err
     assert said in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tool = 4\n", ""),
+        ("[tool]\nranktable = 3\n", "tool.ranktable is not a table: [tool.ranktable]"),
+        ("[[tool.ranktable]]\n", "tool.ranktable is not a table: [tool.ranktable]"),
+        ("[tool.ranktable]\nchip = '\xff'\n", "it is not UTF-8"),
+    ],
+)
+def test_settings_of_a_wrong_shape_are_said(
+    text: str, said: str, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "pyproject.toml").write_bytes(text.encode("latin-1"))
+    done = run("ranktable", "validate", "-", given=PAIR)
+
+    assert done.status == (2 if said else 0)
+    assert done.err == (f"ranktable: {tmp_path}/pyproject.toml: {said}\n" * bool(said))
 
 
 def test_topology_and_schema_are_found_beside_the_settings(
@@ -283,8 +307,9 @@ def test_options_select_and_ignore_codes(run: Run) -> None:
     assert run("ranktable", "validate", str(BROKEN), "--select", "ranks").status == 2
 
 
-def test_statistics_count_the_codes(run: Run) -> None:
-    done = run("ranktable", "validate", str(BROKEN), str(BROKEN), "--statistics")
+def test_statistics_count_the_codes(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_bytes(BROKEN.read_bytes())
+    done = run("ranktable", "validate", str(BROKEN), "t.json", "--statistics")
 
     assert done.status == 1
     assert done.out.splitlines()[0].split()[:2] == ["2", "RT202"]

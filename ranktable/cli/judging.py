@@ -21,6 +21,7 @@ from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.check import (
     CONFIG_MAP_MARKS,
     check_bytes,
+    chips_per_host,
     report_unreadable,
 )
 from ranktable.schema.diagnostic import (
@@ -35,6 +36,7 @@ from ranktable.schema.format import Format
 from ranktable.schema.json_parser import parse
 from ranktable.schema.rules.shape import NOT_A_RANK_TABLE
 from ranktable.schema.site_schema import SiteSchemaError
+from ranktable.schema.topology import BUILT_IN
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -320,11 +322,19 @@ def _table_of(path: Path) -> dict[str, Any] | None:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         if path.name == SHARED_FILE and b"tool.ranktable" not in data:
             return None  # it has no settings of ours
-        raise CommandError(f"{path}: {error}") from None
+        is_text = isinstance(error, tomllib.TOMLDecodeError)
+        raise CommandError(
+            f"{path}: {error if is_text else 'it is not UTF-8'}"
+        ) from None
     if path.name == OWN_FILE:
         return document
-    found = document.get("tool", {}).get("ranktable")
-    return found if isinstance(found, dict) else None
+    tools = document.get("tool")
+    if not isinstance(tools, dict) or "ranktable" not in tools:
+        return None
+    found = tools["ranktable"]
+    if not isinstance(found, dict):
+        raise CommandError(f"{path}: tool.ranktable is not a table: [tool.ranktable]")
+    return found
 
 
 def _settings(table: dict[str, Any], path: Path) -> Settings:
@@ -340,12 +350,17 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
     chosen = (values.get("select", ()), values.get("ignore", ()), *ignored)
     try:
         check_codes([code for codes in chosen for code in codes])
-    except CommandError as error:
+        chips_per_host(values.get("chip"))
+    except (CommandError, ValueError) as error:
         raise CommandError(f"{path}: {error}") from None
-    for name in ("topology", "schema"):
-        beside = path.parent / str(values.get(name))
+    for name in {"topology", "schema"} & values.keys():
+        beside = path.parent / values[name]
         if beside.is_file():
             values[name] = str(beside)
+        elif name == "schema" or values[name] not in {each.name for each in BUILT_IN}:
+            raise CommandError(
+                f"{path}: {name} is {values[name]!r}, and there is no file {beside}"
+            )
     folder = path.parent
     ignores = values.get("per_file_ignores", {})
     values["per_file_ignores"] = {_anchored(k, folder): v for k, v in ignores.items()}
@@ -372,8 +387,9 @@ def _value(key: str, value: object, path: Path) -> object:
         return value
     if key == "strict" and isinstance(value, bool):
         return value
-    if key == "per-file-ignores" and isinstance(value, dict):
-        return {name: _value("ignore", codes, path) for name, codes in value.items()}
+    is_table = isinstance(value, dict) and all(map(_is_texts, value.values()))
+    if key == "per-file-ignores" and is_table:
+        return {name: tuple(codes) for name, codes in value.items()}  # type: ignore[attr-defined]
     raise CommandError(f"{path}: {key} is {value!r}; write {_EXAMPLES[key]}")
 
 
