@@ -10,11 +10,13 @@ DEMO := $(or $(TMPDIR),/tmp)/ranktable-demo-$(shell id -u)
 # Compiled once, and not by every process that a test starts.
 unexport PYTHONDONTWRITEBYTECODE
 FAST := not torch and not slow
+PYTEST := $(BIN)/python -m pytest -q
+# One worker more than there are cores, since some wait for a while. Tests of one
+# xdist_group share what they made in one process.
+WORKERS := $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
+PARALLEL := $(PYTEST) -n $(WORKERS) --dist loadgroup
 # What measures how late something comes runs by itself, after all else.
 ALONE := $(PYTEST) -m 'deadline and not slow' tests/test_dist_*.py tests/test_store_round.py
-PYTEST := $(BIN)/python -m pytest -q
-# Tests of one xdist_group share what they made in one process.
-PARALLEL := $(PYTEST) -n auto --dist loadgroup
 
 .PHONY: all demo test test-all test-pythons fast-test check lint types bench golden
 .PHONY: torch-matrix packages docs clean

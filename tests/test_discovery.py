@@ -17,7 +17,7 @@ from ranktable.cluster.discovery.machine import (
     NotDetectedError,
     run_command,
 )
-from ranktable.cluster.discovery.probe import CHIP_FAMILIES, probe
+from ranktable.cluster.discovery.node_probe import CHIP_FAMILIES, probe
 from tests.commands import run_python
 from tests.node_tree import SAMPLES, Tree, sophgo_node
 

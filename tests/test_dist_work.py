@@ -197,3 +197,24 @@ def test_a_backward_does_not_use_what_was_reduced_since(
     for kind, message in gloo.returned(reduce):
         assert kind == "RuntimeError"
         assert "modified by an inplace operation" in message
+
+
+def wait_outside_of_inference_mode() -> list[Any]:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    for _ in range(2):  # what is known torch does alone
+        with torch.inference_mode():
+            column = tensor([[1.0 + rank, 9.0]])[:, 0]
+            works: list[Any] = [
+                dist.all_reduce(tensor([1.0 + rank]), "mean", async_op=True),
+                dist.all_reduce(column, "mean", async_op=True),
+                dist.all_gather(tensor([1.0 + rank]), async_op=True),
+                dist.reduce_scatter(tensor([1.0 + rank] * size), "mean", async_op=True),
+            ]
+        found = [numbers(work.wait()) for work in works]
+    return found
+
+
+def test_work_of_inference_mode_can_be_waited_for_outside(pair: Pool) -> None:
+    mean = [1.5]
+    expected = [mean, mean, [[1.0], [2.0]], mean]
+    assert pair.returned(wait_outside_of_inference_mode) == [expected] * 2

@@ -10,6 +10,9 @@ import pytest
 
 import ranktable
 from ranktable.runtime.table import is_rank_table_valid
+from ranktable.schema.check import check
+from ranktable.schema.fast_decode import read_sound
+from ranktable.schema.format import UNSET_ADDRESS
 from ranktable.schema.readers.readers import verdicts
 from tests.conftest import CORPUS, HERE
 
@@ -509,3 +512,34 @@ def test_training_processes_refuse_what_the_check_refuses(tmp_path: Path) -> Non
     file.write_text(json.dumps(table(1, 1)), encoding="utf-8")
 
     assert is_rank_table_valid(file)
+
+
+def _of_two_cards(second: str) -> bytes:
+    """Return a table of three devices with two addresses each; those of the last."""
+    addresses = ["10.0.0.1,10.0.1.1", "10.0.0.2,10.0.1.2", f"10.0.0.3,{second}"]
+    devices = [
+        {"device_id": str(place), "device_ip": address, "rank_id": str(place)}
+        for place, address in enumerate(addresses)
+    ]
+    servers = [{"server_id": "n1", "device": devices}]
+    top = {"status": "completed", "version": "1.0", "server_count": "1"}
+    return json.dumps({**top, "server_list": servers}).encode()
+
+
+def test_several_addresses_of_a_device_are_read_fast() -> None:
+    columns = read_sound(_of_two_cards("10.0.1.3"))
+
+    assert columns is not None
+    assert columns.chip_map() == [0, 1, 2]
+    assert check(_of_two_cards("10.0.1.3")).ok
+
+
+@pytest.mark.parametrize(
+    ("second", "code"),
+    [("10.0.1.2", "RT214"), (UNSET_ADDRESS, "RT211"), ("10.0.1.256", "RT211")],
+)
+def test_a_defect_of_one_of_several_addresses_is_found(second: str, code: str) -> None:
+    data = _of_two_cards(second)
+
+    assert read_sound(data) is None
+    assert [found.code for found in check(data).diagnostics] == [code]

@@ -1,11 +1,13 @@
-"""What the linter is told to look at, and what starts processes in tests."""
+"""What the linter and make look at, and what starts processes in tests."""
 
 from __future__ import annotations
 
 import ast
 from pathlib import Path
 
-from tests.commands import run_python
+import pytest
+
+from tests.commands import clean_environment, run_process, run_python
 
 ROOT = Path(__file__).resolve().parent.parent
 STARTS_PROCESSES = {"subprocess", "pty"}
@@ -19,6 +21,22 @@ def test_ruff_looks_at_every_module_of_the_package() -> None:
     done = run_python("-m", "ruff", "check", "--show-files", ".", cwd=ROOT)
 
     assert modules - set(done.out.splitlines()) == set()
+
+
+@pytest.mark.parametrize("target", ["test", "test-all"])
+def test_make_runs_the_tests_in_parallel_and_those_of_deadlines_alone(
+    target: str,
+) -> None:
+    command = ["make", "--dry-run", target]
+    done = run_process(command, env=clean_environment(), cwd=ROOT)
+    lines = [line for line in done.out.splitlines() if "'deadline and" in line]
+    parallel = [line for line in done.out.splitlines() if "--dist loadgroup" in line]
+
+    assert [line.split(" -m ")[:2] for line in lines] == [
+        [".venv/bin/python", "pytest -q"]
+    ]
+    assert parallel
+    assert all("not deadline" in line for line in parallel)
 
 
 def test_two_harnesses_start_the_processes_of_all_tests() -> None:

@@ -441,7 +441,7 @@ def test_rank_that_fails_ends_the_others_and_is_named(
 ) -> None:
     wait = "import os, sys, time\nif os.environ['RANK'] == '0': time.sleep(600)\n"
     write(tmp_path, "s.py", wait + end)
-    done = simulate_afresh(tmp_path, *shape, "s.py")
+    done = simulate(tmp_path, *shape, "s.py")
 
     assert done.status == 1
     assert done.err.endswith(f"error: rank 1 {said}\n")
@@ -603,9 +603,9 @@ def test_script_ends_as_in_python_but_leaves_shared_modules_alone(
     (tmp_path / "s.py").write_text(ENDING, encoding="utf-8")
     done = simulate(tmp_path, "--nproc", "1", "s.py")
 
-    assert done.returncode == 1
-    assert done.stdout.splitlines() == ["thread", "at exit", "own"]
-    assert "no more" in done.stderr.splitlines()
+    assert done.status == 1
+    assert done.out.splitlines() == ["thread", "at exit", "own"]
+    assert "no more" in done.err.splitlines()
     assert (tmp_path / "left.txt").read_text(encoding="utf-8") == "left open"
 
 

@@ -88,7 +88,7 @@ def test_what_stands_on_collectives_works_as_on_the_cpu(tmp_path: Path) -> None:
     assert any(missing in message for message in ended.warnings)
 
 
-@pytest.mark.parametrize("chips", [(3, 1), RING])
+@pytest.mark.parametrize("chips", [(3, 1), pytest.param(RING, marks=pytest.mark.slow)])
 def test_training_on_several_chips_gives_what_one_process_does(
     tmp_path: Path, chips: tuple[int, ...]
 ) -> None:

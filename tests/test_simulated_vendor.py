@@ -313,6 +313,12 @@ def test_what_cannot_run_says_so_in_a_sentence(tmp_path: Path) -> None:
         f'chip, {none}; backend="eager" and backend="aot_eager" run',
         "operator": "NotImplementedError: torch.ops.my_ops.llama_mlp_forward is an "
         f"operator of torch_tpu's own, {none}",
+        "scaler": "256.0 0.5",
+        "options": "ProcessGroupSCCLOptions",
+        "compiled": "NotImplementedError: torch_tpu._C.CallCppDynLib is compiled for a "
+        f"chip, {none}",
+        "versions": "NotImplementedError: torch_tpu.tpu.versions.driver_version says "
+        f"how the driver of a chip was built, {none}",
         "timer": "NotImplementedError: torch_tpu.tpu.OpTimer_dump shows what its "
         f"operators took, {none}",
         "custom": "NotImplementedError: torch_tpu.tpu.custom_op.llama_mlp.LLamaMlp has "

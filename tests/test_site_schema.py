@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import ranktable
+from ranktable.schema.document import parse_sound
+from ranktable.schema.site_schema import SiteSchema, SiteSchemaError
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -245,6 +249,8 @@ DOUBLING = {
     },
     "$ref": "#/$defs/d0",
 }
+REPEATING = {"properties": {"x": {"pattern": "^(a+)+$"}}}
+LONG = TABLE.replace("{", '{"x":"' + "a" * 60 + '!",', 1)
 
 
 @pytest.mark.parametrize(
@@ -257,15 +263,15 @@ DOUBLING = {
             "nested without an end",
         ),
         (
-            {"$defs": {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(9000)}}
+            {"$defs": {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(1500)}}
             | {"$ref": "#/$defs/d0"},
             "nested without an end",
         ),
         ("[" * 100_000, "RT107"),
         ('{"not":' * 5000 + "{}" + "}" * 5000, "RT107"),
         ('{"title":"' + "x" * (5 << 20) + '"}', "RT004 the file is larger than"),
-        (DOUBLING, "did not end in 10 s"),
-        ({"properties": {"x": {"pattern": "^(a+)+$"}}}, "did not end in 10 s"),
+        pytest.param(DOUBLING, "did not end in 10 s", marks=pytest.mark.slow),
+        pytest.param(REPEATING, "did not end in 10 s", marks=pytest.mark.slow),
         ({"properties": {"x": {"pattern": "((a{9999}){9999}){9999}"}}}, ""),
     ],
     ids=["self", "circle", "chain", "lists", "deep", "large", "double", "regex", "big"],
@@ -273,14 +279,26 @@ DOUBLING = {
 def test_a_hostile_schema_ends_in_an_error(
     schema: object, reason: str, judge: Callable[..., Outcome]
 ) -> None:
-    text = TABLE.replace("{", '{"x":"' + "a" * 60 + '!",', 1)
     started_s = time.perf_counter()
-    done = judge(schema, text=text)
+    done = judge(schema, text=LONG)
 
     assert time.perf_counter() - started_s < 55
     if reason:
         assert (done.status, done.out) == (2, "")
         assert reason in done.err
+
+
+@pytest.mark.parametrize("schema", [DOUBLING, REPEATING], ids=["double", "regex"])
+def test_judging_ends_at_its_limit_of_time(schema: object, tmp_path: Path) -> None:
+    path = tmp_path / "site.json"
+    path.write_text(json.dumps(schema))
+    report, document = ranktable.check(LONG.encode()), parse_sound(LONG.encode())
+    site = SiteSchema(path=str(path), cpu_limit_s=1)
+
+    with pytest.raises(SiteSchemaError) as caught:
+        site.added_to(report, document)
+
+    assert str(caught.value).startswith(f"{path}: judging by it did not end in 1 s; ")
 
 
 def test_a_repair_is_judged_by_the_schema_too(

@@ -21,7 +21,7 @@ from ranktable.cluster.server_groups import with_group
 from ranktable.layout.change.differing import difference
 from ranktable.layout.change.spares import named_table, unnamed_table
 from ranktable.layout.parallel import remembering
-from ranktable.report.diff import render_changes, render_diff_json
+from ranktable.report.diff_renderers import render_changes, render_diff_json
 from ranktable.schema.atomic_files import replace_file
 from ranktable.schema.writing import dumps
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import torch
@@ -207,7 +208,7 @@ def _reduce_together(
         return
     members = operations.members
     buckets = [
-        (operations.on(members.backend_for(bucket[0].device)), bucket)
+        (replace(operations, backend=members.backend_for(bucket[0].device)), bucket)
         for bucket in _buckets(members, tensors, bucket_bytes)
     ]
     for on_backend, bucket in buckets:  # all or none: a refusal must leave no half

@@ -59,6 +59,7 @@ class GroupState:
         queue: What is asynchronous and cannot begin yet.
         is_single: Whether there is no process group, and this process is alone.
         is_of_job: Whether the group is of a job that this package has joined.
+        local_group: The members on this node, once somebody has asked for them.
         has_warned: Whether a script that calls too many different things was told so.
     """
 
@@ -66,7 +67,7 @@ class GroupState:
         """Describe a group that this process is a member of; None for no group."""
         # Torch keeps its groups until they are destroyed; nobody else should.
         self._group = None if group is None else ref(group)
-        self._local_group: ref[ProcessGroup] | None = None
+        self.local_group: ref[ProcessGroup] | None = None
         self.is_single = group is None
         self.ranks: tuple[int, ...] = (0,)
         self.group_rank = 0
@@ -106,15 +107,6 @@ class GroupState:
         if group is None:
             raise NotMemberError("this group was destroyed")
         return group
-
-    @property
-    def local_group(self) -> ProcessGroup | None:
-        """The members on the node of this one, once somebody has asked for them."""
-        return None if self._local_group is None else self._local_group()
-
-    @local_group.setter
-    def local_group(self, group: ProcessGroup | None) -> None:
-        self._local_group = None if group is None else ref(group)
 
     @property
     def rank(self) -> int:

@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from operator import index
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from weakref import ref
 
 import torch.distributed as dist
 
@@ -94,11 +95,13 @@ def local_group(group: ProcessGroup | None = None) -> ProcessGroup | None:
     members = group_state(group)
     if members.is_single:
         return None
-    if members.local_group is None:
+    group_of_node = None if members.local_group is None else members.local_group()
+    if group_of_node is None:
         made = [(ranks, _make(members, ranks)) for ranks in _nodes(members)]
-        own = next(each for ranks, each in made if members.rank in ranks)
-        members.local_group = own
-    return members.local_group
+        group_of_node = next(each for ranks, each in made if members.rank in ranks)
+        assert group_of_node is not None  # noqa: S101 - this rank is in it
+        members.local_group = ref(group_of_node)
+    return group_of_node
 
 
 def _nodes(members: GroupState) -> list[tuple[int, ...]]:

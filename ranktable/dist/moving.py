@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -280,6 +281,6 @@ def _scatter(
     if given is not None:
         parts = [packed(each, members.device_for(each)) for each in given]
     shapes, empty = yield from tell_from(operations, parts, root)
-    operations = operations.on(members.backend_for(empty.device))
+    operations = replace(operations, backend=members.backend_for(empty.device))
     found = yield from scatter_from(operations, parts, shapes, empty, root)
     return found.to(empty.device if given is None else given[0].device)

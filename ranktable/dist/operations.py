@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch.distributed as dist
 
 from ranktable.dist.calls import CollectiveFingerprint, begin_call
+from ranktable.dist.errors import DistError
 from ranktable.dist.plan import make_plan
 from ranktable.dist.tensors import dtype_name, name_of
-from ranktable.dist.work import Pending, refused
+from ranktable.dist.work import Pending, reason_of
 from ranktable.runtime.torch_versions import reduce_scatter_single
 
 if TYPE_CHECKING:
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     import torch
 
     from ranktable.dist.calls import CollectiveCall
-    from ranktable.dist.errors import DistError
     from ranktable.dist.group_state import GroupState
     from ranktable.dist.plan import CollectivePlan
     from ranktable.dist.work import Steps
@@ -27,45 +28,29 @@ if TYPE_CHECKING:
 REDUCE_SCATTER: Final = reduce_scatter_single()
 
 
+@dataclass(slots=True)  # one for each call: freezing it would cost more
 class OperationStarter:
-    """Starts torch's operations for one collective of a group."""
+    """Starts torch's operations for one collective of a group.
 
-    def __init__(
-        self,
-        members: GroupState,
-        call: CollectiveCall | None,
-        backend: Backend,
-        *,
-        is_exact: bool = True,
-        is_metadata: bool = False,
-    ) -> None:
-        """Keep what the operations are part of.
+    Attributes:
+        members: The group.
+        call: The collective; None for what two ranks do alone.
+        backend: What does them.
+        is_exact: Whether reductions are exact, see ``make_plan``.
+        is_metadata: Whether they carry what is said beside tensors.
+    """
 
-        Args:
-            members: The group.
-            call: The collective; None for what two ranks do alone.
-            backend: What does them.
-            is_exact: Whether reductions are exact, see ``make_plan``.
-            is_metadata: Whether they carry what is said beside tensors.
-        """
-        self.members = members
-        self.call = call
-        self.backend = backend
-        self.is_exact = is_exact
-        self._is_metadata = is_metadata
+    members: GroupState
+    call: CollectiveCall | None
+    backend: Backend
+    is_exact: bool = True
+    is_metadata: bool = False
 
     @property
     def metadata(self) -> OperationStarter:
         """The operations for what is said beside tensors."""
-        members = self.members
-        backend = members.metadata_backend
-        return OperationStarter(members, self.call, backend, is_metadata=True)
-
-    def on(self, backend: Backend) -> OperationStarter:
-        """Return the operations of another backend of the group."""
-        return OperationStarter(
-            self.members, self.call, backend, is_exact=self.is_exact
-        )
+        backend = self.members.metadata_backend
+        return replace(self, backend=backend, is_metadata=True)
 
     def plan(
         self,
@@ -104,54 +89,72 @@ class OperationStarter:
             work = function(*given, group=group, async_op=True, **named)
         except RuntimeError as error:
             raise self.refused(error) from error
-        return Pending([work], self.members, self.call, is_ahead=self._is_metadata)
+        works = [] if work is None else [work]
+        return Pending(works, self.members, self.call, self.is_metadata)
 
     def refused(self, error: RuntimeError) -> DistError:
-        """Return the error for an operation that torch did not start."""
-        return refused(error, self.members, self.backend.table_name, self.call)
+        """Return the error for what torch did not start on this rank."""
+        what = "a transfer" if self.call is None else str(self.call.fingerprint)
+        return DistError(
+            f"{what} failed on rank {self.members.rank} ({self.backend.table_name}): "
+            f"{reason_of(error)}"
+        )
 
 
-def start_transfers(
-    transfers: Sequence[tuple[OperationStarter, str, torch.Tensor, int, int]],
-) -> Pending:
+class Transfer(NamedTuple):
+    """What two ranks do alone.
+
+    Attributes:
+        operations: The operations of the backend that does it.
+        name: ``isend`` or ``irecv``.
+        moved: A tensor as the backend takes it.
+        peer: Group rank of the other side.
+        tag: Number that the other side gives too.
+    """
+
+    operations: OperationStarter
+    name: str
+    moved: torch.Tensor
+    peer: int
+    tag: int
+
+
+def start_transfers(transfers: Sequence[Transfer]) -> list[Pending]:
     """Begin transfers, all at once where the backend does one after the other.
 
     There every rank would else wait for the next one to receive.
 
-    Args:
-        transfers: For each the operations of its backend, ``isend`` or ``irecv``, a
-            tensor, the group rank of the other side and a tag.
-
     Raises:
         DistError: Torch refuses.
     """
-    first = transfers[0][0]
-    members = first.members
-    given = [
+    given: list[Any] = [
         (
-            getattr(dist, name),
-            data,
-            each.members.ranks[peer],
-            each.members.group,
-            tag,
+            getattr(dist, each.name),
+            each.moved,
+            each.operations.members.ranks[each.peer],
+            each.operations.members.group,
+            each.tag,
         )
-        for each, name, data, peer, tag in transfers
+        for each in transfers
     ]
     is_together = len(given) > 1 and any(
-        each.backend.is_coalescing for each, *_ in transfers
+        each.operations.backend.is_coalescing for each in transfers
     )
     try:
         if is_together:
-            works = dist.batch_isend_irecv([dist.P2POp(*each) for each in given])
+            together = dist.batch_isend_irecv([dist.P2POp(*each) for each in given])
+            works = [list(together) for _ in given]
         else:
-            works = [function(*others) for function, *others in given]
+            works = [[function(*others)] for function, *others in given]
     except RuntimeError as error:
-        raise first.refused(error) from error
-    # Gloo closes all connections when a transfer has not ended in the time that it is
-    # waited for, so nobody looks up from it: it is part of no call.
-    pending = Pending(works, members, None)
-    members.keep(pending)
-    return pending
+        raise transfers[0].operations.refused(error) from error
+    begun = []
+    for each, own in zip(transfers, works, strict=True):
+        # Gloo closes all connections when a transfer has not ended in the time that it
+        # is waited for, so nobody looks up from it: it is part of no call.
+        begun.append(Pending(own, each.operations.members, None))
+        each.operations.members.keep(begun[-1])
+    return begun
 
 
 def begin(  # noqa: PLR0913 - what collectives differ in

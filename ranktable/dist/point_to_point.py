@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import torch.distributed as dist
 
 from ranktable.dist.errors import DistError
 from ranktable.dist.group_state import group_state
-from ranktable.dist.operations import OperationStarter, start_transfers
+from ranktable.dist.operations import OperationStarter, Transfer, start_transfers
 from ranktable.dist.tensors import as_bytes, packed, problem_of, write
 from ranktable.dist.work import SteppedWork
 
@@ -152,35 +152,22 @@ def batch_isend_irecv(ops: Sequence[P2POp]) -> list[Work[torch.Tensor]]:
     )
 
 
-class _Transfer(NamedTuple):
-    """What ``start_transfers`` wants to know, and the caller's tensor."""
-
-    operations: OperationStarter
-    name: str
-    moved: torch.Tensor
-    peer: int
-    tag: int
-    data: torch.Tensor
-    source: torch.Tensor
-
-
-def _begun(transfers: list[_Transfer]) -> list[Work[torch.Tensor]]:
-    """Begin transfers, together where the backend wants that, and return their work."""
-    if any(each.operations.backend.is_coalescing for each in transfers):
-        pending = start_transfers([each[:5] for each in transfers])
-        begun = [pending] * len(transfers)
-    else:
-        begun = [start_transfers([each[:5]]) for each in transfers]
+def _begun(
+    prepared: Sequence[tuple[Transfer, torch.Tensor, torch.Tensor | None]],
+) -> list[Work[torch.Tensor]]:
+    """Begin transfers, of the caller's tensors by way of others, and return work."""
+    begun = start_transfers([transfer for transfer, _, _ in prepared])
     return [
-        SteppedWork(each.operations.members, _steps(each, pending))
-        for each, pending in zip(transfers, begun, strict=True)
+        SteppedWork(transfer.operations.members, _steps(pending, *tensors))
+        for (transfer, *tensors), pending in zip(prepared, begun, strict=True)
     ]
 
 
-def _steps(transfer: _Transfer, pending: Pending) -> Steps[torch.Tensor]:
+def _steps(
+    pending: Pending, data: torch.Tensor, source: torch.Tensor | None
+) -> Steps[torch.Tensor]:
     yield pending
-    is_received = transfer.name == "irecv"
-    return write(transfer.data, transfer.source) if is_received else transfer.data
+    return data if source is None else write(data, source)
 
 
 def _prepare(
@@ -189,8 +176,8 @@ def _prepare(
     peer: tuple[int | None, int | None],
     group: ProcessGroup | None,
     tag: int,
-) -> _Transfer:
-    """Return a transfer that can begin.
+) -> tuple[Transfer, torch.Tensor, torch.Tensor | None]:
+    """Return a transfer that can begin, its tensor, and what to write to that.
 
     Raises:
         Exception: It cannot.
@@ -201,14 +188,16 @@ def _prepare(
             f"{operation} needs another rank, but there is no process group; call "
             "init_dist first"
         )
-    problem = problem_of(data, is_written=operation == "recv")
+    is_received = operation == "recv"
+    problem = problem_of(data, is_written=is_received)
     if problem is not None:
         raise problem
-    group_rank = members.group_rank_of(*peer, "dst" if operation == "send" else "src")
+    group_rank = members.group_rank_of(*peer, "src" if is_received else "dst")
     if group_rank == members.group_rank:
         raise ValueError(f"rank {members.rank} cannot {operation} with itself")
     operations = OperationStarter(members, None, members.backend_for(data.device))
     plan = operations.plan(operation, data.dtype)
     source = packed(data, members.device_for(data))
     moved = as_bytes(source) if plan.as_bytes else source
-    return _Transfer(operations, name, moved, group_rank, tag, data, source)
+    transfer = Transfer(operations, name, moved, group_rank, tag)
+    return transfer, data, source if is_received else None

@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from ranktable.dist.calls import table_of
 from ranktable.dist.errors import MismatchError
-from ranktable.dist.operations import start_transfers
+from ranktable.dist.operations import Transfer, start_transfers
 from ranktable.dist.tensors import (
     DTYPES,
     MOST_DIMENSIONS,
@@ -192,8 +192,10 @@ def shift_by(
     moved, arriving = _moved(data, plan), data.new_empty(shapes[source])
     output = _moved(arriving, plan)
     tag = _SHIFT_TAG if members.supports_timed_wait else 0
-    sent = (operations, "isend", moved, target, tag)
-    yield start_transfers([sent, (operations, "irecv", output, source, tag)])
+    sent = Transfer(operations, "isend", moved, target, tag)
+    yield from start_transfers(
+        [sent, Transfer(operations, "irecv", output, source, tag)]
+    )
     return restored(output, data.dtype, shapes[source])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Generator
+from dataclasses import dataclass
 from datetime import timedelta
 from threading import Lock, main_thread
 from typing import (
@@ -30,7 +31,7 @@ import torch
 from ranktable.dist.errors import DistError, MismatchError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     import torch.distributed as dist
 
@@ -245,40 +246,27 @@ def in_place(
     return cast("Collective[Parameters, None, Result]", function)
 
 
+@dataclass(eq=False)
 class Pending:
     """What torch has begun, as a step of a collective.
 
     Attributes:
-        is_ahead: Whether it carries what has to be known before tensors can travel.
         works: What torch has returned; nothing once somebody has waited for it.
+        members: The group.
+        call: The collective; None for what two ranks do alone.
+        is_ahead: Whether it carries what has to be known before tensors can travel.
     """
 
-    def __init__(
-        self,
-        works: Sequence[dist.Work | None],
-        members: GroupState,
-        call: CollectiveCall | None,
-        *,
-        is_ahead: bool = False,
-    ) -> None:
-        """Describe it.
-
-        Args:
-            works: What torch has returned.
-            members: The group.
-            call: The collective; None for what two ranks do alone.
-            is_ahead: See above.
-        """
-        self.works = [work for work in works if work is not None]
-        self._members = members
-        self._call = call
-        self.is_ahead = is_ahead
+    works: list[dist.Work]
+    members: GroupState
+    call: CollectiveCall | None
+    is_ahead: bool = False
 
     def is_completed(self) -> bool:
         """Whether torch has done it, and the ranks are known to do the same."""
         if not all(work.is_completed() for work in self.works):
             return False
-        return self._call is None or self._call.is_decided()
+        return self.call is None or self.call.is_decided()
 
     def wait(self) -> None:
         """Wait until torch has done it.
@@ -287,11 +275,11 @@ class Pending:
             MismatchError: Another rank does something else.
             DistError: It failed, or did not end in time.
         """
-        if self._call is not None:
-            self._call.verify()
+        if self.call is not None:
+            self.call.verify()
         try:
             for work in self.works:
-                await_backend(work, self._members, self._call)
+                await_backend(work, self.members, self.call)
         finally:
             self.works.clear()
 
@@ -356,26 +344,6 @@ def explained(
     return DistError(
         f"{what} failed on rank {members.rank}: {reason_of(error)}; {others} "
         "(RANKTABLE_DIST_CHECK=always compares every call)"
-    )
-
-
-def refused(
-    error: RuntimeError,
-    members: GroupState,
-    backend: str,
-    call: CollectiveCall | None,
-) -> DistError:
-    """Return the error for what torch did not start on this rank.
-
-    Args:
-        error: Torch's own.
-        members: The group.
-        backend: The name of what refused it.
-        call: The collective; None for what two ranks do alone.
-    """
-    what = "a transfer" if call is None else str(call.fingerprint)
-    return DistError(
-        f"{what} failed on rank {members.rank} ({backend}): {reason_of(error)}"
     )
 
 

@@ -25,10 +25,10 @@ from ranktable.runtime.rendezvous import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import timedelta
 
     import torch
-    from torch._C._distributed_c10d import Store
 
     from ranktable.runtime.backends.backend import Backend
     from ranktable.runtime.environment import Environment
@@ -224,29 +224,31 @@ def _join(
     )
     store = open_store(environment, os.environ, deadline)
     rendezvous_barrier(store, member, deadline)
-    _start_group(
-        backend,
-        device,
-        deadline,
-        store=PrefixStore("group", store),
-        rank=placement.rank,
-        world_size=world_size,
-        timeout=timeout,
-        pg_options=backend.group_options(None if table is None else table.chip_map),
-    )
+    options = backend.group_options(None if table is None else table.chip_map)
+    import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
+
+    def start() -> None:
+        # It is not bound to the device: torch would then split it for every sub-group,
+        # and all ranks would have to take part, members or not.
+        dist.init_process_group(
+            backend=backend.config,
+            store=PrefixStore("group", store),
+            rank=placement.rank,
+            world_size=world_size,
+            timeout=timeout,
+            pg_options=options,
+        )
+
+    _start_group(start, backend, device, member, deadline)
     return Job(environment, table, placement, backend, device, timeout, store)
 
 
-def _start_group(  # noqa: PLR0913 - the arguments of torch's own function
+def _start_group(
+    start: Callable[[], None],
     backend: Backend,
     device: torch.device,
+    member: Participant,
     deadline: Deadline,
-    *,
-    store: Store,
-    rank: int,
-    world_size: int,
-    timeout: timedelta | None,
-    pg_options: object | None,
 ) -> None:
     """Make torch's process group.
 
@@ -254,25 +256,10 @@ def _start_group(  # noqa: PLR0913 - the arguments of torch's own function
     long for the first. On CPUs the deadline ends the first; a device is current in one
     thread only, so its backend starts here and has only torch's time-out.
 
-    The group is not bound to the device: torch would then split it for every sub-group,
-    and all ranks would have to take part, members or not.
-
     Raises:
         BootstrapError: A peer has gone since the rendezvous (RT404), or the backend
             does not start (RT401).
     """
-    import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
-
-    def start() -> None:
-        dist.init_process_group(
-            backend=backend.config,
-            store=store,
-            rank=rank,
-            world_size=world_size,
-            timeout=timeout,
-            pg_options=pg_options,
-        )
-
     try:
         if device.type == "cpu":
             in_time(start, deadline.left_s + GRACE_S / 2)
@@ -281,12 +268,12 @@ def _start_group(  # noqa: PLR0913 - the arguments of torch's own function
     except LateError:
         raise BootstrapError(
             "RT404",
-            f"all {world_size} ranks came, but after {deadline.time_s:g} s "
-            f"{backend.name} had not connected rank {rank} to all of them; look for a "
-            "rank that ended or hangs, and for a firewall",
+            f"all {member.world_size} ranks came, but after {deadline.time_s:g} s "
+            f"{backend.name} had not connected rank {member.rank} to all of them; look "
+            "for a rank that ended or hangs, and for a firewall",
         ) from None
     except (RuntimeError, ValueError) as error:
-        raise _not_started(backend, rank, error) from error
+        raise _not_started(backend, member.rank, error) from error
 
 
 def _not_started(backend: Backend, rank: int, error: Exception) -> BootstrapError:

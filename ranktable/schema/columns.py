@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from ranktable.schema.diagnostic import NO_QUOTA, Options
 from ranktable.schema.document import Document, SourceSpan, parse_sound
 from ranktable.schema.format import (
-    UNSET_ADDRESS,
     Role,
-    are_addresses,
+    each_address,
     ipv4_numbers,
+    is_address,
+    is_device_address,
 )
 
 if TYPE_CHECKING:
@@ -62,11 +63,15 @@ class _Addresses(NamedTuple):
     """What is known of the addresses of all devices together.
 
     Attributes:
-        there: The addresses; some devices may have none.
-        numbers: The same as numbers, None if one is not a single IPv4 address.
+        num_without: Number of devices that have none.
+        is_joined: Whether a device has several in one text.
+        each: The addresses, those of one text by themselves.
+        numbers: The same as numbers, None if one is not an IPv4 address.
     """
 
-    there: list[str]
+    num_without: int
+    is_joined: bool
+    each: list[str]
     numbers: list[int] | None
 
 
@@ -231,35 +236,48 @@ class Columns:
 
     def num_without_address(self) -> int:
         """Return the number of devices that have no address."""
-        return self.num_devices - len(self._addresses().there)
+        return self._addresses().num_without
 
     def has_repeated_address(self) -> bool:
-        """Whether two devices have the same text for an address."""
-        there, numbers = self._addresses()
+        """Whether an address is there twice."""
+        found = self._addresses()
         # Numbers are told apart several times faster than texts.
-        return len(set(there if numbers is None else numbers)) < len(there)
+        each = found.each if found.numbers is None else found.numbers
+        return len(set(each)) < len(each)
 
-    def has_in_address(self, character: str) -> bool:
-        """Whether an address has a character that IPv4 has not."""
-        there, numbers = self._addresses()
-        return numbers is None and character in " ".join(there)
+    def has_joined_addresses(self) -> bool:
+        """Whether a device has several addresses."""
+        return self._addresses().is_joined
+
+    def has_ipv6(self) -> bool:
+        """Whether an address looks like IPv6."""
+        found = self._addresses()
+        return found.numbers is None and ":" in " ".join(found.each)
 
     def are_addresses_sound(self) -> bool:
         """Whether every address that is there is a numeric IP address of a device."""
-        there, numbers = self._addresses()
-        is_unset = UNSET_ADDRESS in there if numbers is None else 0 in numbers
-        if is_unset and self.format.joins_addresses:
-            return False
-        return numbers is not None or are_addresses(there)
+        found = self._addresses()
+        if not self.format.joins_addresses:
+            return found.numbers is not None or all(map(is_address, set(found.each)))
+        if found.numbers is not None:
+            return 0 not in found.numbers
+        return all(map(is_device_address, set(found.each)))
 
     def _addresses(self) -> _Addresses:
         found = self.worked_out.get("addresses")
         if not isinstance(found, _Addresses):
-            written: Any = self.addresses
-            numbers = ipv4_numbers(written)
+            each: Any = self.addresses
+            there, numbers = len(each), ipv4_numbers(each)
             if numbers is None:
-                written = [address for address in written if address is not None]
-            found = self.worked_out["addresses"] = _Addresses(written, numbers)
+                each = [address for address in each if address is not None]
+                there = len(each)
+                if self.format.joins_addresses:
+                    each = each_address(each)
+                numbers = ipv4_numbers(each)
+            found = _Addresses(
+                self.num_devices - there, len(each) > there, each, numbers
+            )
+            self.worked_out["addresses"] = found
         return found
 
     def chip_map(self) -> list[int]:

@@ -26,6 +26,7 @@ from ranktable.schema.format import (
     Kind,
     Role,
     are_addresses,
+    each_address,
     plain_number,
     plain_numbers,
 )
@@ -49,6 +50,7 @@ LEAST_NODE_BYTES = 40
 """Of a node and its device; what is too short for ``MANY_NODES`` is not looked at."""
 
 _COLON = b":"
+_VERSION = re.compile(rb'"version"\s*:\s*"([0-9.]*)"')
 _NUMBERS = (Kind.NUMBER, Kind.NUMERAL, Kind.INTEGER)
 _TYPES: dict[Kind, Any] = {
     Kind.NUMBER: str | int,
@@ -72,6 +74,9 @@ def decode_columns(data: bytes, format_: Format) -> Columns | None:
     """
     if data.find(format_.nodes_key.encode(), 0, PIECE_BYTES) < 0:
         return None
+    version = _VERSION.search(data, 0, PIECE_BYTES)
+    if version and version[1].decode() not in format_.versions:
+        return None  # saves a decode of the first node
     try:
         return decode_by_template(data, format_) or decode_each_node(data, format_)
     except (msgspec.DecodeError, UnicodeDecodeError, _NotPlainError, RecursionError):
@@ -144,18 +149,16 @@ def is_surely_sound(columns: Columns) -> bool:
         and columns.are_addresses_sound()
         and count in (None, has_counted)
         and all(
-            _are_addresses(columns.optional.get(field.key, []))
+            _are_addresses(field, columns.optional.get(field.key, []))
             for field, _ in columns.format.other_addresses
         )
         and not any(map(columns.breaks, columns.format.fast_rules))
     )
 
 
-def _are_addresses(column: list[Any]) -> bool:
-    try:
-        return are_addresses(column)
-    except TypeError:  # None is among them
-        return are_addresses([text for text in column if text is not None])
+def _are_addresses(field: Field, column: list[Any]) -> bool:
+    there = [text for text in column if text is not None]
+    return are_addresses(each_address(there) if field.kind is Kind.ADDRESSES else there)
 
 
 def _are_local_ranks_right(columns: Columns) -> bool:

@@ -480,6 +480,15 @@ def are_addresses(texts: Collection[str]) -> bool:
     return all(map(is_address, set(texts)))
 
 
+def each_address(texts: Collection[str]) -> list[str]:
+    """Return the addresses of texts that have commas between several.
+
+    >>> each_address(["10.0.0.1,10.0.1.1", "10.0.0.2"])
+    ['10.0.0.1', '10.0.1.1', '10.0.0.2']
+    """
+    return ",".join(texts).split(",") if texts else []
+
+
 def ipv4_numbers(texts: list[str]) -> list[int] | None:
     """Return numeric IPv4 addresses as 32-bit numbers, None if one is not such."""
     numbers: list[int] = []

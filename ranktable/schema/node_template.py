@@ -34,6 +34,8 @@ LONGEST_VALUE = 256
 """Characters of the longest value of a hole; a longer one is read in another way."""
 
 _BLANKS = b" \t\r\n"
+_PLAIN_CHARACTERS = bytes(range(0x20, 0x7F)).replace(b"\\", b"")
+"""Printable ASCII without the backslash; all bytes are compared in one call."""
 _QUOTE = b'"'
 _LONGEST_RANK = 9
 
@@ -324,8 +326,7 @@ class _Template:
 
 def _plain_texts(values: list[str]) -> list[str]:
     """Return the texts that stand between quotation marks."""
-    joined = "".join(values)
-    if "\\" in joined or not joined.isprintable():
+    if "".join(values).encode().translate(None, _PLAIN_CHARACTERS):
         raise msgspec.DecodeError("not written plainly")
     return values
 

@@ -78,33 +78,20 @@ class TableReader:
 
 
 READERS = (
-    TableReader(
-        name="hccl-2025",
-        title="HCCL 2025",
-        keys=("HCCL 2025", "HCCL"),
-        formats=(*_HCCL_1, *_HCCL_2),
-        refusal=BY_VERSION,
-    ),
-    TableReader(
-        name="hccl-2026",
-        title="HCCL 2026",
-        keys=("HCCL",),
-        formats=(*_HCCL_1, *_HCCL_2),
-        refusal=BY_VERSION,
-    ),
-    TableReader(
-        name="torch_npu",
-        title="torch_npu",
-        keys=("torch_npu", "HCCL"),
-        formats=(*_HCCL_1, *_HCCL_2),
-        refusal=BY_VERSION,
-    ),
-    TableReader(
-        name="mindspore",
-        title="MindSpore",
-        keys=("MindSpore", "HCCL"),
-        formats=(*_HCCL_1, *_HCCL_2),
-        refusal=BY_VERSION,
+    *(
+        TableReader(
+            name=name,
+            title=title,
+            keys=keys,
+            formats=(*_HCCL_1, *_HCCL_2),
+            refusal=BY_VERSION,
+        )
+        for name, title, keys in (
+            ("hccl-2025", "HCCL 2025", ("HCCL 2025", "HCCL")),
+            ("hccl-2026", "HCCL 2026", ("HCCL",)),
+            ("torch_npu", "torch_npu", ("torch_npu", "HCCL")),
+            ("mindspore", "MindSpore", ("MindSpore", "HCCL")),
+        )
     ),
     TableReader(
         name="mindie",

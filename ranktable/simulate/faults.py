@@ -97,12 +97,7 @@ class Faults:
     """The faults of one rank."""
 
     def __init__(self, run: Run, rank: int) -> None:
-        """Take those of the run that are this rank's.
-
-        Args:
-            run: The run.
-            rank: Global rank of this process.
-        """
+        """Take those of the run that are of this global rank."""
         self._faults = [fault for fault in run.faults if fault.rank == rank]
         self._rank = rank
         self._timeout_s = run.timeout_s

@@ -101,7 +101,7 @@ class Process:
 
     Attributes:
         pid: Its number.
-        start_time: When it started, as ``liveness`` has it.
+        start_time: When it started, as ``start_time`` has it.
     """
 
     pid: int
@@ -116,13 +116,7 @@ class SharedState:
     """
 
     def __init__(self, path: Path, size: int, group_rank: int) -> None:
-        """Map the file, which whoever is first makes.
-
-        Args:
-            path: The file.
-            size: Number of members.
-            group_rank: Which of them this process is.
-        """
+        """Map the file of so many members, which whoever is first makes."""
         self._size = size
         self._group_rank = group_rank
         num_words = (_SLOTS + 2) * size + 2

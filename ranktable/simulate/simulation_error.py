@@ -65,12 +65,7 @@ class NeedsChip:
     """Something of a vendor's package that a simulated chip cannot do."""
 
     def __init__(self, name: str, what: str) -> None:
-        """Name it.
-
-        Args:
-            name: Its name for users.
-            what: What it does.
-        """
+        """Name it, and say what it does."""
         self._name = name
         self._what = what
 

@@ -14,6 +14,7 @@ import torch
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from tests import effort
 from tests.rank_worker import device, group_of
 from tests.rank_worker import fully as dist
 
@@ -42,9 +43,8 @@ FOLDS: dict[str, Callable[[Any, Any], Any]] = {
 SHAPES = st.lists(st.integers(0, 3), max_size=3).map(tuple)
 
 law = settings(
-    max_examples=25,
+    effort.law(50),
     phases=[Phase.explicit, Phase.generate],
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 

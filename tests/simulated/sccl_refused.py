@@ -55,6 +55,16 @@ tell("unserved", unserved)
 dist.init_process_group("sccl")
 with tpu.amp.autocast(False):  # noqa: FBT003 - the vendor's order
     told["autocast"] = str(tpu.is_autocast_enabled())
+amp = import_module("torch_tpu.tpu.amp.grad_scaler")
+scaler = type("OwnScaler", (amp.GradScaler,), {})(256.0)
+weight = torch.ones(1, device="tpu", requires_grad=True)
+optimiser = torch.optim.SGD([weight], 0.5)
+scaler.scale(weight.sum()).backward()
+scaler.step(optimiser)
+told["scaler"] = f"{scaler.get_scale()} {weight.item()}"
+told["options"] = import_module("torch_tpu._C").ProcessGroupSCCLOptions.__name__
+tell("compiled", import_module("torch_tpu._C").CallCppDynLib)
+tell("versions", import_module("torch_tpu.tpu.versions").driver_version)
 told["module"] = str(import_module("torch_tpu.tpu.memory").memory_allocated())
 names = """StreamContext can_device_access_peer current_blas_handle current_device
 current_stream default_stream device device_count device_of get_arch_list

@@ -22,7 +22,7 @@ from ranktable.cli.parameters import ColorOption, OutputFormatOption
 from ranktable.layout.change.differing import difference
 from ranktable.layout.errors import LayoutError
 from ranktable.layout.parallel import remembered, spelt
-from ranktable.report.diff import render_diff, render_diff_json
+from ranktable.report.diff_renderers import render_diff, render_diff_json
 from ranktable.schema.diagnostic import printable
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from ranktable.layout.suggesting import (
     legal_layouts,
     spread_of,
 )
-from ranktable.report.mesh import (
+from ranktable.report.mesh_renderers import (
     MAX_SUGGESTIONS,
     render_mesh,
     render_mesh_json,

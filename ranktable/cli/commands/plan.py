@@ -48,7 +48,7 @@ from ranktable.layout.planning import Mode, is_spread, make_plan
 from ranktable.layout.rings import RingRows, ring_rows
 from ranktable.layout.timing import PlanTimes, plan_times
 from ranktable.layout.traffic import Model, given_flows, model_flows, parse_rate
-from ranktable.report.plan import render_plan, render_plan_json
+from ranktable.report.plan_renderers import render_plan, render_plan_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,7 +11,7 @@ import typer
 
 from ranktable.cli import COLOR_HELP, Color, CommandError, style, write
 from ranktable.cluster.discovery.machine import Machine
-from ranktable.cluster.discovery.probe import probe as seen
+from ranktable.cluster.discovery.node_probe import probe as seen
 from ranktable.schema.diagnostic import counted, printable
 
 if TYPE_CHECKING:

@@ -111,17 +111,7 @@ def write_job(hostfile: Hostfile, options: WriterOptions) -> str:
     """Return a Service and an Indexed Job with a pod for every node."""
     size = equal_pods(hostfile, JOB_TITLE)
     name = job_name(options)
-    port, script = port_and_script(options)
-    count = len(hostfile.hosts)
-    arguments = agent_arguments(
-        # Kubernetes puts the variable's value here; it needs no shell.
-        node_rank="$(JOB_COMPLETION_INDEX)",
-        num_nodes=count,
-        num_processes=size,
-        master_addr=f"{name}-0.{name}",
-        master_port=port,
-        script=script,
-    )
+    pod = _pod(hostfile, options, size, f"{name}-0.{name}")
     service = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -136,23 +126,38 @@ def write_job(hostfile: Hostfile, options: WriterOptions) -> str:
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": name},
-        "spec": {
-            "completions": count,
-            "parallelism": count,
-            "completionMode": "Indexed",
-            "backoffLimit": 0,
-            "template": {
-                "spec": {
-                    "subdomain": name,
-                    "restartPolicy": "Never",
-                    "containers": [
-                        container(options, size, ["torchrun", *arguments], name)
-                    ],
-                }
-            },
-        },
+        "spec": _indexed(len(hostfile.hosts), {"subdomain": name, **pod}),
     }
     return dump_yaml(service, job)
+
+
+def _pod(
+    hostfile: Hostfile, options: WriterOptions, size: int, master: str
+) -> dict[str, object]:
+    """Return what every pod of an Indexed Job is: a torchrun that finds the first."""
+    port, script = port_and_script(options)
+    arguments = agent_arguments(
+        # Kubernetes puts the variable's value here; it needs no shell.
+        node_rank="$(JOB_COMPLETION_INDEX)",
+        num_nodes=len(hostfile.hosts),
+        num_processes=size,
+        master_addr=master,
+        master_port=port,
+        script=script,
+    )
+    made = container(options, size, ["torchrun", *arguments], job_name(options))
+    return {"restartPolicy": "Never", "containers": [made]}
+
+
+def _indexed(count: int, pod: dict[str, object]) -> dict[str, object]:
+    """Return the spec of an Indexed Job of as many pods."""
+    return {
+        "completions": count,
+        "parallelism": count,
+        "completionMode": "Indexed",
+        "backoffLimit": 0,
+        "template": {"spec": pod},
+    }
 
 
 KUBERNETES_JOB = LauncherFormat(
@@ -224,27 +229,8 @@ def write_jobset(hostfile: Hostfile, options: WriterOptions) -> str:
     """Return a JobSet of one job with a pod for every node."""
     size = equal_pods(hostfile, JOBSET_TITLE)
     name = job_name(options)
-    port, script = port_and_script(options)
-    count = len(hostfile.hosts)
-    arguments = agent_arguments(
-        node_rank="$(JOB_COMPLETION_INDEX)",
-        num_nodes=count,
-        num_processes=size,
-        master_addr=f"{name}-node-0-0.{name}",
-        master_port=port,
-        script=script,
-    )
-    pod = {
-        "restartPolicy": "Never",
-        "containers": [container(options, size, ["torchrun", *arguments], name)],
-    }
-    job = {
-        "completions": count,
-        "parallelism": count,
-        "completionMode": "Indexed",
-        "backoffLimit": 0,
-        "template": {"spec": pod},
-    }
+    pod = _pod(hostfile, options, size, f"{name}-node-0-0.{name}")
+    job = _indexed(len(hostfile.hosts), pod)
     jobset = {
         "apiVersion": f"{GROUP}/v1alpha2",
         "kind": "JobSet",

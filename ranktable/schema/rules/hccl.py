@@ -42,7 +42,7 @@ def _not_completed(columns: Columns, _: Options) -> Iterator[Finding]:
 
 
 def _duplicate_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
-    if not columns.has_repeated_address() and not columns.has_in_address(","):
+    if not columns.has_repeated_address():
         return
     first_use: dict[str, int] = {}
     for index, text in enumerate(columns.addresses):
@@ -214,7 +214,7 @@ def _unequal_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
     """Yield RT272 for devices with another number of addresses than most."""
     written = columns.addresses
     nothing = columns.num_without_address()
-    is_joined = columns.has_in_address(",")
+    is_joined = columns.has_joined_addresses()
     if not is_joined and (nothing in (0, len(written)) or columns.num_nodes > 1):
         return  # what is missing on one of several servers is RT271
     # An empty part is RT211: it is a bad address, not one more.
@@ -236,7 +236,7 @@ def _unequal_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
 
 def _mixed_families(columns: Columns, _: Options) -> Iterator[Finding]:
     written = columns.addresses
-    if not columns.has_in_address(":"):
+    if not columns.has_ipv6():
         return
     families = [None if text is None else ":" in text for text in written]
     if len({*families} - {None}) < 2:  # noqa: PLR2004 - IPv4 and IPv6

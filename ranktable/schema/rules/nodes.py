@@ -9,7 +9,6 @@ from ranktable.schema.document import SourceSpan
 from ranktable.schema.format import (
     UNSET_ADDRESS,
     Kind,
-    are_addresses,
     is_address,
     is_device_address,
     plain_number,
@@ -150,11 +149,10 @@ def wrong_count(path: Path, written: int, listed: str, count: int) -> Finding:
 
 
 def _bad_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
-    written = {address for address in columns.addresses if address is not None}
-    is_unset = columns.format.joins_addresses and UNSET_ADDRESS in written
-    if written and (is_unset or not are_addresses(written)):
+    if not columns.are_addresses_sound():
         # With both keys the emulator's, which SCCL reads, is the device's address.
         keys = columns.format.address_keys[::-1]
+        written = {address for address in columns.addresses if address is not None}
         bad = {address for address in written if not _is_address(columns, address)}
         for index, address in enumerate(columns.addresses):
             if address in bad and not columns.quota.is_spent(BAD_ADDRESS):

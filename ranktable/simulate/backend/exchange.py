@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from pathlib import Path
 
+    from ranktable.simulate.barrier import RendezvousBarrier
     from ranktable.simulate.faults import Faults
     from ranktable.simulate.recording import Recorder
-    from ranktable.simulate.rendezvous import RendezvousBarrier
 
 
 class Done(Work):
@@ -74,13 +74,7 @@ class PendingTransfer(Work):
     def __init__(
         self, finish: Callable[[], None], drop: Callable[[], None], tensor: torch.Tensor
     ) -> None:
-        """Describe it.
-
-        Args:
-            finish: Waits for it; raises what went wrong.
-            drop: What to do when nobody is going to wait for it.
-            tensor: What is sent or received.
-        """
+        """Describe it: how it is waited for, or dropped, and its tensor."""
         super().__init__()
         self._finish = finish
         self._drop = drop
@@ -158,12 +152,7 @@ class Transfers:
     """
 
     def __init__(self, folder: Path, group_rank: int) -> None:
-        """Begin with nothing sent.
-
-        Args:
-            folder: The folder of the group.
-            group_rank: Which of its members this process is.
-        """
+        """Begin with nothing sent by this member, in the folder of the group."""
         self._folder = folder
         self._group_rank = group_rank
         self._files: dict[str, int] = {}
@@ -238,15 +227,7 @@ class Exchange:
         title: str,
         recorder: Recorder | None = None,
     ) -> None:
-        """Take the parts.
-
-        Args:
-            gloo: What moves the bytes.
-            rendezvous: Where the ranks wait for each other.
-            faults: What goes wrong on purpose.
-            title: What the backend calls itself; gloo's errors are said to be its.
-            recorder: Notes what is sent, if that is wanted.
-        """
+        """Take the parts; gloo's errors are said to be those of the title."""
         self.gloo = gloo
         self.rendezvous = rendezvous
         self._faults = faults

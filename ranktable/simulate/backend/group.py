@@ -53,13 +53,7 @@ class GroupParts:
     """A group that has no operations yet."""
 
     def __init__(self, exchange: Exchange, limits: Limits, rank: int) -> None:
-        """Make a group of what it consists of.
-
-        Args:
-            exchange: How its ranks communicate.
-            limits: What it refuses.
-            rank: Rank of this process in it.
-        """
+        """Make a group of how it communicates and what it refuses."""
         self._exchange = exchange
         self._gloo = exchange.gloo
         self._limits = limits

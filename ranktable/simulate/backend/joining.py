@@ -21,9 +21,9 @@ from ranktable.simulate import device
 from ranktable.simulate.backend.exchange import Exchange, leave_at_exit
 from ranktable.simulate.backend.group import SimulatedGroup
 from ranktable.simulate.backend.limits import Limits
+from ranktable.simulate.barrier import RendezvousBarrier
 from ranktable.simulate.chip_assignments import ChipAssignment, judge
 from ranktable.simulate.faults import Faults
-from ranktable.simulate.rendezvous import RendezvousBarrier
 from ranktable.simulate.simulated_run import report
 from ranktable.simulate.simulation_error import SimulationError, rank_list, reported
 

@@ -56,5 +56,8 @@ start(
 )
 local_ranks.put_in_place()
 refused.refuse()
-# Both are among the refused.
-jit, utils = (importlib.import_module(f"torch_tpu.{name}") for name in ("jit", "utils"))
+# All are among the refused; but the options of a group are in the first.
+_C, jit, utils = (
+    importlib.import_module(f"torch_tpu.{name}") for name in ("_C", "jit", "utils")
+)
+setattr(_C, "ProcessGroupSCCLOptions", ProcessGroupSCCLOptions)  # noqa: B010 - mypy sees a module

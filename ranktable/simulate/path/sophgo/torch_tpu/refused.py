@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 _MODULES = {
+    "torch_tpu._C": "is compiled for a chip",
     "torch_tpu.accelerator": "adapts other libraries to a chip",
     "torch_tpu.dynamo": "compiles for a chip",
     "torch_tpu.jit": "compiles for a chip",
@@ -28,6 +29,7 @@ _MODULES = {
     "torch_tpu.tpu.graphs": "records what a chip does",
     "torch_tpu.tpu.jit": "compiles for a chip",
     "torch_tpu.tpu.nn": "has operators of a chip",
+    "torch_tpu.tpu.versions": "says how the driver of a chip was built",
     "torch_tpu.utils": "serves the tests and tools of the vendor",
 }
 _NAMES = {

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -36,6 +37,9 @@ from torch_tpu.tpu.properties import (
     temperature,
     utilization,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 globals().update(refused.ABSENT)
 
@@ -76,6 +80,13 @@ def is_OpTimer_enabled() -> bool:  # noqa: N802 - the vendor's name
     """Return False: operators of a chip are not timed."""
     return False
 
+
+def _lazy_call(function: Callable[[], object]) -> None:
+    """Call a function: there is nothing to wait for."""
+    function()
+
+
+_lazy_init = init  # noqa: F405 - of every device
 
 # The vendor has these names in several files, from which scripts import them too.
 for _part in (

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ranktable.simulate.barrier import RendezvousBarrier
 from ranktable.simulate.chip_assignments import ChipAssignment, judge
 from ranktable.simulate.faults import Faults
-from ranktable.simulate.rendezvous import RendezvousBarrier
 from ranktable.simulate.shared_state import start_time
 from ranktable.simulate.simulated_run import (
     Fault,
@@ -39,7 +39,7 @@ MEMBER = """
 import json, sys, time
 from pathlib import Path
 from ranktable.simulate.simulation_error import SimulationError
-from ranktable.simulate.rendezvous import RendezvousBarrier
+from ranktable.simulate.barrier import RendezvousBarrier
 
 folder, ranks, member, timeout_s = json.loads(sys.argv[1])
 barrier = RendezvousBarrier(Path(folder), ranks=ranks, group_rank=member,

@@ -84,15 +84,7 @@ class RendezvousBarrier:
         group: str,
         timeout_s: float,
     ) -> None:
-        """Open the shared state of the group.
-
-        Args:
-            folder: The folder of this group, in that of the run.
-            ranks: Global rank of each member.
-            group_rank: Which of them this process is.
-            group: What to call the group.
-            timeout_s: How long to wait for the others.
-        """
+        """Open the shared state of the group, see the attributes."""
         self.ranks = tuple(ranks)
         self.group = group
         self.timeout_s = timeout_s
