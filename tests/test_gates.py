@@ -169,6 +169,37 @@ def test_a_file_that_is_named_with_its_folder_is_judged_once(
     assert [each["file"] for each in json.loads(done.out)["files"]] == ["a/t.json"]
 
 
+def test_files_of_this_folder_have_the_names_that_a_repository_gives_them(
+    run: Run, tmp_path: Path
+) -> None:
+    # GitHub places a finding only in a file of exactly this name.
+    (tmp_path / "t.json").write_bytes(BROKEN.read_bytes())
+    done = run("ranktable", "validate", ".", "--format", "github")
+
+    assert re.findall(r"file=[^,]*", done.out) == ["file=t.json"] * 2
+
+
+def test_a_file_of_a_folder_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    for name in ("a.json", "b.json", "notes"):
+        (tmp_path / name).write_bytes(BROKEN.read_bytes())
+    for name in ("a.json", "notes"):
+        (tmp_path / name).chmod(0)
+    (tmp_path / "sub").mkdir(mode=0)
+    # Nothing is forbidden to root but without these capabilities.
+    as_others = "setpriv --bounding-set=-dac_override,-dac_read_search "
+    line = f"{as_others * (os.geteuid() == 0)}ranktable validate"
+    files = run_in_shell(f"{line} .", tmp_path)
+    (tmp_path / "sub").rmdir()
+    done = run_in_shell(f"{line} .", tmp_path)
+
+    assert (files.status, files.err) == (2, "ranktable: ./sub: permission denied\n")
+    assert done.status == 2
+    assert [row[:24] for row in done.out.splitlines()[:2]] == [
+        "a.json: error[RT002] the",
+        "b.json:18:9: warning[RT5",
+    ]
+
+
 def test_a_folder_without_files_of_ours_is_said(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     done = run("ranktable", "validate", "a")
@@ -298,7 +329,7 @@ def test_exclude_leaves_files_of_a_folder_out(run: Run, tmp_path: Path) -> None:
     (tmp_path / "ranktable.toml").write_text("exclude = ['bad']\n")
     data = json.loads(run("ranktable", "validate", ".", "--format", "json").out)
 
-    assert [each["file"] for each in data["files"]] == ["./good/t.json"]
+    assert [each["file"] for each in data["files"]] == ["good/t.json"]
 
 
 def test_options_select_and_ignore_codes(run: Run) -> None:

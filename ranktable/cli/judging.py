@@ -231,7 +231,7 @@ def named_files(names: Sequence[str], exclude: Sequence[str]) -> list[str]:
 
 def _files_below(folder: str, exclude: Sequence[str]) -> Iterator[str]:
     """Yield the files of a folder, without hidden folders and those to leave out."""
-    for path, folders, files in os.walk(folder):
+    for path, folders, files in os.walk(folder, onerror=_refuse):
         folders[:] = sorted(
             name
             for name in folders
@@ -240,7 +240,17 @@ def _files_below(folder: str, exclude: Sequence[str]) -> Iterator[str]:
         for name in sorted(files):
             file = os.path.join(path, name)  # noqa: PTH118 - any name, no Path needed
             if not is_like(file, exclude):
-                yield file
+                yield _plain_name(file)
+
+
+def _refuse(error: OSError) -> None:
+    raise error
+
+
+def _plain_name(path: str) -> str:
+    """Return a path without "./" before it, as repositories name their files."""
+    plain = path.removeprefix("./")
+    return path if plain == STANDARD_INPUT else plain
 
 
 def is_like(path: str, patterns: Sequence[str]) -> bool:
@@ -254,8 +264,11 @@ def _is_ours(path: str) -> bool:
     name = Path(path).name
     if not Path(path).is_file():
         return False
-    with open(path, "rb") as file:  # noqa: PTH123 - one part of it
-        start = file.read(LOOKED_AT_BYTES)
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - one part of it
+            start = file.read(LOOKED_AT_BYTES)
+    except OSError:
+        return name.endswith(_SPEC_NAMES)  # to be said, with its code
     if _is_table(start) or (name.endswith(_SPEC_NAMES) and _is_spec(start)):
         return True
     if name in ("topology.conf", "hccn.conf"):
