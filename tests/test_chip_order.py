@@ -231,7 +231,7 @@ def test_order_that_is_as_good_as_any_stays_as_it_is() -> None:
 
 
 def test_chips_without_a_ring_are_refused_with_groups_too() -> None:
-    with pytest.raises(ArgumentError, match="the chips 0,1,2 form no ring"):
+    with pytest.raises(ArgumentError, match="the chips 0,1,2 do not form a ring"):
         grouped_ring_order((0, 1, 2), SOPHGO_8, 3)
 
 
@@ -243,7 +243,7 @@ def messages(chips: Sequence[Sequence[int]], **options: object) -> list[str]:
 def test_open_groups_are_warned_of_on_the_published_box() -> None:
     assert messages([DOCUMENTED], tp=4) == [
         (
-            "the chips 0,2,6,7,3,1,5,4 of node 0 take 12 hops round their tensor "
+            "the chips 0,2,6,7,3,1,5,4 of node 0 take 12 hops around their tensor "
             "parallel groups of 4 on the published box, where another order takes 8"
         )
     ]

@@ -98,7 +98,7 @@ def test_what_is_missing_is_named_with_its_option(
         (UNEVEN, "mindie", ("--container-ip", "10.0.0.[1-2]"), "6 and 8"),
         ("hccl10_1s1p.json", "mindie", (), "two servers or more"),
         ("hccl20_ipv4_2s4p.json", "hccl-1.0", (), "names no servers"),
-        (GROUPS, "mpich-machinefile", (), "gives the processes of a job no ranks"),
+        (GROUPS, "mpich-machinefile", (), "does not give ranks to the processes"),
         (UNEVEN, "hccl-1.0", ("--prefill", "1"), "hccl-1.0 does not use --prefill"),
         (UNEVEN, "mpich", ("--pods", "1"), "mpich-machinefile does not use --pods"),
         (UNEVEN, "hccl-1.2", ("--super-device-id", "0-3"), "4 values for 14 devices"),

@@ -287,7 +287,7 @@ def test_gen_refuses_chips_that_form_no_ring(
     done = run("ranktable", "gen", "--device-id", chips, "--ring", "sophgo-8")
 
     assert done.status == 2
-    assert "form no ring of sophgo-8" in done.err
+    assert "do not form a ring of sophgo-8" in done.err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -287,7 +287,7 @@ def test_what_has_no_ranks_is_not_changed(
     done = run("ranktable", command[0], str(VALID / name), *command[1:])
 
     assert done.status == 2
-    said = "gives the processes of a job no ranks\nhelp: "
+    said = "does not give ranks to the processes of a job\nhelp: "
     if (command[0], name) == ("renumber", "clusterd_global_a3.json"):
         said = "the ranks begin at 0 in each of the groups 2, 3\nhelp: "
     assert said in done.err
@@ -513,7 +513,7 @@ class TestMergingGroups:
 
         assert (refused.status, nothing, done.status) == (1, None, 0), done.out
         assert "1.json:1:" in refused.out
-        assert "error[RT231] the ranks 0, 1 are in 0.json, too" in refused.out
+        assert "error[RT231] the ranks 0, 1 are also in 0.json" in refused.out
         assert table == self.table(g2=[self.server(1, [0, 1]), self.server(2, [2, 3])])
 
     @pytest.mark.parametrize(

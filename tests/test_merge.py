@@ -124,7 +124,7 @@ def test_ranks_are_renumbered_only_when_asked(
 
     assert (refused.status, exists) == (1, False)
     assert refused.out.startswith(
-        "b.json:10:14: error[RT231] the ranks 0, 1 are in a.json, too\n"
+        "b.json:10:14: error[RT231] the ranks 0, 1 are also in a.json\n"
     )
     assert done.status == 0
     assert ranktable.load(tmp_path / OUT).chip_map == [0, 1, 3, 2]
@@ -173,7 +173,7 @@ def test_same_node_in_two_files_is_refused(
     done = run("ranktable", "merge", *files, "-o", OUT, "--renumber")
 
     assert done.status == 1
-    assert f"error[RT230] the {kind} {name} is in a.json, too" in done.out
+    assert f"error[RT230] the {kind} {name} is also in a.json" in done.out
     assert done.out.startswith("b.json:")
 
 
@@ -438,7 +438,7 @@ def test_hosts_that_sent_nothing_are_named(run: Callable[..., Outcome]) -> None:
 
     assert done.status == 1
     assert done.out.splitlines()[:2] == [
-        "<stdin>: error[RT235] nothing came of 126 hosts of 128: n[2-76,78-128]",
+        "<stdin>: error[RT235] nothing came from 126 hosts of 128: n[2-76,78-128]",
         '<stdin>:3:19: error[RT235] "other" is not in --hosts',
     ]
 
@@ -452,7 +452,7 @@ def test_several_files_of_probes_are_one_list(
     twice = run("ranktable", "merge", "a.jsonl", "-", "-o", "x", given=probes("n2"))
 
     assert (done.status, hosts_of(tmp_path / OUT)) == (0, ["n1", "n2"])
-    assert '<stdin>:1:19: error[RT230] the host "n2" is in a.jsonl, too' in twice.out
+    assert '<stdin>:1:19: error[RT230] the host "n2" is also in a.jsonl' in twice.out
 
 
 def test_chip_that_two_hosts_have_is_one_node_under_two_names(
@@ -465,7 +465,7 @@ def test_chip_that_two_hosts_have_is_one_node_under_two_names(
     done = run("ranktable", "merge", "-", "-o", OUT, given="".join(lines).encode())
 
     assert done.status == 1
-    assert 'RT230] the chip "GPU-1" is in an earlier node, too' in done.out
+    assert 'RT230] the chip "GPU-1" is also in an earlier node' in done.out
 
 
 def test_node_without_chips_makes_no_table(run: Callable[..., Outcome]) -> None:
@@ -474,7 +474,7 @@ def test_node_without_chips_makes_no_table(run: Callable[..., Outcome]) -> None:
 
     assert done.status == 1
     assert "<stdin>:2:" in done.out
-    assert "error[RT143] n2 found no chips" in done.out
+    assert "error[RT143] no chips were found on n2" in done.out
 
 
 def test_rings_are_made_of_the_chips_that_are_there(
@@ -487,7 +487,7 @@ def test_rings_are_made_of_the_chips_that_are_there(
     assert done.status == 0
     assert ranktable.load(tmp_path / OUT).chip_map == [0, 2, 6, 7, 3, 1, 5, 4] * 2
     assert refused.status == 2
-    assert "--ring: n1: the chips 0,1,2,3,4,5,6 form no ring" in refused.err
+    assert "--ring: n1: the chips 0,1,2,3,4,5,6 do not form a ring" in refused.err
 
 
 def test_addresses_of_chips_are_kept(

@@ -385,7 +385,7 @@ def test_super_pods_of_a_table() -> None:
         ({"super_pod_list": 5}, "is not a list of objects"),
         ({"super_pod_list": [5]}, "is not a list of objects"),
         ({"super_pod_list": [{"super_pod_id": "a", "server_list": [1]}]}, "not a list"),
-        ({"super_pod_list": []}, "node 0 is in no super pod"),
+        ({"super_pod_list": []}, "node 0 is not in a super pod"),
         (
             {
                 "super_pod_list": [

@@ -57,13 +57,16 @@ BROKEN = {
     "half": (line()[:-3], "1 RT140 the line ends in the middle of an object"),
     "string": (line()[:20], "1 RT140 the line ends in the middle of an object"),
     "two on one line": (line() + line(), "50 RT101 there is more text after the end"),
-    "comma": (line()[:-1] + ",}", "49 RT101 a comma stands after the last item"),
+    "comma": (line()[:-1] + ",}", "49 RT101 there is a comma after the last item"),
     "NaN": (line(model=float("nan")), "58 RT106 the number NaN is not JSON"),
     "key twice": (
         '{"probe":1,"host":"n2","host":"n3","chips":[{"device_id":0}]}',
         '24 RT105 the key "host" occurs twice in one object',
     ),
-    "surrogate": (line(model="\ud800"), "58 RT108 half of a surrogate pair"),
+    "surrogate": (
+        line(model="\ud800"),
+        "58 RT108 this string has half of a surrogate pair",
+    ),
     "depth": (
         f'{{"probe":1,"x":{"[" * 100_000}',
         "79 RT107 the document is nested more than 64 levels deep",
@@ -85,7 +88,7 @@ BROKEN = {
     "host control": (line(host="a\x07"), "19 RT141 host"),
     "host long": (line(host="n" * 256), "19 RT141 host is longer than 255"),
     "no list": ('{"probe":1,"host":"n2"}', "1 RT141 the line has no chips"),
-    "no chips": (line(chips=[]), "32 RT143 n2 found no chips"),
+    "no chips": (line(chips=[]), "32 RT143 no chips were found on n2"),
     "chips null": (line(chips=None), "32 RT141 chips is null, not a list"),
     "chip": (line(chips=[0]), "33 RT141 chips[0] is 0, not an object"),
     "chip empty": (line(chips=[{}]), "33 RT141 chips[0] has no device_id"),

@@ -557,5 +557,8 @@ def test_node_that_sees_no_chips_is_named_after_srun(
     process = start(["bash", "-c", job], tmp_path, **slurm)
 
     assert status_of(process) == 1
-    assert "error[RT143] 127.0.0.2 found no chips" in (tmp_path / "it.out").read_text()
+    assert (
+        "error[RT143] no chips were found on 127.0.0.2"
+        in (tmp_path / "it.out").read_text()
+    )
     assert not (tmp_path / "table.json").exists()

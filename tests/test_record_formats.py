@@ -275,7 +275,7 @@ def test_groups_are_not_converted_into_one_table(run: Run, tmp_path: Path) -> No
     same = run("ranktable", "convert", str(file), "--to", "server-groups")
 
     assert (refused.status, refused.out) == (2, "")
-    assert "gives the processes of a job no ranks" in refused.err
+    assert "does not give ranks to the processes of a job" in refused.err
     assert json.loads(same.out) == sample("server-groups")
 
 

@@ -441,7 +441,7 @@ def test_rank_that_fails_ends_the_others_and_is_named(
 ) -> None:
     wait = "import os, sys, time\nif os.environ['RANK'] == '0': time.sleep(600)\n"
     write(tmp_path, "s.py", wait + end)
-    done = simulate(tmp_path, *shape, "s.py")
+    done = simulate_afresh(tmp_path, *shape, "s.py")
 
     assert done.status == 1
     assert done.err.endswith(f"error: rank 1 {said}\n")
@@ -604,13 +604,13 @@ def test_script_ends_as_in_python_but_leaves_shared_modules_alone(
     done = simulate(tmp_path, "--nproc", "1", "s.py")
 
     assert done.status == 1
-    assert done.out.splitlines() == ["thread", "at exit", "own"]
+    assert done.out.splitlines() == ["gone", "thread", "at exit", "own"]
     assert "no more" in done.err.splitlines()
     assert (tmp_path / "left.txt").read_text(encoding="utf-8") == "left open"
 
 
 ENDING = """\
-import atexit, sys, threading, time
+import atexit, sys, threading, time, weakref
 import torch
 
 class Noted:
@@ -627,6 +627,7 @@ atexit.register(print, "at exit")
 threading.Thread(target=work).start()
 torch.noted = Noted("torch's modules are taken apart")
 own = Noted("own")
+gone = weakref.proxy(Noted("gone"))
 left = open("left.txt", "w")
 left.write("left open")
 sys.exit("no more")

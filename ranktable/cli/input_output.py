@@ -151,7 +151,7 @@ def with_ranks(read: TableFile, group: str | None) -> TableFile:
 
 
 def refuse_without_ranks(table: RankTable, name: str) -> None:
-    """Refuse a table that gives the processes of a job no ranks.
+    """Refuse a table that does not give ranks to the processes of a job.
 
     Raises:
         CommandError: It is such a table.

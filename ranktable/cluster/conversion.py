@@ -403,7 +403,7 @@ def _refuse_for_mindie(nodes: Sequence[Node]) -> None:
     sizes = {len(node.devices) for node in nodes}
     if len(sizes) > 1:
         raise ArgumentError(
-            "MindIE wants the same number of devices on every server, and they have "
+            "MindIE needs the same number of devices on every server, and they have "
             f"{' and '.join(map(str, sorted(sizes)))}"
         )
     missing = [node.host for node in nodes if not node.extra.get(CONTAINER)]

@@ -351,7 +351,7 @@ def ring_order(device_ids: Sequence[int], topology: Topology) -> list[int]:
     if not rings:
         listed = ",".join(map(str, device_ids))
         raise ArgumentError(
-            f"the chips {listed} form no ring of {topology.name}",
+            f"the chips {listed} do not form a ring of {topology.name}",
             hint=suggest(device_ids, topology),
         )
     return list(rings[0])

@@ -223,7 +223,7 @@ def super_pods(table: RankTable) -> Boundary | None:
         found = [_pod_of(node, of_server) for node in table.nodes]
     for node_rank, pod in enumerate(found):
         if not isinstance(pod, str) or not pod:
-            raise LayoutError(f"node {node_rank} is in no super pod, and others are")
+            raise LayoutError(f"node {node_rank} is not in a super pod, but others are")
     return make_boundary("super pod", [str(pod) for pod in found], is_contiguous=True)
 
 

@@ -15,9 +15,9 @@ MISSING_VARIABLE = Rule(
     name="missing-variable",
     summary="a variable that the process needs is not set",
     why=(
-        "A process learns its rank, the size of the job and the rank table from "
-        "variables that its launcher sets. A missing one is never guessed: a process "
-        "that takes itself for rank 0 of 1 trains alone and says nothing."
+        "The launcher sets variables that give a process its rank, the size of the job "
+        "and the rank table. A missing value is never guessed: a process with rank 0 "
+        "of 1 would train alone, without a message."
     ),
     fix="Start the script with a launcher, for example torchrun, or set the variable.",
     readers={
@@ -36,8 +36,8 @@ INVALID_VARIABLE = Rule(
     summary="a variable has an invalid value",
     why=(
         "A number is plain ASCII decimal, without sign, blanks or leading zeros, and "
-        "has at most nine digits; a size is at least 1, a port at most 65535; an "
-        "address has no blanks, brackets or port. Other readers take a part of the "
+        "has at most nine digits. A size is at least 1, and a port at most 65535. An "
+        "address has no blanks, brackets or port. Other readers use a part of the "
         "text, or 0."
     ),
     fix="Correct the variable, or let the launcher set it.",
@@ -52,14 +52,14 @@ CONFLICTING_VARIABLES = Rule(
     name="conflicting-variables",
     summary="two variables contradict each other",
     why=(
-        "Left-over exports and nested launchers leave variables that cannot all be "
-        "true; some rank would be taken twice, or waited for without end. A rank must "
-        "be below its size: ranks count from 0, so rank 4 of 4 does not exist."
+        "Old exports and nested launchers leave variables that contradict each other. "
+        "Then two processes may have the same rank, or all wait for a rank that does "
+        "not exist. Ranks count from 0, so in a job of 4 processes rank 4 does not "
+        "exist."
     ),
     fix=(
-        "Unset the variable that is left over (ranktable env --explain shows who set "
-        "what); a rank, a local rank or a node beyond its size has to be corrected "
-        "where it is set."
+        "Unset the old variable; ranktable env --explain shows which launcher set "
+        "what. Correct a rank, local rank or node that is not below its size."
     ),
     readers={"torch_tpu": "believes RANK", "SCCL": "believes OMPI_COMM_WORLD_RANK"},
 )
@@ -68,11 +68,12 @@ TABLE_DISAGREES = Rule(
     name="table-disagrees",
     summary="the environment and the rank table contradict each other",
     why=(
-        "The launcher started another number of processes than the table has chips, "
-        "or put a process on another node. The job would wait for ranks that do not "
+        "The launcher started another number of processes than the table has chips, or "
+        "put a process on another node. The job would wait for ranks that do not "
         "exist, or use chips of another host."
     ),
-    fix="Start as many processes as the table has ranks, node by node, or remake it.",
+    fix="Start as many processes as the table has ranks, node by node, or make the "
+    "table again.",
     readers={
         "torch_tpu": "IndexError at chip_map[rank], or nothing",
         "SCCL": "chip map size must be same with the nranks",
@@ -84,10 +85,10 @@ CHIP_MAP_DISAGREES = Rule(
     name="chip-map-disagrees",
     summary="CHIP_MAP and the rank table contradict each other",
     why=(
-        "SCCL's C++ library believes the table, torch_tpu's Python code believes "
-        "CHIP_MAP: a process would select one chip and communicate with another."
+        "SCCL's C++ library uses the table, and torch_tpu's Python code uses CHIP_MAP. "
+        "A process would select one chip and communicate with another."
     ),
-    fix="Unset CHIP_MAP; the rank table says the same and more.",
+    fix="Unset CHIP_MAP; the rank table has the same chips and more.",
     readers={"torch_tpu": "takes CHIP_MAP", "SCCL": "takes the table"},
     seen_as=("CHIP_MAP",),
 )
@@ -96,7 +97,7 @@ NO_BACKEND = Rule(
     name="no-backend",
     summary="the communication library is not available",
     why="The package is not installed, cannot be imported, or lacks the backend.",
-    fix="Install it, or choose another backend; gloo needs torch only.",
+    fix="Install it, or choose another backend; gloo needs only torch.",
 )
 OTHER_TORCH_TPU = Rule(
     code="RT402",
@@ -104,8 +105,8 @@ OTHER_TORCH_TPU = Rule(
     summary="the torch_tpu that is installed is Google's, not SOPHGO's",
     why=(
         "Two packages have the name torch_tpu. The one on the Python package index is "
-        "for Google's TPUs; on other machines, importing it, or importing torch while "
-        "it is installed, ends the interpreter."
+        "for Google's TPUs. On other machines the interpreter ends if you import it, "
+        "or if you import torch while it is installed."
     ),
     fix=(
         "pip uninstall torch_tpu, then install the wheel of SOPHGO. To use gloo or "
@@ -124,14 +125,14 @@ NO_DEVICE = Rule(
 MISSING_PEER = Rule(
     code="RT404",
     name="missing-peer",
-    summary="a process of the job did not come, or its host cannot be reached",
+    summary="a process of the job did not connect, or its host cannot be reached",
     why=(
-        "Every process announces itself before communication starts; those that have "
-        "not within the time-out are named."
+        "Every process connects to the rendezvous before communication starts. The "
+        "message names the ranks that did not connect before the time-out."
     ),
     fix=(
-        "Look at the output of the ranks named; raise timeout_s if they are slow. If "
-        "the port is taken, choose another MASTER_PORT."
+        "Look at the output of these ranks; raise timeout_s if they are slow. If the "
+        "port is taken, choose another MASTER_PORT."
     ),
     seen_as=("wait timeout after", "Timed out waiting for clients", "EI0006"),
 )
@@ -140,9 +141,9 @@ PEERS_DISAGREE = Rule(
     name="peers-disagree",
     summary="two processes do not agree on the job: its table, its size or a rank",
     why=(
-        "Every process reads the table by itself. With different files on two hosts "
-        "the job uses wrong chips, or hangs at the first collective. Two sizes, or one "
-        "rank taken twice, do the same."
+        "Every process reads its own copy of the table. If the files on two hosts "
+        "differ, the job uses wrong chips or hangs at the first collective. The same "
+        "happens if two processes have different sizes or the same rank."
     ),
     fix=(
         "Compare the files: ranktable digest FILE on each host. Give every process "

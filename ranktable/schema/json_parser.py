@@ -272,7 +272,7 @@ def _lone_surrogates(document: object) -> Iterator[Finding]:
 
 def _surrogate(span: SourceSpan) -> Finding:
     return rules.LONE_SURROGATE.finding(
-        span, "half of a surrogate pair stands alone in this string"
+        span, "this string has half of a surrogate pair"
     )
 
 
@@ -312,7 +312,7 @@ def explain_syntax(text: str, error: json.JSONDecodeError) -> Finding:
     if comma >= 0:
         return rules.NOT_JSON.finding(
             SourceSpan(offsets=(comma, comma + 1)),
-            "a comma stands after the last item",
+            "there is a comma after the last item",
             hint="remove the comma",
             edit=Edit("remove"),
         )

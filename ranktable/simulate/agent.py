@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import builtins
+import contextlib
 import ctypes
 import gc
 import io
@@ -313,12 +314,12 @@ def _end_interpreter(status: int) -> NoReturn:
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - waits for the script's threads
     atexit._run_exitfuncs()  # noqa: SLF001 - no public name
     sys.modules["__main__"].__dict__.clear()
-    for one in gc.get_objects():  # files that the script has not closed
-        if isinstance(one, io.IOBase) and not one.closed and one.writable():
-            one.flush()
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None and not stream.closed:
-            stream.flush()
+    # Files that the script has not closed. By its type: a weak reference whose object
+    # is gone raises when it is asked for its class.
+    unclosed = [one for one in gc.get_objects() if issubclass(type(one), io.IOBase)]
+    for file in (*unclosed, sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # as Python does
+            file.flush()
     os._exit(status & _STATUS_BITS)
 
 

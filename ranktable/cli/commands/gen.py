@@ -244,7 +244,7 @@ def _in_ring_order(node: list[int], topology: Topology, tp: int) -> list[int]:
     if not order.is_proven:
         chips = ",".join(map(str, order.chips))
         sys.stderr.write(
-            f"note: the order {chips} takes {order.hops} hops round the groups of "
+            f"note: the order {chips} takes {order.hops} hops around the groups of "
             f"{tp}; a short search found none better\n"
         )
     return list(order.chips)

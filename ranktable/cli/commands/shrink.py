@@ -149,7 +149,8 @@ def table_with_gaps(file: str, group: str | None = NO_GROUP) -> TableFile:
     """Return a table whose ranks may have gaps, or that of a group.
 
     Raises:
-        CommandError: It has other errors, or gives the processes of a job no ranks.
+        CommandError: It has other errors, or does not give ranks to the
+            processes of a job.
     """
     report = check_file(file, Options(limit=5, is_table_wanted=True))
     # Where chips were taken out of a node, its local ranks have gaps too.

@@ -509,7 +509,7 @@ class RankAssignment:
             self.source.report(
                 rules.RANK_TWICE,
                 place,
-                f"rank {rank} is placed twice",
+                f"rank {rank} is listed twice",
                 first_use=self.ranks[rank],
             )
             return
@@ -550,7 +550,7 @@ class RankAssignment:
         self.source.report(
             rules.RANK_MISSING,
             self.ranks[after],
-            f"{what} {folded(missing)} {verb} placed nowhere",
+            f"{what} {folded(missing)} {verb} missing",
             hint="ranks count from 0 without a gap",
         )
 

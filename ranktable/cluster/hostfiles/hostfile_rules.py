@@ -9,7 +9,7 @@ BAD_LINE = Rule(
     name="bad-line",
     summary="a line does not belong in this kind of file",
     why=(
-        "Launchers skip words that they do not know, or stop with a message about a "
+        "Launchers ignore words that they do not know, or stop with a message about a "
         "token."
     ),
     fix="Write the line as the hint shows; docs/hostfiles.md shows every kind.",
@@ -35,9 +35,9 @@ BAD_HOST = Rule(
     name="bad-host",
     summary="a host cannot have this name",
     why=(
-        "A name is made of letters, digits, dots, hyphens and underscores, or is an IP "
-        "address. Some names cannot be written in some files: MPICH cuts an IPv6 "
-        "address at its first colon, and words such as slots are Open MPI's own."
+        "A name has letters, digits, dots, hyphens and underscores, or is an IP "
+        "address. Some files cannot hold some names: MPICH cuts an IPv6 address at its "
+        "first colon, and Open MPI uses words such as slots itself."
     ),
     fix="Write one host name or address, without a count, a user or a second name.",
     readers={
@@ -54,8 +54,8 @@ BAD_COUNT = Rule(
     name="bad-count",
     summary="this is not a number of processes, nodes or ports",
     why=(
-        "Launchers read numbers with atoi or int: a letter becomes 0, what follows the "
-        "digits is dropped, and blanks, signs and underscores pass."
+        "Launchers read numbers with atoi or int: a letter becomes 0, text after the "
+        "digits is ignored, and blanks, signs and underscores are accepted."
     ),
     fix="Write a plain decimal number.",
     readers={
@@ -73,7 +73,8 @@ NO_HOSTS = Rule(
     code="RT133",
     name="no-hosts",
     summary="the file names no host",
-    why="A job needs a node. Some launchers then use this machine, without a message.",
+    why="A job needs at least one node. Some launchers use this machine instead, "
+    "without a message.",
     fix="Write at least one host.",
     readers={
         "Open MPI": "No nodes are available for this job",
@@ -91,8 +92,8 @@ WRONG_FIELD = Rule(
     name="wrong-field",
     summary="a field of a manifest or of a configuration is missing, wrong or unknown",
     why=(
-        "Without completionMode Indexed a pod has no index, without a subdomain it "
-        "has no name; accelerate stops at a key that it does not know."
+        "For example, a pod has no index without completionMode Indexed and no name "
+        "without a subdomain, and accelerate stops at a key that it does not know."
     ),
     fix="Write the field as the message says.",
     readers={
@@ -111,11 +112,11 @@ NOT_EVERYWHERE = Rule(
     severity=Severity.WARNING,
     summary="a spelling that some versions of the launcher refuse",
     why=(
-        "Open MPI needs a newline after a comment, so that a comment at the very end "
-        "is a parse error; Open MPI 4 refuses to exclude a host with ^; recent sources "
-        "of MPICH take # for a comment at the beginning of a line only."
+        "Open MPI needs a newline after a comment, so a comment at the very end is a "
+        "parse error. Open MPI 4 refuses to exclude a host with ^. Recent versions of "
+        "MPICH accept # for a comment only at the beginning of a line."
     ),
-    fix="Write it in the way that every version reads.",
+    fix="Write it in a way that every version reads.",
     readers={
         "Open MPI": "parse error in the hostfile",
         "MPICH": "token # not supported at this time",
@@ -130,8 +131,8 @@ IGNORED_TEXT = Rule(
     name="ignored-text",
     severity=Severity.WARNING,
     summary="text that the launcher ignores",
-    why="The launcher ignores whatever follows the number of slots.",
-    fix="Remove it, or make a comment of it on a line of its own.",
+    why="The launcher ignores text after the number of slots.",
+    fix="Remove the text, or put it in a comment on its own line.",
     readers={"DeepSpeed": "ignores everything after slots=N"},
     bad=b"n1 slots=8 max_slots=8\n",
     good=b"n1 slots=8\n",
@@ -145,8 +146,8 @@ HOST_TWICE = Rule(
     name="host-twice",
     summary="a host is described twice",
     why=(
-        "Launchers differ: one adds the slots up, one stops, one starts a second group "
-        "of processes whose local ranks begin at 0 again, on the same chips."
+        "Launchers differ: one adds the slots, one stops, and one starts a second "
+        "group of processes on the same chips, whose local ranks begin at 0 again."
     ),
     fix="Give the host one line with all of its slots.",
     readers={
@@ -167,7 +168,7 @@ ABOVE_MAXIMUM = Rule(
     code="RT221",
     name="slots-above-maximum",
     summary="a host has more slots than its maximum",
-    why="max_slots is the limit that oversubscription may not pass.",
+    why="max_slots is a limit that even oversubscription must not exceed.",
     fix="Raise max_slots, or lower slots.",
     readers={
         "Open MPI": "refuses it, or raises max_slots silently where that stands first"
@@ -182,7 +183,7 @@ NO_SLOTS = Rule(
     code="RT222",
     name="no-slots",
     summary="a host has no slots",
-    why="A node without processes takes no part in the job.",
+    why="A node without processes is not part of the job.",
     fix="Remove the host, or give it slots.",
     readers={
         "Open MPI": "leaves the host out",
@@ -213,8 +214,9 @@ NOT_IN_THE_FILE = Rule(
 RANK_TWICE = Rule(
     code="RT224",
     name="rank-placed-twice",
-    summary="a rank is placed twice",
-    why="A rank is one process, and so is an index of a node.",
+    summary="a rank is listed twice",
+    why="A rank is one process. In a list of commands, the same holds for the index of "
+    "a node.",
     fix="Give one of the two the rank that is missing.",
     readers={
         "Open MPI": "Error, rank 0 is already assigned to ...",
@@ -229,7 +231,7 @@ RANK_TWICE = Rule(
 RANK_MISSING = Rule(
     code="RT225",
     name="rank-not-placed",
-    summary="a rank is placed nowhere",
+    summary="a rank is missing",
     why="Ranks count from 0 without a gap.",
     fix="Add a line for the rank, or number the ranks anew.",
     readers={"Open MPI": "A rank is missing its location specification"},
@@ -244,8 +246,8 @@ UNEVEN = Rule(
     name="uneven-nodes",
     summary="the processes cannot be divided evenly among the machines",
     why=(
-        "accelerate's num_processes is the total, and every machine starts as many as "
-        "every other; nodes of different sizes cannot be described."
+        "accelerate's num_processes is the total. Every machine starts the same "
+        "number, so nodes of different sizes cannot be described."
     ),
     fix="Make num_processes a multiple of num_machines.",
     readers={"accelerate": "divides, drops the remainder, and the job lacks ranks"},
@@ -264,8 +266,9 @@ COUNTS_DISAGREE = Rule(
     code="RT227",
     name="counts-disagree",
     summary="two numbers or names in a description contradict each other",
-    why="Counts beside a list, the index of a node, a Service and its Job.",
-    fix="Correct the one that is wrong.",
+    why="Such values are a count beside a list, the index of a node, or the names in a "
+    "Service and its Job.",
+    fix="Correct the wrong one.",
     readers={
         "torchrun": "waits for the missing node until the time-out",
         "Kubernetes": "starts fewer pods at a time than the job needs; it hangs",
@@ -278,10 +281,11 @@ COUNTS_DISAGREE = Rule(
 NOT_FIXED = Rule(
     code="RT228",
     name="not-fixed",
-    summary="the file leaves open which nodes the job has",
+    summary="the file does not fix which nodes the job has",
     why=(
-        "A rank table says which chip every rank has; an elastic job, or a host given "
-        "by its position in an allocation, has its nodes only at run time."
+        "A rank table says which chip each rank has. The nodes of an elastic job, or a "
+        "host that is given by its position in an allocation, are known only at run "
+        "time."
     ),
     fix="Write a fixed number of nodes, and hosts by their names.",
     readers={"torchrun": "starts with any number in the range, and numbers ranks anew"},
@@ -296,10 +300,10 @@ SLOT_TWICE = Rule(
     severity=Severity.WARNING,
     summary="a slot of a host is named twice",
     why=(
-        "Two processes share it, or the launcher drops the repetition. The slots then "
-        "say nothing about chips, since every process needs a chip of its own."
+        "Two processes share the slot, or the launcher ignores the repetition. Every "
+        "process needs its own chip, so these slots are not read as chips."
     ),
-    fix="Give every rank a slot of its own.",
+    fix="Give every rank its own slot.",
     readers={
         "Open MPI": "version 4 binds both processes to the same CPU",
         "PRRTE": "refuses it unless binding may overload",

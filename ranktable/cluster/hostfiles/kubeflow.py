@@ -90,7 +90,7 @@ def _check_policy(job: Fields, count: int) -> None:
         job.source.report(
             rules.NOT_FIXED,
             job.span_of(*_POLICY, "minReplicas" if low != count else "maxReplicas"),
-            f"the job has {low} to {high} workers, as many as come",
+            f"the job has {low} to {high} workers, as many as join",
             hint=f"a rank table is for a fixed number: write {count} for both",
         )
 

@@ -99,7 +99,7 @@ def _report_no_newline(source: SourceText, comment: Token) -> None:
     source.report(
         rules.NOT_EVERYWHERE,
         comment,
-        "Open MPI 4 takes a comment at the end of the file for a parse error",
+        "for Open MPI 4 a comment at the end of the file is a parse error",
         hint="end the last line with a newline",
     )
 

@@ -127,7 +127,7 @@ def _num_nodes(source: SourceText, word: Token | None) -> int:
     if word is None:
         return 1
     if ":" in word.text:
-        message = f"the job has {word.text.replace(':', ' to ')} nodes, as many as come"
+        message = f"the job has {word.text.replace(':', ' to ')} nodes, as many as join"
         source.report(rules.NOT_FIXED, word, message, hint="write one number")
         return 0
     number = source.number(word, "a number of nodes") or 0

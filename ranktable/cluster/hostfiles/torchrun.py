@@ -219,7 +219,7 @@ def _num_nodes(source: SourceText, options: dict[str, Token]) -> int | None:
         source.report(
             rules.NOT_FIXED,
             word,
-            f"the job has {low} to {high} nodes, as many as come",
+            f"the job has {low} to {high} nodes, as many as join",
             hint="a rank table is for a fixed number: write --nnodes N",
         )
     elif high > MAX_HOSTS:

@@ -80,7 +80,7 @@ def check_duplicate_nodes(
                 findings.report(
                     REPEATED_NODE,
                     node.at(*steps),
-                    f"the {kind} {quoted(name)} is in {first.origin(node)}, too",
+                    f"the {kind} {quoted(name)} is also in {first.origin(node)}",
                     hint="run probe once per node: srun --ntasks-per-node=1 "
                     "ranktable probe"
                     if node.source is None
@@ -222,7 +222,7 @@ def _report_clash(
     findings.report(
         RANK_CLASH,
         _rank_at(node, clashes[0]),
-        f"{_named(ranks)} {verb} in {first.origin(node)}, too",
+        f"{_named(ranks)} {verb} also in {first.origin(node)}",
         hint="--renumber counts the ranks anew, in the order of the nodes",
         related=(_rank_at(first, first_index, label="first use"),),
     )
@@ -259,9 +259,10 @@ REPEATED_NODE = Rule(
     name="repeated-node",
     summary="one node is in two files, or in two lines",
     why=(
-        "Its chips would be given to two processes each. It is known by its host, by "
-        "the UUID or serial number of a chip and, with --renumber, by the address of a "
-        "chip where a table names no hosts. A file that is given twice counts too."
+        "Each of its chips would be given to two processes. Nodes are compared by "
+        "host, by the UUID or serial number of a chip and, with --renumber and without "
+        "hosts, by the address of a chip. A file that is given twice has the same "
+        "nodes too."
     ),
     fix="Leave one of the two out.",
     command="merge",
@@ -276,7 +277,7 @@ RANK_CLASH = Rule(
         "Every file that was made on its own node begins at rank 0. Only you know "
         "which one comes first."
     ),
-    fix="Give the files in the order that you want, and --renumber.",
+    fix="Give the files in the order that you want, and add --renumber.",
     command="merge",
     beside=PAIR,
     bad=PAIR,
@@ -288,10 +289,10 @@ UNEQUAL_NODES = Rule(
     severity=Severity.WARNING,
     summary="a node has another number of devices than most",
     why=(
-        "Often a chip that has failed or was not handed to the container. Several "
-        "launchers and vendor libraries need as many processes on every node."
+        "Often a chip has failed, or was not given to the container. Several launchers "
+        "and vendor libraries need the same number of processes on every node."
     ),
-    fix="Look at the node, or go on if it is meant; --strict refuses it.",
+    fix="Check the node, or go on if this is intended; --strict refuses it.",
     command="merge",
     bad=lines(FIRST, SECOND, line("n3", CHIPS[0])),
     good=lines(FIRST, SECOND, line("n3", *CHIPS)),
@@ -300,7 +301,7 @@ PARTS_DISAGREE = Rule(
     code="RT233",
     name="parts-disagree",
     summary="two files differ in format, version or a key for the whole table",
-    why="One table has one format and one version; neither is converted silently.",
+    why="A table has one format and one version. merge does not convert files.",
     fix="Make the files alike, then merge them.",
     command="merge",
     beside=PAIR,
@@ -314,7 +315,7 @@ MISSING_RANKS = Rule(
     name="missing-ranks",
     summary="together the files lack a rank",
     why="The file of some node is missing, or belongs to another job.",
-    fix="Give the missing file too, or count the ranks anew with --renumber.",
+    fix="Give the missing file too, or use --renumber to count the ranks anew.",
     command="merge",
     beside=PAIR,
     bad=one_node(device(0, 4), device(1, 5)),
@@ -326,7 +327,7 @@ NOT_AS_LISTED = Rule(
     summary="the nodes are not those of --hosts",
     why=(
         "The list says which nodes the job has, and in which order. A node that sent "
-        "nothing has failed; one that is not in the list belongs to another job."
+        "nothing has failed. A node that is not in the list belongs to another job."
     ),
     fix="Run ranktable probe on the missing node, or correct the list.",
     command="merge",

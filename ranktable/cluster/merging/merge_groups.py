@@ -176,7 +176,7 @@ def _different(nodes: Sequence[FileNode], findings: FileFindings) -> Iterator[Fi
             findings.report(
                 REPEATED_NODE,
                 node.at(),
-                f"the server {quoted(node.host)} is in {first.origin(node)}, too",
+                f"the server {quoted(node.host)} is also in {first.origin(node)}",
                 hint="leave one of the two out",
                 related=(first.at(label="the earlier server"),),
             )
@@ -199,8 +199,8 @@ def _check_addresses(groups: Sequence[_Group], findings: FileFindings) -> None:
                 findings.report(
                     REPEATED_NODE,
                     node.at(*steps),
-                    f"the address {quoted(device.address)} is in "
-                    f"{first.origin(node)}, too",
+                    f"the address {quoted(device.address)} is also in "
+                    f"{first.origin(node)}",
                     related=(first.at(*steps[:1], place, *steps[2:]),),
                 )
                 break

@@ -311,6 +311,6 @@ def _report_missing(missing: list[str], wanted: int, findings: FileFindings) -> 
     findings.report(
         NOT_AS_LISTED,
         (0, None),
-        f"nothing came of {counted(len(missing), 'host')} of {wanted}: {names}",
+        f"nothing came from {counted(len(missing), 'host')} of {wanted}: {names}",
         hint="run ranktable probe there, or take it out of --hosts",
     )

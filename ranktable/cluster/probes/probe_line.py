@@ -232,7 +232,7 @@ def _no_chips(line: dict[str, Any]) -> Finding:
     ]
     return rules.NO_CHIPS.finding(
         SourceSpan(("chips",)),
-        f"{line['host']} found no chips",
+        f"no chips were found on {line['host']}",
         hint=f"it looked for {'; '.join(reasons)}" if reasons else None,
     )
 

@@ -28,9 +28,8 @@ NOT_A_PROBE_LINE = Rule(
     name="not-a-probe-line",
     summary="a line was not printed by ranktable probe",
     why=(
-        "merge reads one JSON object per node, each on a line of its own. A message of "
-        "a launcher or of a login script between them may stand for a node that "
-        "failed, so it is not skipped."
+        "merge reads one JSON object per node, each on its own line. Another line may "
+        "be the error message of a node that failed, so it is not ignored."
     ),
     fix="Keep messages out of standard output, or remove the line.",
     command="merge",
@@ -42,8 +41,8 @@ BAD_PROBE_LINE = Rule(
     name="bad-probe-line",
     summary="a line of ranktable probe lacks a key, or a value of it is wrong",
     why=(
-        "A node without a host cannot be told from the others, and a device_id that is "
-        "not a number, or occurs twice, gives a process no chip of its own."
+        "Without a host, a node cannot be distinguished from the others. A device_id "
+        "that is not a number, or occurs twice, does not give the process a chip."
     ),
     fix="Use the line as ranktable probe prints it; docs/discovery.md has every key.",
     command="merge",
@@ -55,8 +54,8 @@ UNKNOWN_PROBE_VERSION = Rule(
     name="unknown-probe-version",
     summary="a line of another version of ranktable probe",
     why=(
-        "The value of probe is the version of the line. A later one may say the same "
-        "in other keys."
+        "The value of probe is the version of the line. Another version may use other "
+        "keys."
     ),
     fix="Install one version of ranktable on every node.",
     command="merge",
@@ -68,8 +67,8 @@ NO_CHIPS = Rule(
     name="node-without-chips",
     summary="no chips were found on a node",
     why=(
-        "Its driver is not loaded, its container was given no devices, or it has none. "
-        "The table would lack this node, and nobody would notice."
+        "The driver is not loaded, the container was given no devices, or the node has "
+        "no chips. The table would lack this node without a message."
     ),
     fix="Run ranktable probe --format text on the node: it says what it looked for.",
     command="merge",
@@ -81,7 +80,7 @@ MIXED_CHIPS = Rule(
     name="mixed-chips",
     severity=Severity.WARNING,
     summary="the nodes have chips of different vendors or models",
-    why="One communication library connects the chips of one vendor only.",
+    why="A communication library connects the chips of one vendor only.",
     fix="Leave out the nodes that do not belong to the job.",
     command="merge",
     bad=lines(FIRST, line("n2", *CHIPS, vendor="ascend", model="Ascend 910B3")),
@@ -92,7 +91,7 @@ UNHEALTHY_CHIP = Rule(
     name="unhealthy-chip",
     severity=Severity.WARNING,
     summary="the vendor's tool says that a chip is not active",
-    why="A job waits for a chip that does not answer until its time-out.",
+    why="A chip that does not answer makes the job wait until its time-out.",
     fix="Reset the chip, or leave out the node.",
     seen_as=("Invalid tpu id",),
     command="merge",

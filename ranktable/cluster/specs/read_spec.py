@@ -267,14 +267,14 @@ class _SpecReader:
             return frozenset()
         spares = frozenset(self._indices(("spares",), self.values["spares"]) or ())
         if self.nodes is not None and len(spares) == self.nodes.count:
-            message = "every host is a spare, so that none is left for the table"
+            message = "every host is a spare, so the table would have no node"
             self.report(rules.NOTHING_LEFT, ("spares",), message)
         return spares
 
     def _check_order(self) -> None:
         if not self.document.document.has("racks"):
             order = self.values["order"]
-            message = f"the order {order} needs racks, and there are none"
+            message = f"the order {order} needs racks, but the spec has none"
             self.report(rules.NO_RACKS, ("order",), message)
 
     def _groups(
@@ -311,7 +311,7 @@ class _SpecReader:
                 group_of[node] = group
         left_out = [host for node, host in enumerate(hosts) if group_of[node] < 0]
         if left_out:
-            message = f"{_named(left_out)} in nodes, and in no group of {key}"
+            message = f"{_named(left_out)} in nodes, but not in a group of {key}"
             self.report(rules.HOST_LEFT_OUT, (key,), message, of_key=True)
         return group_of if is_sound and not left_out else None
 
@@ -326,14 +326,14 @@ class _SpecReader:
             return None
         index = self.nodes.index
         if index is None:
-            message = f"{dotted(path)} names hosts, and nodes is a count"
+            message = f"{dotted(path)} names hosts, but nodes is a count"
             hint = "list the hosts in nodes"
             self.report(rules.NO_NAMES, path, message, hint=hint, of_key=of_key)
             return None
         unknown = [host for host in hosts if host not in index]
         if unknown:
             offsets = self._item(path, value, unknown[0], of_key=of_key)
-            message = f"{_named(unknown)} in {dotted(path)}, and not in nodes"
+            message = f"{_named(unknown)} in {dotted(path)}, but not in nodes"
             self.report(
                 rules.HOST_UNKNOWN, path, message, of_key=of_key, offsets=offsets
             )

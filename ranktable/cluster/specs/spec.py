@@ -101,7 +101,7 @@ def _plain(text: str, start: int, end: int) -> str:
     word = re.match(r"\{[^{}]*\}?|\}", text[position:])
     shown = word[0] if word else brace[0]
     raise ArgumentError(
-        f"{shown} means nothing here", text=text, position=position, hint=_HINT
+        f"{shown} is not known here", text=text, position=position, hint=_HINT
     )
 
 

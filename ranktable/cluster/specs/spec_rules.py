@@ -11,9 +11,9 @@ WRONG_TYPE = Rule(
     name="spec-wrong-type",
     summary="a value of a cluster spec has the wrong type",
     why=(
-        "nodes is a host list or a count, chips a count, a list of numbers or a "
-        "mapping of hosts to either, racks a count or a mapping of names to hosts; "
-        "the rest is text."
+        "nodes is a host list or a count. chips is a count, a list of numbers, or a "
+        "mapping of hosts to counts or lists. racks is a count or a mapping of names "
+        "to hosts. The other keys are text."
     ),
     fix="Write a value of the type that the message names.",
     bad=b"nodes: n[1-4]\nchips: eight\n",
@@ -24,8 +24,9 @@ UNKNOWN_KEY = Rule(
     code="RT151",
     name="spec-unknown-key",
     summary="a key that a cluster spec does not have",
-    why="Often a misspelt key; nothing would read its value, so the table lacks it.",
-    fix="Correct the spelling, or remove it.",
+    why="The key is often misspelt. Its value would be ignored, so the table would not "
+    "be as intended.",
+    fix="Correct the spelling, or remove the key.",
     bad=b"nodes: n[1-4]\nchips: 8\nspare: n4\n",
     good=b"nodes: n[1-4]\nchips: 8\nspares: n4\n",
     options=_SPEC,
@@ -34,7 +35,7 @@ MISSING_KEY = Rule(
     code="RT152",
     name="spec-missing-key",
     summary="a cluster spec lacks nodes or chips",
-    why="A table says which chip of which node every rank has; neither is guessed.",
+    why="A table says which chip of which node each rank has. Neither is guessed.",
     fix="Add the key.",
     bad=b"nodes: n[1-4]\n",
     good=b"nodes: n[1-4]\nchips: 8\n",
@@ -45,8 +46,8 @@ BAD_HOSTS = Rule(
     name="spec-bad-host-list",
     summary="this is not a host list",
     why=(
-        "Hosts are written as Slurm writes them: names joined by commas, with ranges "
-        "in brackets that count up; docs/hosts.md has the notation."
+        "A host list has Slurm's notation: names joined by commas, with ranges in "
+        "brackets that count up. docs/hosts.md describes it."
     ),
     fix="Write, for example, n[001-128],login.",
     bad=b"nodes: n[4-1]\nchips: 8\n",
@@ -58,10 +59,10 @@ BAD_NUMBER = Rule(
     name="spec-bad-number",
     summary="a number of a cluster spec is out of its range",
     why=(
-        "There is at least one node, a node has 1 to 1024 chips, a rack at least one "
-        "host, and chips count from 0."
+        "A cluster has at least one node, a node has 1 to 1024 chips, and a rack has "
+        "at least one host. Chips count from 0."
     ),
-    fix="Write a number of the range that is named.",
+    fix="Write a number in the range that the message names.",
     bad=b"nodes: n[1-4]\nchips: 0\n",
     good=b"nodes: n[1-4]\nchips: 8\n",
     options=_SPEC,
@@ -71,9 +72,9 @@ BAD_PATTERN = Rule(
     name="spec-bad-pattern",
     summary="braces with an unknown name in a pattern of addresses",
     why=(
-        "{node} is the place of the host in nodes, from 0, {chip} the number of the "
-        "chip, {host} the host. A number may be divided, or its remainder taken, and "
-        "then be added to: {node/250}, {node%250+1}, {chip+10}."
+        "{node} is the index of the host in nodes, from 0, {chip} is the number of the "
+        "chip, and {host} is the host. Arithmetic is possible: {node/250}, "
+        "{node%250+1}, {chip+10}."
     ),
     fix="Write one of these in the braces.",
     bad=b"nodes: n[1-4]\nchips: 8\naddresses: 10.0.{rank}.{chip}\n",
@@ -85,8 +86,8 @@ UNKNOWN_ORDER = Rule(
     name="spec-unknown-order",
     summary="an order of nodes that does not exist",
     why=(
-        "as-listed is the order of nodes, by-rack goes through one rack after the "
-        "other, across-racks takes one host of every rack in turn."
+        "as-listed is the order of nodes, by-rack takes one rack after the other, and "
+        "across-racks takes one host of every rack in turn."
     ),
     fix="Write as-listed, by-rack or across-racks.",
     bad=b"nodes: n[1-4]\nchips: 8\nracks: 2\norder: rack\n",
@@ -111,8 +112,8 @@ HOST_TWICE = Rule(
 HOST_UNKNOWN = Rule(
     code="RT241",
     name="spec-host-unknown",
-    summary="a host that nodes does not list",
-    why="Racks, spares and groups of chips name hosts that nodes lists.",
+    summary="a host is named that nodes does not list",
+    why="The hosts of racks, spares and chips must be in nodes.",
     fix="Correct the name, or add the host to nodes.",
     bad=b"nodes: n[1-4]\nchips: 8\nspares: n5\n",
     good=b"nodes: n[1-4]\nchips: 8\nspares: n4\n",
@@ -133,10 +134,10 @@ NO_RING = Rule(
     name="spec-no-ring",
     summary="the chips cannot be put in the order of a ring",
     why=(
-        "A ring goes over direct links and closes; not every set of chips has one. "
-        "The topology is sophgo-8 or a file of links, beside the spec."
+        "A ring uses direct links and ends where it begins. Not every set of chips has "
+        "one. The topology is sophgo-8 or a file of links beside the spec."
     ),
-    fix="Take chips that form a ring, another topology, or no ring.",
+    fix="Use chips that form a ring, another topology, or no ring.",
     bad=b"nodes: n[1-4]\nchips: [0, 1, 2]\nring: sophgo-8\n",
     good=b"nodes: n[1-4]\nchips: [0, 1, 2, 3]\nring: sophgo-8\n",
     options=_SPEC,
@@ -145,7 +146,8 @@ BAD_ADDRESS = Rule(
     code="RT244",
     name="spec-bad-address",
     summary="the pattern gives a chip something that is not an IP address",
-    why="No part of an IPv4 address is above 255, and host names are not addresses.",
+    why="The parts of an IPv4 address are at most 255, and a host name is not an "
+    "address.",
     fix="Spread the nodes with {node/250} and {node%250}, or widen the pattern.",
     bad=b"nodes: 300\nchips: 8\naddresses: 10.0.{node}.{chip}\n",
     good=b"nodes: 300\nchips: 8\naddresses: 10.{node/250}.{node%250}.{chip}\n",
@@ -155,7 +157,7 @@ ADDRESS_TWICE = Rule(
     code="RT245",
     name="spec-address-twice",
     summary="the pattern gives two nodes one address",
-    why="An address leads to one host; the other would never be reached.",
+    why="An address belongs to one host; the other host could not be reached.",
     fix=(
         "Put {node} or {host} into the pattern, so that every node gets its own "
         "address."
@@ -169,8 +171,8 @@ HOST_LEFT_OUT = Rule(
     name="spec-host-left-out",
     summary="a host has no chips, or no rack",
     why=(
-        "Where chips or racks name hosts, they name all of nodes, the spares too; "
-        "a host that was forgotten would have no ranks, or no place in the order."
+        "If chips or racks name hosts, they must name all hosts of nodes, spares too. "
+        "A host that was forgotten would have no ranks or no place in the order."
     ),
     fix="Add the host to a group; to keep it out of the table, list it in spares.",
     bad=b"nodes: n[1-4]\nchips:\n  n[1-2]: 8\n  n3: 4\n",
@@ -181,7 +183,7 @@ NO_NAMES = Rule(
     code="RT247",
     name="spec-no-names",
     summary="hosts are named, and nodes is a count",
-    why="A count says how many nodes there are; nothing tells which one has the name.",
+    why="A count says only how many nodes there are, not which node has which name.",
     fix="List the hosts in nodes.",
     bad=b"nodes: 4\nchips: 8\nspares: n4\n",
     good=b"nodes: n[1-4]\nchips: 8\nspares: n4\n",
@@ -191,7 +193,7 @@ NOTHING_LEFT = Rule(
     code="RT248",
     name="spec-nothing-left",
     summary="every host is a spare",
-    why="Spares are kept out of the table, so that it would have no node.",
+    why="Spares are not written to the table, so it would have no node.",
     fix="Leave at least one host for the job.",
     bad=b"nodes: n[1-4]\nchips: 8\nspares: n[1-4]\n",
     good=b"nodes: n[1-4]\nchips: 8\nspares: n4\n",

@@ -154,7 +154,7 @@ def _refuse_other(table: RankTable, layout: ParallelLayout) -> None:
         has_gaps and layout.world_size >= table.rank_end
     ):
         raise LayoutError(
-            f"the layout is one of {counted(layout.world_size, 'rank')}, and the table "
+            f"the layout is for {counted(layout.world_size, 'rank')}, but the table "
             f"has {table.world_size}"
         )
 

@@ -84,7 +84,7 @@ class RankListReader:
     def report_layer(self, index: int, place: int, layer: int, last: int) -> None:
         """Report a layer that stands behind a higher one."""
         path: Path = (KEY, index, "level_list", place, "net_layer")
-        message = f"net_layer {layer} stands behind net_layer {last}"
+        message = f"net_layer {layer} comes after net_layer {last}"
         self.reader.report(rules.LAYERS, path, message, hint="sort level_list")
 
     def addresses(
@@ -123,8 +123,8 @@ class RankListReader:
         path: Path = (KEY, index, "level_list", place, "rank_addr_list")
         wanted, first_path = first
         message = (
-            f"{place_name(path)} has {count}, and {place_name(first_path)} of the same "
-            f"network has {wanted}"
+            f"{place_name(path)} has {count} addresses, but {place_name(first_path)} "
+            f"of the same network has {wanted}"
         )
         self.reader.report(rules.ADDRESS_COUNTS, path, message, related=(first_path,))
 
@@ -140,7 +140,7 @@ class RankListReader:
                 )
                 owner, first = first_use.setdefault(str(port), (at, path))
                 if owner != at:
-                    message = f"port {quoted(port)} has another address already"
+                    message = f"port {quoted(port)} already has another address"
                     self.reader.report(
                         rules.SHARED_PORT, path, message, related=(first,)
                     )
@@ -192,7 +192,10 @@ class RankListReader:
         for path, instance, replaced in spares:
             local_ids = self.networks.local_ids[instance]
             if type(replaced) is int and replaced in local_ids:
-                message = f"the spare replaces local_id {replaced}, which takes part"
+                message = (
+                    f"the spare replaces local_id {replaced}, which is still in the "
+                    "table"
+                )
                 self.reader.report(rules.SPARE, (*path, "replaced_local_id"), message)
         self.divide()
 

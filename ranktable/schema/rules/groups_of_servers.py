@@ -66,8 +66,8 @@ UNEQUAL_LOGICAL_NODES = Rule(
     code="RT254",
     name="unequal-logical-nodes",
     summary="nodes of a logical table have different numbers of ranks",
-    why="HCCL compiles ahead for nodes that are alike.",
-    fix="Give every node equally many ranks.",
+    why="HCCL compiles ahead of time for nodes of the same size.",
+    fix="Give every node the same number of ranks.",
     readers={"HCCL": "a line in the device log"},
     bad=(
         b'{"status":"completed","node_list":[\n'
@@ -86,7 +86,8 @@ DUPLICATE_CLUSTER_ID = Rule(
     name="duplicate-cluster-id",
     severity=Severity.WARNING,
     summary="two devices have the same cluster_id",
-    why="cluster_id counts the devices of the cluster from 1; links are made by it.",
+    why="cluster_id counts the devices of the cluster from 1, and links are made with "
+    "it.",
     fix="Number the devices from 1, prefill before decode.",
     readers=_ACCEPTED,
     bad=_disaggregated(_entry(0, 1), _entry(1, 1)),
@@ -98,8 +99,8 @@ DUPLICATE_DEVICE = Rule(
     severity=Severity.WARNING,
     summary="a device is listed twice",
     why=(
-        "A chip serves one process. The same device of a server, address or "
-        "super_device_id twice is a mistake in the table."
+        "A chip is used by one process. If a device of a server, an address or a "
+        "super_device_id occurs twice, the table is wrong."
     ),
     fix="Write the values of each device: npu-smi info -t spod-info, hccn_tool -ip -g.",
     readers=_ACCEPTED,
@@ -111,8 +112,8 @@ NO_SUPER_DEVICE_ID = Rule(
     name="no-super-device-id",
     severity=Severity.WARNING,
     summary="a device of a super pod has no super_device_id",
-    why="On A3 the connector needs it, and reads None where it is missing.",
-    fix="Write what npu-smi info -t spod-info shows as SDID.",
+    why="On A3 the connector needs it, and uses None if it is missing.",
+    fix="Write the SDID that npu-smi info -t spod-info shows.",
     readers=_ACCEPTED,
     bad=_disaggregated(_entry(0, 1, 7), _entry(1, 2)),
     good=_disaggregated(_entry(0, 1, 7), _entry(1, 2, 8)),
@@ -123,7 +124,7 @@ GROUP_COUNT = Rule(
     name="group-count",
     severity=Severity.WARNING,
     summary="the server_count of a group is not the number of its servers",
-    why="MindIE and ClusterD compare it in the first group only, if at all.",
+    why="MindIE and ClusterD compare it only in the first group, or not at all.",
     fix="Write the number of entries of server_list.",
     readers=_ACCEPTED,
     bad=_group("2", 0, 1),
@@ -135,7 +136,7 @@ GROUP_RANKS = Rule(
     severity=Severity.WARNING,
     summary="the ranks of a group are not 0 to n - 1",
     why=(
-        "Each group is a job of its own: its ranks count from 0. On one node MindIE "
+        "Each group is a separate job, and its ranks count from 0. On one node MindIE "
         "counts from 0 in each server instead."
     ),
     fix="Number the devices of each group from 0.",

@@ -327,8 +327,8 @@ NOT_COMPLETED = Rule(
     name="not-completed",
     summary="the status of the table is not completed",
     why=(
-        "An operator writes the table with another status first. HCCL reads the file "
-        "again until the status is completed, for half an hour by default."
+        "An operator first writes the table with another status. HCCL reads the file "
+        "again and again until the status is completed, for half an hour by default."
     ),
     fix="Wait for the operator (ranktable wait), or write completed.",
     readers={
@@ -344,7 +344,8 @@ DUPLICATE_ADDRESS = Rule(
     code="RT214",
     name="duplicate-address",
     summary="two devices have the same address",
-    why="HCCL connects devices by their addresses, which are unique in a job.",
+    why="HCCL connects devices by their addresses, so every address must be unique in "
+    "a job.",
     fix="Write the address of each device, as /etc/hccn.conf has it.",
     readers={"HCCL": Refusal("EI0014 without the devices")},
     bad=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"), (1, 1, "10.0.0.1"))),
@@ -358,8 +359,8 @@ INTERLEAVED = Rule(
     severity=Severity.WARNING,
     summary="the ranks of servers or of super pods are mixed",
     why=(
-        "The manual asks for the ranks of a server, and of a super pod, one after the "
-        "other. HCCL does not check it; its algorithms assume it."
+        "The manual requires consecutive ranks for a server and for a super pod. HCCL "
+        "does not check this, but its algorithms rely on it."
     ),
     fix="Number the devices server by server, and pod by pod.",
     readers={"HCCL": "accepted"},
@@ -378,9 +379,9 @@ MISSING_ADDRESS = Rule(
     name="missing-address",
     summary="devices of several servers have no device_ip",
     why=(
-        "HCCL reaches the devices of other servers by device_ip. A server with host_ip "
-        "may lack it, but not on A2; one server alone and one super pod alone need "
-        "none."
+        "HCCL reaches the devices of other servers by device_ip. It is not needed in a "
+        "job of one server or of one super pod. A server with host_ip does not need it "
+        "either, except on A2."
     ),
     fix="Write the address of each device, as /etc/hccn.conf has it.",
     readers={
@@ -401,9 +402,9 @@ MISSING_POD_ADDRESS = Rule(
     severity=Severity.WARNING,
     summary="devices of several super pods, or of servers of A3, have no device_ip",
     why=(
-        "The manual asks for device_ip where there are several super pods. HCCL of "
-        "2025 refuses the table; since 2026 it accepts it on A3, and fails later if "
-        "the devices have to be reached by their network cards."
+        "The manual requires device_ip if there are several super pods. HCCL of 2025 "
+        "refuses the table. Since 2026 it accepts it on A3, and fails later if it must "
+        "reach the devices by their network cards."
     ),
     fix="Write the address of each device, as /etc/hccn.conf has it.",
     readers={
@@ -419,7 +420,8 @@ UNEQUAL_ADDRESSES = Rule(
     code="RT272",
     name="unequal-addresses",
     summary="devices have different numbers of addresses",
-    why="HCCL pairs the network cards of devices, so each needs the same number.",
+    why="HCCL pairs the network cards of two devices, so all devices need the same "
+    "number.",
     fix="Give every device the same number of addresses.",
     readers={"HCCL": Refusal("a line in the device log only (HCCL_E_PARA)")},
     bad=hccl_table(
@@ -433,7 +435,7 @@ MIXED_FAMILIES = Rule(
     code="RT273",
     name="mixed-families",
     summary="some devices have IPv4 addresses and others IPv6",
-    why="All devices of a job are reached by one family of addresses.",
+    why="All devices of a job must have addresses of the same family.",
     fix="Write addresses of one family.",
     readers={"HCCL": Refusal("EI0001, the code of a wrong environment variable")},
     bad=hccl_table(
@@ -449,7 +451,7 @@ BAD_PORT = Rule(
     code="RT274",
     name="bad-port",
     summary="a port is not from 1 to 65535",
-    why="HCCL takes 1 to 65535, and 16666 where a device has none; 0 is refused.",
+    why="HCCL accepts 1 to 65535 and refuses 0. Without the key it uses 16666.",
     fix="Write a port that is free, or leave the key out.",
     readers={"HCCL": Refusal("a line in the device log only (HCCL_E_PARA)")},
     bad=hccl_table(hccl_server("n1", (0, '0","device_port":"70000', "10.0.0.1"))),
@@ -462,10 +464,10 @@ LONG_NAME = Rule(
     name="long-server-id",
     summary="a server_id is longer than the manual allows",
     why=(
-        "The manual allows 64 characters, and HCCL refuses more than 127 bytes. What "
-        "is between the two is a warning."
+        "The manual allows 64 characters, and HCCL refuses more than 127 bytes. A "
+        "length between the two is a warning."
     ),
-    fix="Write a shorter name; it need not be an address.",
+    fix="Write a shorter name; it does not have to be an address.",
     readers={"HCCL": Refusal("a line in the device log only, for 128 bytes and more")},
     bad=hccl_table(hccl_server("n" * 128, (0, 0, "10.0.0.1"))),
     good=hccl_table(hccl_server("n" * 64, (0, 0, "10.0.0.1"))),
@@ -478,11 +480,11 @@ LOOPBACK = Rule(
     severity=Severity.WARNING,
     summary="the server_id is an address of the loopback network",
     why=(
-        "Many systems name the host 127.0.1.1 in /etc/hosts, and generators that look "
-        "their own name up write that. Every host has this address, so that tables of "
-        "several hosts cannot be merged."
+        "Many systems give the host the address 127.0.1.1 in /etc/hosts, and "
+        "generators that look up their own name write it. All hosts have this address, "
+        "so tables of several hosts cannot be merged."
     ),
-    fix="Write the address of the host, or any name that it alone has.",
+    fix="Write the address of the host, or any name that no other host has.",
     readers={"HCCL": "accepts any text"},
     seen_as=("127.0.1.1",),
     bad=hccl_table(hccl_server("127.0.1.1", (0, 0, "10.0.0.1"))),
@@ -495,9 +497,9 @@ BACKUP_IS_SELF = Rule(
     severity=Severity.WARNING,
     summary="the backup address of a device is its own",
     why=(
-        "backup_device_ip is the address of the other die of the NPU. HCCL looks at it "
-        "where operators are executed again (HCCL_OP_RETRY_ENABLE with L2 and "
-        "HCCL_OP_EXPANSION_MODE=AI_CPU), and refuses it then."
+        "backup_device_ip is the address of the other die of the NPU. HCCL uses it "
+        "when it runs operators again (HCCL_OP_RETRY_ENABLE with L2 and "
+        "HCCL_OP_EXPANSION_MODE=AI_CPU), and then refuses this value."
     ),
     fix="Write the device_ip of the other die.",
     readers={"HCCL": "accepted; a line in the device log where it is looked at"},

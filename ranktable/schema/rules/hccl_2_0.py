@@ -22,7 +22,8 @@ LAYERS = Rule(
     code="RT264",
     name="layers-not-increasing",
     summary="the layers of a rank are not in increasing order",
-    why="HCCL reads level_list from the inside of a server outwards, each layer once.",
+    why="HCCL reads level_list from the links inside a server to the outer networks, "
+    "each layer once.",
     fix="Sort level_list by net_layer.",
     readers=_NO_CODE,
     bad=table(
@@ -40,7 +41,8 @@ ADDRESS_COUNTS = Rule(
     code="RT265",
     name="address-counts-differ",
     summary="ranks of one network have different numbers of addresses",
-    why="Ranks with the same net_layer and net_instance_id have equally many.",
+    why="Ranks with the same net_layer and net_instance_id must have the same number "
+    "of addresses.",
     fix="Write the missing address.",
     readers=_NO_CODE,
     bad=table(
@@ -53,8 +55,8 @@ SHARED_PORT = Rule(
     name="shared-port",
     severity=Severity.WARNING,
     summary="one port has two addresses in a layer",
-    why="The manual forbids it; HCCL does not check it.",
-    fix="Leave the port with the address that it carries.",
+    why="The manual forbids it, and HCCL does not check it.",
+    fix="Keep only the address that the port has.",
     readers={"HCCL": "accepted"},
     bad=table(rank(0, levels=[level(("10.0.0.1", "0/0"), ("10.0.0.2", "0/0"))])),
     good=table(rank(0, levels=[level(("10.0.0.1", "0/0"), ("10.0.0.2", "0/1"))])),
@@ -64,10 +66,10 @@ SPARE = Rule(
     name="spare",
     summary="the spare chip contradicts the other ranks",
     why=(
-        "local_id 64 is the spare, of which a table has one at most; the chip that it "
-        "replaces, replaced_local_id, takes no part any more."
+        "local_id 64 is the spare, and a table has at most one. The chip that it "
+        "replaces, replaced_local_id, is no longer part of the job."
     ),
-    fix="Keep one spare, and leave the replaced chip out.",
+    fix="Keep one spare, and remove the replaced chip.",
     readers={"HCCL": Refusal("EI0014")},
     bad=table(rank(0), rank(1, local_id=64, replaced_local_id=0)),
     good=table(rank(0), rank(1, local_id=64, replaced_local_id=1)),

@@ -37,7 +37,7 @@ def _unequal_servers(columns: Columns, options: Options) -> Iterator[Finding]:
         yield UNEQUAL_SERVERS.finding(
             columns.devices_span(node),
             f"node {node} has {size} devices and node 0 has {sizes[0]}; servers of "
-            f"{options.npu} have the same number",
+            f"{options.npu} must have the same number",
             related=(columns.devices_span(0),),
         )
 
@@ -85,7 +85,7 @@ UNEQUAL_SERVERS = Rule(
     code="RT285",
     name="unequal-servers",
     summary="servers of 910 or 310P have different numbers of devices",
-    why="These generations need servers of equal size; A2 and A3 do not.",
+    why="These generations need servers of the same size; A2 and A3 do not.",
     fix="Use the same number of devices on every server.",
     readers={"HCCL": Refusal("EI0014 DeviceNum of server, on 910 and 310P")},
     seen_as=("DeviceNum",),
@@ -104,8 +104,9 @@ ILLEGAL_CHIP_SET = Rule(
     name="illegal-chip-set",
     summary="chips of a server of 910 that HCCL does not use together",
     why=(
-        "The first 910 links the chips 0 to 3 and 4 to 7. A job uses 1, 2 or 8 chips "
-        "of a server, or 4: 0145, 0246, 0347, 1256, 1357, 2367, 0123 or 4567."
+        "On the first 910 the chips 0 to 3 are linked, and so are the chips 4 to 7. A "
+        "job uses 1, 2 or 8 chips of a server, or four: 0145, 0246, 0347, 1256, 1357, "
+        "2367, 0123 or 4567."
     ),
     fix="Use one of these sets.",
     readers={"HCCL": Refusal('EI0014 with the expected value "is unique", on 910')},
@@ -124,8 +125,8 @@ WRONG_GENERATION = Rule(
     name="wrong-generation",
     summary="a table of another generation of chips",
     why=(
-        "A5 reads only tables of version 2.0, and no other generation reads these. A "
-        "table that was left on a host stops every job of several chips there."
+        "A5 reads only tables of version 2.0, and no other generation reads them. A "
+        "wrong table that was left on a host stops every job of several chips there."
     ),
     fix="Generate the table again for the chips of this cluster.",
     readers={"HCCL": Refusal("EI0014 version")},

@@ -84,7 +84,7 @@ GROUP_COUNTS = Rule(
     summary="a count of a table of groups is not what it counts",
     why=(
         "group_count, instance_count and device_count (device_num and server_num in a "
-        "lab table) repeat the lengths of the lists, and HCCL compares them."
+        "lab table) are the lengths of lists, and HCCL compares them."
     ),
     fix="Write the number of entries, or add what is missing.",
     readers={"HCCL": _LOG},
@@ -95,8 +95,9 @@ LAB_SIZES = Rule(
     code="RT293",
     name="lab-sizes",
     summary="a lab table with 3 devices, or with unequal servers",
-    why="device_num and server_num are 1, 2, 4, 8 or 16, and all servers are equal.",
-    fix="Use a number of devices that HCCL takes.",
+    why="device_num and server_num are 1, 2, 4, 8 or 16, and all servers have the same "
+    "number of devices.",
+    fix="Use a number of devices that HCCL accepts.",
     readers={"HCCL": _LOG},
     bad=_lab(3),
     good=_lab(4),
@@ -105,8 +106,8 @@ DUPLICATE_GROUP = Rule(
     code="RT294",
     name="duplicate-group",
     summary="two groups have the same name",
-    why="HCCL keeps the groups by their names.",
-    fix="Give each group a name of its own.",
+    why="HCCL finds a group by its name.",
+    fix="Give each group its own name.",
     readers={"HCCL": _LOG},
     bad=_two_groups("g"),
     good=_two_groups("h"),
@@ -128,10 +129,11 @@ TEXT_ORDER = Rule(
     severity=Severity.NOTE,
     summary="HCCL numbers the servers of a cloud table in another order than the file",
     why=(
-        "A cloud table names no ranks. HCCL sorts server_id as text, so that 10.0.0.10 "
-        "comes before 10.0.0.9, and counts the chips of one server after the other."
+        "A cloud table does not have ranks. HCCL sorts server_id as text, so 10.0.0.10 "
+        "comes before 10.0.0.9, and then counts the chips server by server."
     ),
-    fix="Sort the instances by server_id as text, to see the ranks in the file.",
+    fix="Sort the instances by server_id as text. Then the file has the order of the "
+    "ranks.",
     readers={"HCCL": "accepted"},
     bad=_cloud(("p1", "10.0.0.9"), ("p2", "10.0.0.10")),
     good=_cloud(("p2", "10.0.0.10"), ("p1", "10.0.0.9")),

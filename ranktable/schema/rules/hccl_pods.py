@@ -57,7 +57,7 @@ def _podless_servers(columns: Columns, _: Options) -> Iterator[Finding]:
             key = columns.format.host_key
             yield SERVER_WITHOUT_POD.finding(
                 SourceSpan((*columns.node_path(node), key)),
-                f"node {node}, {quoted(columns.hosts[node])}, is in no super pod",
+                f"node {node}, {quoted(columns.hosts[node])}, is not in a super pod",
                 hint=f"add it to the server_list of a pod in {PODS}",
             )
 
@@ -163,7 +163,7 @@ def _pods_in_1_0(columns: Columns, _: Options) -> Iterator[Finding]:
         return
     yield PODS_IN_1_0.finding(
         span,
-        f"version 1.0 has no {span.path[-1]}: HCCL takes every server by itself",
+        f"version 1.0 has no {span.path[-1]}: HCCL treats every server separately",
         hint='write "version": "1.2" if this is a super pod',
     )
 
@@ -184,7 +184,7 @@ SERVER_WITHOUT_POD = Rule(
     code="RT280",
     name="server-without-pod",
     summary="there are super pods, and a server is in none",
-    why="With super_pod_list every server is in exactly one super pod.",
+    why="If there is a super_pod_list, every server must be in exactly one super pod.",
     fix="Add the server to its super pod, or remove super_pod_list.",
     readers={"HCCL": _LOG},
     bad=pods_table(pods=(("0", "n1"),)),
@@ -210,8 +210,8 @@ MISSING_SUPER_ID = Rule(
     name="missing-super-device-id",
     summary="there are super pods, and a device has no super_device_id",
     why=(
-        "Inside a super pod HCCL finds a chip by its SDID, a decimal number. The "
-        "manual says that a table without it counts servers alone; with "
+        "Inside a super pod HCCL finds a chip by its SDID, a decimal number. According "
+        "to the manual, a table without SDIDs is a table of servers only. With "
         "super_pod_list HCCL refuses it."
     ),
     fix="Write the SDID of each chip, or remove super_pod_list.",
@@ -225,7 +225,8 @@ DUPLICATE_SUPER_ID = Rule(
     code="RT283",
     name="duplicate-super-device-id",
     summary="two devices of a super pod have the same super_device_id",
-    why="The SDID names a chip within its super pod; other pods may use it again.",
+    why="The SDID names a chip within its super pod. Another super pod may have the "
+    "same SDID.",
     fix="Write the SDID that npu-smi info -t spod-info prints for each chip.",
     readers={"HCCL": Refusal('a line in the device log only, "is already exist"')},
     seen_as=("is already exist",),
@@ -240,9 +241,9 @@ PODS_IN_1_0 = Rule(
     severity=Severity.WARNING,
     summary="a table of version 1.0 has keys of super pods, which HCCL does not read",
     why=(
-        "Version 1.0 knows servers only. HCCL accepts the table and takes every server "
-        "by itself, so that the fast links between the servers of a super pod are "
-        "lost. MindIE's PyMotor writes such tables."
+        "Version 1.0 has servers only. HCCL accepts the table and treats every server "
+        "separately, so it does not use the fast links between the servers of a super "
+        "pod. MindIE's PyMotor writes such tables."
     ),
     fix="Write version 1.2 for super pods, or remove super_pod_list.",
     readers={"HCCL": "accepted; the links of the super pod are not used"},

@@ -49,7 +49,7 @@ def _other_size(columns: Columns, _: Options) -> Iterator[Finding]:
         yield _finding(
             OTHER_SIZE,
             LAYOUT_KEY,
-            f"{LAYOUT_KEY} is one of {counted(world_size_of(layout), 'rank')}, and the "
+            f"{LAYOUT_KEY} is for {counted(world_size_of(layout), 'rank')}, but the "
             f"table has {columns.num_devices}",
             "write the sizes of the job, or leave the key out",
         )
@@ -86,8 +86,9 @@ BAD_LAYOUT = Rule(
     severity=Severity.WARNING,
     summary="the layout that the table remembers is not valid",
     why=(
-        "mesh, plan, diff and the commands that change a table take the sizes and the "
-        "order of the parallel groups from the key layout, and refuse another spelling."
+        "mesh, plan, diff and the commands that change a table read the sizes and the "
+        "order of the parallel groups from the key layout, and refuse another "
+        "spelling."
     ),
     fix=f"Write sizes and an order, {_EXAMPLE}, or leave the key out.",
     readers=_READERS,
@@ -102,8 +103,8 @@ OTHER_SIZE = Rule(
     severity=Severity.WARNING,
     summary="the layout that the table remembers has another number of ranks",
     why=(
-        "The sizes of a layout multiply to the number of ranks. Where a table was "
-        "changed by hand and its layout was not, groups would be those of another job."
+        "The sizes of a layout multiply to the number of ranks. If only the table was "
+        "changed by hand, the groups would be those of another job."
     ),
     fix="Write the sizes of the job, or leave the key out.",
     readers=_READERS,
@@ -117,9 +118,9 @@ CONTRADICTION = Rule(
     name="contradicts-the-table",
     summary="an option contradicts what the table remembers",
     why=(
-        "A table that remembers its layout or the links of its chips is judged by "
-        "them. An option that says something else is a mistake, or the key is out of "
-        "date."
+        "A table may remember its layout or the links of its chips, and is checked "
+        "with them. If an option says something else, the option or the table is "
+        "wrong."
     ),
     fix="Leave the option out, or change the key.",
     readers=_READERS,

@@ -56,7 +56,7 @@ def _unequal(columns: Columns, options: Options) -> Iterator[Finding]:
         yield MINDIE_UNEQUAL.finding(
             columns.devices_span(node),
             f"node {node} has {counted(size, 'device')} and node 0 has {sizes[0]}; "
-            "MindIE wants the same number on every server",
+            "MindIE needs the same number on every server",
             related=(columns.devices_span(0),),
             weight=_weight(columns),
         )
@@ -113,8 +113,8 @@ NO_CONTAINER_ADDRESS = Rule(
     summary="a server has no container_ip, which MindIE needs",
     why=(
         "MindIE compares container_ip with MIES_CONTAINER_IP to find its own server. "
-        "HCCL does not read the key. A note where another server has it, and an error "
-        "with --for mindie."
+        "HCCL does not read the key. This is a note if another server has the key, and "
+        "an error with --for mindie."
     ),
     fix="Write the address of the pod into every server.",
     readers={"MindIE": Refusal("containerIp in the server node is empty")},
@@ -128,7 +128,7 @@ MINDIE_UNEQUAL = Rule(
     name="mindie-unequal-servers",
     severity=Severity.NOTE,
     summary="servers have different numbers of devices, which MindIE refuses",
-    why="HCCL on A2 and A3 takes servers of different sizes; MindIE does not.",
+    why="HCCL on A2 and A3 accepts servers of different sizes; MindIE does not.",
     fix="Use the same number of devices on every server.",
     readers={"MindIE": Refusal("refuses the table")},
     bad=_servers(2, 1),
@@ -139,12 +139,12 @@ MINDIE_RANGE = Rule(
     code="RT290",
     name="mindie-range",
     severity=Severity.NOTE,
-    summary="a number that MindIE does not take, such as one server or 61",
+    summary="a number that MindIE does not accept, such as one server or 61",
     why=(
         "MindIE reads tables of 2 to 60 servers with 1 to 32 devices each, device_id 0 "
         "to 63 and rank_id 0 to 511."
     ),
-    fix="Start MindIE without a table on one server; divide larger jobs.",
+    fix="Start MindIE without a table on one server; split larger jobs.",
     readers={"MindIE": Refusal("refuses the table")},
     bad=_servers(1),
     good=_servers(1, 1),

@@ -225,10 +225,10 @@ DUPLICATE_CHIP = Rule(
     name="duplicate-chip",
     summary="one chip of a node is given to two ranks",
     why=(
-        "A chip serves one process. On another node the same number is another chip, "
-        "so only repetitions within a node count."
+        "A chip is used by one process. On another node the same number is another "
+        "chip, so only a repetition within a node is a defect."
     ),
-    fix="Give the second rank a chip of its own.",
+    fix="Give the second rank another chip.",
     readers={
         "torch_tpu": "accepts it; both processes open the chip",
         "SCCL": "no check for duplicates; fails or hangs at the first collective",
@@ -244,9 +244,10 @@ NO_SUCH_CHIP = Rule(
     name="no-such-chip",
     summary="a device_id is negative, or beyond the chips of the host",
     why=(
-        "device_id is the index of the chip on its host, from 0. How many a host has "
-        "is known from --chip or from --topology. Without them an id beyond 31 in a "
-        "table of HCCL 1.0 or 1.2 is refused: no chip that reads it has more."
+        "device_id is the index of the chip on its host, from 0. --chip or --topology "
+        "says how many chips a host has. Without them, an id above 31 in a table of "
+        "HCCL 1.0 or 1.2 is refused, because no host of these versions has more than "
+        "32 chips."
     ),
     fix="Use the number that tpu-smi shows; ids count chips, not cards.",
     readers={
@@ -265,10 +266,10 @@ TOO_MANY_CHIPS = Rule(
     severity=Severity.WARNING,
     summary="a node has more chips than SCCL's fixed array of 16",
     why=(
-        "SCCL's 2024 source keeps the chips of a node in an array of 16 entries and "
-        "does not check its bound; later releases are not public."
+        "SCCL's source of 2024 keeps the chips of a node in an array of 16 entries and "
+        "does not check its bound. The source of later releases is not public."
     ),
-    fix="Ask the vendor before using more than 16 chips of a host in one job.",
+    fix="Ask the vendor before you use more than 16 chips of a host in one job.",
     readers={"torch_tpu": "accepts it", "SCCL": "writes beyond its array (2024)"},
     bad=chips(*range(18)),
     good=chips(*range(16)),
@@ -278,7 +279,8 @@ WRONG_COUNT = Rule(
     code="RT210",
     name="wrong-count",
     summary="server_count is not the number of servers",
-    why="The reader of 2024 compares the two and stops with a bare assertion.",
+    why="The reader of 2024 compares both numbers and stops with an assertion without "
+    "a message.",
     fix="Write the number of entries of server_list, or add the missing server.",
     readers={
         "torch_tpu": "2024: AssertionError without a text; later: not read",
@@ -312,8 +314,8 @@ DUPLICATE_HOST = Rule(
     name="duplicate-host",
     summary="two nodes have the same host",
     why=(
-        "A host is one node. Listed twice, its chips are assigned twice, and its local "
-        "ranks begin at 0 twice."
+        "A host is one node. If it is listed twice, its chips are assigned twice, and "
+        "its local ranks begin at 0 twice."
     ),
     fix="Put the devices of the host into one node.",
     readers={

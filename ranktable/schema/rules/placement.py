@@ -79,8 +79,8 @@ def _odd_rings(columns: Columns, options: Options) -> Iterator[Finding]:
         if _is_odd(order):
             yield ODD_RING.finding(
                 columns.devices_span(node),
-                f"node {node} has {len(order)} chips; no ring of that many is "
-                "published",
+                f"node {node} has {len(order)} chips; a ring of that "
+                "many is not published",
                 hint="use an even number of chips, or check with --topology",
             )
 
@@ -171,7 +171,7 @@ def _suggest(chips: tuple[int, ...], box: Topology) -> str:
     rings = box.rings(chips, budget=budget)
     if rings:
         legal = " or ".join(map(listed, rings))
-        return f"a ring is {legal}, begun anywhere and in either direction"
+        return f"a ring is {legal}, from any chip and in either direction"
     others = box.rings_of_size(len(chips), budget=budget)
     if others:
         return f"rings of {len(chips)} are: " + " or ".join(map(listed, others))
@@ -246,8 +246,8 @@ def _free_placement(columns: Columns, _: Options) -> Iterator[Finding]:
     if node is not None:
         yield FREE_PLACEMENT.finding(
             SourceSpan((PLACEMENT_KEY,)),
-            f"the ranks of node {node} are not consecutive: RANK has to come from "
-            "the table, and launchers such as torchrun number processes otherwise",
+            f"the ranks of node {node} are not consecutive: RANK must come from the "
+            "table, because launchers such as torchrun number processes consecutively",
             hint="start the job with a rank file, or with srun and a host file",
         )
 
@@ -267,7 +267,7 @@ def _out_of_order(
         hint += '; or write "placement": "free", if RANK comes from the table'
     return RANKS_OUT_OF_ORDER.finding(
         columns.rank_span(start + place),
-        f"rank {ranks[place]} follows rank {ranks[place - 1]} in node {node}, so that "
+        f"rank {ranks[place]} follows rank {ranks[place - 1]} in node {node}, so "
         "readers give a process different chips",
         hint=hint,
         related=(columns.rank_span(start + place - 1, label="the device before"),),
@@ -324,12 +324,12 @@ def _judge_groups(
         return
     place = _first_open(box, chips, tp)
     where = "" if topology else " on the published box"
-    hint = f"the order {listed(best.chips)} takes {best.hops} hops round them"
+    hint = f"the order {listed(best.chips)} takes {best.hops} hops around them"
     if topology is None:
         hint += "; if the host is linked like this, check with --topology"
     yield OPEN_GROUP.finding(
         columns.device_id_span(order[place + tp - 1]),
-        f"the chips {listed(chips)} of node {node} take {here.hops} hops round their "
+        f"the chips {listed(chips)} of node {node} take {here.hops} hops around their "
         f"tensor parallel groups of {tp}{where}, where another order takes {best.hops}",
         hint=hint,
         related=(columns.device_id_span(order[place], label="first of the group"),),
@@ -358,13 +358,13 @@ def _leaving(columns: Columns, node: int, first: int, size: int, tp: int) -> Fin
 NOT_A_RING = Rule(
     code="RT501",
     name="not-a-ring",
-    summary="the chips of a node, in rank order, form no closed ring of links",
+    summary="the chips of a node, in rank order, do not form a closed ring of links",
     why=(
-        "SCCL sends around a ring of direct links between chips. On the published box "
-        "of eight chips the order 0..7 is not a ring; 0,2,6,7,3,1,5,4 is the only "
-        "ring; it may begin at any chip and run either way."
+        "SCCL sends data around a ring of direct links between chips. On the published "
+        "box of eight chips the order 0..7 is not a ring. The only ring of all eight "
+        "is 0,2,6,7,3,1,5,4; it may begin at any chip and go in either direction."
     ),
-    fix="Use an order that is suggested, or let gen choose: --ring sophgo-8.",
+    fix="Use the order in the help line, or let gen choose one: --ring sophgo-8.",
     readers={
         "torch_tpu": "4 or 8 chips: silently replaced by the recommended order since "
         "March 2025, so chips differ from the table; before, RuntimeError on local "
@@ -386,11 +386,12 @@ RING_NOT_KNOWN = Rule(
     severity=Severity.NOTE,
     summary="the order of the chips is not a ring on the published box of eight chips",
     why=(
-        "Only a note, because the links of your host are not known: with --topology "
-        "the same finding is the error RT501, or goes away. Without a ring SCCL fails "
-        "at the first collective, or torch_tpu replaces the order silently."
+        "This is only a note, because the links of your host are not known. With "
+        "--topology it becomes the error RT501, or goes away. Without a ring SCCL "
+        "fails at the first collective, or torch_tpu replaces the order without a "
+        "message."
     ),
-    fix="Say how the host is linked: --topology sophgo-8, or a file of links.",
+    fix="Give the links of the host: --topology sophgo-8, or a file of links.",
     readers={
         "torch_tpu": "4 or 8 chips: silently replaced by the recommended order",
         "SCCL": "depends on the links of the host",
@@ -404,12 +405,12 @@ RANKS_OUT_OF_ORDER = Rule(
     name="ranks-out-of-order",
     summary="the ranks of a node are not consecutive in file order",
     why=(
-        "torch_tpu returns the chips of a node in file order and lets the rank index "
-        "that list; SCCL goes by the rank that is written. In any other order the two "
-        "give one process two different chips, and no message."
+        "torch_tpu returns the chips of a node in file order and uses the rank as the "
+        "index of this list; SCCL uses the rank in the file. In any other order the "
+        "two readers give a process different chips, without a message."
     ),
     fix=(
-        "List the devices of every node in the order of their ranks. Where RANK comes "
+        "List the devices of every node in the order of their ranks. If RANK comes "
         'from the table, "placement": "free" allows gaps between them.'
     ),
     readers={
@@ -426,8 +427,8 @@ NODES_OUT_OF_ORDER = Rule(
     severity=Severity.WARNING,
     summary="a later node holds lower ranks",
     why=(
-        "Every reader gives each rank the right chip, but launchers number nodes in "
-        "the order of their host list, which is usually the order of the file."
+        "Every reader gives each rank the right chip. But launchers number the nodes "
+        "in the order of their host list, which is usually the order of the file."
     ),
     fix="List the nodes in the order of their ranks.",
     readers={"torch_tpu": "no difference", "SCCL": "no difference"},
@@ -445,8 +446,8 @@ TOO_MANY_NODES = Rule(
         "and torch_tpu's reader returns the chips of one node only."
     ),
     fix=(
-        "Use one node with SCCL, or another backend between nodes; "
-        "ranktable's own reader returns the chips of the whole table."
+        "Use one node with SCCL, or another backend between nodes. ranktable's own "
+        "reader returns the chips of the whole table."
     ),
     readers={
         "torch_tpu": "IndexError at chip_map[rank] on every node but the first",
@@ -464,10 +465,10 @@ ODD_RING = Rule(
     severity=Severity.WARNING,
     summary="a node has an odd number of chips, more than one",
     why=(
-        "The links of the published box are bipartite: rings have 2, 4, 6 or 8 chips, "
-        "never 3, 5 or 7. With --topology this is judged exactly, as RT501."
+        "On the published box only rings of 2, 4, 6 or 8 chips are possible, never of "
+        "3, 5 or 7. With --topology the order is checked exactly, as RT501."
     ),
-    fix="Use an even number of chips, or say how the host is linked with --topology.",
+    fix="Use an even number of chips, or give the links of the host with --topology.",
     readers={
         "torch_tpu": "3 chips: RuntimeError TPUGetC2CRing failed! Error Code",
         "SCCL": "sccl comm init rank failed, unless the host has such a ring",
@@ -482,16 +483,16 @@ FREE_PLACEMENT = Rule(
     code="RT510",
     name="free-placement",
     severity=Severity.NOTE,
-    summary="the table places ranks freely: RANK has to come from it",
+    summary="the ranks of a node are not consecutive: RANK must come from the table",
     why=(
-        'With "placement": "free" the ranks of a node increase and need not be '
-        "consecutive, as ranktable plan --mode free writes them. torchrun and other "
-        "launchers number the processes of a node one after the other and would give "
-        "them other ranks than the table."
+        'With "placement": "free" the ranks of a node increase but may have gaps, as '
+        "in tables of ranktable plan --mode free. torchrun and other launchers give "
+        "consecutive ranks to the processes of a node, so they would not be the ranks "
+        "of the table."
     ),
     fix=(
-        "Start the job with a launcher that takes ranks as they are given: convert "
-        "--to openmpi-rankfile, or srun-hostfile with srun --distribution=arbitrary."
+        "Use a launcher that reads the ranks: convert --to openmpi-rankfile, or "
+        "srun-hostfile with srun --distribution=arbitrary."
     ),
     readers={
         "torch_tpu": "chip by place in its node's list: IndexError, or another chip",
@@ -516,13 +517,14 @@ OPEN_GROUP = Rule(
     severity=Severity.WARNING,
     summary="a tensor parallel group is not a closed ring of links, and could be one",
     why=(
-        "SCCL sends around a ring in every communicator. Where the ring of a node "
-        "begins decides which chips share a group of consecutive ranks: on the "
-        "published box 0,2,6,7,3,1,5,4 leaves both groups of four open, 12 hops round "
-        "them; 2,6,7,3,1,5,4,0, the same ring begun one chip later, closes both, 8 "
-        "hops. A group that leaves its node cannot be a ring of the node's links."
+        "SCCL sends data around a ring in every communicator. Which chips share a "
+        "group of consecutive ranks depends on the chip at which the ring of the node "
+        "begins. On the published box, 0,2,6,7,3,1,5,4 closes none of its two groups "
+        "of four: 12 hops around them. 2,6,7,3,1,5,4,0 is the same ring begun one chip "
+        "later and closes both: 8 hops. A group with chips of two nodes cannot be a "
+        "ring of the links of a node."
     ),
-    fix="List the chips in the order that is suggested: gen --ring sophgo-8 --tp 4.",
+    fix="List the chips in the order in the help line: gen --ring sophgo-8 --tp 4.",
     readers={
         "torch_tpu": "recommends 0,2,6,7,3,1,5,4 for 8 chips, whatever the groups are",
         "SCCL": "takes the chips of each communicator for a ring in their order",

@@ -153,7 +153,7 @@ def _gaps(columns: Columns, _: Options) -> Iterator[Finding]:
         return
     beyond = sorted(rank for rank in census.first_use if rank >= world_size)
     places = sorted((rank, index) for rank, index in census.first_use.items())
-    hint = f"beyond the end are: {folded(beyond)}" if beyond else None
+    hint = f"ranks beyond the end: {folded(beyond)}" if beyond else None
     at = 0
     for rank in census.free:
         if columns.quota.is_spent(RANK_GAP):
@@ -225,9 +225,9 @@ RANK_GAP = Rule(
     name="rank-gap",
     summary="a rank between 0 and world_size - 1 is missing",
     why=(
-        "The manual gives the range of rank as 0 to the number of devices - 1. The "
-        "process with the missing rank finds no chip; the one beyond the end never "
-        "exists, and everybody waits for it."
+        "The manual says that rank is from 0 to the number of devices - 1. The process "
+        "with the missing rank finds no chip. A rank beyond the end never starts, and "
+        "all other ranks wait for it."
     ),
     fix="Number the devices without a gap.",
     readers={
@@ -244,10 +244,11 @@ DUPLICATE_RANK = Rule(
     name="duplicate-rank",
     summary="two devices have the same rank",
     why=(
-        "Two processes have one rank, and no process has another: the group waits for "
-        "that one until the time-out, 30 minutes by default, and does not name it."
+        "Two processes have the same rank, and another rank is missing. The group "
+        "waits for the missing rank until the time-out, 30 minutes by default, and the "
+        "message does not name it."
     ),
-    fix="Give one of the two the rank that is free.",
+    fix="Give one of the two devices the rank that is free.",
     readers={
         "torch_tpu": "takes the last node that has it; the rank that nobody has gets "
         "[] and an IndexError",
@@ -315,11 +316,11 @@ WRONG_LOCAL_RANK = Rule(
     name="wrong-local-rank",
     summary="a local_rank is not the device's place within its node",
     why=(
-        "The generator counts local_rank from 0 within each node, in the order of "
-        "the devices. No reader of the vendor uses it, so a wrong one goes unnoticed "
-        "until a script trusts it."
+        "The generator counts local_rank from 0 within each node, in the order of the "
+        "devices. The vendor's readers do not use it, so a wrong value is found only "
+        "when a script uses it."
     ),
-    fix="Write the place of the device within its node, or leave local_rank out.",
+    fix="Write the index of the device within its node, or leave local_rank out.",
     readers={"torch_tpu": "does not look at it", "SCCL": "does not look at it"},
     bad=nodes(
         (
@@ -342,9 +343,9 @@ ONE_READER_ONLY = Rule(
     severity=Severity.NOTE,
     summary="devices have rank or world_rank, not both",
     why=(
-        "torch_tpu's Python reader looks for world_rank, SCCL's C++ reader for rank. "
-        "The vendor's generator and manual write rank alone, so the vendor's own "
-        "read_rank_table() cannot read them; ranktable's reads either."
+        "torch_tpu's Python reader reads world_rank, and SCCL's C++ reader reads rank. "
+        "The vendor's generator and manual write only rank, so the vendor's own "
+        "read_rank_table() cannot read these tables. ranktable reads either key."
     ),
     fix="Write both, as ranktable gen and our tpu_gen_sccl_rank_table do.",
     readers={

@@ -12,10 +12,9 @@ OUT_OF_RANGE = Rule(
     summary="a number, a text or a list is smaller or larger than its reader allows",
     why=(
         "HCCL 2.0 allows local_id and device_id up to 64, layers 0 to 7, ports 1 to "
-        "65535, 8 layers and 24 addresses a layer. Other tables have limits of their "
-        "own."
+        "65535, 8 layers and 24 addresses a layer. Other tables have other limits."
     ),
-    fix="Write a value within the limits that are named.",
+    fix="Write a value within the limits that the message names.",
     readers={
         "HCCL": Refusal(
             "2.0: text of an exception, no code; negative numbers: EI0014 with "
@@ -32,9 +31,9 @@ UNKNOWN_WORD = Rule(
     summary="a word that its reader does not know",
     why=(
         "addr_type is EID, IPV4 or IPV6, in capitals, although a table of the manual "
-        "writes IPv4. net_type and detour have words of their own."
+        "writes IPv4. net_type and detour have other words."
     ),
-    fix="Write one of the words that are named.",
+    fix="Write one of the words that the message names.",
     readers={
         "HCCL": Refusal(
             "2.0: text of an exception, no code; 1.1: a line in the device log only"
@@ -46,11 +45,11 @@ UNKNOWN_WORD = Rule(
 NO_GLOBAL_RANKS = Rule(
     code="RT262",
     name="no-global-ranks",
-    summary="a file that gives the processes of a job no ranks",
+    summary="the file does not give ranks to the processes of a job",
     why=(
-        "Group tables restart the ranks in every group; topologies, role tables, lists "
-        "of changed ranks and placeholders have none. Each may be sound; a process "
-        "that looks for its chip needs another file."
+        "In tables of groups the ranks of every group begin at 0. Topologies, role "
+        "tables, lists of changed ranks and placeholders have no ranks. Such a file "
+        "may be sound, but a process cannot find its chip in it."
     ),
     fix="Point RANK_TABLE_FILE at the rank table of the job.",
     readers={"HCCL": Refusal("EI0014 or EI0017")},
@@ -72,7 +71,8 @@ def no_global_ranks(format_name: str) -> Finding:
     other = "give the rank table of the job, or point RANK_TABLE_FILE at it"
     return NO_GLOBAL_RANKS.finding(
         None,
-        f"a file of the format {format_name} gives the processes of a job no ranks",
+        f"a file of the format {format_name} does not give ranks to the "
+        "processes of a job",
         hint=hints.get(format_name, other),
     )
 

@@ -27,8 +27,9 @@ OTHER_VENDOR = Rule(
     name="other-vendor",
     summary="a rank table of another vendor",
     why=(
-        "RANK_TABLE_FILE is the variable of SCCL and of Ascend's HCCL, so on a mixed "
-        "site one exported value reaches both; their files differ in every key."
+        "SCCL and Ascend's HCCL both read the variable RANK_TABLE_FILE, so on a site "
+        "with both kinds of chips one exported value reaches both. Their files have "
+        "different keys."
     ),
     fix="Unset RANK_TABLE_FILE for this job, or point it at the table of this cluster.",
     readers={"torch_tpu": "KeyError: 'node_list'", "SCCL": "answers -1 for every rank"},
@@ -84,11 +85,12 @@ ODD_NUMBER = Rule(
     name="odd-number",
     summary="a number that is not spelt as a plain decimal integer",
     why=(
-        'Readers disagree about "05", " 5", "5.0", "0x5", "1_5" and 5.9: Python\'s '
-        "int() and C++'s stoi read some alike, some differently and some not at all. "
-        "Only 0, 1, 2 ... without sign, blanks, leading zeros or fraction is safe."
+        'Readers do not agree on "05", " 5", "5.0", "0x5", "1_5" and 5.9: Python\'s '
+        "int() and C++'s stoi give the same number for some, different numbers for "
+        "others, or an error. Only 0, 1, 2 ... without sign, blanks, leading zeros or "
+        "fraction is safe."
     ),
-    fix="Write the plain number; --fix does where every reader would agree on it.",
+    fix="Write the plain number; --fix does so if every reader reads the same number.",
     readers={
         "torch_tpu": '"0x5", "5.0", "5x": ValueError; "1_5" is 15; 5.9 is 5',
         "SCCL": '"0x5" is chip 0; "5.0" and "5x" are 5; "1_5" is 1; 5.9 is 5',
@@ -105,10 +107,10 @@ LEADING_DIGITS = Rule(
     severity=Severity.WARNING,
     summary="a number with other characters around it, which HCCL ignores",
     why=(
-        'HCCL takes the digits that a text begins with: "3x", " 3" and "3.9" are 3 for '
+        'HCCL reads only the digits at the beginning: "3x", " 3" and "3.9" are 3 for '
         "it. Something else may be meant, and other readers refuse it."
     ),
-    fix="Write the digits alone; --fix does.",
+    fix="Write only the digits; --fix does so.",
     readers={
         "HCCL": "takes the digits at the beginning",
         "MindIE": Refusal("rank_id is not a number"),
@@ -134,7 +136,7 @@ EMPTY_LIST = Rule(
     code="RT116",
     name="empty-list",
     summary="a list of nodes or devices is empty",
-    why="A table without a device gives no process a chip.",
+    why="A table without devices has no chip for any process.",
     fix="List at least one node with at least one device, or remove the empty node.",
     readers={
         "torch_tpu": "returns [] and says nothing; chip_map[rank] is an IndexError",
@@ -150,8 +152,8 @@ UNKNOWN_KEY = Rule(
     name="unknown-key",
     severity=Severity.WARNING,
     summary="a key that no reader knows",
-    why="Often a misspelt key; the value is kept, and nothing reads it.",
-    fix="Correct the spelling, or remove it.",
+    why="The key is often misspelt. Its value is kept, but no program reads it.",
+    fix="Correct the spelling, or remove the key.",
     readers={
         "torch_tpu": "ignored",
         "SCCL": "ignored",
@@ -165,7 +167,7 @@ UNREAD_FORMAT = Rule(
     code="RT291",
     name="unread-format",
     summary="the reader named with --for does not read this format",
-    why="Each program reads some formats only, whatever the table says.",
+    why="Each program reads only some formats.",
     fix="Convert the table: ranktable convert FILE --to FORMAT.",
     bad=PAIR,
     good=hccl_table(hccl_server("n1", (0, 0, "10.0.0.1"))),
@@ -177,9 +179,9 @@ SITE_SCHEMA = Rule(
     name="site-schema",
     summary="the file does not follow the site's own JSON Schema",
     why=(
-        "ranktable validate --schema FILE checks a rank table or a cluster spec by a "
-        "JSON Schema that a site has written for itself: names of hosts, numbers of "
-        "chips, keys of its own. Only the site knows the reasons for its rules."
+        "ranktable validate --schema FILE checks a rank table or a cluster spec with "
+        "the site's own JSON Schema, for example for names of hosts, numbers of chips "
+        "or additional keys. Ask the site for the reasons of its rules."
     ),
     fix="Change the value, or the schema.",
     bad=one_node(device(0, 0), device(9, 1)),
@@ -196,9 +198,9 @@ BAD_TOPOLOGY = Rule(
     name="bad-topology",
     summary="a file of links is neither a matrix nor a list of pairs",
     why=(
-        "--topology and --ring take sophgo-8 or a file, JSON or rows of numbers: a "
-        "square matrix of port numbers with -1 for no link, as "
-        "torch_tpu.tpu.get_topology fills it, or a list of linked pairs."
+        "--topology and --ring take sophgo-8 or a file, either JSON or rows of "
+        "numbers. The file is a square matrix of port numbers with -1 for no link, as "
+        "torch_tpu.tpu.get_topology returns it, or a list of linked pairs."
     ),
     fix="Write one pair of chips per line, for example: 0 4",
     readers={"torch_tpu": "reads the links from the driver", "SCCL": "likewise"},
@@ -218,8 +220,8 @@ CONFIG_MAP = Rule(
     summary="the table cannot be taken out of its ConfigMap",
     why=(
         "The table is the text of hccl.json, jobstart_hccl.json or "
-        "global_ranktable.json, or base64 of gzip. A table that ClusterD has cut is in "
-        "as many ConfigMaps as total says."
+        "global_ranktable.json, either plain or gzip in base64. ClusterD divides a "
+        "large table into several ConfigMaps; total says how many."
     ),
     fix="Put the table under one of these keys, and all parts into one file.",
     readers={"HCCL": Refusal("EI0004: the file that the pod mounts cannot be read")},

@@ -10,8 +10,8 @@ MISSING_FILE = Rule(
     name="missing-file",
     summary="the file does not exist",
     why=(
-        "Nothing is at the path, or it is a symbolic link whose target is gone (a "
-        "ConfigMap that is being replaced looks like that for a moment)."
+        "The path does not exist, or it is a symbolic link to a file that does not "
+        "exist. The second happens for a moment while a ConfigMap is replaced."
     ),
     fix="Check the path, or generate the table: ranktable gen --device-id '[[0..7]]'.",
     readers={
@@ -38,11 +38,12 @@ NOT_A_REGULAR_FILE = Rule(
     name="not-a-regular-file",
     summary="the path names a directory, a socket or a device, or a pipe without data",
     why=(
-        "A rank table is read by every process of the node. A pipe gives its content "
-        "to the first one and lets the others wait forever. The commands of ranktable "
-        "read a pipe once, and give it up after 30 s of silence."
+        "Every process of the node reads the rank table. A pipe gives its content to "
+        "the first process only, and the others wait forever. The commands of "
+        "ranktable read a pipe once, and stop after 30 s in which nothing is written."
     ),
-    fix="Name a file. To check what a command prints, use: ... | ranktable validate -",
+    fix="Name a file. To check the output of a command, use: ... | ranktable validate "
+    "-",
     readers={
         "torch_tpu": "IsADirectoryError, or waits without end on a pipe",
         "SCCL": "not known",
@@ -53,18 +54,19 @@ TOO_LARGE = Rule(
     name="too-large",
     summary="the file is larger than the limit",
     why=(
-        "The limit of 256 MiB is about a million ranks; a larger file is not a rank "
-        "table, and reading it would take the memory of the node."
+        "The limit of 256 MiB is enough for about a million ranks. A larger file is "
+        "not a rank table, and reading it would use up the memory of the node."
     ),
-    fix="Check that it is the right file; ranktable validate --max-size raises it.",
+    fix="Check that it is the right file; ranktable validate --max-size sets another "
+    "limit.",
     readers={"torch_tpu": "reads all of it into memory", "SCCL": "likewise"},
 )
 NOT_UTF8 = Rule(
     code="RT005",
     name="not-utf-8",
     summary="the file is not UTF-8",
-    why="JSON is UTF-8 (RFC 8259, section 8.1). The byte shown is not part of it.",
-    fix="Save the file as UTF-8; rank tables need no other characters than ASCII.",
+    why="JSON is UTF-8 (RFC 8259, section 8.1). The byte shown is not valid UTF-8.",
+    fix="Save the file as UTF-8; rank tables need only ASCII characters.",
     readers={
         "torch_tpu": "UnicodeDecodeError: 'utf-8' codec can't decode byte",
         "SCCL": "nlohmann parse_error.101",
@@ -93,7 +95,7 @@ BYTE_ORDER_MARK = Rule(
     name="byte-order-mark",
     severity=Severity.WARNING,
     summary="the file begins with a UTF-8 byte order mark",
-    why="RFC 8259 forbids writing it, and readers may refuse it.",
+    why="RFC 8259 forbids it, and some readers refuse it.",
     fix="Remove the first three bytes; ranktable validate --fix does.",
     readers={
         "torch_tpu": "JSONDecodeError: Unexpected UTF-8 BOM (decode using utf-8-sig)",
@@ -121,8 +123,8 @@ NOT_JSON = Rule(
     name="not-json",
     summary="the text is not JSON",
     why=(
-        "Trailing commas, comments, missing commas, numbers with leading zeros and "
-        "text after the end are not JSON (RFC 8259), however common they are elsewhere."
+        "JSON does not allow trailing commas, comments, missing commas, numbers with "
+        "leading zeros, or text after the end (RFC 8259)."
     ),
     fix="Mend the place shown; ranktable validate --fix removes trailing commas.",
     readers=_ALL_REFUSE,
@@ -140,8 +142,8 @@ EMPTY_FILE = Rule(
     name="empty-file",
     summary="the file is empty",
     why=(
-        "Usually a table that something is still writing, or a shell redirection "
-        "whose command failed after the shell had emptied the file."
+        "Something may still be writing the table, or a command failed after the shell "
+        "had emptied the file for its output."
     ),
     fix="Generate the table again; ranktable replaces files atomically.",
     readers={
@@ -158,7 +160,8 @@ TRUNCATED = Rule(
     code="RT103",
     name="truncated",
     summary="the file ends in the middle of the table",
-    why="A half-written or half-copied file: every bracket that is open is named.",
+    why="The file is half written or half copied. The message counts the brackets that "
+    "are still open.",
     fix="Wait until it is complete, or copy it again.",
     readers=_ALL_REFUSE,
     bad=PAIR[:60] + b"\n",
@@ -170,7 +173,7 @@ PYTHON_LITERAL = Rule(
     summary="the file is Python, not JSON",
     why=(
         "tpu_gen_sccl_rank_table prints the table on standard output as a Python "
-        "dictionary (single quotes, None, True). Saved to a file, this is not JSON."
+        "dictionary (single quotes, None, True). This text is not JSON."
     ),
     fix="Use the file that the generator writes, not what it prints.",
     readers=_ALL_REFUSE,
@@ -183,8 +186,8 @@ DUPLICATE_KEY = Rule(
     name="duplicate-key",
     summary="a key occurs twice in one object",
     why=(
-        "Readers keep the last value without a message; nobody can tell which one was "
-        "meant. A repetition with the same value is removed by --fix."
+        "Readers use the last value without a message, and it is not known which one "
+        "was meant. If both values are the same, --fix removes one of them."
     ),
     fix="Remove one of the two.",
     readers={
@@ -202,7 +205,7 @@ NOT_A_NUMBER = Rule(
     code="RT106",
     name="not-a-number",
     summary="a number that JSON does not have or that no program can hold",
-    why="NaN and Infinity are not JSON; a number of 400 digits overflows every reader.",
+    why="NaN and Infinity are not JSON, and no reader can hold a number of 400 digits.",
     fix="Write the number that was meant.",
     readers={
         "torch_tpu": "accepts NaN and Infinity; int() fails where one is read",
@@ -217,8 +220,8 @@ NESTED_TOO_DEEPLY = Rule(
     code="RT107",
     name="nested-too-deeply",
     summary="the document is nested more than 64 levels deep",
-    why="A rank table needs five levels; deep nesting exhausts the stack of readers.",
-    fix="Remove it; it is not part of a rank table.",
+    why="A rank table needs five levels. Deep nesting exhausts the stack of readers.",
+    fix="Remove the nested value; a rank table does not need it.",
     readers={
         "torch_tpu": "RecursionError beyond Python's limit, 1,000 levels by default",
         "SCCL": "may exhaust its stack",
@@ -231,8 +234,8 @@ LONE_SURROGATE = Rule(
     name="lone-surrogate",
     summary="half of a character in a string",
     why=(
-        "An escape from \\ud800 to \\udfff is half of a UTF-16 pair; alone it is not a "
-        "character, and no program can write it back as UTF-8."
+        "An escape from \\ud800 to \\udfff is half of a UTF-16 pair. Alone it is not a "
+        "character, and it cannot be written as UTF-8."
     ),
     fix="Remove the escape or complete the pair.",
     readers={
@@ -250,7 +253,7 @@ TOO_MANY = Rule(
     summary="more lines, hosts or processes than the limit",
     why=(
         "A file may have 2,097,152 lines and describe 1,048,576 hosts and as many "
-        "processes. Brackets and counts multiply, so that a short text can mean more."
+        "processes. Brackets and counts multiply, so a short text can mean more."
     ),
     fix="Check the counts; perhaps a number has one digit too many.",
     bad=b"n1 slots=80000000\n",
@@ -279,8 +282,8 @@ REFUSED_YAML = Rule(
     name="refused-yaml",
     summary="YAML that is not read here: aliases, merge keys, tags, odd keys",
     why=(
-        "Aliases let a few lines mean billions of values, and tags let a file choose "
-        "types. Manifests and cluster specs need neither."
+        "With aliases a few lines can mean billions of values, and with tags a file "
+        "chooses types. Manifests and cluster specs need neither of them."
     ),
     fix="Write the value out where it is used.",
     bad=(

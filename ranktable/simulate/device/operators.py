@@ -260,8 +260,8 @@ class Arguments:
             return original
         if not self._is_lifted:
             return tensor
-        if tensor.is_quantized:
-            raise not_dense("quantised")
+        if tensor.is_quantized or tensor.is_nested:
+            raise not_dense("nested" if tensor.is_nested else "quantised")
         if tensor.layout is not torch.strided:
             raise not_dense(str(tensor.layout).removeprefix("torch."))
         return on_device(tensor, self.chip if self._target is None else self._target)
