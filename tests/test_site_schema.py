@@ -237,7 +237,7 @@ def test_file_that_is_referred_to_is_named_where_it_is_wrong(
 
     assert done.status == 2
     assert done.err.startswith(
-        f"ranktable: site.json: it refers to {tmp_path}/part.json: line 1, column 2: "
+        f"ranktable: site.json: it refers to {tmp_path}/part.json: line 1, column 1: "
     )
 
 
