@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from ranktable.schema.rules.examples import PAIR
-from tests.commands import BIN, clean_environment, run_in_shell, start_process
+from tests.commands import clean_environment, run_in_shell, start_process
 from tests.conftest import CORPUS
 
 if TYPE_CHECKING:
@@ -374,11 +374,13 @@ def test_several_nodes_are_no_defect_under_strict(run: Run) -> None:
     assert "RT505" in done.out
 
 
-def test_watch_checks_again_when_a_file_changes(tmp_path: Path) -> None:
+def test_watch_checks_again_when_a_file_changes(
+    commands: Commands, tmp_path: Path
+) -> None:
     path = tmp_path / "t.json"
     path.write_bytes(BROKEN.read_bytes())
     with start_process(
-        [f"{BIN}/ranktable", "validate", "t.json", "--watch"],
+        [f"{commands.folder}/ranktable", "validate", "t.json", "--watch"],
         pipes=["stdout"],
         env=clean_environment(),
         cwd=tmp_path,

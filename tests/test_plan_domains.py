@@ -171,6 +171,10 @@ def test_ranks_of_a_ring_and_a_chain_send_within_their_node(
     ("text", "why"),
     [
         ("node=50", "'50' is not a bandwidth; write 50GB/s, 40GiB/s or 400Gbit/s"),
+        (
+            "node=400Gb/s",
+            "'400Gb/s' is not a bandwidth; write 50GB/s, 40GiB/s or 400Gbit/s",
+        ),
         ("node=0GB/s", "'0GB/s' is a bandwidth of nothing"),
         ("pod=50GB/s", "there is no boundary 'pod'; there are intra, node"),
         ("node", "'node' is not a boundary and bytes a second, as node=50GB/s"),
@@ -195,7 +199,7 @@ def test_rates_are_bytes_or_bits_a_second() -> None:
     texts = ("50GB/s", "1GiB/s", "400Gbit/s", "400Gbps", "8bit/s")
 
     assert list(map(parse_rate, texts)) == [50e9, 2**30, 50e9, 50e9, 1]
-    with pytest.raises(LayoutError, match="'GB' is not a number of bytes"):
+    with pytest.raises(LayoutError, match="'GB/s' is not a bandwidth"):
         parse_rate("GB/s")
 
 

@@ -527,7 +527,36 @@ def test_kubernetes_nodes_that_say_nothing_are_refused() -> None:
 
     assert hierarchy is None
     (found,) = report.diagnostics
-    assert "no label that all nodes have says where they are" in found.message
+    assert found.message == "no label that all nodes have says where they are"
+
+
+def test_refusal_names_a_kubernetes_node_that_lacks_a_label() -> None:
+    labels = labelled(RACK, a="11223344")
+    del labels["n6"][RACK]
+
+    why = f'"n6" has no "{RACK}", which others have'
+    assert found_in(nodes_json(labels)) == [
+        (
+            "RT137",
+            None,
+            None,
+            f"no label that all nodes have says where they are; {why}",
+        )
+    ]
+
+
+@pytest.mark.parametrize("role", ["control-plane", "master"])
+def test_control_plane_needs_no_labels_of_racks(role: str) -> None:
+    labels = labelled(RACK, ZONE, a="11223344", b="xxxxyyyy")
+    labels["head"] = {f"node-role.kubernetes.io/{role}": "", ZONE: "x"}
+
+    assert [name for name, _ in held(nodes_json(labels))] == ["rack", "zone"]
+
+
+def test_other_json_is_not_taken_for_columns() -> None:
+    assert found_in('{"kind": "Pod", "metadata": {}}') == [
+        ("RT130", None, None, "the JSON lists no nodes of Kubernetes")
+    ]
 
 
 @pytest.mark.parametrize(

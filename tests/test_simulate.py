@@ -37,6 +37,7 @@ from tests.commands import (
     torch_environment,
     with_torch,
 )
+from tests.ranks import free_port
 from tests.test_imports import modules_after
 from tests.test_sccl_backend import google, make_package, sophgo
 
@@ -661,10 +662,8 @@ def test_json_has_the_same_and_the_findings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("nojoin:1", "rank 1 did not join .* within 4 s"),
         ("late:1=60", "rank 1 did not join .* within 4 s"),
         ("hang:1", "rank 1 did not come to all_reduce .*, within 4 s"),
-        ("hang:1@2", "rank 1 did not come to all_reduce .*, within 4 s"),
         ("die:1@2", "rank 1 ended"),
         ("map:1", "the chip maps differ: rank 0 holds .*, rank 1 holds"),
         ("shape:1@2", "in collective 2 .* rank 1 calls .* of 3 float32"),
@@ -720,26 +719,36 @@ import torch, torch_tpu
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-def work(rank, chip_map, store):
-    torch_tpu.tpu.set_device(chip_map[rank])
-    options = torch_tpu.ProcessGroupSCCLOptions()
-    options.chip_map = chip_map
+def add_up(rank, chip_map, store, options=None):
     dist.init_process_group("sccl", init_method=store, rank=rank, world_size=2,
                             pg_options=options)
     tensor = torch.ones(1).to(f"tpu:{chip_map[rank]}")
     dist.all_reduce(tensor)
     sys.stdout.write(f"{rank} {tensor.device} {tensor.tolist()}\\n")
+    dist.destroy_process_group()
+
+def work(rank, port):
+    chip_map = torch_tpu.tpu.read_rank_table()
+    torch_tpu.tpu.set_device(chip_map[rank])
+    options = torch_tpu.ProcessGroupSCCLOptions()
+    options.chip_map = chip_map
+    add_up(rank, chip_map, f"file://{os.getcwd()}/store", options)
+    add_up(rank, chip_map, f"tcp://127.0.0.1:{port}")
 
 if __name__ == "__main__":
     assert "RANK" not in os.environ
-    mp.spawn(work, ([3, 1], f"file://{os.getcwd()}/store"), nprocs=2)
+    mp.spawn(work, (int(sys.argv[1]),), nprocs=2)
 """,
     )
     dump(make_table([[3, 1]]), tmp_path / "t.json")
-    done = simulate_afresh(tmp_path, "--rank-table", "t.json", "--once", "s.py")
+    options = ["--rank-table", "t.json", "--once", "s.py"]
+    done = simulate_afresh(tmp_path, *options, str(free_port()))
 
     assert done.status == 0, done.err
-    assert sorted(done.out.splitlines()) == ["0 tpu:3 [2.0]", "1 tpu:1 [2.0]"]
+    assert sorted(done.out.splitlines()) == [
+        *["0 tpu:3 [2.0]"] * 2,
+        *["1 tpu:1 [2.0]"] * 2,
+    ]
     assert left_in(tmp_path) == []
 
 

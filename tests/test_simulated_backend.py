@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -12,11 +11,7 @@ from ranktable.simulate.simulated_run import Fault, Run, RunFinding
 from tests.ranks import (
     SCRIPTS,
     SimulatedJob,
-    chip_environment,
-    free_port,
-    run_program,
     simulate,
-    write_table,
 )
 
 pytestmark = pytest.mark.torch
@@ -134,18 +129,6 @@ def test_start_of_a_rank_until_its_first_collective_passes_few_files(
     assert [each[:2] for each in said] == [[0, [2.0] * 4], [1, [2.0] * 4]]
     for _, _, files in said:
         assert len(files) < FEW_FILES, files
-
-
-def test_script_may_start_its_ranks_itself(tmp_path: Path) -> None:
-    run = Run(chips=((3, 1),))
-    env = chip_environment(tmp_path, run, write_table(tmp_path, run.chips))
-    done = run_program("python", SCRIPTS / "sccl_spawned.py", str(free_port()), env=env)
-
-    assert done.status == 0, done.err
-    assert sorted(map(json.loads, done.out.splitlines())) == [
-        [0, 3, [2.0, 2.0]],
-        [1, 1, [2.0, 2.0]],
-    ]
 
 
 def test_mistakes_that_real_chips_do_not_tell_are_told_by_rank(

@@ -62,12 +62,12 @@ def parse_rate(text: str) -> float:
     if bits is not None:
         rate = float(bits[1]) * 1000.0 ** " kMGT".index(bits[2] or " ") / 8
     else:
-        number, slash, second = text.rpartition("/")
-        if (slash, second) != ("/", "s"):
+        match = _SIZE.fullmatch(text.removesuffix("/s"))
+        if not text.endswith("/s") or match is None or match[2] not in _UNITS:
             raise LayoutError(
                 f"{text!r} is not a bandwidth; write 50GB/s, 40GiB/s or 400Gbit/s"
             )
-        rate = parse_size(number)
+        rate = parse_size(text.removesuffix("/s"))
     if not rate:
         raise LayoutError(f"{text!r} is a bandwidth of nothing")
     return rate

@@ -489,9 +489,9 @@ def each_address(texts: Collection[str]) -> list[str]:
     return ",".join(texts).split(",") if texts else []
 
 
-def ipv4_numbers(texts: list[str]) -> list[int] | None:
-    """Return numeric IPv4 addresses as 32-bit numbers, None if one is not such."""
-    numbers: list[int] = []
+def ipv4_numbers(texts: list[str]) -> set[int] | None:
+    """Return a number for each numeric IPv4 address, None if one is not such."""
+    numbers: set[int] = set()
     try:
         for start in range(0, len(texts), _PIECE):  # what stays in the cache
             piece = texts[start : start + _PIECE]
@@ -500,7 +500,8 @@ def ipv4_numbers(texts: list[str]) -> list[int] | None:
                 return None
             # JSON has no leading zeros either, and one call decodes all octets.
             octets = bytes(_INTEGERS.decode(b"[%b]" % data.translate(_TO_COMMAS)))
-            numbers += struct.unpack(f">{len(piece)}I", octets)
+            # The last octet is the lowest: neighbours are neighbours in the set.
+            numbers.update(struct.unpack(f">{len(piece)}I", octets))
     except (msgspec.DecodeError, TypeError, ValueError):
         return None  # no text, no digits, or an octet above 255
     return numbers

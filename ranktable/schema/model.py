@@ -380,8 +380,8 @@ def _plain_text(columns: Columns) -> str:
 
     They are those of ``_canonical``, written from whole columns, which is faster.
     """
-    spell = json.JSONEncoder().encode
-    hosts = ["null" if host is None else spell(host) for host in columns.hosts]
+    # A line break inside a host is escaped, so that each stands on its own line.
+    hosts = json.dumps(columns.hosts, separators=("\n", ":"))[1:-1].split("\n")
     openings = ["\n["] * columns.num_devices
     for start, host in zip(columns.starts, hosts, strict=False):
         openings[start] = f'\n{{"extra":{{}},"host":{host}}}\n['

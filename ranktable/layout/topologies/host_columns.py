@@ -19,6 +19,8 @@ from ranktable.layout.topologies.host_tree import Names
 from ranktable.schema.diagnostic import counted, quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ranktable.cluster.source_text import SourceText, Token
 
 MAX_LEVELS = 16
@@ -29,11 +31,12 @@ _EXAMPLE = "write a host and its rack, n1 rack1, or name the columns: host rack 
 
 def read_columns(source: SourceText) -> Hierarchy | None:
     """Return the levels of a list in columns, None after saying what is wrong."""
-    rows = []
-    for line in source.lines():
-        words = words_of(line.part(0, len(line.text.partition("#")[0])))
-        if words:
-            rows.append(words)
+    if source.text.lstrip().startswith("{"):
+        message = "the JSON lists no nodes of Kubernetes"
+        hint = "give what kubectl get nodes -o json prints"
+        source.report(rules.BAD_LINE, None, message, hint=hint)
+        return None
+    rows = list(_rows(source))
     names = ["rack"]
     if rows and rows[0][0].text == _HEADER:
         names = _names(source, rows.pop(0))
@@ -67,6 +70,14 @@ def read_columns(source: SourceText) -> Hierarchy | None:
             for at, name in enumerate(names)
         )
     )
+
+
+def _rows(source: SourceText) -> Iterator[list[Token]]:
+    """Yield the words of every line that has some."""
+    for line in source.lines():
+        words = words_of(line.part(0, len(line.text.partition("#")[0])))
+        if words:
+            yield words
 
 
 def _names(source: SourceText, words: list[Token]) -> list[str]:

@@ -1,8 +1,9 @@
 """Labels of Kubernetes nodes: what ``kubectl get nodes -o json`` prints.
 
 A label that says where a node is becomes a level: region and zone, and the blocks,
-racks and switches of clouds, Kueue's examples and topograph. Labels that some nodes
-lack say nothing, and of two that say the same the better known one is kept.
+racks and switches of clouds, Kueue's examples and topograph. Labels that some workers
+lack say nothing, and of two that say the same the better known one is kept. Nodes of
+the control plane run no jobs, and often have fewer labels.
 
 Source: kubernetes.io, Well-Known Labels; Kueue's Topology; NVIDIA's topograph, Node
 Labels.
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
     from ranktable.cluster.source_text import SourceText
 
 HOSTNAME = "kubernetes.io/hostname"
+
+_CONTROL_PLANE = (
+    "node-role.kubernetes.io/control-plane",
+    "node-role.kubernetes.io/master",  # until Kubernetes 1.24
+)
 
 _KNOWN = {
     "topology.kubernetes.io/region": "region",
@@ -77,18 +83,27 @@ def read_kubernetes_nodes(source: SourceText) -> Hierarchy | None:
     source.refuse_nothing(labels)
     if not source.is_sound:
         return None
-    levels = _levels(labels)
+    workers = {
+        name: own
+        for name, own in labels.items()
+        if own.keys().isdisjoint(_CONTROL_PLANE)
+    }
+    counted = workers or labels
+    levels = _levels(counted)
     if not levels:
         source.report(
             rules.WRONG_FIELD,
             None,
-            "no label that all nodes have says where they are",
+            f"no label that all nodes have says where they are{_lacking(counted)}",
             hint="topology.kubernetes.io/zone and labels that end in rack or block do",
         )
         return None
     return Hierarchy(
         levels=tuple(
-            Level(name=name, groups={host: of[node] for host, node in hosts.items()})
+            Level(
+                name=name,
+                groups={host: of[node] for host, node in hosts.items() if node in of},
+            )
             for name, of in levels
         )
     )
@@ -103,6 +118,21 @@ def _items(data: object) -> Iterator[tuple[tuple[str | int, ...], dict[str, obje
                 yield ("items", at), item
     elif isinstance(data, dict):
         yield (), data
+
+
+def _lacking(labels: Mapping[str, Mapping[str, object]]) -> str:
+    """Return which node lacks a label that says where others are, if one does."""
+    for label in sorted({label for own in labels.values() for label in own}):
+        if label in _KNOWN or _ends_with_a_place(label):
+            name = next(name for name, own in labels.items() if label not in own)
+            return f"; {quoted(name)} has no {quoted(label)}, which others have"
+    return ""
+
+
+def _ends_with_a_place(label: str) -> str | None:
+    """Return the kind of place that ends a label, None if none does."""
+    ends = [match[1] for match in _PLACE.finditer(label) if match.end() == len(label)]
+    return ends[0] if ends else None
 
 
 def _is_within(inner: Mapping[str, str], outer: Mapping[str, str]) -> bool:
@@ -123,8 +153,8 @@ def _levels(
     shared = set.intersection(*(set(own) for own in labels.values()))
     found = [(label, _KNOWN[label]) for label in _KNOWN if label in shared]
     for label in sorted(shared - _KNOWN.keys()):
-        ends = [match for match in _PLACE.finditer(label) if match.end() == len(label)]
-        found += [(label, match[1]) for match in ends]
+        place = _ends_with_a_place(label)
+        found += [] if place is None else [(label, place)]
     values = {
         label: {node: str(own[label]) for node, own in labels.items()}
         for label, _ in found
