@@ -212,7 +212,7 @@ def _unknown_report(start: bytes, name: str) -> Report | None:
 
 
 def named_files(names: Sequence[str], exclude: Sequence[str]) -> list[str]:
-    """Return the files to judge; a folder stands for what it holds, if that is ours.
+    """Return the files to judge; a folder means the files in it that are ours.
 
     Raises:
         CommandError: The one folder that is named holds nothing to judge.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _DEFAULT_TIMEOUT: Final = timedelta(minutes=30)  # torch's own
 _LOOK_S: Final = 0.5
 _MOST_DROPPED: Final = 16
-"""Transfers that nobody waits for, and that have not been seen to end."""
+"""Transfers that are not waited for, and may not have ended."""
 
 
 class GroupState:
@@ -148,7 +148,7 @@ class GroupState:
         return self.size > 1 and self.store is not None
 
     def set_place(self, place: str | None) -> None:
-        """Say in what this rank waits, for those who miss it in another group."""
+        """Publish in which collective this rank waits, for ranks of other groups."""
         store = _places()
         if place is not None:
             store.set(str(self.rank), place)
@@ -158,7 +158,7 @@ class GroupState:
             self._has_place = False
 
     def place_of(self, rank: int) -> str:
-        """Return in what a rank waits, as far as it has said so."""
+        """Return in which collective a rank waits, if it has published that."""
         # What is not there is not waited for, unlike by get.
         return _places().compare_set(str(rank), "-", "").decode().strip("-")
 
@@ -180,7 +180,7 @@ class GroupState:
             ) from error
 
     def fail(self, reason: str) -> None:
-        """End what is under way: nothing can follow in this group.
+        """End the running collectives; the group cannot be used afterwards.
 
         Args:
             reason: Why, in words.
@@ -203,7 +203,7 @@ class GroupState:
             )
 
     def keep(self, pending: Pending) -> None:
-        """Keep a transfer until it has ended: gloo gives up one that nobody holds.
+        """Keep a transfer until it has ended: gloo drops one without a reference.
 
         Whether it has ended cannot be asked, so of those that the script has dropped
         too the oldest are waited for.
@@ -223,7 +223,7 @@ class GroupState:
             self.unverified.append((ref(work), call))
 
     def hear_dropped(self) -> None:
-        """Hear what was compared for work that nobody waits for any more.
+        """Read the comparison of work that is no longer waited for.
 
         Else it would stay in the store. This looks twice a second at most.
 

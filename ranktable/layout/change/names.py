@@ -82,7 +82,7 @@ def _unknown(name: str, names: Sequence[str]) -> str:
 
 
 def named(node: Node, name: str) -> Node:
-    """Return a node whose name is its host, so that it can be told apart later."""
+    """Return a node whose name is its host, so that it can be distinguished later."""
     return structs.replace(node, host=name, extra=without_number(node))
 
 
@@ -97,7 +97,7 @@ def unnamed(node: Node, place: int | None) -> Node:
 
 
 def without_number(node: Node) -> dict[str, object]:
-    """Return what else is known of a node, without its number."""
+    """Return the other facts about a node, without its number."""
     return {key: value for key, value in node.extra.items() if key != NUMBER_KEY}
 
 

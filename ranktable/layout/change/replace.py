@@ -76,7 +76,7 @@ def replace_node(
 
 
 def stands_in_for(node: Node) -> object:
-    """Return the name of the node that a spare stands in for, None if none."""
+    """Return the name of the node that a spare replaces, None if none."""
     return node.extra.get(STANDS_IN_KEY)
 
 

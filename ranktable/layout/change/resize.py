@@ -57,7 +57,7 @@ def shrink(  # noqa: PLR0913 - each is a part of the question
     world_size: int | None = None,
     site: Site | None = None,
 ) -> Resized:
-    """Return a table without some nodes, and the largest layout for what is left.
+    """Return a table without some nodes, with the largest layout for the other nodes.
 
     The spares of the table take part, as far as the number of ranks does not grow. See
     ``arrange`` for what comes first. Chips for which there is no place become spares.
