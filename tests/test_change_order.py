@@ -415,6 +415,20 @@ def test_spare_is_one_again_when_its_node_comes_back(run: Run, rings: str) -> No
     assert "RT117" not in run("ranktable", "validate", rings).out
 
 
+def test_a_node_that_is_back_stands_in_for_nobody(
+    run: Run, rings: str, tmp_path: Path
+) -> None:
+    run("ranktable", "spares", rings, "--add", "s1", "--new", "-i")
+    before = ranktable.load(tmp_path / rings)
+    replace = ("ranktable", "replace-node", rings)
+
+    run(*replace, "n1", "s1", "--to-spares", "-i")
+    back = run(*replace, "s1", "n1", "--to-spares", "-i")
+
+    assert back.status == 0, back.err
+    assert ranktable.load(tmp_path / rings) == before
+
+
 def test_sound_node_becomes_a_spare_when_asked(run: Run, rings: str) -> None:
     run("ranktable", "replace-node", rings, "n1", "n9", "--new", "--to-spares", "-i")
 

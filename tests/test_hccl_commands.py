@@ -875,6 +875,68 @@ def test_super_pod_of_a_new_server_is_asked_for(
     assert grown["super_pod_list"] == json.loads(PODS.read_text())["super_pod_list"]
 
 
+def test_chip_ids_that_a_super_pod_has_already_are_one_sentence(
+    run: Run, without_last_server: str, tmp_path: Path
+) -> None:
+    part = json.loads((tmp_path / "bare.json").read_text())
+    three = json.loads((tmp_path / without_last_server).read_text())
+    server = three["server_list"][2]
+    ids = [one["super_device_id"] for one in server["device"]]
+    for device, one in zip(part["server_list"][0]["device"], ids, strict=True):
+        device["super_device_id"] = one
+    (tmp_path / "bare.json").write_text(json.dumps(part))
+
+    done = run(
+        *("ranktable", "grow", without_last_server, "--add", "./bare.json"),
+        *("--tp", "4", "--pod", "1", "-o", "four.json"),
+    )
+
+    assert (done.status, done.out) == (2, "")
+    assert done.err == (
+        f"ranktable: {len(ids)} chips of sp1-node1 have the super_device_id of others "
+        f"of super pod 1: {ids[0]} is one of sp1-node0\n"
+    )
+
+
+def test_a_host_with_two_pods_of_a_group_is_taken_out_whole(
+    run: Run, tmp_path: Path
+) -> None:
+    servers = [
+        {
+            "server_id": host,
+            "server_ip": host,
+            "pod_name": pod,
+            "device": [
+                {
+                    "device_id": str(chip),
+                    "device_ip": f"10.{host[-1]}.0.{chip + 1}",
+                    "rank_id": str(rank),
+                }
+                for chip, rank in ((first % 4, first), (first % 4 + 1, first + 1))
+            ],
+        }
+        for host, pod, first in (
+            ("10.9.0.1", "a", 0),
+            ("10.9.0.1", "b", 2),
+            ("10.9.0.2", "c", 4),
+        )
+    ]
+    group = {"group_id": "2", "server_count": "3", "server_list": servers}
+    table = {"version": "1.0", "status": "completed", "server_group_list": [group]}
+    (tmp_path / "t.json").write_text(json.dumps(table))
+    command = ("ranktable", "renumber", "t.json", "--policy", "fill", "--drop")
+
+    both = run(*command, "10.9.0.1", "-o", "one.json")
+    other = run(*command, "10.9.0.2", "-o", "two.json")
+
+    assert (both.status, other.status) == (0, 0), both.err + other.err
+    names = {}
+    for name in ("one.json", "two.json"):
+        (left,) = json.loads((tmp_path / name).read_text())["server_group_list"]
+        names[name] = [server["pod_name"] for server in left["server_list"]]
+    assert names == {"one.json": ["c"], "two.json": ["a", "b"]}
+
+
 def test_pod_of_a_table_without_super_pods_is_refused(run: Run) -> None:
     source = VALID / "hccl10_a2_uneven_8_6.json"
     add = ("--add", str(VALID / "hccl10_1s1p.json"), "--pod", "1", "--dp", "-1")

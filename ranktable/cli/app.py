@@ -29,7 +29,7 @@ COMMANDS: Final = {
         "Show the parallel groups of a job: their ranks, coordinates, nodes and chips."
     ),
     "plan": "Compare the traffic between nodes and racks with a lower bound.",
-    "convert": "Convert between rank tables and what launchers and schedulers read.",
+    "convert": "Convert between rank tables and the files of launchers and schedulers.",
     "explain": (
         "Explain a diagnostic: why it matters, what vendors' libraries do, how to "
         "fix it."

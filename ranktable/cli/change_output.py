@@ -19,6 +19,7 @@ from ranktable.cli.input_output import (
 )
 from ranktable.cluster.server_groups import with_group
 from ranktable.layout.change.differing import difference
+from ranktable.layout.change.rebuilt import refuse_same_ids
 from ranktable.layout.change.spares import named_table, unnamed_table
 from ranktable.layout.parallel import remembering
 from ranktable.report.diff_renderers import render_changes, render_diff_json
@@ -107,6 +108,7 @@ class ChangeOutput:
             is_optimal: Whether every placement was tried.
 
         Raises:
+            ChangeError: Chips of a new host have SDIDs that are there already.
             CommandError: A file holds another table, or standard input is to be
                 replaced.
             RankTableError: The table is not sound; nothing is written.
@@ -115,6 +117,7 @@ class ChangeOutput:
         if layouts is not None:
             after = remembering(after, layouts[1])
         before = named_table(read.table)
+        refuse_same_ids(before, after)
         found = difference(before, after, layouts, site=site, is_optimal=is_optimal)
         after = unnamed_table(after, read.table)
         if read.whole is not None:

@@ -215,7 +215,7 @@ def of_group(read: TableFile, made: Callable[[TableFile], Result]) -> Result:
 
 
 def show_each(shown: Mapping[str, Iterable[str]], form: OutputFormat) -> None:
-    """Write what is shown of every group, by name; of one table as it stands.
+    """Write the output of every group under its name; for one table without a name.
 
     As JSON, several are members of ``server_groups``.
     """
@@ -285,7 +285,7 @@ def put_text(
     read: Mapping[str, bytes] | None = None,
     other_content: Callable[[bytes], str | None] = lambda _: SOMETHING_ELSE,
 ) -> None:
-    """Print what a command has made, or write it to its file and say so.
+    """Print the output of a command, or write it to its file with a message.
 
     Args:
         output: Path of the file; ``-`` or None for standard output.
@@ -314,7 +314,7 @@ def put_table(
     force: bool,
     read: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Print a table, or write it to its file and say so on standard error.
+    """Print a table, or write it to its file with a message on standard error.
 
     Args:
         output: Path of the file, ``-`` for standard output, None for the default.

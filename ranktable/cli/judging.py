@@ -171,7 +171,7 @@ def _launcher_report(data: bytes, name: str, options: Options) -> Report | None:
 
 
 def named_files(names: Sequence[str], exclude: Sequence[str]) -> list[str]:
-    """Return the files to judge; a folder stands for what it holds, if that is ours.
+    """Return the files to judge; a folder means the files in it that are ours.
 
     Raises:
         CommandError: The one folder that is named holds nothing to judge.

@@ -108,7 +108,10 @@ class LayoutOptions:
     dcp: Annotated[int | None, _size("vLLM's decode context parallel ranks.")] = None
     order: Annotated[
         str | None,
-        typer.Option(metavar="ORDER", help="The axes, fastest first: tp-cp-ep-dp-pp."),
+        typer.Option(
+            metavar="ORDER",
+            help="Order of the axes; the first one changes fastest: tp-cp-ep-dp-pp.",
+        ),
     ] = None
     ep_style: Annotated[
         ExpertStyle | None, typer.Option(help="Library whose meaning of --ep is used.")

@@ -39,7 +39,7 @@ class WriterArguments:
         _Text,
         typer.Option(
             metavar="SCRIPT",
-            help="What is started on every node; by default train.py.",
+            help="Script to start on every node; by default train.py.",
         ),
     ] = None
     port: Annotated[
@@ -138,14 +138,14 @@ class TableArguments:
         typer.Option(
             "--collective-id",
             metavar="NAME",
-            help="Name of the job, which hccl-1.1 asks for.",
+            help="Name of the job, for hccl-1.1.",
         ),
     ] = None
     skeleton: Annotated[
         bool,
         typer.Option(
             "--skeleton",
-            help="Write marked gaps for what cannot be known, which validate refuses.",
+            help="Write marked gaps for unknown values; validate refuses them.",
         ),
     ] = False
 

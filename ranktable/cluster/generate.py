@@ -230,7 +230,7 @@ class ItemList:
 
 
 def parse_nested_list(text: str) -> ItemList:
-    """Return the nested lists in an argument, whatever their depth.
+    """Return the nested lists in an argument, of any depth.
 
     A comma after the last item is accepted, as in Python.
 

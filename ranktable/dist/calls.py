@@ -313,7 +313,8 @@ def begin_call(
         MismatchError: The others do something else.
         DistError: The group has failed before.
     """
-    members.refuse_failed()
+    if members.failure is not None:
+        members.refuse_failed()
     if members.unverified:
         members.hear_dropped()
     mode = check_mode()

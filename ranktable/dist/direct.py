@@ -6,13 +6,19 @@ most of the time. So these have no steps, and no streams or events but torch's.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar
 
 import torch
 from torch._C._distributed_c10d import ReduceOp
 
-from ranktable.dist.calls import CollectiveFingerprint, begin_call, can_begin
+from ranktable.dist.calls import (
+    MOST_KNOWN,
+    CollectiveFingerprint,
+    begin_call,
+    can_begin,
+)
 from ranktable.dist.wire import choose_wire, problem_of_values
 from ranktable.dist.work import Work, await_backend, explained
 from ranktable.runtime.backends.backend import backend_named
@@ -72,7 +78,8 @@ def mark_written(data: torch.Tensor) -> None:
     torch._C._increment_version(written)  # noqa: SLF001 - the public one takes longer
 
 
-class Native(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)  # there is one of a kind
+class Native:
     """An operation that a backend has for tensors as they are.
 
     Attributes:
@@ -124,6 +131,24 @@ def _native(
     return Native(operation, table_name, name, reduction, told)
 
 
+@lru_cache(maxsize=MOST_KNOWN)
+def _fingerprint(
+    native: Native,
+    shape: tuple[int, ...],
+    root: int | None,
+    details: tuple[object, ...],
+) -> CollectiveFingerprint:
+    return CollectiveFingerprint(
+        native.operation,
+        native.reduction,
+        native.dtype,
+        shape,
+        root,
+        details,
+        native.table_name,
+    )
+
+
 def begin_native(  # noqa: PLR0913, PLR0917 - what collectives differ in
     members: GroupState,
     native: Native,
@@ -158,15 +183,8 @@ def begin_native(  # noqa: PLR0913, PLR0917 - what collectives differ in
         The result; with ``async_op`` work whose result this is, or None where others
         have to begin before it, or the ranks to compare it: then nothing has begun.
     """
-    fingerprint = CollectiveFingerprint(
-        native.operation,
-        native.reduction,
-        native.dtype,
-        shape,
-        None if root is None else members.ranks[root],
-        details,
-        native.table_name,
-    )
+    global_root = None if root is None else members.ranks[root]
+    fingerprint = _fingerprint(native, shape, global_root, details)
     if async_op and not can_begin(members, fingerprint):
         return None
     call = begin_call(members, fingerprint)

@@ -14,7 +14,7 @@ class MismatchError(DistError):
 
 
 class UnsupportedError(DistError):
-    """No backend, and no composition of what it has, gives an exact result."""
+    """Neither the backend nor its operations together give an exact result."""
 
 
 class NotMemberError(DistError, ValueError):

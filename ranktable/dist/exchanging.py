@@ -81,7 +81,7 @@ def all_to_all(  # noqa: PLR0913 - torch's interface
     uneven: bool | None = None,
     async_op: bool = False,
 ) -> object:
-    """Send a part to every rank of a group, and return what comes from all.
+    """Send a part to every rank of a group, and return the parts from all ranks.
 
     Args:
         data: A tensor whose dimension 0 is cut into a part for each rank; the other
@@ -234,7 +234,7 @@ def shift(  # noqa: PLR0913 - torch's interface
     uneven: bool | None = None,
     async_op: bool = False,
 ) -> Work[torch.Tensor] | torch.Tensor:
-    """Send a tensor around the ring of a group, and return what comes.
+    """Send a tensor around the ring of a group, and return the tensor received.
 
     Args:
         data: A tensor of any shape and strides, of the same type on every rank.

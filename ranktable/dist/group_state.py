@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import cache, cached_property
 from threading import Condition, Thread, current_thread
 from typing import TYPE_CHECKING, Any, Final
-from weakref import WeakKeyDictionary, ref
+from weakref import finalize, ref
 
 import torch
 import torch.distributed as dist
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _DEFAULT_TIMEOUT: Final = timedelta(minutes=30)  # torch's own
 _LOOK_S: Final = 0.5
 _MOST_DROPPED: Final = 16
-"""Transfers that nobody waits for, and that have not been seen to end."""
+"""Transfers that are not waited for, and may not have ended."""
 
 
 class GroupState:
@@ -60,6 +60,8 @@ class GroupState:
         is_single: Whether there is no process group, and this process is alone.
         is_of_job: Whether the group is of a job that this package has joined.
         local_group: The members on this node, once somebody has asked for them.
+        failure: Why nothing can follow in this group; None while something can.
+        unverified: Calls whose work nobody may wait for any more.
         has_warned: Whether a script that calls too many different things was told so.
     """
 
@@ -91,7 +93,7 @@ class GroupState:
         self._transfers: list[tuple[ref[Pending], list[dist.Work]]] = []
         self.unverified: deque[tuple[ref[Work[Any]], CollectiveCall]] = deque()
         self._next_look = 0.0
-        self._failure: str | None = None
+        self.failure: str | None = None
         self.is_of_job = current_job() is not None
         self.has_warned = False
         self._has_place = False
@@ -148,7 +150,7 @@ class GroupState:
         return self.size > 1 and self.store is not None
 
     def set_place(self, place: str | None) -> None:
-        """Say in what this rank waits, for those who miss it in another group."""
+        """Publish in which collective this rank waits, for ranks of other groups."""
         store = _places()
         if place is not None:
             store.set(str(self.rank), place)
@@ -158,7 +160,7 @@ class GroupState:
             self._has_place = False
 
     def place_of(self, rank: int) -> str:
-        """Return in what a rank waits, as far as it has said so."""
+        """Return in which collective a rank waits, if it has published that."""
         # What is not there is not waited for, unlike by get.
         return _places().compare_set(str(rank), "-", "").decode().strip("-")
 
@@ -180,12 +182,12 @@ class GroupState:
             ) from error
 
     def fail(self, reason: str) -> None:
-        """End what is under way: nothing can follow in this group.
+        """End the running collectives; the group cannot be used afterwards.
 
         Args:
             reason: Why, in words.
         """
-        self._failure = reason
+        self.failure = reason
         abort = getattr(self.group, "abort", None)  # since torch 2.7
         if abort is not None:
             abort()
@@ -196,14 +198,14 @@ class GroupState:
         Raises:
             DistError: It has.
         """
-        if self._failure is not None:
+        if self.failure is not None:
             raise DistError(
                 f"{self.name} was given up, since its ranks were in different "
-                f"collectives already; end the job. It was: {self._failure}"
+                f"collectives already; end the job. It was: {self.failure}"
             )
 
     def keep(self, pending: Pending) -> None:
-        """Keep a transfer until it has ended: gloo gives up one that nobody holds.
+        """Keep a transfer until it has ended: gloo drops one without a reference.
 
         Whether it has ended cannot be asked, so of those that the script has dropped
         too the oldest are waited for.
@@ -223,7 +225,7 @@ class GroupState:
             self.unverified.append((ref(work), call))
 
     def hear_dropped(self) -> None:
-        """Hear what was compared for work that nobody waits for any more.
+        """Read the comparison of work that is no longer waited for.
 
         Else it would stay in the store. This looks twice a second at most.
 
@@ -376,7 +378,8 @@ class BeginQueue:
                     return
 
 
-_states: WeakKeyDictionary[ProcessGroup, GroupState] = WeakKeyDictionary()
+_states: dict[ref[ProcessGroup], GroupState] = {}
+"""By the reference that Python keeps for a group: no dictionary is quicker."""
 
 
 def group_state(group: ProcessGroup | None) -> GroupState:
@@ -395,7 +398,7 @@ def group_state(group: ProcessGroup | None) -> GroupState:
         raise NotMemberError("there is no process group any more; call init_dist first")
     group = world if group is None else group
     try:
-        found = _states.get(group)
+        found = _states.get(ref(group))
     except TypeError:  # torch's marker, or no group at all
         found = None
     return _state_of(group) if found is None else found
@@ -422,7 +425,8 @@ def _state_of(group: object) -> GroupState:
         raise TypeError(f"group is {type(group).__name__}, not a process group")
     if dist.get_rank(group) < 0:
         raise NotMemberError(f"rank {dist.get_rank()} is not in this group")
-    found = _states[group] = GroupState(group)
+    found = _states[ref(group)] = GroupState(group)
+    finalize(group, _states.pop, ref(group)).atexit = False
     return found
 
 

@@ -1,4 +1,4 @@
-"""Groups of some ranks, and who this process is among them."""
+"""Groups of some ranks, and the rank of this process in them."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class OperationStarter:
 
 
 class Transfer(NamedTuple):
-    """What two ranks do alone.
+    """Operations between two ranks.
 
     Attributes:
         operations: The operations of the backend that does it.

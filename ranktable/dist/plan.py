@@ -1,4 +1,4 @@
-"""How a collective is done on a backend: chosen from what that can do, as data.
+"""How a collective is done on a backend, chosen from the backend's capability.
 
 Every rank chooses alike. What fails on one rank only would leave the others waiting, so
 nothing is tried.

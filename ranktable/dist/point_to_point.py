@@ -158,8 +158,8 @@ def _begun(
     """Begin transfers, of the caller's tensors by way of others, and return work."""
     begun = start_transfers([transfer for transfer, _, _ in prepared])
     return [
-        SteppedWork(transfer.operations.members, _steps(pending, *tensors))
-        for (transfer, *tensors), pending in zip(prepared, begun, strict=True)
+        SteppedWork(transfer.operations.members, _steps(pending, data, source))
+        for (transfer, data, source), pending in zip(prepared, begun, strict=True)
     ]
 
 

@@ -1,4 +1,4 @@
-"""``all_reduce`` and its kind: what all ranks have becomes one."""
+"""``all_reduce`` and similar: the values of all ranks are reduced to one."""
 
 from __future__ import annotations
 

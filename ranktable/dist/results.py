@@ -177,7 +177,7 @@ def _gather_by_files(
 
 
 def _tried(function: Callable[[], Any]) -> tuple[Any, str | None]:
-    """Return what a function gives, else why it gives nothing."""
+    """Return the result of a function and None, or None and the text of its error."""
     try:
         return function(), None
     except Exception as error:  # noqa: BLE001 - a result's own code raises anything

@@ -26,7 +26,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 MOST_DIMENSIONS: Final = 16
-"""Of so many at most ranks can tell each other."""
+"""The most dimensions of a tensor whose shape ranks can tell each other."""
 
 
 def problem_of(

@@ -247,7 +247,7 @@ def tell_all(operations: OperationStarter, data: torch.Tensor) -> Steps[list[Sha
 def tell_each(
     operations: OperationStarter, parts: Sequence[torch.Tensor]
 ) -> Steps[list[Shape]]:
-    """Return the shapes of what comes from all ranks, when each gets a part.
+    """Return the shapes of the parts from all ranks, when each rank gets a part.
 
     Raises:
         MismatchError: The tensors are of different types.

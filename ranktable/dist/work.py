@@ -55,7 +55,7 @@ class Step(Protocol):
 
     @property
     def is_ahead(self) -> bool:
-        """Whether nothing else of the group may begin before this has ended."""
+        """Whether other work of the group must wait until this has ended."""
         ...
 
     def is_completed(self) -> bool:
@@ -152,11 +152,11 @@ class Work(Generic[Result]):
         return True
 
     def _has_ended(self) -> bool:
-        """Whether nothing has to be waited for any more."""
+        """Whether all of it has ended."""
         raise NotImplementedError
 
     def _finish(self) -> None:
-        """Wait for the backend, and do what is left."""
+        """Wait for the backend, and do the remaining steps."""
         raise NotImplementedError
 
 
@@ -164,7 +164,7 @@ class SteppedWork(Work[Result]):
     """Work that is made of steps."""
 
     def __init__(self, members: GroupState, steps: Steps[Result]) -> None:
-        """Begin it, at once or as soon as what is ahead of it has begun.
+        """Begin it, at once or as soon as earlier work has begun.
 
         A stream belongs to a thread. So on devices this waits for shapes, and the ranks
         compare what they do in ``wait``.

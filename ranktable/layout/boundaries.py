@@ -73,7 +73,7 @@ def make_boundary(
 
 
 def smallest_first(boundaries: Sequence[Boundary]) -> tuple[Boundary, ...]:
-    """Return what is worth looking at: no trivial boundary, and none twice."""
+    """Return the boundaries without trivial ones and duplicates."""
     kept: list[Boundary] = []
     for boundary in boundaries:
         is_new = all(boundary.domains != other.domains for other in kept)

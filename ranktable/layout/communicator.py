@@ -1,4 +1,4 @@
-"""Groups on a rank table: who is in each, on which nodes and chips, under what name.
+"""Groups on a rank table: the ranks, nodes, chips and name of each.
 
 A communicator is a context, a group and a topology. Here the context is the name, the
 group the ranks in their order, and the topology the coordinates that they share.

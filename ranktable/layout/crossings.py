@@ -1,4 +1,4 @@
-"""Which groups cross which boundary, what they send, and how little could.
+"""Which groups cross which boundary, what they send, and a lower bound.
 
 The bound: let a domain hold G ranks of a grid whose axes have the sizes n_i, and let
 every domain beyond the first cost a group of axis i at least w_i bytes. The domain
@@ -197,7 +197,7 @@ class CostModel:
         )
 
     def look(self, owners: Owners) -> Look:
-        """Return what crosses with a placement."""
+        """Return the bytes that cross with a placement."""
         senders = {flow.axes: flow for flow in self.flows}
         domains = self.domains(owners)
         local = local_ranks(owners)
@@ -322,7 +322,7 @@ def lower_bound(
     flows: Sequence[Flow],
     sizes: Iterable[int],
 ) -> float:
-    """Return bytes that cross a boundary in a step whatever the placement is.
+    """Return the bytes that cross a boundary in a step with every placement.
 
     Args:
         layout: The layout.
@@ -430,7 +430,7 @@ def _least_touched(terms: Iterable[_Term], size: int) -> float:
         return free  # a domain has room for whole groups of every axis
 
     def dual(multiplier: float) -> tuple[float, float]:
-        """Return the value of the dual, and how much of the room is left."""
+        """Return the value of the dual, and how much capacity is left."""
         value, left = -multiplier * room, room
         for cost, most in costs:
             side = min(max(log(cost / multiplier), 0.0), most)

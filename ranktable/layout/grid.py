@@ -224,7 +224,7 @@ def _number(rank: int, axes: tuple[Axis, ...]) -> int:
 
 
 def _offset(number: int, axes: tuple[Axis, ...]) -> int:
-    """Return the part of a rank that counting so far over some axes comes to."""
+    """Return the part of a rank that the coordinates along some axes give."""
     offset = 0
     for axis in axes:
         number, coordinate = divmod(number, axis.size)

@@ -312,7 +312,7 @@ class GivenSizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved:
-    """What the given sizes come to.
+    """The layout that results from the given sizes.
 
     Attributes:
         fields: Every size, and the world size.
@@ -476,7 +476,7 @@ def describe_sizes(layout: ParallelLayout) -> str:
 
 
 def spelt(layout: ParallelLayout) -> str:
-    """Return a layout as a table remembers it; what is not said is 1.
+    """Return a layout as a table remembers it; a missing size is 1.
 
     But etp is said beside ep, for it is as large as tp otherwise.
     """

@@ -1,4 +1,4 @@
-"""A plan: what crosses which boundary, how little could, and a better placement."""
+"""A plan: what crosses which boundary, a lower bound, and a better placement."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def make_plan(  # noqa: PLR0913 - what a plan is made of
     shown: Sequence[str] = (),
     spread: str | None = None,
 ) -> Plan:
-    """Return what crosses, and a better placement if there is one.
+    """Return the traffic over the boundaries, and a better placement if there is one.
 
     A placement is better if less crosses one boundary and no more crosses any other.
 
@@ -227,7 +227,7 @@ class _Choice:
         return chosen.owners
 
     def tried(self, owners: Owners) -> _Tried:
-        """Return a placement with what is to be known of it."""
+        """Return a placement with its traffic."""
         shared = None if self.spread is None else self.spread.shared(owners)
         is_known = owners is self.before
         totals = self.ceiling if is_known else self.costs.totals(owners)
@@ -250,7 +250,7 @@ class _Choice:
                 yield owners
 
     def is_optimal(self, tried: _Tried) -> bool:
-        """Whether nothing can be gained any more."""
+        """Whether no placement can be better."""
         is_spread = tried.shared is None or not any(tried.shared)
         return is_spread and is_reached(sum(self.bounds), tried.total)
 
@@ -286,7 +286,7 @@ class _Choice:
         )
 
     def exchanged(self, owners: Owners, work: int) -> Owners:
-        """Return what exchanging blocks, or ranks, makes of a placement."""
+        """Return a placement after exchanging blocks or ranks."""
         if any(boundary.is_contiguous for boundary in self.costs.boundaries):
             return owners
         units: list[range] = blocks_of(owners)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 INFERRED = -1
-"""Given for one size, it stands for what the others leave of the world."""
+"""As the value of one size: world_size divided by the other sizes."""
 
 
 def check_size(name: str, value: object, *, may_be_inferred: bool = True) -> None:

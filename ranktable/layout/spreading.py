@@ -1,4 +1,4 @@
-"""Failure domains: replicas in different racks, so that a rack takes one at most.
+"""Failure domains: replicas in different racks, so a rack has at most one.
 
 ``dp:rack`` asks that the ranks of every dp group are in different racks, and if that
 can be that no rack holds ranks of two replicas.

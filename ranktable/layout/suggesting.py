@@ -32,7 +32,7 @@ class Suggestion(NamedTuple):
 
 
 def balanced_dims(number: int, count: int) -> tuple[int, ...]:
-    """Return factors as close to each other as can be, as MPI_Dims_create has them.
+    """Return factors as close to each other as possible, as MPI_Dims_create does.
 
     >>> balanced_dims(12, 2), balanced_dims(60, 3), balanced_dims(48, 3)
     ((4, 3), (5, 4, 3), (4, 4, 3))

@@ -203,7 +203,7 @@ _MLP_PER_LAYER = 8  # its two halves, or one expert
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """What is trained, as far as it decides about bytes.
+    """The facts about the model that decide how many bytes are sent.
 
     Attributes:
         layers: L.

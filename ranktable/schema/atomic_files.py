@@ -113,7 +113,7 @@ def _status(target: str, path: str | os.PathLike[str]) -> os.stat_result | None:
 def _temporary_beside(
     path: str | os.PathLike[str], target: str, data: bytes, old: os.stat_result | None
 ) -> Iterator[str]:
-    """Give a file with these bytes in the folder of the target, gone afterwards.
+    """Yield a temporary file with these bytes in the folder of the target.
 
     Raises:
         OSError: It cannot be written; the error names the path, not this file.
@@ -249,7 +249,7 @@ def _write(path: str, data: bytes) -> str:
 
 
 def _sync(path: str) -> None:
-    """Make what has been written survive a crash."""
+    """Flush written files to the disk, so that they survive a crash."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

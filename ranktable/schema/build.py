@@ -16,7 +16,7 @@ _NO_EXTRA: dict[str, object] = {}
 
 
 def build_parts(columns: Columns) -> Parts:
-    """Return what a table is made of, from a document that was found sound."""
+    """Return the parts of a table, from a document that is sound."""
     return _Builder(columns).parts()
 
 

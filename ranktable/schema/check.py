@@ -42,7 +42,7 @@ WRAPPED = "kubernetes"
 """Name of the format of tables in ConfigMaps."""
 
 CONFIG_MAP_MARKS = ("ConfigMap", "hccl.json", "global_ranktable.json")
-"""One of these stands in every ConfigMap with a table."""
+"""Every ConfigMap with a table has one of these."""
 
 IN_MEMORY = "<string>"
 """Name of a table that was given as bytes."""

@@ -154,7 +154,7 @@ class Inner:
         return SourceSpan(path, offsets=found, label=span.label)
 
     def _places(self) -> Callable[[int], int] | None:
-        """Return where a character of the table stands in the whole text."""
+        """Return the place of a character of the table in the whole text."""
         if self.wrapper.is_packed or not self.wrapper.is_whole:
             return None
         start, end = self.wrapper.offsets

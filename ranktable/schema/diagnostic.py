@@ -72,7 +72,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
-    """One defect, with its place and what to do about it.
+    """One defect, with its place and a hint.
 
     Attributes:
         code: Stable code such as ``RT202``; ``ranktable explain`` documents it.
@@ -276,7 +276,7 @@ class Finding:
 
 
 class Quota:
-    """What is left to build for each rule, and how many were left out.
+    """How many findings of each rule to build, and how many were left out.
 
     Attributes:
         omitted: Number of findings of each code that were counted only, with one
@@ -290,11 +290,11 @@ class Quota:
         self.omitted: dict[str, tuple[Rule, int]] = {}
 
     def is_used_up(self, rule: Rule) -> bool:
-        """Whether findings of a rule are being left out already."""
+        """Whether findings of a rule are already left out."""
         return rule.code in self.omitted
 
     def is_spent(self, rule: Rule) -> bool:
-        """Whether the next finding of a rule is to be left out; it is counted."""
+        """Count a finding of a rule, and return whether it must be left out."""
         if self.limit is None:
             return False
         code = rule.code
@@ -306,7 +306,7 @@ class Quota:
         return True
 
     def omit(self, rule: Rule, count: int) -> None:
-        """Count findings of a rule that somebody else has left out."""
+        """Count findings of a rule that were left out elsewhere."""
         _, before = self.omitted.get(rule.code, (rule, 0))
         self.omitted[rule.code] = (rule, before + count)
 
@@ -318,7 +318,7 @@ class Quota:
 
 
 NO_QUOTA = Quota()
-"""Leaves nothing out and keeps no count, so that everybody may have it."""
+"""Leaves nothing out and keeps no count, so it may be shared."""
 
 
 _UNREADABLE = {"RT001", "RT002", "RT003", "RT004"}

@@ -1,4 +1,4 @@
-"""A document: its text, its plain data, and where in the text each value stands.
+"""A document: its text, its plain data, and the place of each value in the text.
 
 A parser of JSON that keeps positions costs several times a plain parse, and a sound
 table needs none. The text is scanned again, only when there is something to show, and
@@ -96,7 +96,7 @@ class Document:
     def span_of(
         self, *path: str | int, of_key: bool = False, label: str | None = None
     ) -> SourceSpan:
-        """Return the place of a value or its key; if it is absent, of what is around.
+        """Return the place of a value or its key; if absent, of the object around it.
 
         Args:
             path: Keys and indices from the root.
@@ -213,7 +213,7 @@ class _Locator:
         return at + 1
 
     def forget(self, branch: _Branch) -> None:
-        """Drop what was found below a value that is repeated further on."""
+        """Drop the findings below a value whose key is repeated later."""
         for child in branch.children.values():
             for span in child.spans:
                 self.found.pop(span, None)

@@ -105,7 +105,7 @@ class DocumentReader:
         owner: str,
         keys: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
     ) -> None:
-        """Report a missing key, at the key that stands in its place if there is one."""
+        """Report a missing key, at a misspelt key if there is one."""
         if self.columns.quota.is_spent(rules.MISSING_KEY):
             return
         if self.format.has_other_keys:
@@ -152,7 +152,7 @@ class DocumentReader:
         return value
 
     def _items(self, path: Path, field: Field, value: list[object]) -> None:
-        """Report what is wrong with the objects of a list at the top."""
+        """Report defects of the objects of a list at the top."""
         for place, members in enumerate(value):
             owner, where = f"entry {place} of {field.key}", (*path, place)
             if not isinstance(members, dict):
@@ -469,7 +469,7 @@ def _spelt(kind: Kind, number: int) -> str:
 
 @lru_cache(maxsize=256)  # a misspelt key is misspelt in every device
 def nearest_key(key: str, known: tuple[str, ...], cutoff: float = 0.75) -> str | None:
-    """Return the known key that a misspelt one probably stands for, None if none."""
+    """Return the known key that a misspelt one probably means, or None."""
     import difflib  # noqa: PLC0415 - only a misspelt key needs it
 
     return next(iter(difflib.get_close_matches(key, known, n=1, cutoff=cutoff)), None)

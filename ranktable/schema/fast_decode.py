@@ -66,7 +66,7 @@ _TYPES: dict[Kind, Any] = {
 
 
 def decode_columns(data: bytes, format_: Format) -> Columns | None:
-    """Return the columns of a document of a format, None for what is not plain.
+    """Return the columns of a document of a format, None if it is not plain.
 
     Args:
         data: Bytes of a file.
@@ -213,7 +213,7 @@ def _refuse_unless(condition: bool) -> None:  # noqa: FBT001 - reads like assert
 
 
 def _getter(keys: Iterable[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return what takes the values of keys out of an object, always as a tuple."""
+    """Return a function that gets the values of keys from an object, as a tuple."""
     keys = tuple(keys)
     getter = operator.attrgetter(*keys)
     return getter if len(keys) > 1 else lambda item: (getter(item),)
@@ -348,7 +348,7 @@ class _Reading:
             self.read.top[field.key] = value
 
     def sound_list(self, raw: bytes) -> object:
-        """Return a list that the strict parser has nothing against."""
+        """Return a list that the strict parser accepts."""
         from ranktable.schema.json_parser import parse  # noqa: PLC0415 - rare
 
         parsed = parse(raw.decode())

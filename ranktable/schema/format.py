@@ -197,7 +197,7 @@ class Format:
         return decode_columns(data, self)
 
     def build(self, columns: Columns) -> Parts:
-        """Return what a table is made of, from a document that was found sound."""
+        """Return the parts of a table, from a document that is sound."""
         from ranktable.schema.build import build_parts  # noqa: PLC0415 - not for chips
 
         return build_parts(columns)

@@ -100,7 +100,7 @@ class _Repetition:
 
 
 class _Parser:
-    """The hooks of one parse, and what they met."""
+    """The hooks of one parse, and what they found."""
 
     def __init__(self) -> None:
         self.repeated: list[_Repetition] = []

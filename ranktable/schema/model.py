@@ -353,7 +353,7 @@ class RankTable:
         return [device.device_id for device in self.nodes[node_rank].devices]
 
     def digest(self) -> str:
-        """Return the SHA-256 of what the table says, in hexadecimal.
+        """Return the SHA-256 of the content of the table, in hexadecimal.
 
         Formatting, the order of keys, strings or integers, and the spelling ``rank``
         or ``world_rank`` make no difference; nodes, chips, ranks, hosts, addresses

@@ -65,7 +65,7 @@ def decode_alike(
     plain: Callable[[Field, list[Any]], list[Any]],
     least_nodes: int,
 ) -> Columns | None:
-    """Return the columns of a table whose nodes are spelt alike, None for any other.
+    """Return the columns of a table whose nodes have the same text, else None.
 
     Args:
         data: Bytes of a file.

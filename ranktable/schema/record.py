@@ -41,7 +41,7 @@ _EID = re.compile("[0-9a-fA-F]{32}")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Member(Field):
-    """A key of an object, and what stands below it.
+    """A key of an object, and the shape of its value.
 
     Attributes:
         each: Record of the object, or of the entries of the list; a member where the
@@ -320,7 +320,7 @@ class RecordFormat(Format):
         return None
 
     def build(self, columns: Columns) -> Parts:
-        """Return what a table is made of, from a document that was found sound."""
+        """Return the parts of a table, from a document that is sound."""
         from ranktable.schema.record_reader import build_record_parts  # noqa: PLC0415
 
         return build_record_parts(columns)

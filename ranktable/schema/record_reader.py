@@ -319,7 +319,7 @@ def objects(value: object) -> list[tuple[int, dict[str, object]]]:
 
 
 def build_record_parts(columns: Columns) -> Parts:
-    """Return what a table is made of, from a document that was found sound."""
+    """Return the parts of a table, from a document that is sound."""
     document, format_ = columns.document.data, columns.format
     known = {
         *format_.device_keys_of(Role.DEVICE_ID, Role.RANK, Role.HOST),
@@ -374,7 +374,7 @@ def _device(columns: Columns, index: int, known: set[str]) -> Device:
 
 
 def _node_extra(columns: Columns, node: int) -> dict[str, object]:
-    """Return what a node says besides its host and its devices."""
+    """Return the other keys of a node, without its host and its devices."""
     members = columns.document.get(*columns.node_path(node))
     fields = [field.key for field in columns.format.node_fields]
     if not isinstance(members, dict) or not fields:

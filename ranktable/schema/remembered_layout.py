@@ -161,7 +161,7 @@ def _is_size(value: str) -> bool:
 
 
 def size_of(given: Mapping[str, int | str], name: str) -> int:
-    """Return a size; what is not said is 1."""
+    """Return a size; a missing one is 1."""
     return int(given.get(name, 1))
 
 

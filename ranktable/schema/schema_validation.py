@@ -24,7 +24,7 @@ def schema_text(name: str) -> bytes:
 
 @cache
 def validator_of(name: str, is_sound: IsSound | None = None) -> Validator:
-    """Return what judges documents by a JSON Schema of this package.
+    """Return a validator for a JSON Schema of this package.
 
     An integer is written as one: 1.0 is not, and neither is true. Of a list that is
     too long the items are not looked at. That items are unique is left to the reader,

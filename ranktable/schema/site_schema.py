@@ -1,4 +1,4 @@
-"""A site's own JSON Schema: what a table or a spec has to be besides sound.
+"""A site's own JSON Schema, an additional check of a table or a spec.
 
 A schema may be written so that judging by it never ends: patterns that try every way
 to match, references that lead back. So a process of its own judges
@@ -50,7 +50,7 @@ _START = (
 
 
 class SiteSchemaError(Error, ValueError):
-    """A schema that nothing can be judged by; the text says the file and the reason."""
+    """A schema that cannot be used; the text says the file and the reason."""
 
 
 class SchemaRequest(msgspec.Struct):
@@ -106,7 +106,7 @@ class SiteSchema:
     cpu_limit_s: int = CPU_LIMIT_S
 
     def added_to(self, report: Report, document: Document | None) -> Report:
-        """Return a report with what the schema finds in the document besides.
+        """Return a report that has the findings of the schema too.
 
         Args:
             report: What our rules have found.

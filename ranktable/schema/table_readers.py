@@ -19,7 +19,7 @@ BY_VERSION = "what it says depends on the version"
 
 
 def _answer_of_hccl(format_name: str, document: object) -> str:
-    """Return what HCCL says, whose parser goes by the version and looks at the status.
+    """Return the answer of HCCL, whose parser reads the version and the status.
 
     Source: config.cc, rank_table_info.cc, August 2026.
     """
@@ -57,14 +57,14 @@ class TableReader:
     refusal: str
 
     def effect(self, rule: Rule) -> str | None:
-        """Return what it does with a mistake, None if that is not known."""
+        """Return how the reader treats a mistake, None if that is not known."""
         for key in self.keys:
             if key in rule.readers:
                 return rule.readers[key]
         return None
 
     def refusal_of(self, format_name: str, document: object) -> str:
-        """Return what it says to a document of a format that it does not read."""
+        """Return the answer to a document of a format that the reader does not read."""
         if self.name == "mindie" and format_name == "cce":
             return "HCCL, through which it communicates, says EI0014 version"
         if self.refusal != BY_VERSION:

@@ -66,7 +66,7 @@ def dumps_judged(
     format: str | None = None,  # noqa: A002 - as in dumps
     options: Options | None = None,
 ) -> tuple[bytes, list[Finding]]:
-    """Return the bytes of ``dumps``, and what there is to note about the table.
+    """Return the bytes of ``dumps``, and the notes about the table.
 
     Args:
         table: The table.
@@ -137,7 +137,7 @@ def _without_blank(key: re.Match[bytes]) -> bytes:
 def judge_document(
     format_: Format, document: dict[str, object], options: Options, quota: Quota
 ) -> list[Finding]:
-    """Return what is wrong with the plain data of a table that is to be written."""
+    """Return the errors in the plain data of a table that is to be written."""
     plain = _judged_plain(format_, document, options, quota)
     if plain is not None:
         return plain[1]
@@ -356,7 +356,7 @@ def _whole(
 
 
 def _keys(format_: Format) -> list[str]:
-    """Return the keys of a new device: the address stands behind the chip."""
+    """Return the keys of a new device: the address comes after the chip."""
     found = []
     for field in format_.device_fields:
         if field.role in _NUMBERS:

@@ -181,7 +181,7 @@ _TRIES = 100
 
 
 def free_port() -> int:
-    """Return a port of the loopback interface that nobody has.
+    """Return a free port of the loopback interface.
 
     It is out of the range that the kernel gives to connections, so it stays free until
     torchrun has started, a second or more later.

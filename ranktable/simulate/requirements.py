@@ -1,4 +1,4 @@
-"""What a run needs and what stands in its way: torch, the script, a real package.
+"""What a run needs, and what prevents it: torch, the script, a real package.
 
 A vendor's real package is found without importing it. Importing one loads the libraries
 of its chips; without a Google TPU, importing Google's torch_tpu even ends the

@@ -20,7 +20,9 @@ from ranktable.schema.topology import Topology
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LADDER = Topology("ladder", 4, frozenset({(0, 1), (1, 2), (2, 3), (0, 3)}))
+LADDER = Topology("ladder", 6, frozenset({(0, 1), (1, 2), (2, 3), (0, 3)}))
+"""Four chips that form a ring, and two that no link joins to others."""
+
 Cost = tuple[int, float, int, int]
 
 
@@ -45,7 +47,8 @@ def jobs(draw: st.DrawFn) -> ArrangementRequest:
     is_tidy = draw(st.booleans())
     chips: list[Chip] = []
     for node, size in enumerate(sizes):
-        for device_id in range(size):
+        first = draw(st.sampled_from([0, 0, 2]))
+        for device_id in range(first, first + size):
             rank: int | None = len(chips) if is_tidy else ranks[len(chips)]
             if rank is None or rank >= before.world_size:
                 rank = None
@@ -108,8 +111,26 @@ def alternating_racks() -> ArrangementRequest:
     )
 
 
+def ring_on_a_new_node() -> ArrangementRequest:
+    """Return two nodes of two chips, of which only the new one has a link.
+
+    Nodes of one size tell the weight of a ring apart from that of a role.
+    """
+    layout = ParallelLayout(tp=2)
+    held = roles(layout)
+    old = [Chip(rank, *held[rank], 0, chip) for rank, chip in enumerate((3, 4))]
+    return ArrangementRequest(
+        chips=[*old, Chip(None, None, None, 1, 0), Chip(None, None, None, 1, 1)],
+        places=[Place(role=role, copy=copy) for role, copy in held],
+        costs=CostModel(layout, Site().flows(layout), [make_boundary("node", "ab")]),
+        is_free=False,
+        links=LADDER,
+    )
+
+
 @given(jobs())
 @example(alternating_racks())
+@example(ring_on_a_new_node())
 @settings(max_examples=150, deadline=None)
 def test_nothing_that_could_be_done_instead_is_better(job: ArrangementRequest) -> None:
     found = arrange(job)

@@ -104,7 +104,7 @@ def convert(
         str | None,
         typer.Argument(
             metavar="FILE",
-            help=f"What to convert, or - for standard input; by default ${VARIABLE}.",
+            help=f"File to convert, or - for standard input; by default ${VARIABLE}.",
         ),
     ] = None,
     from_: Annotated[
@@ -112,7 +112,7 @@ def convert(
         typer.Option(
             "--from",
             metavar="NAME",
-            help="What FILE is; by default it is detected.",
+            help="Format of FILE; by default it is detected.",
             autocompletion=completion.formats,
         ),
     ] = None,
@@ -156,10 +156,10 @@ def convert(
     ] = FindingsFormat.FULL,
     arguments: TableArguments,
 ) -> None:
-    """Convert between rank tables and what launchers and schedulers read.
+    """Convert between rank tables and the files of launchers and schedulers.
 
-    What the new file cannot hold is listed on standard error. Exit status: 0 written, 1
-    defects found in FILE, 2 it cannot be expressed, or needs an option.
+    Standard error lists what the new file cannot hold. Exit status: 0 written, 1
+    defects found in FILE, 2 the format cannot express it, or an option is missing.
 
     Example: ranktable convert sccl_rank_table.json --hosts n1 --to openmpi-rankfile
     """

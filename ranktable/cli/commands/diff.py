@@ -42,7 +42,7 @@ def diff(
     first: Annotated[
         str, typer.Argument(metavar="A", help="Rank table, or - for standard input.")
     ],
-    second: Annotated[str, typer.Argument(metavar="B", help="The other one.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="The second rank table.")],
     layout_options: LayoutOptions,
     groups: Annotated[
         str | None,

@@ -38,7 +38,7 @@ def env(
         bool,
         typer.Option(
             "--explain",
-            help="Show every variable that says something, and whether it was used.",
+            help="Show every variable that was read, and whether it was used.",
         ),
     ] = False,
     format: OutputFormatOption = OutputFormat.TEXT,  # noqa: A002 - the name of the option

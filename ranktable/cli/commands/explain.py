@@ -96,8 +96,9 @@ def explain(
 ) -> None:
     """Explain a diagnostic: why it matters, what vendors' libraries do, how to fix it.
 
-    Without CODE, list every code. A vendor's error code or message finds ours. With
-    --collective, explain how that is done on a backend, and what it costs.
+    Without CODE, list every code. An error code or message of a vendor's library finds
+    our codes. With --collective, explain how a collective is done on a backend, and
+    what it costs.
 
     Example: ranktable explain RT202
     """

@@ -57,7 +57,7 @@ def gen(
             "--device_id",
             metavar="LISTS",
             help="Chips of each node in rank order: '[[0..7]]', '[[3,1,0,2],[0..3]]'; "
-            "by default those that ranktable probe sees here.",
+            "by default those that ranktable probe finds here.",
         ),
     ] = None,
     spec: Annotated[
@@ -104,10 +104,10 @@ def gen(
 ) -> None:
     """Generate a rank table.
 
-    Each rank is written twice, as rank and as world_rank: the vendor's two readers look
-    for different keys. Nothing is written when something is wrong. Without --device-id
-    the table is that of this node, with its host and its chips. Sizes of the layout are
-    kept in the table, for the commands that need them.
+    Each rank is written twice, as rank and as world_rank, because the vendor's two
+    readers read different keys. If there is an error, nothing is written. Without
+    --device-id the table has this node, with its host name and its chips. Sizes such as
+    --tp are saved in the table, for the commands that need them.
 
     Example: ranktable gen --device-id '[[0..7]]' --ring sophgo-8
     """

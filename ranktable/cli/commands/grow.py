@@ -48,7 +48,7 @@ def grow(
         typer.Option(
             "--add",
             metavar="NODES",
-            help=f"Nodes that come; hosts such as n[08-09], each {NODES_HELP}",
+            help=f"Nodes to add; hosts such as n[08-09], each {NODES_HELP}",
         ),
     ] = None,
     spares: Annotated[
@@ -64,7 +64,7 @@ def grow(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Super pod of the new nodes, where no file of theirs names it.",
+            help="Super pod of the new nodes, if their files do not name it.",
         ),
     ] = None,
     new: New = False,
@@ -73,10 +73,10 @@ def grow(
 ) -> None:
     """Add nodes to a table, and extend the layout of the model to them.
 
-    The other sizes stay; dp becomes as large as the nodes allow. If dp is the slowest
-    axis of the order, no rank moves; otherwise it chooses among tables as shrink does.
-    A spare of the table keeps its own chips. With --new, any other host gets the chips
-    of the last node. Chips that are left over become spares.
+    The sizes of --keep stay; dp becomes as large as the nodes allow. If dp is the last
+    axis of --order, no rank moves; otherwise the table is chosen as in shrink. A spare
+    of the table keeps its own chips. With --new, any other host gets the chips of the
+    last node. Chips that are not needed become spares.
 
     Example: ranktable gen --device-id '[[0..7]]' --hosts a -o - | ranktable grow -
     --add b --new --tp 4 -o grown.json

@@ -32,7 +32,7 @@ def init(
         str | None,
         typer.Argument(
             metavar="TEMPLATE",
-            help="Which one; without it, list them.",
+            help="Name of the template; without it, list all.",
             autocompletion=completion.templates,
         ),
     ] = None,
@@ -42,8 +42,8 @@ def init(
             "--output",
             "-o",
             metavar="PATH",
-            help="A file, or the folder of the files; by default they are named as "
-            "the list says; - prints a single one.",
+            help="A file, or a folder for the files; by default the names in the "
+            "list; - prints a template of one file.",
         ),
     ] = None,
     force: ReplaceFilesOption = False,

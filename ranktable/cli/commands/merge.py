@@ -215,7 +215,7 @@ class MergeInput:
             return b""
 
     def merged(self, request: MergeOptions, *, are_probes: bool) -> Merged:
-        """Return what comes of the files.
+        """Return the table of the files.
 
         Raises:
             CommandError: Some are rank tables and some lines of probes.

@@ -108,7 +108,8 @@ class TrafficOptions:
         str | None,
         _text(
             "LIST",
-            "What is sent in a step, instead of --model: tp=16GiB,dp=2.25GiB.",
+            "Bytes that each kind of group sends in a step, instead of --model: "
+            "tp=16GiB,dp=2.25GiB.",
             "--bytes",
         ),
     ] = None
@@ -296,9 +297,9 @@ def plan(
 ) -> None:
     """Compare the traffic between nodes and racks with a lower bound.
 
-    The bound holds for every placement. A better one may reach it: with --mode
-    node-order every node keeps consecutive ranks; with --mode free any rank may be
-    anywhere, and RANK has to come from the table.
+    The lower bound holds for every placement of the ranks. --mode searches for a
+    better placement. With node-order every node keeps consecutive ranks. With free any
+    rank may be anywhere, and RANK must come from the table.
 
     Example: ranktable plan sccl_rank_table.json --tp 4 --model 32x4096 --seq 4096
     --micro 16

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ranktable.report.terminal import Style
 
 ROOT = "/"
-ROOT_HELP = "Folder to use as /: in a container, where the root of the host is mounted."
+ROOT_HELP = "Folder to use as /, such as the mounted root of the host in a container."
 RUN_PROGRAMS_HELP = "Run the vendors' tools below --root, with the rights of this user."
 NO_CHIPS = 1
 TIMEOUT_S = 10.0

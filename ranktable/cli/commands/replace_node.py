@@ -19,7 +19,7 @@ from ranktable.cli.new_nodes import (
     read_node,
 )
 from ranktable.cli.options import LayoutOptions, SiteOptions
-from ranktable.layout.change.names import find_nodes, node_names
+from ranktable.layout.change.names import find_node, node_names
 from ranktable.layout.change.replace import replace_node as change
 from ranktable.layout.change.replace import stands_in_for
 from ranktable.layout.change.spares import is_spare, named_table
@@ -66,7 +66,7 @@ def replace_node(
     table = named_table(read.table)
     node = read_node(new) if is_file(new) else one_host(new)
     if isinstance(node, str) and node not in node_names(table.nodes):
-        (place,) = find_nodes(table, [old])
+        place = find_node(table, old)
         gone = table.nodes[place]
         if not is_spare(table, node) and stands_in_for(gone) != node:
             node = node_like(table, gone, node, is_new=new_host)

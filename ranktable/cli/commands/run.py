@@ -43,7 +43,7 @@ _OURS = (
 def run(
     script: Annotated[
         list[str],
-        typer.Argument(metavar="SCRIPT", help="What to start, and its arguments."),
+        typer.Argument(metavar="SCRIPT", help="Script to start, and its arguments."),
     ],
     table: Annotated[
         str | None,
@@ -75,7 +75,7 @@ def run(
             min=1,
             max=65535,
             metavar="PORT",
-            help="Port there; by default the launcher's, else 29500.",
+            help="Port of the rendezvous; by default the launcher's, else 29500.",
         ),
     ] = None,
     dry_run: Annotated[
@@ -87,8 +87,8 @@ def run(
 ) -> None:
     """Start the processes of this node with torchrun, as the rank table says.
 
-    On several nodes it is started once per node by the site's launcher: srun, mpirun,
-    ssh, or a pod.
+    On several nodes, start this command once per node, with srun, mpirun, ssh or in
+    pods.
 
     Example: ranktable run --rank-table sccl_rank_table.json --dry-run train.py
     """

@@ -70,10 +70,11 @@ def shrink(
 ) -> None:
     """Remove nodes from a table, and keep the layout of the model.
 
-    The other sizes stay; dp becomes as large as the remaining nodes and the spares
-    allow. Of several possible tables it takes the one that keeps, in this order: rings
-    of chips, groups inside their node and rack, roles of chips, numbers of ranks.
-    Chips that are left over become spares. If no layout fits, nothing is written.
+    The sizes of --keep stay; dp becomes as large as the remaining nodes and the spares
+    allow. If several tables are possible, this decides, in this order: closed rings of
+    chips, groups inside their node and rack, chips that keep their role, ranks that
+    keep their number. Chips that are not needed become spares. If no layout fits,
+    nothing is written.
 
     Example: ranktable gen --device-id '[[0..7],[0..7]]' --hosts a,b -o - | ranktable
     shrink - --drop b --tp 4 -o shrunk.json

@@ -55,7 +55,7 @@ def simulate(
         list[str] | None,
         typer.Argument(
             metavar="SCRIPT",
-            help="What to start, and its arguments; by default an all_reduce.",
+            help="Script to start, and its arguments; by default an all_reduce.",
         ),
     ] = None,
     nproc: Annotated[
@@ -90,7 +90,7 @@ def simulate(
         list[str] | None,
         typer.Option(
             metavar="SPEC",
-            help="What goes wrong, any number of times: nojoin:RANK, "
+            help="A failure to simulate; may be repeated: nojoin:RANK, "
             "late:RANK=SECONDS, hang:RANK[@N], die:RANK[@N], map:RANK, "
             "shape:RANK[@N]; N counts collectives from 1.",
         ),

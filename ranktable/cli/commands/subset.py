@@ -41,8 +41,8 @@ def subset(
 ) -> None:
     """Write the table of some ranks, renumbered from 0, for a communicator.
 
-    Super pods that lose all their servers are left out. Of a table of groups
-    (server-groups), one group becomes a table of HCCL's.
+    Super pods without servers are left out. From a table of groups (server-groups),
+    one group is written as a table of HCCL.
 
     Example: ranktable subset sccl_rank_table.json --ranks 0-3
     """

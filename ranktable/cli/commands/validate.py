@@ -102,7 +102,7 @@ class KnownOptions:
         typer.Option(
             min=1,
             metavar="SIZE",
-            help="Warn where groups of this many ranks could be rings and are not.",
+            help="Warn if groups of this many ranks are not rings, but could be.",
         ),
     ] = None
     reader: Annotated[

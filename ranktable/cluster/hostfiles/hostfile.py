@@ -406,7 +406,7 @@ class HostTable:
         self.total = 0
 
     def add(self, word: Token, slots: int | None, twice: str) -> None:
-        """Add a host, or say that it stands there already.
+        """Add a host, or report that it is already there.
 
         Args:
             word: The name.

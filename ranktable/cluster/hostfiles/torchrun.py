@@ -71,7 +71,7 @@ _RANGE = 2  # MIN:MAX
 
 @dataclass(slots=True)
 class _CommandNodes:
-    """What the commands say so far.
+    """The facts from the commands read so far.
 
     Attributes:
         count: Number of nodes and where it stands first.

@@ -1,4 +1,4 @@
-"""Which chip carries which rank after a change, in one order of what matters.
+"""Which chip has which rank after a change, by costs in one fixed order.
 
 1. The table is sound and its rings are legal: where a node may hold any ranks only if
    the table says so, its ranks are consecutive; super pods are contiguous; and where
@@ -105,7 +105,7 @@ class _Found(NamedTuple):
 
 
 class _Cost(NamedTuple):
-    """What a placement costs, in the order of what matters."""
+    """The costs of a placement, the most important first."""
 
     rings: int
     sent: float

@@ -1,4 +1,4 @@
-"""Which chip carries which rank after a change, so that as little moves as can be.
+"""Which chip has which rank after a change, so that as few ranks move as possible.
 
 Two things can move. A chip that gets another role, such as another stage of the
 pipeline, has to load other weights: that comes first. A chip that only gets another
@@ -140,7 +140,7 @@ class _Assignment:
                 self._take(rank, index)
 
     def _fill(self) -> None:
-        """Give what is still open to new chips, then to chips of other roles."""
+        """Give the remaining ranks to new chips, then to chips of other roles."""
         used = {index for index in self.taken if index is not None}
         left = [
             index

@@ -48,7 +48,7 @@ class Inside:
         self._weights: dict[tuple[int, Hashable], int] = {}
 
     def held(self, items: Iterable[Chip | Place]) -> Hashable:
-        """Return what a node holds, in whatever order."""
+        """Return the ranks of a node, in any order."""
         return _counted(tuple([item.role for item in items]))
 
     def weights(

@@ -39,29 +39,40 @@ def node_names(nodes: Sequence[Node]) -> list[str]:
 def find_nodes(table: RankTable, names: Iterable[str]) -> list[int]:
     """Return the place of every node that is named, in the order of the names.
 
+    A host has several places where pods of one group share it.
+
     Raises:
-        ChangeError: There is no such node, a name is given twice, or two nodes have it.
+        ChangeError: There is no such node, or a name is given twice.
     """
     places: dict[str, list[int]] = {}
     for place, name in enumerate(node_names(table.nodes)):
         places.setdefault(name, []).append(place)
-    found: dict[int, str] = {}
+    found: dict[str, list[int]] = {}
     for name in names:
-        here = places.get(name, [])
-        if not here and name in _hosts_of_spares(table):
+        if name in found:
+            raise ChangeError(f"the node {name!r} is given twice")
+        if name not in places and name in _hosts_of_spares(table):
             raise ChangeError(
                 f"{name} is a spare and carries no rank; "
                 f"ranktable spares FILE --remove {name} takes it out of the table"
             )
-        if not here:
+        if name not in places:
             raise ChangeError(_unknown(name, list(places)))
-        if len(here) > 1:
-            listed = " and ".join(map(str, here))
-            raise ChangeError(f"the nodes {listed} are both named {name!r}")
-        if here[0] in found:
-            raise ChangeError(f"the node {name!r} is given twice")
-        found[here[0]] = name
-    return list(found)
+        found[name] = places[name]
+    return [place for here in found.values() for place in here]
+
+
+def find_node(table: RankTable, name: str) -> int:
+    """Return the place of a node.
+
+    Raises:
+        ChangeError: There is no such node, or two have the name.
+    """
+    here = find_nodes(table, [name])
+    if len(here) > 1:
+        listed = " and ".join(map(str, here))
+        raise ChangeError(f"the nodes {listed} are both named {name!r}")
+    return here[0]
 
 
 def _hosts_of_spares(table: RankTable) -> list[object]:
@@ -82,7 +93,7 @@ def _unknown(name: str, names: Sequence[str]) -> str:
 
 
 def named(node: Node, name: str) -> Node:
-    """Return a node whose name is its host, so that it can be told apart later."""
+    """Return a node whose name is its host, so that it can be distinguished later."""
     return structs.replace(node, host=name, extra=without_number(node))
 
 
@@ -97,7 +108,7 @@ def unnamed(node: Node, place: int | None) -> Node:
 
 
 def without_number(node: Node) -> dict[str, object]:
-    """Return what else is known of a node, without its number."""
+    """Return the other facts about a node, without its number."""
     return {key: value for key, value in node.extra.items() if key != NUMBER_KEY}
 
 

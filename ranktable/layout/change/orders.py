@@ -106,7 +106,7 @@ def _sent(flow: Flow, members: Members, start: int, end: int) -> float:
 
 
 class _Way(NamedTuple):
-    """A way to come to a rank: what it costs, and its last step.
+    """A path to a rank: its cost, and its last step.
 
     A step takes some chips of a node of some size, or of the node that is anchored.
     """

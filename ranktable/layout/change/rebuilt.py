@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from ranktable.cluster.conversion import pods_of
 from ranktable.layout.change.errors import ChangeError
-from ranktable.schema.diagnostic import folded
+from ranktable.schema.diagnostic import counted, folded
 from ranktable.schema.format import SUPER_POD_KEY
 from ranktable.schema.super_pods import (
     PODS,
@@ -16,6 +17,9 @@ from ranktable.schema.super_pods import (
     pods_with,
     servers_of,
 )
+
+SUPER_ID_KEY = "super_device_id"
+"""The key of the SDID of a chip."""
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -76,6 +80,32 @@ def with_nodes(
     return table.with_changes(nodes=kept, extra=extra)
 
 
+def refuse_same_ids(before: RankTable, after: RankTable) -> None:
+    """Raise ChangeError if chips of a new host have SDIDs of chips that are there.
+
+    An SDID names a chip within its super pod.
+    """
+    if PODS not in after.extra:
+        return
+    old = {node.host for node in before.nodes}
+    pairs = list(zip(after.nodes, pods_of(after), strict=True))
+    holders = {
+        (pod, chip.extra.get(SUPER_ID_KEY)): node.host
+        for node, pod in pairs
+        if node.host in old
+        for chip in node.devices
+    }
+    for node, pod in pairs:
+        ids = [chip.extra.get(SUPER_ID_KEY) for chip in node.devices]
+        same = [one for one in ids if one is not None and (pod, one) in holders]
+        if same and node.host not in old:
+            raise ChangeError(
+                f"{counted(len(same), 'chip')} of {node.host} "
+                f"{'has' if len(same) == 1 else 'have'} the {SUPER_ID_KEY} of others "
+                f"of super pod {pod}: {same[0]} is one of {holders[pod, same[0]]}"
+            )
+
+
 def _podless(node: Node) -> Node:
     """Return a node that does not name its super pod, which the table lists."""
     if SUPER_POD_KEY not in node.extra:
@@ -129,12 +159,18 @@ def _with(node: Node, devices: list[Device]) -> Node:
     return node if same else structs.replace(node, devices=tuple(devices))
 
 
-def joined(nodes: Iterable[Node]) -> list[Node]:
-    """Return nodes with those of one host together, in the order of their ranks."""
+def joined(nodes: Iterable[Node], apart: Collection[str | None] = ()) -> list[Node]:
+    """Return nodes with those of one host together, in the order of their ranks.
+
+    Args:
+        nodes: The nodes.
+        apart: Hosts whose nodes stay apart, as they are several pods.
+    """
     found: list[Node] = []
     places: dict[str, int] = {}
     for node in nodes:
-        place = None if node.host is None else places.get(node.host)
+        is_apart = node.host is None or node.host in apart
+        place = None if is_apart else places.get(str(node.host))
         if place is None:
             if node.host is not None:
                 places[node.host] = len(found)

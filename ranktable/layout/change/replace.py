@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from ranktable.layout.change.errors import ChangeError
-from ranktable.layout.change.names import find_nodes, node_names
+from ranktable.layout.change.names import find_node, node_names
 from ranktable.layout.change.rebuilt import joined, with_nodes
 from ranktable.layout.change.spares import (
     is_spare,
@@ -51,16 +51,19 @@ def replace_node(
     names = node_names(table.nodes)
     if old not in names and host is not None and host in names:
         return table
-    (place,) = find_nodes(table, [old])
+    place = find_node(table, old)
     gone = table.nodes[place]
     if new == gone.host:
         return table
-    if not (to_spares or stands_in_for(gone) == host):
+    is_back = stands_in_for(gone) == host
+    if not (to_spares or is_back):
         table = without_lost(table, [place])
-    if host is not None and is_spare(table, host):
+    was_spare = host is not None and is_spare(table, host)
+    if host is not None and was_spare:
         spare, table = take_spare(table, host)
         node = spare if isinstance(new, str) else new
-        node = structs.replace(node, extra={**node.extra, STANDS_IN_KEY: old})
+        if not is_back:
+            node = structs.replace(node, extra={**node.extra, STANDS_IN_KEY: old})
     else:
         node = twin_of(gone, new, name=old) if isinstance(new, str) else new
     if node.host is None or node.host != gone.host:
@@ -68,15 +71,15 @@ def replace_node(
     nodes = list(table.nodes)
     nodes[place] = _in_place_of(gone, node, old)
     used = {device.device_id for device in nodes[place].devices}
-    idle = [_without(node, used)] if STANDS_IN_KEY in node.extra else []
-    if to_spares or stands_in_for(gone) == host:
+    idle = [_without(node, used)] if was_spare else []
+    if to_spares or is_back:
         idle.append(_without(gone, ()))
     renamed = {gone.host: node.host} if gone.host and node.host else None
     return _with_more_spares(with_nodes(table, nodes, renamed), idle)
 
 
 def stands_in_for(node: Node) -> object:
-    """Return the name of the node that a spare stands in for, None if none."""
+    """Return the name of the node that a spare replaces, None if none."""
     return node.extra.get(STANDS_IN_KEY)
 
 

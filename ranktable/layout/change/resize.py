@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -57,7 +58,7 @@ def shrink(  # noqa: PLR0913 - each is a part of the question
     world_size: int | None = None,
     site: Site | None = None,
 ) -> Resized:
-    """Return a table without some nodes, and the largest layout for what is left.
+    """Return a table without some nodes, with the largest layout for the other nodes.
 
     The spares of the table take part, as far as the number of ranks does not grow. See
     ``arrange`` for what comes first. Chips for which there is no place become spares.
@@ -224,7 +225,9 @@ def rearranged(  # noqa: PLR0913 - each is a part of the question
     waiting = [node for node in spares if node.host not in given]
     was_spare = {node.host for node in spares}
     idle.sort(key=lambda node: node.host not in was_spare)
-    after = with_nodes(table, standing_in(table, joined(nodes)))
+    times = Counter(node.host for node in table.nodes)
+    shared = {host for host, count in times.items() if count > 1}
+    after = with_nodes(table, standing_in(table, joined(nodes, shared)))
     rest = joined([*waiting, *idle])
     return with_spares(after, rest) if rest != spares else after, found.is_optimal
 

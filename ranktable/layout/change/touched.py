@@ -1,4 +1,4 @@
-"""Which groups of a job have other chips than before, so that they are made anew."""
+"""Which groups of a job have other chips than before and must be made again."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def touched_groups(
     found: tuple[Communicators, Communicators],
     ranks: Sequence[Mapping[ChipName, int]],
 ) -> tuple[dict[str, GroupChange], GroupChange]:
-    """Return what became of the groups of every kind, and of distinct sets of chips.
+    """Return how the groups of every kind, and the distinct sets of chips, changed.
 
     Args:
         found: The groups of two tables.

@@ -58,7 +58,7 @@ def read_slurm_yaml(source: SourceText) -> Hierarchy | None:
 
 
 def _kind(fields: Fields, at: int) -> str | None:
-    """Return what kind of topology one is, None after saying that it is none."""
+    """Return the kind of a topology, None after reporting that it is unknown."""
     if not isinstance(fields.get(at), dict):
         fields.report("a topology is a mapping of names to values", at)
         return None

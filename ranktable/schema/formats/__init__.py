@@ -83,7 +83,7 @@ LARGE = (("hccl-2.0", b'"rank_list"'),)
 """Formats of ``OTHERS`` that are decoded fast, and the key that tells them."""
 
 HEAD_BYTES = 64 * 1024
-"""Text in which the key of the list stands."""
+"""Text that contains the key of the list."""
 
 DEFAULT = sccl.FORMAT
 """The format that is written unless another is named."""
@@ -156,7 +156,7 @@ def detect(document: object) -> Format | Finding:
 
 
 def _foreign_key(document: dict[str, object]) -> tuple[str, str] | None:
-    """Return the key that gives another vendor away, and who that is."""
+    """Return the key by which another vendor is detected, and the vendor."""
     for key, owner in _FOREIGN_KEYS:
         if key in document:
             return key, owner

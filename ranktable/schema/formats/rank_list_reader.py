@@ -82,7 +82,7 @@ class RankListReader:
             self.address((KEY, index, "control_plane"), control)
 
     def report_layer(self, index: int, place: int, layer: int, last: int) -> None:
-        """Report a layer that stands behind a higher one."""
+        """Report a layer that comes after a higher one."""
         path: Path = (KEY, index, "level_list", place, "net_layer")
         message = f"net_layer {layer} comes after net_layer {last}"
         self.reader.report(rules.LAYERS, path, message, hint="sort level_list")

@@ -14,7 +14,7 @@ def is_hccl_2_0(document: dict[str, Any]) -> bool:
 
 
 def is_rootinfo(document: dict[str, Any]) -> bool:
-    """Whether a document is what the driver tells of one host."""
+    """Whether a document is the driver's topology of one host."""
     return "topo_file_path" in document
 
 

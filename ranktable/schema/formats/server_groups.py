@@ -1,4 +1,4 @@
-"""Groups of servers, each with ranks of its own: ClusterD, MindIE and Omni-Infer.
+"""Groups of servers, each with its own ranks: ClusterD, MindIE and Omni-Infer.
 
 Group 0 is the coordinator and group 1 the controller, whose servers may have no
 devices. Source: ClusterD's ``epranktable``, MindIE Motor's loader, Omni-Infer's tools.

@@ -1,4 +1,4 @@
-"""A reader of rank tables, ours or the vendor's, and what it makes of one file."""
+"""A reader of rank tables, ours or the vendor's, and its result for one file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_TEXT_LENGTH = 400
 
 
 class Reader(Protocol):
-    """Says what a library would do; it never raises, whatever the bytes are."""
+    """Returns what a library would do; it never raises, for any bytes."""
 
     @property
     def name(self) -> str:
@@ -37,7 +37,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderResult:
-    """What one reader makes of one file.
+    """The result of one reader for one file.
 
     Attributes:
         reader: Name of the reader.

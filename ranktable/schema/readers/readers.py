@@ -1,4 +1,4 @@
-"""Every reader, ours first, and what they make of one file.
+"""Every reader, ours first, and its result for one file.
 
 The libraries of Ascend cannot be followed here, so what they make of it comes from the
 rules: each knows what a reader does with its mistake.
@@ -65,7 +65,7 @@ READERS: tuple[Reader, ...] = (Ranktable(), TorchTpu(), Sccl(), TorchTpu2024())
 def readings(
     data: bytes | None, ranks: Sequence[int], report: Report | None = None
 ) -> list[ReaderResult]:
-    """Return what every reader makes of a file; nothing is raised for any bytes.
+    """Return the result of every reader for a file; no bytes make this raise.
 
     Args:
         data: Bytes of the file, None where it cannot be read: only the readers of
@@ -112,13 +112,13 @@ UNREADABLE = {
 """What they say where there is no file, or one that cannot be read."""
 
 REFUSES = "refuses the table"
-"""The effect where nobody knows what a reader says; the message is shown instead."""
+"""The effect if a reader's answer is not known; the message is shown instead."""
 
 MAX_EFFECTS = 3
 
 
 def verdicts(report: Report) -> list[tuple[TableReader, str]]:
-    """Return what each program makes of the file of a report."""
+    """Return the result of each program for the file of a report."""
     readers = [reader for reader in TABLE_READERS if reader.name in NAMES]
     if report.data is None:
         nothing = "refused: it cannot read the file"

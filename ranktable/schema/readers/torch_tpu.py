@@ -71,7 +71,7 @@ class TorchTpu:
 
 
 class _LookUps:
-    """One walk on behalf of many processes, each of which would walk by itself.
+    """One reading for many processes, each of which would read the table itself.
 
     Attributes:
         chip_maps: Chips of the last node that has a rank, by rank.
