@@ -153,8 +153,8 @@ def _levels(
     shared = set.intersection(*(set(own) for own in labels.values()))
     found = [(label, _KNOWN[label]) for label in _KNOWN if label in shared]
     for label in sorted(shared - _KNOWN.keys()):
-        place = _ends_with_a_place(label)
-        found += [] if place is None else [(label, place)]
+        kind = _ends_with_a_place(label)
+        found += [] if kind is None else [(label, kind)]
     values = {
         label: {node: str(own[label]) for node, own in labels.items()}
         for label, _ in found
