@@ -185,6 +185,12 @@ COMMANDS = {
     "--force",
     "shrink hccl 1.2": f"shrink pods.json --drop n[000003,000100] {_SIZES} "
     "-o out-pods --force",
+    "shrink uneven": f"shrink uneven.json --drop n[000003,000100] {_SIZES} "
+    "-o out-table --force",
+    "shrink uneven racks": f"shrink uneven.json --drop n[000003,000100] {_SIZES} "
+    f"{_RACKS} -o out-table --force",
+    "grow uneven": f"grow uneven.json --add x[00-31] --new {_SIZES} "
+    "-o out-table --force",
     "grow": "grow table.json --add x[00-31] --new -o out-table --force",
     "renumber": "renumber hccl.json --drop n000003 --policy fill -o out-file --force",
     "replace-node": "replace-node table.json n000003 x1 --new -o out-table --force",
@@ -197,7 +203,7 @@ COMMANDS = {
 }
 """What operators start on a table of a whole cluster."""
 
-SLOWER_COMMANDS = {"shrink racks": 8_000}
+SLOWER_COMMANDS = {"shrink racks": 8_000, "shrink uneven racks": 8_000}
 """CPU time in milliseconds of the commands that may take longer than the others."""
 
 BUDGETS = (

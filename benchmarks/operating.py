@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from functools import partial
+from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
 from benchmarks.budgets import COMMANDS, Result
@@ -12,6 +13,8 @@ from benchmarks.measure import lowest, script
 from benchmarks.other_vendors import super_pods
 from benchmarks.tables import RING, write_table
 from benchmarks.text import seconds
+from ranktable import dump
+from ranktable.cluster.generate import make_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 CHIPS = len(RING)
 NODES_OF_A_RACK = 32
+UNEVEN = (8, 8, 4, 4, 8)
+"""Chips of the nodes of a cluster of two kinds, in turn."""
 DIFFERENT = 1
 """Exit status of ``diff``."""
 
@@ -59,6 +64,11 @@ def _write_files(folder: Path, scale: Scale) -> None:
     ):
         lines = (f"{host} r{rack}\n" for host, rack in zip(hosts, racks, strict=True))
         (folder / name).write_text("host rack\n" + "".join(lines), "utf-8")
+    # As many nodes as hold whole copies of a model of 256 ranks.
+    count = nodes // (8 * len(UNEVEN)) * 8 * len(UNEVEN)
+    sizes = islice(cycle(UNEVEN), count)
+    uneven = make_table([range(size) for size in sizes], hosts=hosts[:count])
+    dump(uneven, folder / "uneven.json")
     write_table(folder / "hccl.json", scale.layouts, layout="hccl")
     pods = json.dumps(super_pods(scale.layouts), indent=1)
     (folder / "pods.json").write_text(pods, "utf-8")
