@@ -372,6 +372,18 @@ def test_count_of_servers_in_text_is_compared_too() -> None:
     ]
 
 
+def test_count_of_servers_of_a_wrong_type_is_compared_too() -> None:
+    data = (
+        b'{"status":"completed","version":"1.0","server_count":3,"server_list":['
+        b'{"server_id":"a","device":[{"device_id":"0","rank_id":"0"}]}]}'
+    )
+
+    assert [(d.code, d.message) for d in errors(check(data))] == [
+        ("RT113", "server_count is 3, not a string"),
+        ("RT210", "server_count is 3, but server_list has 1 entry"),
+    ]
+
+
 @pytest.mark.parametrize("value", ["[]", '["1.0"]', "{}", "null", "1", "true"])
 @pytest.mark.parametrize("key", ["version", "status", "server_count", "placement"])
 def test_any_value_of_a_top_key_is_read_or_diagnosed(key: str, value: str) -> None:

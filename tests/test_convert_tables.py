@@ -143,6 +143,15 @@ def test_vllm_is_grouped_by_server_and_comes_back(run: Run) -> None:
     assert json.loads(back.out) == json.loads((VALID / VLLM).read_text())
 
 
+def test_part_of_a_vllm_table_counts_the_servers_that_it_has(run: Run) -> None:
+    ranks = ("--ranks", "0-7")
+    part = run("ranktable", "subset", "-", *ranks, given=(VALID / VLLM).read_bytes())
+    report = ranktable.check(part.out.encode())
+
+    assert json.loads(part.out)["server_count"] == "1"
+    assert report.diagnostics == ()
+
+
 def test_a_server_may_prefill_and_decode(run: Run) -> None:
     done = convert(run, UNEVEN, "vllm-pd", "--prefill", "9")
     made = json.loads(done.out)

@@ -241,6 +241,26 @@ def test_other_vendors_are_seen_through_their_tools(
     assert all(chip.bus_address and chip.uuid for chip in found.chips)
 
 
+@pytest.mark.parametrize(
+    ("tool", "prints"),
+    [
+        ("nvidia-smi", ""),
+        ("nvidia-smi", "No devices were found"),
+        ("amd-smi", "[]"),
+        ("hl-smi", ""),
+        ("xpu-smi", '{"device_list":[]}'),
+    ],
+)
+def test_tool_that_lists_nothing_is_not_said_to_be_missing(
+    tool: str, prints: str, tmp_path: Path
+) -> None:
+    tree = Tree(tmp_path, "x1")
+    tree.install(tool, f"echo '{prints}'")
+    found = seen(tree)
+
+    assert reasons(found)[tool] == f"{tool} lists no chips"
+
+
 def test_models_that_differ_are_those_of_the_chips(tmp_path: Path) -> None:
     tree = Tree(tmp_path, "g1")
     rows = "0, u0, 0000:01:00.0, 0, A\\n1, u1, 0000:02:00.0, 0, B\\n"

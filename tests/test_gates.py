@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from ranktable.schema.rules.examples import PAIR
 from tests.commands import clean_environment, run_in_shell, start_process
 from tests.conftest import CORPUS
 
@@ -108,6 +109,32 @@ def test_sound_files_of_every_kind_pass(run: Run, tmp_path: Path) -> None:
     assert (done.status, done.err) == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        ("a.yaml", "# hooks\nrepos: []\n", "cluster spec"),
+        ("a.yml", "nodes: 2\n", "cluster spec"),
+        ("hosts", "# ours\nn1 n2 n3\n", "rank table, a cluster spec or a host file"),
+    ],
+)
+def test_text_that_is_nothing_of_ours_is_not_judged_as_json(
+    name: str, text: str, kind: str, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+    done = run("ranktable", "validate", name)
+
+    assert (done.status, done.out.startswith(f"{name}: error[RT110] ")) == (1, True)
+    assert kind in done.out
+
+
+def test_json_with_a_comment_before_it_is_judged_as_json(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "t.json").write_text('# ours\n{"version": "1.0"}\n')
+
+    assert "RT101" in run("ranktable", "validate", "t.json").out
+
+
 def test_what_a_file_is_can_be_said(run: Run, tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("n1\nn1 n2\n")
     done = run("ranktable", "validate", "hosts", "--from", "srun-hostfile")
@@ -130,6 +157,47 @@ def test_a_folder_stands_for_the_tables_and_specs_in_it(
     data = json.loads(run("ranktable", "validate", "a", "--format", "json").out)
 
     assert [each["file"] for each in data["files"]] == ["a/t.json", "a/b/t.json"]
+
+
+def test_a_file_that_is_named_with_its_folder_is_judged_once(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "t.json").write_bytes(BROKEN.read_bytes())
+    done = run("ranktable", "validate", "a/t.json", "a", "--format", "json")
+
+    assert [each["file"] for each in json.loads(done.out)["files"]] == ["a/t.json"]
+
+
+def test_files_of_this_folder_have_the_names_that_a_repository_gives_them(
+    run: Run, tmp_path: Path
+) -> None:
+    # GitHub places a finding only in a file of exactly this name.
+    (tmp_path / "t.json").write_bytes(BROKEN.read_bytes())
+    done = run("ranktable", "validate", ".", "--format", "github")
+
+    assert re.findall(r"file=[^,]*", done.out) == ["file=t.json"] * 2
+
+
+def test_a_file_of_a_folder_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    for name in ("a.json", "b.json", "notes"):
+        (tmp_path / name).write_bytes(BROKEN.read_bytes())
+    for name in ("a.json", "notes"):
+        (tmp_path / name).chmod(0)
+    (tmp_path / "sub").mkdir(mode=0)
+    # Nothing is forbidden to root but without these capabilities.
+    as_others = "setpriv --bounding-set=-dac_override,-dac_read_search "
+    line = f"{as_others * (os.geteuid() == 0)}ranktable validate"
+    files = run_in_shell(f"{line} .", tmp_path)
+    (tmp_path / "sub").rmdir()
+    done = run_in_shell(f"{line} .", tmp_path)
+
+    assert (files.status, files.err) == (2, "ranktable: ./sub: permission denied\n")
+    assert done.status == 2
+    assert [row[:24] for row in done.out.splitlines()[:2]] == [
+        "a.json: error[RT002] the",
+        "b.json:18:9: warning[RT5",
+    ]
 
 
 def test_a_folder_without_files_of_ours_is_said(run: Run, tmp_path: Path) -> None:
@@ -200,6 +268,10 @@ def test_settings_of_pyproject_hold_below_it(run: Run, tmp_path: Path) -> None:
     [
         ("select = 'RT202'", "select is 'RT202'; write a list of codes, such as "),
         ("ignore = ['RT9999']", "'RT9999' is not a code, such as RT202 or RT2"),
+        ("chip = 'tpu9'", "chip 'tpu9' is neither a number of chips nor one of "),
+        ("topology = 'x'", "topology is 'x', and there is no file "),
+        ("schema = 'x.json'", "schema is 'x.json', and there is no file "),
+        ("per-file-ignores = {'x' = 'RT8'}", "per-file-ignores is {'x': 'RT8'}; "),
         ("select = ['RT999']", "there is no code that begins with RT999"),
         ("per-file-ignores = {'x' = ['RT8']}", "there is no code that begins with RT8"),
         ("per-file-ignores = ['x']", "write a table such as "),
@@ -217,6 +289,25 @@ def test_a_wrong_setting_is_refused(
     assert (done.status, done.out) == (2, "")
     assert f"{tmp_path}/pyproject.toml: " in done.err
     assert said in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tool = 4\n", ""),
+        ("[tool]\nranktable = 3\n", "tool.ranktable is not a table: [tool.ranktable]"),
+        ("[[tool.ranktable]]\n", "tool.ranktable is not a table: [tool.ranktable]"),
+        ("[tool.ranktable]\nchip = '\xff'\n", "it is not UTF-8"),
+    ],
+)
+def test_settings_of_a_wrong_shape_are_said(
+    text: str, said: str, run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "pyproject.toml").write_bytes(text.encode("latin-1"))
+    done = run("ranktable", "validate", "-", given=PAIR)
+
+    assert done.status == (2 if said else 0)
+    assert done.err == (f"ranktable: {tmp_path}/pyproject.toml: {said}\n" * bool(said))
 
 
 def test_topology_and_schema_are_found_beside_the_settings(
@@ -238,7 +329,7 @@ def test_exclude_leaves_files_of_a_folder_out(run: Run, tmp_path: Path) -> None:
     (tmp_path / "ranktable.toml").write_text("exclude = ['bad']\n")
     data = json.loads(run("ranktable", "validate", ".", "--format", "json").out)
 
-    assert [each["file"] for each in data["files"]] == ["./good/t.json"]
+    assert [each["file"] for each in data["files"]] == ["good/t.json"]
 
 
 def test_options_select_and_ignore_codes(run: Run) -> None:
@@ -247,8 +338,9 @@ def test_options_select_and_ignore_codes(run: Run) -> None:
     assert run("ranktable", "validate", str(BROKEN), "--select", "ranks").status == 2
 
 
-def test_statistics_count_the_codes(run: Run) -> None:
-    done = run("ranktable", "validate", str(BROKEN), str(BROKEN), "--statistics")
+def test_statistics_count_the_codes(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_bytes(BROKEN.read_bytes())
+    done = run("ranktable", "validate", str(BROKEN), "t.json", "--statistics")
 
     assert done.status == 1
     assert done.out.splitlines()[0].split()[:2] == ["2", "RT202"]

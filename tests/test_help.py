@@ -20,8 +20,15 @@ if TYPE_CHECKING:
 TYPED = {
     "va": {"validate"},
     "convert t.json --to open": {"openmpi-hostfile", "openmpi-rankfile"},
+    "convert t.json --to hccl-": {
+        *("hccl-1.0", "hccl-1.1", "hccl-1.2", "hccl-2.0", "hccl-logical"),
+    },
+    "convert t.json --to server": set(),
+    "convert --from server": {"server-groups"},
     "convert --from hccl-1": {"hccl-1.0", "hccl-1.1", "hccl-1.2"},
     "explain RT404": {"RT404"},
+    "explain rt404": {"rt404"},
+    "schema --format-version cl": {"cluster-spec"},
     "explain EI001": {"EI0014", "EI0015", "EI0016", "EI0017"},
     "explain duplicate-r": {"duplicate-rank"},
     "explain --collective all_r": {"all_reduce"},

@@ -13,6 +13,7 @@ import pytest
 
 import ranktable
 from ranktable.cli.app import COMMANDS
+from ranktable.schema.rules.examples import PAIR
 from tests.commands import run_python
 
 PACKAGE = Path(ranktable.__file__).parent
@@ -88,6 +89,31 @@ def test_import_ranktable_loads_nothing_heavy() -> None:
     modules = modules_after("import ranktable")
 
     assert not modules & {*HEAVY, "msgspec", "json"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("gen", "--device-id", "[[0]]", "-o", "-"),
+        ("validate", "--format", "json", "--select", "RT1", "t.json"),
+        ("convert", "t.json", "--hosts", "n1", "--to", "openmpi-hostfile"),
+        ("explain", "RT202"),
+    ],
+)
+def test_commands_take_plain_values_without_pydantic(
+    arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    # typer imports it from 0.29 on, in more time than a small table takes.
+    (tmp_path / "t.json").write_bytes(PAIR)
+    code = (
+        f"import sys; sys.argv = ['ranktable', *{arguments!r}]\n"
+        "from ranktable.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    status = end.code\n"
+        "sys.exit(status or 'pydantic' in sys.modules)"
+    )
+    done = run_python("-c", code, cwd=tmp_path)
+
+    assert done.status == 0, done.err
 
 
 def test_reading_a_table_loads_neither_checker_nor_command_line(

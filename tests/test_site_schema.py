@@ -229,6 +229,18 @@ def test_a_schema_that_is_not_there_is_refused(
     )
 
 
+def test_file_that_is_referred_to_is_named_where_it_is_wrong(
+    judge: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    (tmp_path / "part.json").write_text("[")
+    done = judge({"$ref": "part.json"})
+
+    assert done.status == 2
+    assert done.err.startswith(
+        f"ranktable: site.json: it refers to {tmp_path}/part.json: line 1, column 1: "
+    )
+
+
 def test_too_many_files_are_refused(
     judge: Callable[..., Outcome], tmp_path: Path
 ) -> None:

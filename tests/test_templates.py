@@ -340,6 +340,7 @@ NAMED = {
     "rank_table/notes.json": None,
     "cluster.yaml": "cluster-specs",
     "site/cluster.yml": "cluster-specs",
+    "cluster-spec.yaml": "cluster-specs",
     "site/cluster-role.yaml": None,
     "mycluster.yaml": None,
     "cluster.yaml.orig": None,
@@ -404,6 +405,23 @@ def test_steps_of_the_workflow_judge_the_files_of_the_repository(
     assert install["run"].endswith('pip install "$RANKTABLE"')
     assert empty == [0, 0]
     assert found == [status, status]
+
+
+def test_the_workflow_takes_the_files_that_the_hooks_take(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    init(run, "github")
+    (data,) = documents(tmp_path / ".github" / "workflows" / "rank-tables.yml")
+    for name in NAMED:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    taken: list[str] = []
+    for step in data["jobs"]["check"]["steps"][-2:]:
+        listing = step["run"].partition("|")[0]
+        done = run_in_shell(listing, tmp_path)
+        taken += done.out.replace("./", "").split("\0")[:-1]
+
+    assert sorted(taken) == sorted(name for name, hook in NAMED.items() if hook)
 
 
 def write_site(folder: Path, chips: int) -> None:

@@ -263,12 +263,16 @@ def test_explain_finds_a_code_a_name_and_a_message_of_the_vendor(
     by_message = run("ranktable", "explain", "KeyError: 'world_rank'")
     several = run("ranktable", "explain", "EI0014")
     unknown = run("ranktable", "explain", "RT999")
+    other = run("ranktable", "explain", "the job hangs")
 
     assert by_code.out.startswith("RT202 duplicate-rank (error)")
     assert by_name.out == by_code.out
     assert by_message.out.startswith("RT118 one-reader-only")
     assert {"RT202", "RT210"} <= {line[:5] for line in several.out.splitlines()}
     assert (unknown.status, unknown.out) == (2, "")
+    assert unknown.err.startswith("ranktable: there is no code 'RT999'; ")
+    assert (other.status, other.out) == (2, "")
+    assert other.err.startswith("ranktable: 'the job hangs' is not a code, nor the ")
 
 
 def test_every_code_can_be_explained(run: Callable[..., Outcome]) -> None:

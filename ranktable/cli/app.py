@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import inspect
 import os
+from contextlib import suppress
 from dataclasses import fields
+from enum import Enum
 from functools import cache, wraps
 from importlib import import_module
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
@@ -105,11 +108,39 @@ def _tidy(parameters: list[Any]) -> list[Any]:
     for each in parameters:
         if getattr(each, "is_flag", False):
             each.metavar = ""
+        _convert_lightly(each)
         if each.default is None and not isinstance(_shown_default(each), str):
             each.show_default = False
         if each.param_type_name == "argument":
             each.display_type_rich = lambda ctx: None  # noqa: ARG005
     return parameters
+
+
+def _convert_lightly(parameter: Any) -> None:  # noqa: ANN401 - click, or typer's own
+    """Convert a plain value without pydantic.
+
+    typer 0.29 imports it for every value, which takes longer than a small table.
+    """
+    convert = getattr(parameter, "get_runtime_param", None)
+    if convert is None:  # typer before 0.29
+        return
+    kind = parameter.type_descriptor.annotation
+
+    def coerce(value: Any, **place: Any) -> Any:  # noqa: ANN401 - as above
+        if value is None:
+            return () if parameter.multiple or parameter.nargs != 1 else None
+        if kind == list[str] and isinstance(value, (list, tuple)):
+            return list(value)
+        if isinstance(kind, type):
+            if isinstance(value, kind):
+                return value
+            if issubclass(kind, Enum):
+                with suppress(ValueError):
+                    return kind(value)
+        # Numbers, which may have limits, and what has to be refused.
+        return convert().coerce(value, **place)
+
+    parameter.get_runtime_param = lambda: SimpleNamespace(coerce=coerce)
 
 
 def _shown_default(parameter: Any) -> object:  # noqa: ANN401 - as above
@@ -153,8 +184,8 @@ def make_app(names: tuple[str, ...]) -> typer.Typer:
         pretty_exceptions_enable=False,
         rich_markup_mode="markdown",  # paragraphs are wrapped as paragraphs
         context_settings={"help_option_names": ["-h", "--help"]},
-        epilog="Example: ranktable gen --device-id '[[0..7]]' && ranktable validate "
-        "sccl_rank_table.json",
+        epilog="Example: ranktable gen --device-id '[[0..7]]' --ring sophgo-8 && "
+        "ranktable validate sccl_rank_table.json",
     )
     app.callback()(_options)
     for name in names:

@@ -37,15 +37,27 @@ def _last_of_list(values: Iterable[str], incomplete: str) -> list[str]:
 
 
 def formats(incomplete: str) -> list[str]:
-    """Return the formats that ``convert`` reads and writes."""
+    """Return the formats that ``convert`` reads."""
+    from ranktable.schema.formats import names  # noqa: PLC0415
+
+    return _with_launchers(names(), incomplete)
+
+
+def written_formats(incomplete: str) -> list[str]:
+    """Return the formats that ``convert`` writes from a table of another one."""
+    from ranktable.cluster.conversion import WRITTEN  # noqa: PLC0415
+
+    return _with_launchers(WRITTEN, incomplete)
+
+
+def _with_launchers(tables: Iterable[str], incomplete: str) -> list[str]:
     from ranktable.cluster.hostfiles.launcher_formats import (  # noqa: PLC0415
         DEFAULT_TABLE,
         LAUNCHER_FORMATS,
     )
-    from ranktable.schema.formats import names  # noqa: PLC0415
 
     launchers = (each.name for each in LAUNCHER_FORMATS)
-    return _beginning((DEFAULT_TABLE, *names(), *launchers), incomplete)
+    return _beginning((DEFAULT_TABLE, *tables, *launchers), incomplete)
 
 
 def judged_formats(incomplete: str) -> list[str]:
@@ -68,7 +80,12 @@ def codes(incomplete: str) -> list[str]:
     if not incomplete:
         return [rule.code for rule in RULES]
     names = (name for rule in RULES for name in (rule.code, rule.name))
-    return _beginning((*names, *MEANINGS), incomplete)
+    return [
+        # A code is taken in small letters too; a shell adds to what was typed.
+        incomplete + value[len(incomplete) :]
+        for value in (*names, *MEANINGS)
+        if value.casefold().startswith(incomplete.casefold())
+    ]
 
 
 def listed_codes(incomplete: str) -> list[str]:

@@ -18,13 +18,25 @@ from typing import TYPE_CHECKING, Any
 from ranktable.cli import CommandError
 from ranktable.cli.input_output import STANDARD_INPUT, STANDARD_INPUT_NAME
 from ranktable.cluster.argument import ArgumentError
-from ranktable.schema.check import check_bytes, report_unreadable
-from ranktable.schema.diagnostic import RankTableError, Report, Severity
+from ranktable.schema.check import (
+    CONFIG_MAP_MARKS,
+    check_bytes,
+    chips_per_host,
+    report_unreadable,
+)
+from ranktable.schema.diagnostic import (
+    RankTableError,
+    Report,
+    Severity,
+    make_report,
+)
 from ranktable.schema.document import Document
 from ranktable.schema.files import UnreadableError, read_file, read_stream
 from ranktable.schema.format import Format
 from ranktable.schema.json_parser import parse
+from ranktable.schema.rules.shape import NOT_A_RANK_TABLE
 from ranktable.schema.site_schema import SiteSchemaError
+from ranktable.schema.topology import BUILT_IN
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -49,7 +61,9 @@ _SPEC = tuple(
     for key in (b"nodes", b"chips")
 )
 _LINKS = re.compile(rb"(?:[ \t]*(?:#[^\n]*)?\n)*[ \t]*(?:\[[\[ \t\n]*)?-?[0-9]+[ \t,]")
-_SPEC_NAMES = (".yaml", ".yml", ".json")
+_YAML_NAMES = (".yaml", ".yml")
+_SPEC_NAMES = (*_YAML_NAMES, ".json")
+_COMMENTS = re.compile(r"\A\ufeff?(?:[ \t]*(?:#[^\n]*)?\r?\n)*[ \t]*(?:#[^\n]*\Z)?")
 _KNOWN_NAMES = ("*hostfile*", "*rankfile*", "*machinefile*")
 _KNOWN_ENDINGS = ("", ".txt", ".conf", ".cfg", ".hosts")
 
@@ -85,8 +99,11 @@ def judge_file(name: str, options: Options, kind: str | None = None) -> Report:
         return read_spec(data, file=shown, limit=options.limit).report
     if _LINKS.match(start):
         return _links_report(data, shown)
-    return _launcher_report(data, shown, options) or check_bytes(
-        data, options, file=shown
+    report = _launcher_report(data, shown, options)
+    return (
+        report
+        or _unknown_report(start, shown)
+        or check_bytes(data, options, file=shown)
     )
 
 
@@ -170,6 +187,30 @@ def _launcher_report(data: bytes, name: str, options: Options) -> Report | None:
     return None
 
 
+def _unknown_report(start: bytes, name: str) -> Report | None:
+    """Return the report of text that does not try to be JSON, None where it may.
+
+    To say what JSON expects in its first line would not help.
+    """
+    text = start.decode("utf-8", "replace")
+    body = _COMMENTS.sub("", text)
+    is_yaml = name.endswith(_YAML_NAMES)
+    is_commented = "#" in text[: len(text) - len(body)]
+    if body[:1] in ("", "{", "[") or not (is_yaml or is_commented):
+        return None
+    if any(mark in text for mark in CONFIG_MAP_MARKS) or "\ufffd" in text:
+        return None
+    kinds = "a cluster spec (which has nodes and chips) or a manifest with hosts"
+    if not is_yaml:
+        kinds = "a rank table, a cluster spec or a host file"
+    finding = NOT_A_RANK_TABLE.finding(
+        None,
+        f"nothing here says that it is {kinds}",
+        hint="if it is, name its format with --from",
+    )
+    return make_report([finding], file=name, text=text)
+
+
 def named_files(names: Sequence[str], exclude: Sequence[str]) -> list[str]:
     """Return the files to judge; a folder means the files in it that are ours.
 
@@ -185,12 +226,12 @@ def named_files(names: Sequence[str], exclude: Sequence[str]) -> list[str]:
         if not held and len(names) == 1:
             raise CommandError(f"{name} holds no table, spec or host file")
         found += held or [name]
-    return found
+    return list(dict.fromkeys(found))  # a folder and a file of it are named together
 
 
 def _files_below(folder: str, exclude: Sequence[str]) -> Iterator[str]:
     """Yield the files of a folder, without hidden folders and those to leave out."""
-    for path, folders, files in os.walk(folder):
+    for path, folders, files in os.walk(folder, onerror=_refuse):
         folders[:] = sorted(
             name
             for name in folders
@@ -199,7 +240,17 @@ def _files_below(folder: str, exclude: Sequence[str]) -> Iterator[str]:
         for name in sorted(files):
             file = os.path.join(path, name)  # noqa: PTH118 - any name, no Path needed
             if not is_like(file, exclude):
-                yield file
+                yield _plain_name(file)
+
+
+def _refuse(error: OSError) -> None:
+    raise error
+
+
+def _plain_name(path: str) -> str:
+    """Return a path without "./" before it, as repositories name their files."""
+    plain = path.removeprefix("./")
+    return path if plain == STANDARD_INPUT else plain
 
 
 def is_like(path: str, patterns: Sequence[str]) -> bool:
@@ -213,8 +264,11 @@ def _is_ours(path: str) -> bool:
     name = Path(path).name
     if not Path(path).is_file():
         return False
-    with open(path, "rb") as file:  # noqa: PTH123 - one part of it
-        start = file.read(LOOKED_AT_BYTES)
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - one part of it
+            start = file.read(LOOKED_AT_BYTES)
+    except OSError:
+        return name.endswith(_SPEC_NAMES)  # to be said, with its code
     if _is_table(start) or (name.endswith(_SPEC_NAMES) and _is_spec(start)):
         return True
     if name in ("topology.conf", "hccn.conf"):
@@ -281,11 +335,19 @@ def _table_of(path: Path) -> dict[str, Any] | None:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         if path.name == SHARED_FILE and b"tool.ranktable" not in data:
             return None  # it has no settings of ours
-        raise CommandError(f"{path}: {error}") from None
+        is_text = isinstance(error, tomllib.TOMLDecodeError)
+        raise CommandError(
+            f"{path}: {error if is_text else 'it is not UTF-8'}"
+        ) from None
     if path.name == OWN_FILE:
         return document
-    found = document.get("tool", {}).get("ranktable")
-    return found if isinstance(found, dict) else None
+    tools = document.get("tool")
+    if not isinstance(tools, dict) or "ranktable" not in tools:
+        return None
+    found = tools["ranktable"]
+    if not isinstance(found, dict):
+        raise CommandError(f"{path}: tool.ranktable is not a table: [tool.ranktable]")
+    return found
 
 
 def _settings(table: dict[str, Any], path: Path) -> Settings:
@@ -301,12 +363,17 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
     chosen = (values.get("select", ()), values.get("ignore", ()), *ignored)
     try:
         check_codes([code for codes in chosen for code in codes])
-    except CommandError as error:
+        chips_per_host(values.get("chip"))
+    except (CommandError, ValueError) as error:
         raise CommandError(f"{path}: {error}") from None
-    for name in ("topology", "schema"):
-        beside = path.parent / str(values.get(name))
+    for name in {"topology", "schema"} & values.keys():
+        beside = path.parent / values[name]
         if beside.is_file():
             values[name] = str(beside)
+        elif name == "schema" or values[name] not in {each.name for each in BUILT_IN}:
+            raise CommandError(
+                f"{path}: {name} is {values[name]!r}, and there is no file {beside}"
+            )
     folder = path.parent
     ignores = values.get("per_file_ignores", {})
     values["per_file_ignores"] = {_anchored(k, folder): v for k, v in ignores.items()}
@@ -333,8 +400,9 @@ def _value(key: str, value: object, path: Path) -> object:
         return value
     if key == "strict" and isinstance(value, bool):
         return value
-    if key == "per-file-ignores" and isinstance(value, dict):
-        return {name: _value("ignore", codes, path) for name, codes in value.items()}
+    is_table = isinstance(value, dict) and all(map(_is_texts, value.values()))
+    if key == "per-file-ignores" and is_table:
+        return {name: tuple(codes) for name, codes in value.items()}  # type: ignore[attr-defined]
     raise CommandError(f"{path}: {key} is {value!r}; write {_EXAMPLES[key]}")
 
 
@@ -407,9 +475,6 @@ def selected(report: Report, settings: Settings) -> Report:
 
 def _is_among(code: str, beginnings: Sequence[str]) -> bool:
     return any(code.startswith(beginning) for beginning in beginnings)
-
-
-_YAML_NAMES = (".yaml", ".yml")
 
 
 def judge_by_schema(report: Report, schema: SiteSchema) -> Report:

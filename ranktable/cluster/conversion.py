@@ -41,6 +41,13 @@ if TYPE_CHECKING:
 MINDIE = "mindie"
 """A table 1.0 with the addresses of containers; a name for ``--to`` only."""
 
+WRITTEN = (
+    *("sccl-1.0", "sccl-2024", "hccl-1.0", "hccl-1.1", "hccl-1.2", "hccl-2.0"),
+    *(MINDIE, "cce", "vllm-pd", "hccl-logical", "gaudi-hcl", "paddle-mapping"),
+    "kubernetes",
+)
+"""Formats that are written from a table of another one."""
+
 SUPER_DEVICE = "super_device_id"
 CONTAINER = "container_ip"
 FEWEST_MINDIE_SERVERS = 2

@@ -53,6 +53,9 @@ class DocumentReader:
         for field in format_.table_fields:
             if field.key in document:
                 value = self._value((), field, document)
+                if value is None and field.key == format_.count_key:
+                    # Of the wrong type, it still says a number that may be wrong.
+                    value = plain_number(document[field.key])
                 if value is not None:
                     self.columns.top[field.key] = value
         nodes = self._list((format_.nodes_key,), document, "nodes")

@@ -113,7 +113,7 @@ class _Files:
         pending = [(self.root, path)]
         while pending:
             uri, file = pending.pop()
-            schema = self.schemas[uri] = _read(file)
+            schema = self.schemas[uri] = self._read(uri, file)
             if uri == self.root and isinstance(schema, dict):
                 # References are relative to the name that a schema gives itself; the
                 # files are beside it all the same.
@@ -131,6 +131,14 @@ class _Files:
                         f"it refers to more than {MAX_FILES} files"
                     )
                 pending.append((reference, target))
+
+    def _read(self, uri: str, file: Path) -> object:
+        try:
+            return _read(file)
+        except _UnusableSchemaError as error:
+            if uri == self.root:
+                raise
+            raise _UnusableSchemaError(f"it refers to {file}: {error}") from None
 
     def file_of(self, uri: str) -> Path | None:
         """Return the local file of an address, None for any other."""

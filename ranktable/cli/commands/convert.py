@@ -33,6 +33,7 @@ from ranktable.cli.table_arguments import TableArguments, WriterArguments
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.conversion import (
     MINDIE,
+    WRITTEN,
     convert_table,
     losses_beside_hosts,
     unsound_in,
@@ -75,17 +76,7 @@ _JSON = ("{", "[")
 _GLOBAL_KEY = "global_ranktable.json"
 """The key of MindIE's ConfigMaps."""
 
-TABLES = (
-    "sccl-1.0, sccl-2024, hccl-1.0, hccl-1.2, hccl-2.0, mindie, cce, vllm-pd, "
-    "hccl-logical, gaudi-hcl, paddle-mapping, kubernetes"
-)
-"""Formats of tables that are written from another one."""
-
-NAMES = (
-    "openmpi-hostfile, openmpi-rankfile, mpich-machinefile, "
-    "deepspeed-hostfile, slurm-nodelist, srun-hostfile, torchrun, accelerate, paddle, "
-    "paddle-endpoints, kubernetes-job, jobset, pytorchjob, trainjob"
-)
+_LAUNCHERS = tuple(format_.name for format_ in LAUNCHER_FORMATS)
 
 
 @with_options(writer=WriterArguments, arguments=TableArguments)
@@ -96,8 +87,9 @@ def convert(
         typer.Option(
             "--to",
             metavar="NAME",
-            help=f"A rank table: {TABLES}; or what launchers read: {NAMES}.",
-            autocompletion=completion.formats,
+            help=f"A rank table: {', '.join(WRITTEN)}; or what launchers read: "
+            f"{', '.join(_LAUNCHERS)}.",
+            autocompletion=completion.written_formats,
         ),
     ],
     file: Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from ranktable.schema.diagnostic import Report, Rule
 
 _WIDTH = 79
+_LIKE_CODE = re.compile(r"[A-Za-z]{2}[0-9]+")
 
 
 def explain(
@@ -113,9 +115,7 @@ def explain(
     rules = _all_rules()
     found = list(rules) if code is None else _find(code, rules)
     if not found and (code is None or code_in(code) is None):
-        raise CommandError(
-            f"there is no code {code!r}; ranktable explain lists every code"
-        )
+        raise CommandError(_nothing_found(code or ""))
     if format is OutputFormat.JSON:
         write([json.dumps([_data(rule) for rule in found], indent=2) + "\n"])
         return
@@ -128,6 +128,16 @@ def explain(
         write(_several(code, vendor_code, found))
         return
     write(_page(found[0], look))
+
+
+def _nothing_found(text: str) -> str:
+    listing = "ranktable explain lists every code"
+    if not text.strip() or _LIKE_CODE.fullmatch(text.strip()):
+        return f"there is no code {text!r}; {listing}"
+    return (
+        f"{text!r} is not a code, nor the name of a rule, nor a message that is known; "
+        f"{listing}"
+    )
 
 
 def _several(text: str, vendor_code: str | None, found: list[Rule]) -> Iterator[str]:

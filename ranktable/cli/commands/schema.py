@@ -28,7 +28,12 @@ def schema(
         ),
     ] = None,
     format_version: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The same, for a rank table.")
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The same, for a rank table.",
+            autocompletion=completion.schemas,
+        ),
     ] = None,
     output: OutputOption = None,
     force: ReplaceFileOption = False,

@@ -43,6 +43,7 @@ def detect(machine: Machine) -> ProbeResult:
         return result
     if result.chips:
         result.miss("model and status", "amd-smi list does not have them")
+    result.miss_chips("amd-smi")
     return result
 
 

@@ -36,6 +36,11 @@ class ProbeResult:
         """Note something that could not be result."""
         self.unseen.append(NotDetected(what, str(why)))
 
+    def miss_chips(self, tool: str) -> None:
+        """Note a tool that is there and ends well, and lists no chips."""
+        if not self.chips and not self.unseen:
+            self.miss(tool, f"{tool} lists no chips")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChipFamily:

@@ -39,6 +39,7 @@ def detect_gpus(machine: Machine) -> ProbeResult:
         return result
     if result.chips:
         result.miss("status", "xpu-smi discovery does not have it")
+    result.miss_chips("xpu-smi")
     return result
 
 
@@ -111,6 +112,7 @@ def detect_gaudi(machine: Machine) -> ProbeResult:
         result.miss("hl-smi", f"it says: {message}")
     if result.chips:
         result.miss("status", "hl-smi -Q does not have it")
+    result.miss_chips("hl-smi")
     return result
 
 

@@ -48,6 +48,7 @@ def detect(machine: Machine) -> ProbeResult:
     _compare_with_kernel(machine, result)
     if result.chips:
         result.miss("status", "nvidia-smi has no word for it")
+    result.miss_chips("nvidia-smi")
     return result
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from ranktable.schema.diagnostic import Severity, quoted
+from ranktable.schema.diagnostic import Severity, counted, quoted
 from ranktable.schema.format import Kind, NotExpressibleError, Role, plain_number
 from ranktable.schema.formats.recognition import is_vllm_pd
 from ranktable.schema.record import Record, RecordFormat, list_of, text
@@ -150,7 +150,8 @@ def _judge_count(reader: RecordReader, data: Any, servers: int) -> None:  # noqa
     """Note a count that is not the number of servers; the file may be of processes."""
     count = plain_number(data.get("server_count")) if isinstance(data, dict) else None
     if count is not None and count != servers:
-        message = f"server_count is {count}, and the table has {servers} servers"
+        has = counted(servers, "server")
+        message = f"server_count is {count}, and the table has {has}"
         path = ("server_count",)
         reader.report(rules.GROUP_COUNT, path, message, weight=Severity.NOTE)
 
@@ -267,7 +268,7 @@ def make(table: RankTable) -> dict[str, object]:
         "server_count": str(len({node.host for node in table.nodes})),
         **{LISTS[name]: found for name, found in lists.items()},
         "status": "completed",
-        **own,
+        **{key: value for key, value in own.items() if key != "server_count"},
     }
 
 
