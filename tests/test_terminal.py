@@ -37,7 +37,7 @@ def shown(commands: Commands, folder: Path) -> Shown:
         done = on_terminal(
             [f"{commands.folder}/ranktable", *arguments],
             folder,
-            env={"COLUMNS": "100", "PYTHONIOENCODING": "utf-8", **env},
+            env={"COLUMNS": "100", **env},
         )
         assert (done.status, done.err) == (0, "")
         return done.out.replace("\r\n", "\n")
