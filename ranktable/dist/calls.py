@@ -251,7 +251,7 @@ class CollectiveCall:
             if (place := self.members.place_of(rank))
         ]
         return (
-            f"{ranks_in_words(absent)} did not come to collective {self.seq} of "
+            f"{ranks_in_words(absent)} did not reach collective {self.seq} of "
             f"{self.members.name} within {time_s:g} s; the others call "
             f"{self.fingerprint}{''.join(elsewhere)}"
         )
@@ -362,7 +362,9 @@ def wait_for_all(members: GroupState, time_s: float) -> None:
     members.seq += 1
     fingerprint = CollectiveFingerprint("barrier", details=("with a time-out",))
     if members.store is None:
-        raise DistError("the store of this group cannot say who has come")
+        raise DistError(
+            "this group has no store, which a barrier with a time-out needs"
+        )
     call = CollectiveCall(members, members.seq, fingerprint, is_compared=True)
     call.post()
     call.verify(timedelta(seconds=time_s), is_begun=False)
@@ -372,8 +374,8 @@ def _warn_of_many(members: GroupState) -> None:
     if not members.has_warned:
         members.has_warned = True
         warnings.warn(
-            f"{members.name} has compared {MOST_KNOWN} different collectives, each of "
-            "which took a message to the store and back, and compares no others; "
+            f"{members.name} has compared {MOST_KNOWN} different collectives, each "
+            "with a request to the store, and will not compare any others; "
             "RANKTABLE_DIST_CHECK=always compares every call, and off none",
             RuntimeWarning,
             stacklevel=2,

@@ -189,8 +189,8 @@ def _parts(
         problem = problem_of(parts[0], is_told=True)
     elif len({tuple(part.shape) for part in parts}) > 1:
         problem = ValueError(
-            "the parts are of different shapes; uneven=True lets the ranks tell each "
-            "other theirs"
+            "the parts have different shapes; pass uneven=True so that the ranks "
+            "exchange their shapes"
         )
     return parts, problem
 
@@ -266,7 +266,7 @@ def _shift(
 ) -> Steps[torch.Tensor]:
     problem = problem_of(data, is_told=is_uneven)
     if type(by) is not int:
-        problem, by = TypeError(f"by is {by!r}, not a number of places"), 0
+        problem, by = TypeError(f"by is {by!r}, not an integer"), 0
     operations = yield from begin(
         members,
         "shift",

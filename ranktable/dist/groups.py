@@ -120,8 +120,8 @@ def _nodes(members: GroupState) -> list[tuple[int, ...]]:
     ]
     if unknown:
         raise DistError(
-            f"nothing says on which node rank {unknown[0]} is; start it with a "
-            "launcher that does, or give the job a rank table"
+            f"the node of rank {unknown[0]} is not known; start it with a launcher "
+            "that sets it, or give the job a rank table"
         )
     by_node: dict[object, list[int]] = {}
     for rank, where in zip(members.ranks, said, strict=True):

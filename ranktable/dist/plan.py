@@ -119,7 +119,7 @@ _VOLUMES: Final = {
 }
 _ALL_DTYPES_AS: Final = "uint8"
 
-_SIZES: Final = PlanStep(action="tell each other the shapes", volume="some bytes")
+_SIZES: Final = PlanStep(action="exchange the shapes", volume="some bytes")
 _PADDING: Final = PlanStep(action="pad to the largest size")
 _GATHERING: Final = PlanStep(
     action="all_gather of everything", volume=_VOLUMES["all_gather"]
@@ -173,8 +173,7 @@ def _described(name: str) -> Backend:
         return backend_named(name)
     except KeyError:
         raise UnsupportedError(
-            f"nothing is known of the backend {name!r}; there are tables of "
-            f"{', '.join(TABLES)}"
+            f"the backend {name!r} is not known; the known ones are {', '.join(TABLES)}"
         ) from None
 
 
@@ -199,8 +198,8 @@ class _Request:
         reason = self.backend.refusals.get(operation)
         said = f": {reason}" if reason else ""
         return UnsupportedError(
-            f"{name} has no {operation} of {self.dtype}, nor anything that it could be "
-            f"made of{said}; use a group of another backend for this"
+            f"{name} has no {operation} of {self.dtype}, and it cannot be composed of "
+            f"what {name} has{said}; use a group of another backend for this"
         )
 
     def plan(
@@ -239,8 +238,8 @@ def _moving(request: _Request) -> CollectivePlan:
     if native is not None:
         return _by_itself(request, native)
     keeping = {
-        "shift": "keep what is from the neighbour",
-        "all_to_all": "keep what is for this rank",
+        "shift": "keep the part of the neighbour",
+        "all_to_all": "keep the parts for this rank",
     }
     native = request.native("all_gather")
     if native is None or operation not in keeping:

@@ -74,6 +74,6 @@ def _refuse_other(launcher: str, environment: Environment) -> None:
     raise MissingVariableError(
         "RT301",
         f"init_dist was told that {launcher} started this process, but {what}; start "
-        "it that way, or leave launcher out to take whatever is found",
+        f"it with {launcher}, or leave launcher out to use the launcher that is found",
         {},
     )

@@ -48,12 +48,12 @@ def problem_of(
         return UnsupportedError(f"a {kind} tensor has no plain memory to communicate")
     if is_told and data.dim() > MOST_DIMENSIONS:
         return UnsupportedError(
-            f"the tensor has {data.dim()} dimensions; {MOST_DIMENSIONS} are the most "
-            "of which the ranks tell each other"
+            f"the tensor has {data.dim()} dimensions; ranks exchange shapes of at most "
+            f"{MOST_DIMENSIONS}"
         )
     if hasattr(type(data), "to_local"):
         return UnsupportedError(
-            f"a {type(data).__name__} is spread over ranks itself; pass its to_local()"
+            f"a {type(data).__name__} is already spread over ranks; pass its to_local()"
         )
     return _problem_of_writing(data) if is_written else None
 
@@ -62,8 +62,8 @@ def _problem_of_writing(data: torch.Tensor) -> Exception | None:
     """Return why nothing can be written to a tensor, None if it can."""
     if data.is_inference() and not torch.is_inference_mode_enabled():
         return UnsupportedError(
-            "the tensor was made in inference mode, so nothing can be written to it "
-            "outside; pass data.clone()"
+            "the tensor was made in inference mode, so outside of it nothing can be "
+            "written to the tensor; pass data.clone()"
         )
     if _overlaps(data):
         return UnsupportedError(

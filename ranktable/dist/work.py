@@ -318,7 +318,7 @@ def _wait_and_answer(work: dist.Work, call: CollectiveCall) -> None:
     while not work.is_completed():
         call.look_around(time.monotonic() - begin)
         if not main_thread().is_alive():
-            raise DistError("the script has ended, and this was waited for by nobody")
+            raise DistError("the script ended before it waited for this operation")
         if time.monotonic() - begin > call.members.timeout.total_seconds():
             break  # gloo has a time-out of its own
         with contextlib.suppress(RuntimeError):
@@ -338,7 +338,7 @@ def explained(
     what = "what was sent or received"
     if call is not None:
         what = f"{call.fingerprint}, collective {call.seq} of {members.name},"
-    others = "another rank has ended, or the ranks do not do the same"
+    others = "another rank has ended, or the ranks call different operations"
     if verdict is not None and verdict.kind == "missing":
         others = verdict.message
     return DistError(

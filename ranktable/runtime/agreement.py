@@ -118,7 +118,7 @@ def _refuse_node(
         ranks, chips = f"{min(sizes)} ranks", f"the chips {listed}"
     else:
         gives = "the rank table gives no node"
-        ranks, chips = "so many ranks", "that chip"
+        ranks, chips = "that number of ranks", "that chip"
     if environment.local_world_size not in {None, *sizes}:
         finding = f"{gives} {ranks}"
         raise _contradiction(environment, ("local_world_size",), finding, file)
@@ -133,7 +133,7 @@ def _refuse_process(
     local_rank, device_id = table.local_rank_of(rank), table.chip_map[rank]
     if environment.local_rank not in (None, local_rank):
         finding = (
-            f"in the rank table rank {rank} is at place {local_rank} of node "
+            f"the rank table gives rank {rank} local rank {local_rank} on node "
             f"{table.node_rank_of(rank)}"
         )
         raise _contradiction(environment, ("rank", "local_rank"), finding, file)

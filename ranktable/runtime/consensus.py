@@ -54,8 +54,8 @@ class Spec:
         from ranktable.schema.diagnostic import folded  # noqa: PLC0415 - errors only
 
         return (
-            f"after {time_s:g} s ranks {folded(absent)} have not asked for their "
-            f"{self.noun}; let every rank make the same calls in the same order"
+            f"ranks {folded(absent)} did not ask for their {self.noun} within "
+            f"{time_s:g} s; every rank has to make the same calls in the same order"
         )
 
 
@@ -103,8 +103,8 @@ def refuse_other_specs(  # noqa: PLR0913 - what a round is made of
     except RuntimeError as error:  # torch's errors of the network
         raise BootstrapError(
             "RT404",
-            f"rank {rank} lost the store of the job, so the process that serves it has "
-            "ended; look at the output of rank 0",
+            f"rank {rank} lost the connection to the store of the job, so the process "
+            "that serves it has ended; look at the output of rank 0",
         ) from error
     if verdict is None or verdict.kind == "agreed":
         return

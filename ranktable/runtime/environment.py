@@ -129,7 +129,7 @@ def no_rank(environment: Environment, env: Mapping[str, str]) -> MissingVariable
         verb = "describe" if len(pod) > 1 else "describes"
         what = f"{listed} {verb} the node or pod, not this process"
     elif known:
-        what = f"of rank and size, this process has {listed} alone"
+        what = f"the launcher set {listed}, but rank and size are both needed"
     else:
         what = "RANK and WORLD_SIZE are not set"
     return MissingVariableError(

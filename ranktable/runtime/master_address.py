@@ -62,7 +62,7 @@ def with_master(
 
 def _refuse_wrong(master_addr: object, master_port: object) -> None:
     if master_addr is not None and not (isinstance(master_addr, str) and master_addr):
-        raise ValueError(f"master_addr is {master_addr!r}, not the name of a host")
+        raise ValueError(f"master_addr is {master_addr!r}, not a host name")
     is_port = isinstance(master_port, int) and 0 < master_port <= MAX_PORT
     if master_port is not None and not is_port:
         raise ValueError(

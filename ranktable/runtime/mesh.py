@@ -129,9 +129,8 @@ def _refuse_size(job: Job, layout: ParallelLayout) -> None:
         sizes = {name: layout.sizes[name] for name in layout.mesh_shape}
         raise LayoutError(
             f"the layout is {factors(sizes)}, and the job has "
-            f"{counted(job.world_size, 'rank')}; nearest: a layout of "
-            f"{job.world_size}, as world_size={job.world_size} and one size of -1 give "
-            "it"
+            f"{counted(job.world_size, 'rank')}; pass world_size={job.world_size} and "
+            "-1 as one of the sizes to make a layout that fits"
         )
 
 

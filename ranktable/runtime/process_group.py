@@ -110,8 +110,8 @@ def _refuse_second() -> None:
 
     if dist.is_available() and dist.is_initialized():
         raise RuntimeError(
-            "this process has a process group already; leave it first, with close() "
-            "of its job or torch.distributed.destroy_process_group()"
+            "this process has a process group already; end it first with close() of "
+            "its job, or with torch.distributed.destroy_process_group()"
         )
 
 
@@ -182,7 +182,7 @@ def _place_by_launcher(environment: Environment, *, needs_device: bool) -> Place
         # With chip 0 for everybody, all processes of a host would share one chip.
         raise MissingVariableError(
             "RT301",
-            f"nothing says which device rank {rank} uses: LOCAL_RANK is not set and "
+            f"the device of rank {rank} is not known: LOCAL_RANK is not set and "
             "there is no rank table; export LOCAL_RANK, or set RANK_TABLE_FILE",
             {"LOCAL_RANK": None, "RANK_TABLE_FILE": None},
         )
@@ -268,9 +268,9 @@ def _start_group(
     except LateError:
         raise BootstrapError(
             "RT404",
-            f"all {member.world_size} ranks came, but after {deadline.time_s:g} s "
+            f"all {member.world_size} ranks joined, but after {deadline.time_s:g} s "
             f"{backend.name} had not connected rank {member.rank} to all of them; look "
-            "for a rank that ended or hangs, and for a firewall",
+            "for a rank that ended or hangs, and check for a firewall",
         ) from None
     except (RuntimeError, ValueError) as error:
         raise _not_started(backend, member.rank, error) from error
@@ -281,8 +281,8 @@ def _not_started(backend: Backend, rank: int, error: Exception) -> BootstrapErro
     if _GONE.search(str(error)):
         return BootstrapError(
             "RT404",
-            f"all ranks came, but {backend.name} could not connect rank {rank} to all "
-            f"of them: {first_line(error)}; look for a rank that ended",
+            f"all ranks joined, but {backend.name} could not connect rank {rank} to "
+            f"all of them: {first_line(error)}; look for a rank that ended",
         )
     return BootstrapError(
         "RT401",

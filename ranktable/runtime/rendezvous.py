@@ -168,7 +168,7 @@ def _await_listener(environment: Environment, deadline: Deadline) -> None:
     try:
         in_time(connect, deadline.left_s + _PROBE_S)  # a name may take any time
     except LateError:
-        reason = "its name is not resolved"
+        reason = "the host name was not resolved in time"
     except OSError as error:
         reason = error.strerror or str(error)
     else:
@@ -176,8 +176,8 @@ def _await_listener(environment: Environment, deadline: Deadline) -> None:
     raise BootstrapError(
         "RT404",
         f"rank {environment.rank} cannot reach the master at {host}:{port} within "
-        f"{deadline.time_s:g} s: {reason}; look at the output of rank 0, and whether "
-        "MASTER_ADDR and MASTER_PORT are the same everywhere",
+        f"{deadline.time_s:g} s: {reason}; look at the output of rank 0, and check "
+        "that MASTER_ADDR and MASTER_PORT are the same on every host",
         (0,),
     )
 
@@ -204,10 +204,10 @@ def _tcp_store(
         return in_time(open_it, deadline.left_s + _PROBE_S)
     except LateError:
         finding = (
-            f"rank {environment.rank} has waited {deadline.time_s:g} s: something "
-            f"answers at {host}:{port}, but it is not a store of torch that works; if "
-            "another program has this port choose another MASTER_PORT on every host, "
-            "else look whether rank 0 hangs"
+            f"rank {environment.rank} waited {deadline.time_s:g} s: a program answers "
+            f"at {host}:{port}, but not as torch's store does; if another program "
+            "uses this port, choose another MASTER_PORT on every host; otherwise check "
+            "whether rank 0 hangs"
         )
         raise BootstrapError("RT404", finding, (0,)) from None
     except RuntimeError as error:  # torch's errors of the network are RuntimeErrors
@@ -221,9 +221,9 @@ def _refused(
     host, port = _address(environment)
     if is_master and "EADDRINUSE" in str(error):
         finding = (
-            f"rank 0 cannot serve the store of the job: port {port} of this host is "
-            "taken, by another job or by a second process with rank 0; choose another "
-            "MASTER_PORT on every host"
+            f"rank 0 cannot start the store of the job: port {port} of this host is "
+            "used already, by another job or by a second process with rank 0; choose "
+            "another MASTER_PORT on every host"
         )
     else:
         finding = (
@@ -272,15 +272,16 @@ def rendezvous_barrier(store: Store, member: Participant, deadline: Deadline) ->
     except LateError:
         raise BootstrapError(
             "RT404",
-            f"after {deadline.time_s:g} s the store of the job does not answer rank "
-            f"{member.rank} any more; look at the process that serves it: rank 0, or "
-            "torchrun on its host",
+            f"after {deadline.time_s:g} s the store of the job no longer answers rank "
+            f"{member.rank}; look at the process that serves it: rank 0, or torchrun "
+            "on the host of rank 0",
         ) from None
     except RuntimeError as error:  # torch's errors of the network are RuntimeErrors
         raise BootstrapError(
             "RT404",
-            f"rank {member.rank} lost the store of the job, so its host has gone: "
-            f"{first_line(error)}; look at the output of rank 0",
+            f"rank {member.rank} lost the connection to the store of the job, so the "
+            f"process that serves it has ended: {first_line(error)}; look at the "
+            "output of rank 0",
         ) from error
 
 
@@ -329,19 +330,19 @@ class _Joining:
         )
         if size != first_size:
             finding = (
-                f"rank {other} is one of {size} ranks, rank {first} one of "
+                f"rank {other} expects {size} ranks, and rank {first} expects "
                 f"{first_size}; start all of them with the same WORLD_SIZE"
             )
         elif digest is None or first_digest is None:
             has = (first, other) if digest is None else (other, first)
             finding = (
-                f"rank {has[0]} has a rank table and rank {has[1]} has none; give all "
-                "of them the same table"
+                f"rank {has[0]} has a rank table and rank {has[1]} does not; give "
+                "all of them the same table"
             )
         else:
             finding = (
-                f"rank {other} has another rank table than rank {first}; compare the "
-                "files on their hosts with ranktable digest"
+                f"rank {other} and rank {first} have different rank tables; compare "
+                "the files on their hosts with ranktable digest"
             )
         return finding, (other,)
 
@@ -350,9 +351,11 @@ class _Joining:
 
         size = self.member.world_size
         if not absent:  # the last one has come, but nobody has said so
-            return f"the last rank came after {time_s:g} s; raise timeout_s"
-        what = "have not come" if self.phase == "here" else "came and went away"
+            return f"the last rank connected after {time_s:g} s; raise timeout_s"
+        is_first = self.phase == "here"
+        what = "did not connect" if is_first else "connected and then ended"
         return (
             f"after {time_s:g} s {len(absent)} of {size} ranks {what}: "
-            f"{folded(absent)} (seen by rank {self.member.rank}); look at their output"
+            f"{folded(absent)} (reported by rank {self.member.rank}); look at "
+            "their output"
         )

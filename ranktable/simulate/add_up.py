@@ -87,5 +87,5 @@ def _wrong_sums(
     right = [float(world_size)] * TENSOR_LENGTH
     for rank, contribution in sorted(found.items()):
         if contribution.result != right:
-            message = f"rank {rank} has got {contribution.result}, not {right}"
+            message = f"rank {rank} got {contribution.result}, not {right}"
             yield RunFinding(severity="error", rank=rank, message=message)

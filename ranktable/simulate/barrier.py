@@ -198,10 +198,10 @@ class RendezvousBarrier:
         if ended := [group_rank for group_rank in ended if group_rank in missing]:
             raise self._blame(ended, f"ended before {what}")
         if left := [group_rank for group_rank in left if group_rank in missing]:
-            raise self._blame(left, f"had left before {what}")
+            raise self._blame(left, f"left the group before {what}")
         if is_late and missing:
             within = f"within {self.timeout_s:g} s"
-            raise self._blame(missing, f"did not come to {what}, {within}")
+            raise self._blame(missing, f"did not reach {what}, {within}")
 
     def _blame(self, members: Sequence[int], what: str) -> SimulationError:
         ranks = [self.ranks[group_rank] for group_rank in members]

@@ -51,13 +51,13 @@ def parse_fault(text: str, world_size: int) -> Fault:
     name = text.partition(":")[0]
     kind = next((kind for kind in FORMS if kind == name), None)
     if kind is None:
-        reason = f"there is no fault {name!r}" if name else "this names no fault"
+        reason = f"there is no fault {name!r}" if name else "the fault has no name"
         raise _error(text, 0, reason, f"write {', '.join(FORMS.values())}")
     form = FORMS[kind]
     parts, end = _parts(text, len(kind), _AFTER_RANK[form.partition("RANK")[2]])
     if end < len(text) or len(parts) not in ((4,) if kind == "late" else (2, 4)):
-        hint = "ranks count from 0, and collectives, which N is, from 1"
-        raise _error(text, end, f"this is not written {form}", hint)
+        hint = "ranks count from 0; N, the number of a collective, from 1"
+        raise _error(text, end, f"this is not of the form {form}", hint)
     rank = int(parts[1])
     if rank >= world_size:
         reason = f"rank {rank} is not among the {world_size} ranks of the job"
@@ -67,7 +67,7 @@ def parse_fault(text: str, world_size: int) -> Fault:
         return Fault(kind=kind, rank=rank, collective=collective)
     delay_s = float(parts[-1])
     if not 0 < delay_s <= MAX_DELAY_S:
-        reason = f"seconds are above 0 and at most {MAX_DELAY_S}"
+        reason = f"the delay must be above 0 and at most {MAX_DELAY_S} seconds"
         raise _error(text, end - len(parts[-1]), reason, f"write {form}")
     return Fault(kind=kind, rank=rank, delay_s=delay_s)
 
@@ -150,5 +150,5 @@ class Faults:
         # The launcher ends this process as soon as the others have named it.
         time.sleep(_PATIENCE * self._timeout_s)
         raise SimulationError(
-            f"rank {self._rank} {what}, as it was asked to", (self._rank,)
+            f"rank {self._rank} {what}, as --fault asked", (self._rank,)
         )

@@ -75,8 +75,8 @@ def refuse_real_package(vendor: str, *, is_forced: bool) -> None:
     real = find_real_package(vendor)
     if real is not None and not is_forced:
         raise ArgumentError(
-            f"{real.owner} {real.name} is installed here, in {real.folder}; --force "
-            "simulates all the same, and the ranks will not see it"
+            f"{real.owner} {real.name} is installed here, in {real.folder}; with "
+            "--force the ranks use simulated chips and not this package"
         )
 
 
@@ -160,8 +160,8 @@ def refuse_missing_script(script: str, vendor: str, *, is_module: bool) -> None:
     hiding = find_in(folder, vendor)
     if hiding is not None:
         raise ArgumentError(
-            f"the script would import {hiding}, which is beside it, and not the "
-            "simulated package; move one of them"
+            f"the script would import {hiding}, which is beside it, instead of "
+            "the simulated package; move one of them"
         )
 
 

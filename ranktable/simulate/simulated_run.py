@@ -99,7 +99,7 @@ def current_run(env: Mapping[str, str]) -> tuple[Path, Run]:
     except (OSError, ValueError):
         raise NotSimulatedError(
             "simulated chips exist only in a run of `ranktable simulate`; "
-            f"{VARIABLE} is {name!r}, which is the folder of none"
+            f"{VARIABLE} is {name!r}, which is not the folder of a run"
         ) from None
 
 

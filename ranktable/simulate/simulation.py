@@ -36,7 +36,7 @@ def refuse_crowd(world_size: int) -> None:
     """
     if world_size > MAX_RANKS:
         raise ArgumentError(
-            f"{world_size} ranks are too many for one machine; {MAX_RANKS} is the most"
+            f"{world_size} ranks are too many for one machine; the limit is {MAX_RANKS}"
         )
 
 
@@ -76,7 +76,7 @@ def ring_warning(nproc: int) -> str | None:
         return None
     return (
         f"the published box has {counted(CHIPS_OF_BOX, 'chip')}, so no ring of {nproc} "
-        f"is known, which SCCL needs; these are in plain order, 0 to {nproc - 1}"
+        f"is known, which SCCL needs; the chips are used in the order 0 to {nproc - 1}"
     )
 
 
@@ -132,7 +132,7 @@ def make_run(  # noqa: PLR0913 - what a run consists of
     _refuse_other("profile", profile, get_args(Profile))
     refuse_crowd(table.world_size)
     if not 0 < timeout_s < math.inf:
-        raise ArgumentError(f"{timeout_s:g} is not a time to wait for a rank")
+        raise ArgumentError(f"{timeout_s:g} seconds is not a time to wait for a rank")
     refuse_interleaved(hostfile_from_table(table), "torchrun, which starts the ranks,")
     # torchrun numbers its nodes by their ranks, whatever the order of the file.
     nodes = sorted(table.nodes, key=lambda node: node.devices[0].rank)

@@ -170,8 +170,8 @@ class Limits:
         if not tensor.is_contiguous():
             raise self._error(
                 f"gives {operation} a tensor that is not contiguous; "
-                f"{self.code.title} takes its memory as if it were, so the values "
-                "would be others; pass tensor.contiguous()"
+                f"{self.code.title} reads its memory as if it were contiguous, so it "
+                "would take wrong values; pass tensor.contiguous()"
             )
 
     def check_size(self, operation: str, tensor: torch.Tensor, size: int) -> None:
@@ -183,7 +183,7 @@ class Limits:
         if tensor.numel() != size:
             raise self._error(
                 f"gives {operation} an output of {tensor.numel()} elements, but "
-                f"{self.code.title} writes {size}, wherever they end"
+                f"{self.code.title} writes {size}, past its end if it is too small"
             )
 
     def check_splits(self, operation: str, sizes: list[int]) -> None:
