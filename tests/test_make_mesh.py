@@ -228,7 +228,7 @@ with init_process_group("gloo", timeout_s=60) as job:
 
     assert json.loads(done[1][1]) == [
         (
-            "RT404 after 1 s ranks 0 have not asked for their layout; let every rank "
+            "RT404 ranks 0 did not ask for their layout within 1 s; every rank has to "
             "make the same calls in the same order"
         )
     ], done

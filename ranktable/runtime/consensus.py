@@ -31,7 +31,7 @@ class Spec:
     Attributes:
         text: What, in words.
         advice: What to do where ranks ask for other things.
-        noun: What they have not asked for, where they do not come.
+        noun: What a missing rank did not ask for, in one word.
     """
 
     text: str
@@ -50,7 +50,7 @@ class Spec:
         return sentence, others
 
     def missing(self, absent: Sequence[int], time_s: float) -> str:
-        """Return a sentence for ranks that did not come."""
+        """Return the message that names ranks that did not ask."""
         from ranktable.schema.diagnostic import folded  # noqa: PLC0415 - errors only
 
         return (
