@@ -327,7 +327,7 @@ with init_process_group("gloo", timeout_s=30):
     ((status, out, err),) = run_code(code, 1)
 
     assert (status, err) == (0, "")
-    assert "has a process group already; leave it first" in out
+    assert "has a process group already; end it first" in out
 
 
 def test_without_a_launcher_the_way_out_is_shown() -> None:
@@ -368,8 +368,8 @@ def test_master_that_is_no_store_is_told_from_one_that_is_slow() -> None:
             listener.getsockname()[1], rank=1, arguments='"gloo", timeout_s=2'
         )
 
-    assert "something answers at 127.0.0.1:" in text
-    assert "but it is not a store of torch that works" in text
+    assert "a program answers at 127.0.0.1:" in text
+    assert "but not as torch's store does" in text
     assert seconds < 2 + GRACE_S
 
 
@@ -378,7 +378,7 @@ def test_port_that_is_taken_is_named_by_rank_0() -> None:
         port = listener.getsockname()[1]
         text, _ = bootstrap_failure(port, rank=0, arguments='"gloo", timeout_s=20')
 
-    assert f"port {port} of this host is taken" in text
+    assert f"port {port} of this host is used already" in text
     assert "choose another MASTER_PORT" in text
 
 

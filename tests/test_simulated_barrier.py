@@ -309,8 +309,8 @@ def test_sub_group_with_the_chips_of_others_is_told_the_right_map() -> None:
     ]
 
     sentence = (
-        "the group of ranks 2 and 3 has the chip map [3, 1], so SCCL would use other "
-        "chips than theirs, which are [0, 2]; give new_group() options with this map"
+        "the group of ranks 2 and 3 has the chip map [3, 1], so SCCL would use the "
+        "wrong chips; theirs are [0, 2]: pass options with this map to new_group()"
     )
 
     assert judged(held, right_map=[0, 2]) == [("error", None, sentence)]

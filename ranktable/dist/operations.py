@@ -37,7 +37,7 @@ class OperationStarter:
         call: The collective; None for what two ranks do alone.
         backend: What does them.
         is_exact: Whether reductions are exact, see ``make_plan``.
-        is_metadata: Whether they carry what is said beside tensors.
+        is_metadata: Whether they carry shapes, lengths or objects.
     """
 
     members: GroupState
@@ -48,7 +48,7 @@ class OperationStarter:
 
     @property
     def metadata(self) -> OperationStarter:
-        """The operations for what is said beside tensors."""
+        """The operations that send shapes, lengths and objects."""
         backend = self.members.metadata_backend
         return replace(self, backend=backend, is_metadata=True)
 
@@ -63,7 +63,7 @@ class OperationStarter:
         """Return how a collective is done here.
 
         Raises:
-            UnsupportedError: There is no way.
+            UnsupportedError: The backend cannot do it.
         """
         return make_plan(
             self.backend.table_name,
@@ -93,7 +93,7 @@ class OperationStarter:
         return Pending(works, self.members, self.call, self.is_metadata)
 
     def refused(self, error: RuntimeError) -> DistError:
-        """Return the error for what torch did not start on this rank."""
+        """Return the error for an operation that torch did not start on this rank."""
         what = "a transfer" if self.call is None else str(self.call.fingerprint)
         return DistError(
             f"{what} failed on rank {self.members.rank} ({self.backend.table_name}): "
@@ -109,7 +109,7 @@ class Transfer(NamedTuple):
         name: ``isend`` or ``irecv``.
         moved: A tensor as the backend takes it.
         peer: Group rank of the other side.
-        tag: Number that the other side gives too.
+        tag: A number, the same on both sides.
     """
 
     operations: OperationStarter
@@ -120,9 +120,9 @@ class Transfer(NamedTuple):
 
 
 def start_transfers(transfers: Sequence[Transfer]) -> list[Pending]:
-    """Begin transfers, all at once where the backend does one after the other.
+    """Begin transfers, as one batch where the backend does one after the other.
 
-    There every rank would else wait for the next one to receive.
+    Without the batch every rank would wait there for the next one to receive.
 
     Raises:
         DistError: Torch refuses.
@@ -169,7 +169,7 @@ def begin(  # noqa: PLR0913 - what collectives differ in
     details: tuple[object, ...] = (),
     exact: bool | None = None,
 ) -> Steps[OperationStarter | None]:
-    """Compare a collective with the other ranks, and return what it is made of.
+    """Compare a collective with the other ranks, and return the operations to use.
 
     Args:
         members: The group.

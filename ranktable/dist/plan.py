@@ -1,7 +1,7 @@
 """How a collective is done on a backend, chosen from the backend's capability.
 
-Every rank chooses alike. What fails on one rank only would leave the others waiting, so
-nothing is tried.
+Every rank makes the same choice. Operations are not tried out: one that fails on one
+rank only would leave the others waiting.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def make_plan(  # noqa: PLR0913 - what plans differ in
         dtype: Type of the tensors, as torch names it.
         reduction: How they are reduced; needed by those that reduce.
         is_even: Whether all parts are of the same size.
-        is_exact: Whether the result has to be what the type itself would give.
+        is_exact: Whether the result has to be exact for the type.
 
     Raises:
         ValueError: There is no such backend, operation or reduction.
@@ -167,7 +167,7 @@ def _described(name: str) -> Backend:
     """Return what a backend can do.
 
     Raises:
-        UnsupportedError: Nothing is known of it.
+        UnsupportedError: The backend is not known.
     """
     try:
         return backend_named(name)
@@ -193,7 +193,7 @@ class _Request:
         return native
 
     def refusal(self) -> UnsupportedError:
-        """Return the error for something that there is no way to do."""
+        """Return the error for a collective that the backend cannot do."""
         name, operation = self.backend.table_name, self.operation
         reason = self.backend.refusals.get(operation)
         said = f": {reason}" if reason else ""
@@ -290,10 +290,10 @@ def _reducing(request: _Request, reduction: str) -> CollectivePlan:
 
 
 def _reduce_scatter(request: _Request, reduction: str) -> CollectivePlan:
-    """Return its plan: the backend's own where it is better than what follows.
+    """Return its plan: the backend's own operation where that is better.
 
-    To exchange the parts and to fold them locally costs the least volume, keeps the
-    order of the ranks, can accumulate wider and knows every reduction.
+    The other way exchanges the parts and folds them locally. It sends the least, keeps
+    the order of the ranks, can accumulate in a wider type and knows every reduction.
     """
     dtype = request.dtype
     native = request.backend.operations.get("reduce_scatter")
@@ -359,12 +359,12 @@ def explain(  # noqa: PLR0913 - what plans differ in
         dtype: A type of torch, or its name.
         op: How it reduces, if it does.
         even: Whether all parts are of the same size.
-        exact: Whether the result is what the type itself would give; by default on
-            CPUs only, as the collectives have it.
+        exact: Whether the result has to be exact for the type; by default on CPUs only,
+            as in the collectives.
 
     Raises:
         ValueError: There is no such collective, reduction or type.
-        UnsupportedError: There is no exact way, or nothing is known of the backend.
+        UnsupportedError: There is no exact way, or the backend is not known.
 
     >>> print(explain("all_reduce", "sccl", "int64"))
     all_reduce of int64 (sum) on sccl: native
