@@ -203,14 +203,13 @@ class CollectiveCall:
             self._heed(self._hear(timeout), is_begun=is_begun)
 
     def look_around(self, waited_s: float) -> None:
-        """Compare the call that a rank waits for, if that takes long or another rank
-        asks.
+        """Compare a call that takes long, or that another rank asks to compare.
 
         Ranks that post different calls with the same number in this group do differ:
         this is certain, not a guess.
 
         Raises:
-            MismatchError: They do not.
+            MismatchError: The ranks differ.
         """
         members = self.members
         if not self.is_open or members.store is None:
@@ -356,8 +355,7 @@ def begin_call(
 
 
 def can_begin(members: GroupState, fingerprint: CollectiveFingerprint) -> bool:
-    """Whether a collective can begin now: nothing is queued before it or to be
-    compared."""
+    """Whether a collective can begin now, with nothing to begin or compare first."""
     if members.queue.works:
         return False
     mode = check_mode()
