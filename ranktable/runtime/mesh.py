@@ -139,9 +139,9 @@ def _words(
     kinds: Mapping[str, Sequence[Sequence[int]]],
     timeout_s: float | None,
 ) -> str:
-    """Return in words what a rank asks for, the same where the same groups come of it.
+    """Return in words what a rank asks for, the same for the same groups.
 
-    Lists of ranks, and those of experts, have no short words: a digest stands for them.
+    Lists of ranks are long, so a digest stands for them.
     """
     lists = {kind: [list(ranks) for ranks in lists] for kind, lists in kinds.items()}
     digest = hashlib.sha256(json.dumps(lists).encode()).hexdigest()[:_SHOWN]
