@@ -92,7 +92,7 @@ def _different_maps(assignments: Sequence[ChipAssignment]) -> Iterator[RunFindin
     holders = _grouped(assignments, lambda assignment: assignment.chip_map)
     if len(holders) == 1:
         return
-    # What the fewest hold comes first: it is they who are odd.
+    # The smallest group comes first, because it is probably the wrong one.
     maps = sorted(holders.items(), key=lambda item: len(item[1]))
     said = ", ".join(
         f"{rank_list(ranks)} {'holds' if len(ranks) == 1 else 'hold'} {list(chip_map)}"

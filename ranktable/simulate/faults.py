@@ -1,4 +1,4 @@
-"""What goes wrong on purpose: ``--fault``, as ``hang:2@3`` spells it."""
+"""Faults that a user asks for: ``--fault hang:2@3``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FORMS: Mapping[Kind, str] = {
 """Every kind of fault and its form."""
 
 MAX_DELAY_S = 86_400
-"""A day; whatever is longer is a slip of the finger."""
+"""A day; a longer delay is a typing error."""
 
 _RANK = r"0|[1-9]\d{0,8}"
 _NUMBER = r"[1-9]\d{0,8}"
@@ -97,7 +97,7 @@ class Faults:
     """The faults of one rank."""
 
     def __init__(self, run: Run, rank: int) -> None:
-        """Take those of the run that are of this global rank."""
+        """Take the faults of this global rank."""
         self._faults = [fault for fault in run.faults if fault.rank == rank]
         self._rank = rank
         self._timeout_s = run.timeout_s
@@ -105,7 +105,7 @@ class Faults:
         self._has_joined = False
 
     def before_joining(self) -> None:
-        """Come late to the job, or never."""
+        """Join the job late, or never."""
         if self._has_joined:
             return
         self._has_joined = True

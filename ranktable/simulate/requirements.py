@@ -1,8 +1,8 @@
-"""What a run needs, and what prevents it: torch, the script, a real package.
+"""The requirements of a run: torch, a script, and no real package.
 
 A vendor's real package is found without importing it. Importing one loads the libraries
 of its chips; without a Google TPU, importing Google's torch_tpu even ends the
-interpreter. So files and metadata are looked at, no more.
+interpreter. So only files and metadata are read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RealPackage:
 
     Attributes:
         name: Name by which it is imported.
-        owner: Whose it is, as words: ``SOPHGO's``.
+        owner: The vendor, for messages: ``SOPHGO's``.
         folder: Folder, or file, that it is imported from.
     """
 
@@ -81,7 +81,7 @@ def refuse_real_package(vendor: str, *, is_forced: bool) -> None:
 
 
 def find_in(folder: str, vendor: str) -> str | None:
-    """Return where a folder of the user's has the vendor's package, None if nowhere.
+    """Return where a folder of the user has the vendor's package, None if nowhere.
 
     Python looks in the folder of a script first, so nothing can come before it.
     """
@@ -200,8 +200,8 @@ def rank_environment(
 ) -> dict[str, str]:
     """Return the environment to start ranks with.
 
-    What an outer job says of its own ranks is left out, so that the simulated one can
-    be started within an allocation.
+    Variables of an outer job about its ranks are left out, so that a simulated job can
+    start within an allocation.
 
     Args:
         env: The environment of the launcher.

@@ -1,4 +1,4 @@
-"""From what a user asks for to a run that can be started."""
+"""Make a run that can be started from what a user asks for."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 CHIPS_OF_BOX = 8
-"""Chips of the published box, and of a node when nothing else is said."""
+"""Chips of the published box; the default for a node."""
 
 
 MAX_RANKS = 1024
-"""Each takes 200 MiB or more, so a larger number is a slip of the finger."""
+"""Each takes 200 MiB or more, so a larger number is a typing error."""
 
 
 def refuse_crowd(world_size: int) -> None:
-    """Raise if one machine cannot be asked to simulate so many.
+    """Raise if there are too many ranks for one machine.
 
     Raises:
         ArgumentError: They are too many.
@@ -41,7 +41,7 @@ def refuse_crowd(world_size: int) -> None:
 
 
 def make_boxes(nproc: int, num_nodes: int, *, vendor: str) -> RankTable:
-    """Return the table of nodes that are alike.
+    """Return a table of nodes with the same chips.
 
     SOPHGO's chips are in the order of a ring of the published box, if this many of
     its chips form one.
@@ -68,9 +68,9 @@ def make_boxes(nproc: int, num_nodes: int, *, vendor: str) -> RankTable:
 
 
 def ring_warning(nproc: int) -> str | None:
-    """Return what to say of a made box that is larger than SOPHGO's, else None.
+    """Return the warning about a box that is larger than SOPHGO's, else None.
 
-    Of a smaller one without a ring the ranks say it, when they join.
+    For a smaller one without a ring the ranks warn when they join.
     """
     if nproc <= CHIPS_OF_BOX:
         return None
@@ -89,14 +89,14 @@ class Simulation:
     """What to start.
 
     Attributes:
-        run: What the ranks are told.
+        run: The run that the ranks read.
         table: Their rank table.
         table_file: Its file, None if it has none yet.
         script: A script, or the name of a module.
         arguments: The script's own arguments.
         is_module: Whether it is a module.
         is_started_once: Whether the script starts its ranks itself.
-        keeps_output: Whether what ranks print goes to files, for ``printed``.
+        keeps_output: Whether the output of ranks goes to files, for ``printed``.
         record_file: File for a trace of what they send, None for no trace.
     """
 
