@@ -448,9 +448,10 @@ def is_contiguous(domains: Sequence[int]) -> bool:
 
 def _block(ranks: Sequence[int | None], size: int) -> range | None:
     """Return so many consecutive ranks, None if they are not that."""
-    known = sorted(rank for rank in ranks if rank is not None)
-    is_block = len(known) == size and known[-1] - known[0] == size - 1
-    return range(known[0], known[0] + size) if is_block else None
+    known = [rank for rank in ranks if rank is not None]
+    if len(known) < size or max(known) - min(known) != size - 1:
+        return None
+    return range(min(known), min(known) + size)
 
 
 def _width(costs: CostModel | None) -> int:
