@@ -340,6 +340,11 @@ def _table_of(path: Path) -> dict[str, Any] | None:
             f"{path}: {error if is_text else 'it is not UTF-8'}"
         ) from None
     if path.name == OWN_FILE:
+        if isinstance(document.get("tool"), dict) and "ranktable" in document["tool"]:
+            raise CommandError(
+                f"{path}: the options stand at the top level here, not below "
+                f"[tool.ranktable], which is for {SHARED_FILE}"
+            )
         return document
     tools = document.get("tool")
     if not isinstance(tools, dict) or "ranktable" not in tools:
