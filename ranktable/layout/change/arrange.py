@@ -31,7 +31,7 @@ from ranktable.layout.change.orders import Before, Orders, free_placements
 from ranktable.layout.crossings import is_reached, lower_bound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from ranktable.layout.crossings import CostModel, Owners
     from ranktable.schema.topology import Topology
@@ -255,7 +255,9 @@ class Search:
     def anchors(self) -> dict[int, tuple[range | None, range | None]]:
         """The ranks with which all chips of a node keep roles: here, and its copy's."""
         chips, places = self.job.chips, self.job.places
-        rank_of = {place: rank for rank, place in enumerate(places)}
+        rank_of: dict[tuple[Hashable, int | None], int] = {
+            place: rank for rank, place in enumerate(places)
+        }
         stays = [
             chip.rank is not None
             and chip.rank < self.size
