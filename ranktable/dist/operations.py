@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch.distributed as dist
 
-from ranktable.dist.calls import CollectiveFingerprint, begin_call
-from ranktable.dist.errors import DistError
+from ranktable.dist.calls import CollectiveFingerprint, begin_call, refused
 from ranktable.dist.plan import make_plan
 from ranktable.dist.tensors import dtype_name, name_of
-from ranktable.dist.work import Pending, reason_of
+from ranktable.dist.work import Pending
 from ranktable.runtime.torch_versions import reduce_scatter_single
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class OperationStarter:
         call: The collective; None for what two ranks do alone.
         backend: What does them.
         is_exact: Whether reductions are exact, see ``make_plan``.
-        is_metadata: Whether they carry what is said beside tensors.
+        is_metadata: Whether they carry shapes, lengths or objects.
     """
 
     members: GroupState
@@ -48,7 +47,7 @@ class OperationStarter:
 
     @property
     def metadata(self) -> OperationStarter:
-        """The operations for what is said beside tensors."""
+        """The operations that send shapes, lengths and objects."""
         backend = self.members.metadata_backend
         return replace(self, backend=backend, is_metadata=True)
 
@@ -63,7 +62,7 @@ class OperationStarter:
         """Return how a collective is done here.
 
         Raises:
-            UnsupportedError: There is no way.
+            UnsupportedError: The backend cannot do it.
         """
         return make_plan(
             self.backend.table_name,
@@ -88,17 +87,11 @@ class OperationStarter:
         try:
             work = function(*given, group=group, async_op=True, **named)
         except RuntimeError as error:
-            raise self.refused(error) from error
+            raise refused(
+                error, self.members, self.backend.table_name, self.call
+            ) from error
         works = [] if work is None else [work]
         return Pending(works, self.members, self.call, self.is_metadata)
-
-    def refused(self, error: RuntimeError) -> DistError:
-        """Return the error for what torch did not start on this rank."""
-        what = "a transfer" if self.call is None else str(self.call.fingerprint)
-        return DistError(
-            f"{what} failed on rank {self.members.rank} ({self.backend.table_name}): "
-            f"{reason_of(error)}"
-        )
 
 
 class Transfer(NamedTuple):
@@ -109,7 +102,7 @@ class Transfer(NamedTuple):
         name: ``isend`` or ``irecv``.
         moved: A tensor as the backend takes it.
         peer: Group rank of the other side.
-        tag: Number that the other side gives too.
+        tag: A number, the same on both sides.
     """
 
     operations: OperationStarter
@@ -120,9 +113,9 @@ class Transfer(NamedTuple):
 
 
 def start_transfers(transfers: Sequence[Transfer]) -> list[Pending]:
-    """Begin transfers, all at once where the backend does one after the other.
+    """Begin transfers, as one batch where the backend does one after the other.
 
-    There every rank would else wait for the next one to receive.
+    Without the batch every rank would wait there for the next one to receive.
 
     Raises:
         DistError: Torch refuses.
@@ -147,7 +140,9 @@ def start_transfers(transfers: Sequence[Transfer]) -> list[Pending]:
         else:
             works = [[function(*others)] for function, *others in given]
     except RuntimeError as error:
-        raise transfers[0].operations.refused(error) from error
+        first = transfers[0].operations
+        name = first.backend.table_name
+        raise refused(error, first.members, name, first.call) from error
     begun = []
     for each, own in zip(transfers, works, strict=True):
         # Gloo closes all connections when a transfer has not ended in the time that it
@@ -169,7 +164,7 @@ def begin(  # noqa: PLR0913 - what collectives differ in
     details: tuple[object, ...] = (),
     exact: bool | None = None,
 ) -> Steps[OperationStarter | None]:
-    """Compare a collective with the other ranks, and return what it is made of.
+    """Compare a collective with the other ranks, and return the operations to use.
 
     Args:
         members: The group.

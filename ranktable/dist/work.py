@@ -1,21 +1,18 @@
-"""A collective as steps that are written once, whether or not the caller waits.
+"""A collective as steps, the same for calls that wait and for asynchronous ones.
 
-The steps are a generator. It begins operations of a backend, yields each of them, goes
-on once that has ended, and returns the result.
+The steps are a generator. It begins an operation of a backend, yields it, goes on when
+it has ended, and returns the result at the end.
 """
 
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Generator
 from dataclasses import dataclass
-from datetime import timedelta
-from threading import Lock, main_thread
+from threading import Lock
 from typing import (
     TYPE_CHECKING,
     Any,
-    Final,
     Generic,
     Literal,
     ParamSpec,
@@ -28,7 +25,7 @@ from typing import (
 
 import torch
 
-from ranktable.dist.errors import DistError, MismatchError
+from ranktable.dist.calls import await_backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,12 +39,6 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Waited_co = TypeVar("Waited_co", covariant=True)
 Later = TypeVar("Later")
-
-_LOOK: Final = timedelta(seconds=0.5)
-"""Time after which a rank that waits looks whether another compares this collective."""
-
-_AFTER_S: Final = 2.0
-"""Time for the others to say where they are, after something has failed."""
 
 
 class Step(Protocol):
@@ -117,10 +108,10 @@ class Work(Generic[Result]):
         self._lock = Lock()
 
     def wait(self) -> Result:
-        """Return the result, once it is there; a second call returns it again.
+        """Wait for the result and return it; a second call returns it again.
 
-        On a device the current stream waits, and this function does not: what is
-        started on that stream afterwards sees the result.
+        On a device the current stream waits, and this function does not: operations
+        that are started on that stream afterwards see the result.
 
         Raises:
             MismatchError: The ranks do not do the same.
@@ -141,9 +132,9 @@ class Work(Generic[Result]):
             return self._result
 
     def is_completed(self) -> bool:
-        """Whether the result is there, and written; ``wait`` returns at once then.
+        """Whether the result is written, so that ``wait`` returns at once.
 
-        Where the backend has ended this finishes what is left: means, casts, copies.
+        If the backend has ended, this does the remaining steps: means, casts, copies.
         """
         if self._queue.holds(self) or not self._has_ended():
             return False
@@ -166,8 +157,8 @@ class SteppedWork(Work[Result]):
     def __init__(self, members: GroupState, steps: Steps[Result]) -> None:
         """Begin it, at once or as soon as earlier work has begun.
 
-        A stream belongs to a thread. So on devices this waits for shapes, and the ranks
-        compare what they do in ``wait``.
+        A stream belongs to a thread. So on devices this function waits for shapes, and
+        ``wait`` compares what the ranks do.
         """
         super().__init__(members, members.current_stream())
         self._steps: Steps[Result] | None = steps
@@ -188,7 +179,7 @@ class SteppedWork(Work[Result]):
             self._queue.put(self)
 
     def begin(self) -> None:
-        """Do all that other collectives of the group have to wait for."""
+        """Do the steps that other collectives of the group have to wait for."""
         try:
             while self._is_ahead():
                 self._step.wait()
@@ -248,13 +239,14 @@ def in_place(
 
 @dataclass(eq=False)
 class Pending:
-    """What torch has begun, as a step of a collective.
+    """Operations that torch has begun, as a step of a collective.
 
     Attributes:
-        works: What torch has returned; nothing once somebody has waited for it.
+        works: The work objects of torch; empty after they were waited for.
         members: The group.
         call: The collective; None for what two ranks do alone.
-        is_ahead: Whether it carries what has to be known before tensors can travel.
+        is_ahead: Whether it carries data, such as shapes, that is needed before tensors
+            are sent.
     """
 
     works: list[dist.Work]
@@ -284,80 +276,12 @@ class Pending:
             self.works.clear()
 
 
-def await_backend(
-    work: dist.Work, members: GroupState, call: CollectiveCall | None
-) -> None:
-    """Wait for torch, and answer other ranks that compare this if it takes long.
-
-    Raises:
-        MismatchError: Another rank does something else.
-        DistError: It failed, or did not end in time.
-    """
-    try:
-        if not members.supports_timed_wait or call is None or not call.is_open:
-            work.wait()
-            return
-        try:
-            work.wait(_LOOK)
-        except RuntimeError:  # it has failed, or this was too short
-            _wait_and_answer(work, call)
-    except DistError:
-        raise
-    except RuntimeError as error:
-        raise explained(error, members, call) from error
-
-
-def _wait_and_answer(work: dist.Work, call: CollectiveCall) -> None:
-    """Wait for gloo, and compare meanwhile what this rank does.
-
-    Raises:
-        MismatchError: Another rank does something else.
-        RuntimeError: It has failed.
-    """
-    begin = time.monotonic() - _LOOK.total_seconds()
-    while not work.is_completed():
-        call.look_around(time.monotonic() - begin)
-        if not main_thread().is_alive():
-            raise DistError("the script has ended, and this was waited for by nobody")
-        if time.monotonic() - begin > call.members.timeout.total_seconds():
-            break  # gloo has a time-out of its own
-        with contextlib.suppress(RuntimeError):
-            work.wait(_LOOK)
-    work.wait()  # it may have failed, and says why
-    call.end()
-
-
-def explained(
-    error: RuntimeError, members: GroupState, call: CollectiveCall | None
-) -> DistError:
-    """Return the error for an operation that torch could not finish."""
-    verdict = None if call is None else call.explain(_AFTER_S)
-    if verdict is not None and verdict.kind == "differ":
-        members.fail(verdict.message)
-        return MismatchError(verdict.message)
-    what = "what was sent or received"
-    if call is not None:
-        what = f"{call.fingerprint}, collective {call.seq} of {members.name},"
-    others = "another rank has ended, or the ranks do not do the same"
-    if verdict is not None and verdict.kind == "missing":
-        others = verdict.message
-    return DistError(
-        f"{what} failed on rank {members.rank}: {reason_of(error)}; {others} "
-        "(RANKTABLE_DIST_CHECK=always compares every call)"
-    )
-
-
-def reason_of(error: RuntimeError) -> str:
-    """Return what torch says before its stack of C++ calls."""
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
-
-
 @contextlib.contextmanager
 def _continued(stream: Any, *, is_inference: bool) -> Iterator[Any]:  # noqa: ANN401 - of any device
-    """Go on in the mode and with the stream in which a collective was begun.
+    """Use the mode and the stream in which a collective was begun.
 
-    What was made for it on that stream is then used and released there only. Another
-    stream that is current waits for it, and is yielded.
+    Memory that was allocated on that stream is then used and released there only. If
+    another stream is current, it waits, and it is yielded.
     """
     with torch.inference_mode(is_inference):
         if stream is None:
