@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ranktable import dist
-from ranktable.dist.work import _LOOK
+from ranktable.dist.calls import _LOOK
 from tests.rank_worker import group_of, tensor, told
 
 if TYPE_CHECKING:

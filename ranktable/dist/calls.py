@@ -12,10 +12,12 @@ import contextlib
 import json
 import os
 import sys
+import time
 import warnings
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from threading import main_thread
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 import torch
@@ -27,12 +29,20 @@ from ranktable.runtime.store_round import StoreRound, usable_store
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    import torch.distributed as dist
+
     from ranktable.dist.group_state import GroupState
     from ranktable.runtime.store_round import Verdict
 
 _HERE: Final = "ranktable.dist"
 _LONG_S: Final = 2.0
 """Time after which a rank that waits says what it waits in, if nobody has asked."""
+
+_LOOK: Final = timedelta(seconds=0.5)
+"""Time after which a rank that waits looks whether another compares this collective."""
+
+_AFTER_S: Final = 2.0
+"""Time for the others to say where they are, after something has failed."""
 
 _MOST_ABSENT: Final = 8
 """Ranks that did not come of which it is looked where they are."""
@@ -349,6 +359,91 @@ def can_begin(members: GroupState, fingerprint: CollectiveFingerprint) -> bool:
     if mode == "off" or not members.can_compare:
         return True
     return mode == "first" and fingerprint in members.known
+
+
+def await_backend(
+    work: dist.Work, members: GroupState, call: CollectiveCall | None
+) -> None:
+    """Wait for torch, and answer other ranks that compare this if it takes long.
+
+    Raises:
+        MismatchError: Another rank does something else.
+        DistError: It failed, or did not end in time.
+    """
+    try:
+        if not members.supports_timed_wait or call is None or not call.is_open:
+            work.wait()
+            return
+        try:
+            work.wait(_LOOK)
+        except RuntimeError:  # it has failed, or this was too short
+            _wait_and_answer(work, call)
+    except DistError:
+        raise
+    except RuntimeError as error:
+        raise explained(error, members, call) from error
+
+
+def _wait_and_answer(work: dist.Work, call: CollectiveCall) -> None:
+    """Wait for gloo, and compare meanwhile what this rank does.
+
+    Raises:
+        MismatchError: Another rank does something else.
+        RuntimeError: It has failed.
+    """
+    begin = time.monotonic() - _LOOK.total_seconds()
+    while not work.is_completed():
+        call.look_around(time.monotonic() - begin)
+        if not main_thread().is_alive():
+            raise DistError("the script has ended, and this was waited for by nobody")
+        if time.monotonic() - begin > call.members.timeout.total_seconds():
+            break  # gloo has a time-out of its own
+        with contextlib.suppress(RuntimeError):
+            work.wait(_LOOK)
+    work.wait()  # it may have failed, and says why
+    call.end()
+
+
+def explained(
+    error: RuntimeError, members: GroupState, call: CollectiveCall | None
+) -> DistError:
+    """Return the error for an operation that torch could not finish."""
+    verdict = None if call is None else call.explain(_AFTER_S)
+    if verdict is not None and verdict.kind == "differ":
+        members.fail(verdict.message)
+        return MismatchError(verdict.message)
+    what = "what was sent or received"
+    if call is not None:
+        what = f"{call.fingerprint}, collective {call.seq} of {members.name},"
+    others = "another rank has ended, or the ranks do not do the same"
+    if verdict is not None and verdict.kind == "missing":
+        others = verdict.message
+    return DistError(
+        f"{what} failed on rank {members.rank}: {reason_of(error)}; {others} "
+        "(RANKTABLE_DIST_CHECK=always compares every call)"
+    )
+
+
+def refused(
+    error: RuntimeError, members: GroupState, backend: str, call: CollectiveCall | None
+) -> DistError:
+    """Return the error for what torch did not start on this rank.
+
+    Args:
+        error: Torch's own.
+        members: The group.
+        backend: The name of what refused it.
+        call: The collective; None for what two ranks do alone.
+    """
+    what = "a transfer" if call is None else str(call.fingerprint)
+    return DistError(
+        f"{what} failed on rank {members.rank} ({backend}): {reason_of(error)}"
+    )
+
+
+def reason_of(error: RuntimeError) -> str:
+    """Return what torch says before its stack of C++ calls."""
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def wait_for_all(members: GroupState, time_s: float) -> None:

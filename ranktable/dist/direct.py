@@ -16,11 +16,14 @@ from torch._C._distributed_c10d import ReduceOp
 from ranktable.dist.calls import (
     MOST_KNOWN,
     CollectiveFingerprint,
+    await_backend,
     begin_call,
     can_begin,
+    explained,
+    refused,
 )
 from ranktable.dist.wire import choose_wire, problem_of_values
-from ranktable.dist.work import Work, await_backend, explained
+from ranktable.dist.work import Work
 from ranktable.runtime.backends.backend import backend_named
 from ranktable.runtime.torch_versions import counts_writes_of_lists
 
@@ -202,7 +205,9 @@ def begin_native(  # noqa: PLR0913, PLR0917 - what collectives differ in
     try:
         begun = function(*given, group=group, async_op=is_returned)
     except RuntimeError as error:
-        raise explained(error, members, call) from error
+        if members.supports_timed_wait:
+            raise explained(error, members, call) from error
+        raise refused(error, members, native.table_name, call) from error
     if async_op:
         return DirectWork(call, begun, result, divisor, stream)
     if begun is not None:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch.distributed as dist
 
-from ranktable.dist.calls import CollectiveFingerprint, begin_call
-from ranktable.dist.errors import DistError
+from ranktable.dist.calls import CollectiveFingerprint, begin_call, refused
 from ranktable.dist.plan import make_plan
 from ranktable.dist.tensors import dtype_name, name_of
-from ranktable.dist.work import Pending, reason_of
+from ranktable.dist.work import Pending
 from ranktable.runtime.torch_versions import reduce_scatter_single
 
 if TYPE_CHECKING:
@@ -88,17 +87,11 @@ class OperationStarter:
         try:
             work = function(*given, group=group, async_op=True, **named)
         except RuntimeError as error:
-            raise self.refused(error) from error
+            raise refused(
+                error, self.members, self.backend.table_name, self.call
+            ) from error
         works = [] if work is None else [work]
         return Pending(works, self.members, self.call, self.is_metadata)
-
-    def refused(self, error: RuntimeError) -> DistError:
-        """Return the error for what torch did not start on this rank."""
-        what = "a transfer" if self.call is None else str(self.call.fingerprint)
-        return DistError(
-            f"{what} failed on rank {self.members.rank} ({self.backend.table_name}): "
-            f"{reason_of(error)}"
-        )
 
 
 class Transfer(NamedTuple):
@@ -147,7 +140,9 @@ def start_transfers(transfers: Sequence[Transfer]) -> list[Pending]:
         else:
             works = [[function(*others)] for function, *others in given]
     except RuntimeError as error:
-        raise transfers[0].operations.refused(error) from error
+        first = transfers[0].operations
+        name = first.backend.table_name
+        raise refused(error, first.members, name, first.call) from error
     begun = []
     for each, own in zip(transfers, works, strict=True):
         # Gloo closes all connections when a transfer has not ended in the time that it

@@ -7,15 +7,12 @@ on once that has ended, and returns the result.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Generator
 from dataclasses import dataclass
-from datetime import timedelta
-from threading import Lock, main_thread
+from threading import Lock
 from typing import (
     TYPE_CHECKING,
     Any,
-    Final,
     Generic,
     Literal,
     ParamSpec,
@@ -28,7 +25,7 @@ from typing import (
 
 import torch
 
-from ranktable.dist.errors import DistError, MismatchError
+from ranktable.dist.calls import await_backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,12 +39,6 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Waited_co = TypeVar("Waited_co", covariant=True)
 Later = TypeVar("Later")
-
-_LOOK: Final = timedelta(seconds=0.5)
-"""Time after which a rank that waits looks whether another compares this collective."""
-
-_AFTER_S: Final = 2.0
-"""Time for the others to say where they are, after something has failed."""
 
 
 class Step(Protocol):
@@ -282,74 +273,6 @@ class Pending:
                 await_backend(work, self.members, self.call)
         finally:
             self.works.clear()
-
-
-def await_backend(
-    work: dist.Work, members: GroupState, call: CollectiveCall | None
-) -> None:
-    """Wait for torch, and answer other ranks that compare this if it takes long.
-
-    Raises:
-        MismatchError: Another rank does something else.
-        DistError: It failed, or did not end in time.
-    """
-    try:
-        if not members.supports_timed_wait or call is None or not call.is_open:
-            work.wait()
-            return
-        try:
-            work.wait(_LOOK)
-        except RuntimeError:  # it has failed, or this was too short
-            _wait_and_answer(work, call)
-    except DistError:
-        raise
-    except RuntimeError as error:
-        raise explained(error, members, call) from error
-
-
-def _wait_and_answer(work: dist.Work, call: CollectiveCall) -> None:
-    """Wait for gloo, and compare meanwhile what this rank does.
-
-    Raises:
-        MismatchError: Another rank does something else.
-        RuntimeError: It has failed.
-    """
-    begin = time.monotonic() - _LOOK.total_seconds()
-    while not work.is_completed():
-        call.look_around(time.monotonic() - begin)
-        if not main_thread().is_alive():
-            raise DistError("the script has ended, and this was waited for by nobody")
-        if time.monotonic() - begin > call.members.timeout.total_seconds():
-            break  # gloo has a time-out of its own
-        with contextlib.suppress(RuntimeError):
-            work.wait(_LOOK)
-    work.wait()  # it may have failed, and says why
-    call.end()
-
-
-def explained(
-    error: RuntimeError, members: GroupState, call: CollectiveCall | None
-) -> DistError:
-    """Return the error for an operation that torch could not finish."""
-    verdict = None if call is None else call.explain(_AFTER_S)
-    if verdict is not None and verdict.kind == "differ":
-        members.fail(verdict.message)
-        return MismatchError(verdict.message)
-    what = "what was sent or received"
-    if call is not None:
-        what = f"{call.fingerprint}, collective {call.seq} of {members.name},"
-    others = "another rank has ended, or the ranks do not do the same"
-    if verdict is not None and verdict.kind == "missing":
-        others = verdict.message
-    return DistError(
-        f"{what} failed on rank {members.rank}: {reason_of(error)}; {others} "
-        "(RANKTABLE_DIST_CHECK=always compares every call)"
-    )
-
-
-def reason_of(error: RuntimeError) -> str:
-    """Return what torch says before its stack of C++ calls."""
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 @contextlib.contextmanager

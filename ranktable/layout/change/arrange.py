@@ -298,10 +298,11 @@ class Search:
         self.known.add(shape)
         totals: list[float] = []
         costs = self.job.costs
-        for boundary in costs.boundaries if costs else ():
-            totals.append(costs.total(owners, boundary))
-            if not self.may_be_best(sum(totals)):
-                return
+        if costs is not None:
+            for boundary in costs.boundaries:
+                totals.append(costs.total(owners, boundary))
+                if not self.may_be_best(sum(totals)):
+                    return
         sent = sum(totals)
         best = self.best
         carriers, (rings, loads, moves) = self._filled(owners)

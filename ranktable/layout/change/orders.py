@@ -116,7 +116,7 @@ class _Way(NamedTuple):
     wasted: int = 0
     before: _Way | None = None
     size: int = 0
-    count: int = 0
+    taken: int = 0
     node: int | None = None
 
     def with_step(
@@ -235,7 +235,7 @@ class Orders:
         members, first = self.search.members, self.search.firsts
         others = [node for node in self.search.by_rank if node not in anchored]
         at_start = {(len(members[node]), first[node]): node for node in others}
-        starts = accumulate((step.count for step in steps), initial=0)
+        starts = accumulate((step.taken for step in steps), initial=0)
         chosen = [
             at_start.get((step.size, start)) if step.node is None else step.node
             for step, start in zip(steps, starts, strict=False)
@@ -246,7 +246,7 @@ class Orders:
         for step, known in zip(steps, chosen, strict=True):
             before = owners[-1] if owners else None
             node = pool.pop(step.size, before) if known is None else known
-            owners += [node] * step.count
+            owners += [node] * step.taken
         return owners
 
     def every(self) -> Iterator[Owners]:
