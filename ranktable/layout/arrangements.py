@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from itertools import pairwise, permutations
+from itertools import compress, pairwise, permutations, starmap
 from math import prod
 from operator import ne
 from typing import TYPE_CHECKING
@@ -226,8 +226,8 @@ def from_order(order: Sequence[int], sizes: Counter[int]) -> Owners:
 def blocks_of(owners: Owners) -> list[range]:
     """Return the runs of consecutive ranks that lie on one node."""
     changed = map(ne, owners, owners[1:])
-    starts = [0, *(at for at, is_new in enumerate(changed, 1) if is_new), len(owners)]
-    return [range(start, end) for start, end in pairwise(starts)]
+    starts = [0, *compress(range(1, len(owners)), changed), len(owners)]
+    return list(starmap(range, pairwise(starts)))
 
 
 def by_domain(costs: CostModel, order: Sequence[int], sizes: Counter[int]) -> list[int]:

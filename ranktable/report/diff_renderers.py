@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ranktable.cluster.host_lists import fold_hosts
 from ranktable.layout.crossings import is_reached
 from ranktable.schema.diagnostic import counted, fold_numbers, plural_of, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ranktable.layout.change.differing import Difference, Move
     from ranktable.layout.change.touched import ChipName, GroupChange
@@ -28,6 +28,7 @@ MAX_HOSTS_LENGTH = 200
 """Characters of a folded list of hosts up to which it is shown."""
 
 _GIB = 1 << 30
+Item = TypeVar("Item")
 
 
 def render_diff(
@@ -56,11 +57,11 @@ def render_changes(found: Difference, look: Style) -> Iterator[str]:
         parts.append(f"{len(moves)} moved")
     yield f"ranks: {', '.join(parts)}\n"
     yield from _taken(found)
-    yield from _limited(list(_moved(moves)))
+    yield from _limited(_blocks(moves), _moved)
     if found.groups or found.distinct:
         roles = found.role_moves
         yield f"roles: {len(roles) or 'none'} moved\n"
-        yield from _limited([_role(move) for move in roles])
+        yield from _limited(roles, _role)
         yield from _groups(found)
     yield from _crossings(found)
     if found.others:
@@ -126,18 +127,19 @@ def _taken(found: Difference) -> Iterator[str]:
             f"  {_named('rank', ranks)}: {printable(node)} {_named('chip', chips)}"
             f"{since if before else ''}\n"
         )
-    yield from _limited(lines)
+    yield from _limited(lines, str)
 
 
-def _moved(moves: Sequence[Move]) -> Iterator[str]:
-    steps = [
-        (move.node, move.before, move.after, move.after - move.before) for move in moves
-    ]
-    for (node, step), run in groupby(steps, key=lambda item: (item[0], item[3])):
-        both = list(run)
-        ranks = _named("rank", [item[1] for item in both])
-        there = fold_numbers([item[1] + step for item in both])
-        yield f"  {printable(node)}: {ranks} -> {there}\n"
+def _blocks(moves: Sequence[Move]) -> list[list[Move]]:
+    """Return the moves that one line shows: of a node, and as far."""
+    runs = groupby(moves, key=lambda move: (move.node, move.after - move.before))
+    return [list(run) for _, run in runs]
+
+
+def _moved(moves: Sequence[Move]) -> str:
+    ranks = _named("rank", [move.before for move in moves])
+    there = fold_numbers([move.after for move in moves])
+    return f"  {printable(moves[0].node)}: {ranks} -> {there}\n"
 
 
 def _named(noun: str, numbers: Sequence[int]) -> str:
@@ -182,10 +184,11 @@ def _of(before: int, after: int) -> str:
     return groups if before == after else f"{before} -> {groups}"
 
 
-def _limited(lines: Sequence[str]) -> Iterator[str]:
-    yield from lines[:MAX_LINES]
-    if len(lines) > MAX_LINES:
-        more = counted(len(lines) - MAX_LINES, "line")
+def _limited(items: Sequence[Item], line: Callable[[Item], str]) -> Iterator[str]:
+    """Yield the line of every item, and how many are left out if there are many."""
+    yield from map(line, items[:MAX_LINES])
+    if len(items) > MAX_LINES:
+        more = counted(len(items) - MAX_LINES, "line")
         yield f"  ... and {more} more; --format json shows everything\n"
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.layout.arrangements import blocks_of, by_domain, exchange, node_orders
@@ -128,6 +129,7 @@ class Search:
         kind: What decides about bytes: chips and domains of every node.
         firsts: The first rank that every node has, infinity for a new one.
         by_rank: The nodes in the order of their first rank, new ones last.
+        alike: Those of every kind, likewise.
         before: What a block of ranks exchanges with those before it.
         width: Ranks of a whole group of the fastest axis.
     """
@@ -152,6 +154,9 @@ class Search:
             for node, own in self.members.items()
         }
         self.by_rank = sorted(self.members, key=self.firsts.__getitem__)
+        self.alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for node in self.by_rank:
+            self.alike[self.kind[node]].append(node)
         tp = job.costs.layout.along("tp") if job.costs else None
         self.inside = Inside(job.chips, self.members, job.places, job.links, tp)
         self.is_exact = True
@@ -236,31 +241,33 @@ class Search:
         A node stays where it is, or goes with its copy of the model; the argument says
         which of these comes first.
         """
-        places = self.job.places
-        rank_of = {(one.role, one.copy): rank for rank, one in enumerate(places)}
         found: dict[int, range] = {}
         taken: set[int] = set()
         for is_copy in (is_moving, not is_moving):
             for node in self.members.keys() - found.keys():
-                chips = [self.job.chips[at] for at in self.members[node]]
-                if is_copy:
-                    ranks = [rank_of.get((chip.role, chip.copy)) for chip in chips]
-                else:
-                    ranks = [chip.rank for chip in chips if self._keeps_role(chip)]
-                block = _block(ranks, len(chips))
+                block = self.anchors[node][is_copy]
                 if block and taken.isdisjoint(block):
                     found[node] = block
                     taken.update(block)
         return {block.start: node for node, block in found.items()}
 
-    def _keeps_role(self, chip: Chip) -> bool:
-        """Whether a chip has its role still if it keeps its rank."""
-        places = self.job.places
-        return (
+    @cached_property
+    def anchors(self) -> dict[int, tuple[range | None, range | None]]:
+        """The ranks with which all chips of a node keep roles: here, and its copy's."""
+        chips, places = self.job.chips, self.job.places
+        rank_of = {place: rank for rank, place in enumerate(places)}
+        stays = [
             chip.rank is not None
             and chip.rank < self.size
             and places[chip.rank].role == chip.role
-        )
+            for chip in chips
+        ]
+        found = {}
+        for node, own in self.members.items():
+            here = [chips[at].rank for at in own if stays[at]]
+            there = [rank_of.get((chips[at].role, chips[at].copy)) for at in own]
+            found[node] = _block(here, len(own)), _block(there, len(own))
+        return found
 
     def laid(self, order: Sequence[int]) -> Owners:
         """Return the placement of nodes that follow each other, all chips used."""
@@ -315,14 +322,12 @@ class Search:
     def _shape(self, owners: Owners) -> tuple[tuple[int, int], ...]:
         """Return a placement with the nodes of a kind numbered as they come."""
         numbers: dict[int, int] = {}
-        counts = Counter[object]()
+        free = {kind: iter(nodes) for kind, nodes in self.alike.items()}
         found = []
         for run in blocks_of(owners):
             node = owners[run.start]
             if node not in numbers:
-                kind = self.kind[node]
-                counts[kind] += 1
-                numbers[node] = hash((kind, counts[kind]))
+                numbers[node] = next(free[self.kind[node]])
             found.append((numbers[node], len(run)))
         return tuple(found)
 
@@ -331,21 +336,19 @@ class Search:
         parts: dict[int, list[int]] = defaultdict(list)
         for run in blocks_of(owners):
             parts[owners[run.start]] += run
-        of_kind: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        for node in self.by_rank:
-            of_kind[self.kind[node]].append(node)
         wanted: dict[tuple[int, ...], list[list[int]]] = defaultdict(list)
         for node, ranks in parts.items():
             wanted[self.kind[node]].append(ranks)
         carriers = [-1] * self.size
         total = [0, 0, 0]
         for one, ranks_of in wanted.items():
-            chosen = self._matched(ranks_of, of_kind[one])
+            chosen = self._matched(ranks_of, self.alike[one])
             for ranks, node in zip(ranks_of, chosen, strict=True):
                 order, cost = self.inside.of(node, ranks)
                 for rank, at in zip(ranks, order, strict=True):
                     carriers[rank] = at
-                total = [a + b for a, b in zip(total, cost, strict=True)]
+                if any(cost):
+                    total = [a + b for a, b in zip(total, cost, strict=True)]
         return carriers, (total[0], total[1], total[2])
 
     def _matched(self, parts: list[list[int]], nodes: list[int]) -> list[int]:

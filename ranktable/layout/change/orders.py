@@ -251,9 +251,7 @@ class Orders:
 
     def every(self) -> Iterator[Owners]:
         """Yield all that can be as good as the best so far, nodes of a kind alike."""
-        by_kind: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        for node in self.search.by_rank:
-            by_kind[self.search.kind[node]].append(node)
+        by_kind = {kind: [*nodes] for kind, nodes in self.search.alike.items()}
         if self.search.job.is_free:
             if self.size > _MOST_FREE:
                 return
