@@ -94,7 +94,7 @@ def test_layout_of_another_size_is_refused() -> None:
 
     assert str(caught.value) == (
         "the layout is pp 1 x dp 4 x cp 1 x tp 4 = 16, and the table has 8 ranks on 1 "
-        "node; nearest: a layout of 8, as world_size=8 and one size of -1 give it"
+        "node; pass world_size=8 and -1 as one of the sizes to make a layout that fits"
     )
 
 

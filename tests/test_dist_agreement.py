@@ -213,12 +213,12 @@ def test_groups_in_another_order_end_with_where_the_ranks_are(trio: Pool) -> Non
 
     assert [kind for kind, _ in found] == ["DistError"] * 3
     [said] = {said for _, said in (found[0], found[2])}
-    assert said.startswith("rank 1 did not come to collective 1 of the group of ranks ")
+    assert said.startswith("rank 1 did not reach collective 1 of the group of ranks ")
     assert (
         "; rank 1 waits in all_reduce of shape (1,) float32 (sum), collective 1 of the "
         "group of ranks 0, 1" in said
     )
-    assert found[1][1].startswith("rank 0 did not come to collective 1 of ")
+    assert found[1][1].startswith("rank 0 did not reach collective 1 of ")
 
 
 def compare_nothing() -> object:
@@ -312,7 +312,7 @@ def test_a_rank_that_does_not_come_to_a_barrier_is_named(ranks: Pool) -> None:
     assert found.pop() is None
     for (kind, said), time_s in found:
         assert kind == "DistError"
-        assert said.startswith(f"rank {last} did not come to collective ")
+        assert said.startswith(f"rank {last} did not reach collective ")
         assert said.endswith("within 1.5 s; the others call barrier")
         assert time_s < 5
 
@@ -330,7 +330,7 @@ def test_a_rank_that_comes_too_late_is_told_the_same(pair: Pool) -> None:
 
     assert first == second
     assert first[0] == "DistError"
-    assert first[1].startswith("rank 0 did not come ")
+    assert first[1].startswith("rank 0 did not reach ")
 
 
 def miss_a_collective() -> object:
@@ -345,7 +345,7 @@ def test_a_rank_that_does_not_come_to_a_collective_is_named(
     trio: Pool, mode: str
 ) -> None:
     env = {"RANKTABLE_DIST_CHECK": mode}
-    missing = "rank 1 did not come to collective 1"
+    missing = "rank 1 did not reach collective 1"
     others = "the others call all_reduce of shape (1,) float32 (sum)"
     first, nothing, second = trio.returned(miss_a_collective, env=env)
 

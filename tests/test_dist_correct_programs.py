@@ -198,7 +198,7 @@ def test_another_shape_from_the_same_line_is_told_and_changes_nothing(
     first, second = fresh.returned(another_shape, "ours", what, is_last=True)
 
     (kind, said), values = second
-    assert kind == "MismatchError" or "did not come" in said
+    assert kind == "MismatchError" or "did not reach" in said
     assert values == [1.0] * 8
     if what != "broadcast":  # the source of a broadcast may have gone on
         assert first[0][0] == "MismatchError"

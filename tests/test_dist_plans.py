@@ -154,7 +154,7 @@ def test_unknown_words_are_refused(arguments: tuple[str, ...], message: str) -> 
 
 
 def test_an_unknown_backend_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="nothing is known of the backend 'abc'"):
+    with pytest.raises(UnsupportedError, match="the backend 'abc' is not known"):
         explain("all_reduce", "abc")
 
 

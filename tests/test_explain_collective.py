@@ -30,9 +30,9 @@ def test_one_backend_has_its_steps_and_sources(run: Callable[..., Outcome]) -> N
     assert done.out.splitlines() == [
         "all_gather of int16, parts of any size on gloo: pad and trim",
         "  1. view as uint8",
-        "  2. tell each other the shapes  sends some bytes",
+        "  2. exchange the shapes  sends some bytes",
         "  3. pad to the largest size",
-        "  4. all_gather                  sends (N-1) n, n that of the largest",
+        "  4. all_gather           sends (N-1) n, n that of the largest",
         "  5. cut off the padding",
         "source: measured with torch 2.13; equal shapes only (pytorch/pytorch#156627)",
     ]
@@ -93,7 +93,7 @@ def test_what_has_no_exact_result_is_refused_with_the_reason(
     ("arguments", "said"),
     [
         (["--collective", "allreduce"], "there is no collective 'allreduce'"),
-        (["--collective", "send", "--backend", "ncll"], "nothing is known of the"),
+        (["--collective", "send", "--backend", "ncll"], "is not known"),
         (["--collective", "send", "--dtype", "f32"], "there is no type 'f32'"),
         (["--collective", "reduce", "--op", "avg"], "there is no reduction 'avg'"),
         (["RT202", "--collective", "send"], "explain RT202 or --collective"),

@@ -646,7 +646,7 @@ def test_loopback_address_that_nobody_uses_is_not_refused() -> None:
     env = {**PALS_WITH_PMI, "MASTER_ADDR": "localhost"}
 
     assert resolve_environment(env, has_address=True).rank == 1
-    with pytest.raises(LaunchEnvironmentError, match="MASTER_ADDR=localhost is"):
+    with pytest.raises(LaunchEnvironmentError, match="MASTER_ADDR=localhost means"):
         resolve_environment(env)
 
 

@@ -228,7 +228,7 @@ with init_process_group("gloo", timeout_s=60) as job:
 
     assert json.loads(done[1][1]) == [
         (
-            "RT404 after 1 s ranks 0 have not asked for their layout; let every rank "
+            "RT404 ranks 0 did not ask for their layout within 1 s; every rank has to "
             "make the same calls in the same order"
         )
     ], done
@@ -242,7 +242,7 @@ def test_layout_of_another_size_is_refused() -> None:
         make_mesh(Job(), ParallelLayout(tp=4))  # type: ignore[arg-type]  # enough of it
     assert str(caught.value) == (
         "the layout is pp 1 x dp 1 x cp 1 x tp 4 = 4, and the job has 8 ranks; "
-        "nearest: a layout of 8, as world_size=8 and one size of -1 give it"
+        "pass world_size=8 and -1 as one of the sizes to make a layout that fits"
     )
 
 

@@ -414,5 +414,5 @@ def test_bare_process_of_prterun_says_what_is_missing(more: dict[str, str]) -> N
 
     error = no_rank(resolve_environment(env), env)
 
-    assert "PMIX_RANK comes without a number of processes" in str(error)
+    assert "PMIX_RANK is set, but not the number of processes" in str(error)
     assert "(prterun)" in str(error)

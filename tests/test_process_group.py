@@ -213,7 +213,7 @@ def test_place_within_the_node_must_be_that_of_the_table() -> None:
     with pytest.raises(ConflictingVariablesError) as raised:
         place(environment, make_table([[0, 1]]))
     assert "rank=1 and local_rank=0" in str(raised.value)
-    assert "rank 1 is at place 1 of node 0" in str(raised.value)
+    assert "the rank table gives rank 1 local rank 1 on node 0" in str(raised.value)
 
 
 def test_size_of_the_job_may_be_in_the_table_only(tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ with init_process_group("gloo", timeout_s=30):
     ((status, out, err),) = run_code(code, 1)
 
     assert (status, err) == (0, "")
-    assert "has a process group already; leave it first" in out
+    assert "has a process group already; end it first" in out
 
 
 def test_without_a_launcher_the_way_out_is_shown() -> None:
@@ -368,8 +368,8 @@ def test_master_that_is_no_store_is_told_from_one_that_is_slow() -> None:
             listener.getsockname()[1], rank=1, arguments='"gloo", timeout_s=2'
         )
 
-    assert "something answers at 127.0.0.1:" in text
-    assert "but it is not a store of torch that works" in text
+    assert "a program answers at 127.0.0.1:" in text
+    assert "but not as torch's store does" in text
     assert seconds < 2 + GRACE_S
 
 
@@ -378,7 +378,7 @@ def test_port_that_is_taken_is_named_by_rank_0() -> None:
         port = listener.getsockname()[1]
         text, _ = bootstrap_failure(port, rank=0, arguments='"gloo", timeout_s=20')
 
-    assert f"port {port} of this host is taken" in text
+    assert f"port {port} of this host is used already" in text
     assert "choose another MASTER_PORT" in text
 
 
@@ -410,7 +410,9 @@ def test_rank_that_never_comes_is_named_by_all_others() -> None:
     assert [item[:2] for item in found] == [["RT404", [2]]] * 3
     # Only one of them looks, and all say what it saw.
     assert len({str(text) for _, _, text in found}) == 1
-    assert "after 7 s 1 of 4 ranks have not come: 2 (seen by rank " in str(found[0][2])
+    assert "after 7 s 1 of 4 ranks did not connect: 2 (reported by rank " in str(
+        found[0][2]
+    )
 
 
 def test_rank_that_dies_while_waiting_is_named() -> None:
@@ -431,7 +433,7 @@ rendezvous._hold = hold
     found = outcomes([start_code(code, r, 3, port) for r, code in enumerate(codes)])
 
     assert [item[:2] for item in found] == [["RT404", [1]], [], ["RT404", [1]]]
-    assert "1 of 3 ranks came and went away: 1" in str(found[0][2])
+    assert "1 of 3 ranks connected and then ended: 1" in str(found[0][2])
 
 
 @pytest.mark.parametrize("timeout", ["timeout_s=7", "timeout_s=None"])
@@ -456,7 +458,7 @@ process_group._start_group = leave
     )
 
     assert found[0][0] == "RT404", found
-    assert "ranks came" in str(found[0][2])
+    assert "ranks joined" in str(found[0][2])
 
 
 def test_two_processes_of_one_rank_are_refused() -> None:
@@ -472,7 +474,7 @@ def test_ranks_of_jobs_of_two_sizes_are_refused() -> None:
     found = outcomes([start_code(MEET, 0, 2, port), start_code(MEET, 2, 3, port)])
 
     assert [item[:2] for item in found] == [["RT405", [2]]] * 2
-    assert "rank 2 is one of 3 ranks, rank 0 one of 2" in str(found[0][2])
+    assert "rank 2 expects 3 ranks, and rank 0 expects 2" in str(found[0][2])
 
 
 def test_ranks_with_different_tables_all_learn_who(tmp_path: Path) -> None:
@@ -489,7 +491,7 @@ def test_ranks_with_different_tables_all_learn_who(tmp_path: Path) -> None:
     found = outcomes(processes)
 
     assert [item[:2] for item in found] == [["RT405", [2]]] * 3
-    assert "rank 2 has another rank table than rank 0" in str(found[1][2])
+    assert "rank 2 and rank 0 have different rank tables" in str(found[1][2])
 
 
 def test_job_may_be_joined_again_by_the_same_processes(tmp_path: Path) -> None:

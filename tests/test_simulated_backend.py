@@ -62,10 +62,10 @@ def test_collectives_and_refusals_are_those_of_the_vendors_code(
             "list length": "RuntimeError: ProcessGroupSCCL::allgather: invalid output "
             "tensor list at index 0 (expected length 3, got 1)",
             "not contiguous": f"{ours} all_reduce a tensor that is not contiguous; "
-            "SCCL takes its memory as if it were, so the values would be others; pass "
-            "tensor.contiguous()",
+            "SCCL reads its memory as if it were contiguous, so it would take "
+            "wrong values; pass tensor.contiguous()",
             "short output": f"{ours} all_gather_into_tensor an output of 1 elements, "
-            "but SCCL writes 6, wherever they end",
+            "but SCCL writes 6, past its end if it is too small",
             "uneven parts": f"{ours} all_to_all_single parts of [2, 0, 1] elements; "
             "SCCL ignores this and makes all parts equal",
         }
@@ -140,10 +140,9 @@ def test_mistakes_that_real_chips_do_not_tell_are_told_by_rank(
     ours = {
         "maps differ": "the chip maps differ: rank 1 holds [0, 1, 3], ranks 0 and 2 "
         "hold [3, 1, 0]",
-        "shared chip": "ranks 1 and 2 are to use the same chip, 1 of node 0",
-        "absent chip": "rank 2 is to use chip 9, which node 0 does not have; it has 3, "
-        "1, 0",
-        "other chip selected": "rank 2 has selected chip 1, but the chip map gives it "
+        "shared chip": "ranks 1 and 2 use the same chip, 1 of node 0",
+        "absent chip": "rank 2 uses chip 9, which node 0 does not have; it has 3, 1, 0",
+        "other chip selected": "rank 2 selected chip 1, but the chip map gives it "
         "chip 0",
         "other size": "in collective 1 of the default group rank 2 calls all_reduce of "
         "5 float32 (SUM), ranks 0 and 1 call all_reduce of 4 float32 (SUM)",
@@ -151,12 +150,13 @@ def test_mistakes_that_real_chips_do_not_tell_are_told_by_rank(
         "ranks 1 and 2 call all_reduce of 4 float32 (SUM)",
         "other root": "in collective 3 of the default group rank 0 calls broadcast of "
         "4 float32 from rank 0, ranks 1 and 2 call broadcast of 4 float32 from rank 1",
-        "gone": "rank 2 had left before barrier, collective 5 of the default group",
+        "gone": "rank 2 left the group before barrier, collective 5 of the "
+        "default group",
     }
     of_members = {
         "sub-group": "the group of ranks 1 and 2 has the chip map [3, 1], so SCCL "
-        "would use other chips than theirs, which are [1, 0]; give new_group() options "
-        "with this map",
+        "would use the wrong chips; theirs are [1, 0]: pass options with "
+        "this map to new_group()",
     }
     of_pair = {
         "other tensor": "rank 0 sends 5 float32 to rank 1, which receives 4 float32"
@@ -229,7 +229,7 @@ def faulty(folder: Path, *faults: Fault, num_ranks: int = 3) -> SimulatedJob:
         ),
         (
             Fault(kind="hang", rank=0, collective=2),
-            f"rank 0 did not come to {STEP}, collective 2 of {GROUP}, within 4 s",
+            f"rank 0 did not reach {STEP}, collective 2 of {GROUP}, within 4 s",
         ),
         (
             Fault(kind="die", rank=1, collective=3),

@@ -170,7 +170,7 @@ def test_rank_that_does_not_come_is_named_in_time_and_told_when_it_does(
     answers = [members.answer(member) for member in (0, 1)]
     members.tell(2, "barrier")
 
-    sentence = "rank 2 did not come to barrier, collective 1 of the group, within 0.5 s"
+    sentence = "rank 2 did not reach barrier, collective 1 of the group, within 0.5 s"
     assert [said for said, _ in answers] == [sentence] * 2
     assert all(0.5 <= time_s < 1.5 for _, time_s in answers)
     assert members.answer(2)[0] == sentence
@@ -184,7 +184,7 @@ def test_rank_that_has_left_is_named_at_once(gather: Callable[..., Members]) -> 
     members.answer(1)
     members.tell(0, "barrier")
 
-    sentence = "rank 1 had left before barrier, collective 1 of the group"
+    sentence = "rank 1 left the group before barrier, collective 1 of the group"
     assert members.answer(0)[0] == sentence
 
 
@@ -269,7 +269,7 @@ def test_of_two_different_maps_neither_is_blamed() -> None:
 
 
 def test_ranks_that_share_a_chip_are_named_on_their_node_only() -> None:
-    shared = "ranks 0 and 1 are to use the same chip, 4 of node 0"
+    shared = "ranks 0 and 1 use the same chip, 4 of node 0"
 
     assert judged(claims([4, 4], [4, 4]), [range(8)]) == [("error", None, shared)]
     assert judged(claims([4, 4], [4, 4], nodes=[0, 1]), [range(8)] * 2) == []
@@ -277,7 +277,7 @@ def test_ranks_that_share_a_chip_are_named_on_their_node_only() -> None:
 
 def test_chip_that_the_node_does_not_have_is_named() -> None:
     assert judged(claims([0, 9], [0, 9]), [[0, 1]]) == [
-        ("error", 1, "rank 1 is to use chip 9, which node 0 does not have; it has 0, 1")
+        ("error", 1, "rank 1 uses chip 9, which node 0 does not have; it has 0, 1")
     ]
 
 
@@ -289,7 +289,7 @@ def test_selected_chip_must_be_that_of_the_map() -> None:
     unselected = [ChipAssignment(rank=0, node=0, chip=None, chip_map=(0,))]
 
     assert judged(held) == [
-        ("error", 1, "rank 1 has selected chip 0, but the chip map gives it chip 1")
+        ("error", 1, "rank 1 selected chip 0, but the chip map gives it chip 1")
     ]
     assert judged(unselected) == []
 
@@ -298,7 +298,7 @@ def test_ranks_without_a_map_must_select_different_chips() -> None:
     held = [ChipAssignment(rank=rank, node=0, chip=0, chip_map=()) for rank in range(2)]
 
     assert judged(held) == [
-        ("error", None, "ranks 0 and 1 are to use the same chip, 0 of node 0")
+        ("error", None, "ranks 0 and 1 use the same chip, 0 of node 0")
     ]
 
 
@@ -309,8 +309,8 @@ def test_sub_group_with_the_chips_of_others_is_told_the_right_map() -> None:
     ]
 
     sentence = (
-        "the group of ranks 2 and 3 has the chip map [3, 1], so SCCL would use other "
-        "chips than theirs, which are [0, 2]; give new_group() options with this map"
+        "the group of ranks 2 and 3 has the chip map [3, 1], so SCCL would use the "
+        "wrong chips; theirs are [0, 2]: pass options with this map to new_group()"
     )
 
     assert judged(held, right_map=[0, 2]) == [("error", None, sentence)]
@@ -363,7 +363,7 @@ def test_late_rank_comes_later_once_and_one_that_never_joins_ends() -> None:
 
     assert first_s >= 0.2
     assert time.monotonic() - begin - first_s < 0.1
-    with pytest.raises(RuntimeError, match="rank 0 never joins, as it was asked to"):
+    with pytest.raises(RuntimeError, match="rank 0 never joins, as --fault asked"):
         never.before_joining()
 
 

@@ -179,8 +179,7 @@ def test_hccl_launch_finds_device_backend_and_collectives(tmp_path: Path) -> Non
     ended = simulate(tmp_path, SCRIPTS / "hccl_launch.py", run)
 
     told = {
-        "shared chip": "SimulationError: ranks 0 and 1 are to use the same chip, 0 of "
-        "node 0",
+        "shared chip": "SimulationError: ranks 0 and 1 use the same chip, 0 of node 0",
         "float64": "RuntimeError: Unsupported data type for HCCL process group",
         "operator": "NotImplementedError: torch_npu.npu_fusion_attention is an "
         "operator of its own, and this chip is simulated: there is none",
@@ -303,7 +302,7 @@ def test_what_cannot_run_says_so_in_a_sentence(tmp_path: Path) -> None:
     assert told.pop("compile a function") == told["compile"]
 
     assert re.fullmatch(
-        r"SimulationError: nobody serves tcp://127.0.0.1:\d+, which rank 0 should, "
+        r"SimulationError: rank 0 did not serve tcp://127.0.0.1:\d+ "
         "within 3 s",
         unserved,
     )

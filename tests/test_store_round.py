@@ -127,7 +127,7 @@ def test_all_hear_who_is_missing() -> None:
     [verdict] = set(heard.values())
     assert verdict is not None
     assert (verdict.kind, verdict.ranks) == ("missing", (1, 2))
-    assert "ranks 1, 2 have not asked for their drink" in verdict.message
+    assert "ranks 1, 2 did not ask for their drink" in verdict.message
 
 
 def test_who_comes_late_hears_what_the_others_have_heard() -> None:

@@ -45,7 +45,7 @@ def explain_collective(
     names = list(TABLES)
     if backend is not None and backend not in names:
         raise CommandError(
-            f"nothing is known of the backend {backend!r}; there are tables of "
+            f"the backend {backend!r} is not known; the known ones are "
             f"{', '.join(names)}"
         )
     wanted = names if backend is None else [backend]

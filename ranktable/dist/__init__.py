@@ -1,6 +1,6 @@
 """Collectives for training scripts: exact, or refused.
 
-Every function works without a process group too, and then gives what a single process
+Every function works without a process group too, and then returns what this process
 has::
 
     from ranktable import dist
@@ -129,7 +129,7 @@ _HOMES: Final = {
     "wire": "Reduction",
     "work": "Work",
 }
-"""What each file has."""
+"""The public names of each file."""
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = attach(

@@ -1,9 +1,9 @@
 """Before a collective the ranks compare what they are about to do.
 
-They do it in the store of their group, not by a collective: a rank that does something
-else, or nothing, cannot upset the group, and chips need not wait. What all ranks have
-compared once they do not compare again. Since all count their collectives, each knows
-the same, whoever waits for what and when.
+They use the store of their group, not a collective: so a rank that calls something
+else, or nothing, does not disturb the group, and chips need not wait. A call that all
+ranks have compared once is not compared again. All ranks count their collectives, so
+each knows which calls have been compared.
 """
 
 from __future__ import annotations
@@ -36,29 +36,30 @@ if TYPE_CHECKING:
 
 _HERE: Final = "ranktable.dist"
 _LONG_S: Final = 2.0
-"""Time after which a rank that waits says what it waits in, if nobody has asked."""
+"""Time after which a waiting rank publishes its collective, even if no rank asks."""
 
 _LOOK: Final = timedelta(seconds=0.5)
-"""Time after which a rank that waits looks whether another compares this collective."""
+"""Time after which a waiting rank checks whether another one compares this call."""
 
 _AFTER_S: Final = 2.0
-"""Time for the others to say where they are, after something has failed."""
+"""Time for the others to report their collective after a failure."""
 
 _MOST_ABSENT: Final = 8
-"""Ranks that did not come of which it is looked where they are."""
+"""The most missing ranks for which the message says where they wait."""
 
 _OTHERS_S: Final = 5.0
-"""Time for the others to hear of a problem that only this rank has."""
+"""Time for the others to read of a problem that only this rank has."""
 
 MOST_KNOWN: Final = 1024
-"""So many different calls a group compares, alike on all ranks: a script with another
-shape at every step would pay for that at every step."""
+"""The most different calls that a group compares, the same on all ranks: a script with
+a new shape at every step would otherwise compare at every step."""
 
 _MOST_DETAILS: Final = 5
 _MODES: Final = {b"off": "off", b"first": "first", b"always": "always"}
 _ENVIRONMENT: Final = getattr(os.environb, "_data", os.environb)
-"""The dictionary behind it: every collective looks a variable up, and one that is not
-set takes ``os.environb`` longer than all else that Python does in a collective."""
+"""The dictionary behind ``os.environb``: every collective reads a variable, and for one
+that is not set ``os.environb`` takes longer than all other Python code of a
+collective."""
 
 
 class CollectiveFingerprint(NamedTuple):
@@ -133,10 +134,10 @@ class CollectiveCall:
 
     Attributes:
         members: The group.
-        seq: How many there were, with this one.
+        seq: The number of this collective in its group, from 1.
         fingerprint: What this rank does.
-        is_compared: Whether ranks compare what they do at all.
-        held: Where they do, as long as this rank has not heard the verdict.
+        is_compared: Whether ranks compare this call.
+        held: The round in the store, until this rank has read the verdict.
         is_verified: Whether all ranks are known to do the same.
     """
 
@@ -168,10 +169,11 @@ class CollectiveCall:
         self.verify(is_begun=False)
 
     def post(self) -> None:
-        """Say what this rank does; never wait."""
+        """Post what this rank does, without waiting."""
         members = self.members
         assert members.store is not None  # noqa: S101 - it is compared
-        # In a job of ours no later group has this store, so who is late may be told.
+        # In a job of this package no later group uses this store, so the message may
+        # stay for late ranks.
         self.held = StoreRound(
             store=PrefixStore(str(self.seq), members.store),
             rank=members.rank,
@@ -186,7 +188,7 @@ class CollectiveCall:
     def verify(
         self, timeout: timedelta | None = None, *, is_begun: bool = True
     ) -> None:
-        """Wait until all ranks have said what they do, and that it is the same.
+        """Wait until all ranks have posted their call, and all calls are the same.
 
         Args:
             timeout: How long; by default as long as the group.
@@ -201,13 +203,13 @@ class CollectiveCall:
             self._heed(self._hear(timeout), is_begun=is_begun)
 
     def look_around(self, waited_s: float) -> None:
-        """Compare what a rank waits in, if that takes long or another rank asks.
+        """Compare a call that takes long, or that another rank asks to compare.
 
-        Those that are at the same place in the order of this group and say something
-        else do not do the same: that is not a guess.
+        Ranks that post different calls with the same number in this group do differ:
+        this is certain, not a guess.
 
         Raises:
-            MismatchError: They do not.
+            MismatchError: The ranks differ.
         """
         members = self.members
         if not self.is_open or members.store is None:
@@ -223,14 +225,14 @@ class CollectiveCall:
             self.post()
 
     def end(self) -> None:
-        """Take back what was said while waiting: the collective has ended."""
+        """Remove what was posted while waiting, because the collective has ended."""
         held, self.held = self.held, None
         if held is not None:
             with self.members.telling():
                 held.erase()
 
     def explain(self, time_s: float) -> Verdict | None:
-        """Return what a failure may come from: who is not in this, or does another."""
+        """Return the possible cause of a failure: missing ranks, or different calls."""
         if not self.is_open or self.members.store is None:
             return None
         try:
@@ -241,19 +243,19 @@ class CollectiveCall:
             return None
 
     def is_decided(self) -> bool:
-        """Whether all ranks have said what they do, as far as this has to be heard."""
+        """Whether all ranks have posted their call, or no comparison is needed."""
         if self.held is None:
             return True
         with self.members.telling():
             return self.held.is_decided()
 
     def differing(self, said: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:
-        """Return what the ranks do, with those together that do the same."""
+        """Return a table of what the ranks do, one line for ranks that do the same."""
         return _table(self.members, self.seq, said), tuple(said)
 
     def missing(self, absent: Sequence[int], time_s: float) -> str:
-        """Return a sentence for ranks that did not come, and where some of them are."""
-        if not absent:  # the last one has come, but nobody has said so
+        """Return the message that names missing ranks, and where some of them wait."""
+        if not absent:  # the last rank arrived, but no verdict was published
             absent = self.members.ranks[-1:]
         elsewhere = [
             f"; rank {rank} waits in {place}"
@@ -261,13 +263,13 @@ class CollectiveCall:
             if (place := self.members.place_of(rank))
         ]
         return (
-            f"{ranks_in_words(absent)} did not come to collective {self.seq} of "
+            f"{ranks_in_words(absent)} did not reach collective {self.seq} of "
             f"{self.members.name} within {time_s:g} s; the others call "
             f"{self.fingerprint}{''.join(elsewhere)}"
         )
 
     def give_up(self, time_s: float) -> None:
-        """Let the others hear what this rank cannot do.
+        """Let the others read what this rank cannot do.
 
         Raises:
             MismatchError: They do something else.
@@ -298,7 +300,8 @@ class CollectiveCall:
             self.is_verified = True
             return
         if self.fingerprint.problem is None:
-            # All who hear this forget it, so that all compare it the next time.
+            # All ranks that read this forget the call, so that all compare it the next
+            # time.
             self.members.known.discard(self.fingerprint)
         if is_begun:  # else gloo would wait for ever, and the process could not end
             self.members.fail(verdict.message)
@@ -311,7 +314,7 @@ def begin_call(
     fingerprint: CollectiveFingerprint,
     problem: Exception | None = None,
 ) -> CollectiveCall:
-    """Count a collective, and say what this rank is about to do; never wait.
+    """Count a collective, and post what this rank is about to do, without waiting.
 
     Args:
         members: The group.
@@ -352,7 +355,7 @@ def begin_call(
 
 
 def can_begin(members: GroupState, fingerprint: CollectiveFingerprint) -> bool:
-    """Whether nothing has to begin before a collective, and nothing to be compared."""
+    """Whether a collective can begin now, with nothing to begin or compare first."""
     if members.queue.works:
         return False
     mode = check_mode()
@@ -376,7 +379,7 @@ def await_backend(
             return
         try:
             work.wait(_LOOK)
-        except RuntimeError:  # it has failed, or this was too short
+        except RuntimeError:  # it has failed, or the time was too short
             _wait_and_answer(work, call)
     except DistError:
         raise
@@ -395,7 +398,7 @@ def _wait_and_answer(work: dist.Work, call: CollectiveCall) -> None:
     while not work.is_completed():
         call.look_around(time.monotonic() - begin)
         if not main_thread().is_alive():
-            raise DistError("the script has ended, and this was waited for by nobody")
+            raise DistError("the script ended before it waited for this operation")
         if time.monotonic() - begin > call.members.timeout.total_seconds():
             break  # gloo has a time-out of its own
         with contextlib.suppress(RuntimeError):
@@ -415,7 +418,7 @@ def explained(
     what = "what was sent or received"
     if call is not None:
         what = f"{call.fingerprint}, collective {call.seq} of {members.name},"
-    others = "another rank has ended, or the ranks do not do the same"
+    others = "another rank has ended, or the ranks call different operations"
     if verdict is not None and verdict.kind == "missing":
         others = verdict.message
     return DistError(
@@ -427,13 +430,13 @@ def explained(
 def refused(
     error: RuntimeError, members: GroupState, backend: str, call: CollectiveCall | None
 ) -> DistError:
-    """Return the error for what torch did not start on this rank.
+    """Return the error for an operation that torch did not start on this rank.
 
     Args:
         error: Torch's own.
         members: The group.
         backend: The name of what refused it.
-        call: The collective; None for what two ranks do alone.
+        call: The collective; None for a transfer between two ranks.
     """
     what = "a transfer" if call is None else str(call.fingerprint)
     return DistError(
@@ -447,17 +450,19 @@ def reason_of(error: RuntimeError) -> str:
 
 
 def wait_for_all(members: GroupState, time_s: float) -> None:
-    """Wait until all ranks have come, on every backend, and name who has not.
+    """Wait until all ranks have called this, on every backend; name the missing ones.
 
     Raises:
         MismatchError: A rank does something else.
-        DistError: Ranks did not come in time, or no store can be used.
+        DistError: Ranks are missing when the time is up, or there is no usable store.
     """
     members.refuse_failed()
     members.seq += 1
     fingerprint = CollectiveFingerprint("barrier", details=("with a time-out",))
     if members.store is None:
-        raise DistError("the store of this group cannot say who has come")
+        raise DistError(
+            "this group has no store, which a barrier with a time-out needs"
+        )
     call = CollectiveCall(members, members.seq, fingerprint, is_compared=True)
     call.post()
     call.verify(timedelta(seconds=time_s), is_begun=False)
@@ -467,8 +472,8 @@ def _warn_of_many(members: GroupState) -> None:
     if not members.has_warned:
         members.has_warned = True
         warnings.warn(
-            f"{members.name} has compared {MOST_KNOWN} different collectives, each of "
-            "which took a message to the store and back, and compares no others; "
+            f"{members.name} has compared {MOST_KNOWN} different collectives, each "
+            "with a request to the store, and will not compare any others; "
             "RANKTABLE_DIST_CHECK=always compares every call, and off none",
             RuntimeWarning,
             stacklevel=2,
@@ -523,7 +528,7 @@ def _table(members: GroupState, seq: int, said: Mapping[int, str]) -> str:
 
 
 def table_of(members: GroupState, seq: int, said: Mapping[int, str]) -> str:
-    """Return what the ranks of a group say, with those together that say the same."""
+    """Return what the ranks of a group say, one line for ranks that say the same."""
     groups: dict[str, list[int]] = {}
     for rank in sorted(said):
         groups.setdefault(said[rank], []).append(rank)

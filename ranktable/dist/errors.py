@@ -1,4 +1,4 @@
-"""What the functions of this package raise."""
+"""Errors that the functions of this package raise."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class DistError(Error, RuntimeError):
 
 
 class MismatchError(DistError):
-    """The ranks of a group are not about to do the same; every one of them is told."""
+    """The ranks of a group call different operations; raised on every rank."""
 
 
 class UnsupportedError(DistError):

@@ -1,4 +1,4 @@
-"""``all_to_all`` and ``shift``: every rank has something for another."""
+"""``all_to_all`` and ``shift``: every rank sends to another rank."""
 
 from __future__ import annotations
 
@@ -94,9 +94,9 @@ def all_to_all(  # noqa: PLR0913 - torch's interface
         async_op: See ``all_gather``.
 
     Returns:
-        For a tensor the parts that came, one after the other along dimension 0; for a
-        list a new tensor of each rank. With ``async_op`` work whose result this is. A
-        single process gets a copy of what it has.
+        For a tensor the parts received, joined along dimension 0; for a list a new
+        tensor from each rank. With ``async_op`` work whose result this is. A single
+        process gets a copy of what it has.
 
     Raises:
         ValueError: There is no part for each rank.
@@ -164,7 +164,7 @@ def _all_to_all(
     device = parts[0].device
     if is_one:
         return torch.cat(found).to(device)
-    # Of their own memory: to keep or to save one must not be to keep all.
+    # Each has memory of its own, so that keeping one does not keep all.
     return all_placed(device, copies(found))
 
 
@@ -189,8 +189,8 @@ def _parts(
         problem = problem_of(parts[0], is_told=True)
     elif len({tuple(part.shape) for part in parts}) > 1:
         problem = ValueError(
-            "the parts are of different shapes; uneven=True lets the ranks tell each "
-            "other theirs"
+            "the parts have different shapes; pass uneven=True so that the ranks "
+            "exchange their shapes"
         )
     return parts, problem
 
@@ -212,7 +212,7 @@ def _split(
         return [], problem
     try:
         splits = [index(each) for each in input_splits]
-    except TypeError:  # on this rank only, maybe: the others have to be told
+    except TypeError:  # perhaps on this rank only, so the others have to be told
         return [], TypeError(f"input_splits is {input_splits!r}, not several integers")
     length = data.shape[0] if data.dim() else 0
     is_possible = data.dim() and len(splits) == size and min(splits) >= 0
@@ -238,7 +238,8 @@ def shift(  # noqa: PLR0913 - torch's interface
 
     Args:
         data: A tensor of any shape and strides, of the same type on every rank.
-        by: How many places it goes: to group rank ``(i + by) % N``; may be negative.
+        by: The distance: rank ``i`` sends to group rank ``(i + by) % N``. May be
+            negative.
         group: A group; None for all ranks.
         even: See ``all_gather``.
         uneven: See ``all_gather``.
@@ -266,7 +267,7 @@ def _shift(
 ) -> Steps[torch.Tensor]:
     problem = problem_of(data, is_told=is_uneven)
     if type(by) is not int:
-        problem, by = TypeError(f"by is {by!r}, not a number of places"), 0
+        problem, by = TypeError(f"by is {by!r}, not an integer"), 0
     operations = yield from begin(
         members,
         "shift",

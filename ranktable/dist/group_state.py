@@ -177,8 +177,8 @@ class GroupState:
             raise
         except RuntimeError as error:  # torch's errors of the network
             raise DistError(
-                f"rank {self.rank} lost the store of the job, so the process that "
-                "serves it has ended; look at the output of rank 0"
+                f"rank {self.rank} lost the connection to the store of the job, so "
+                "the process that serves it has ended; look at the output of rank 0"
             ) from error
 
     def fail(self, reason: str) -> None:
@@ -200,8 +200,8 @@ class GroupState:
         """
         if self.failure is not None:
             raise DistError(
-                f"{self.name} was given up, since its ranks were in different "
-                f"collectives already; end the job. It was: {self.failure}"
+                f"{self.name} cannot be used any more, because its ranks called "
+                f"different collectives; end the job. The error was: {self.failure}"
             )
 
     def keep(self, pending: Pending) -> None:
@@ -444,7 +444,7 @@ def _backends(group: ProcessGroup) -> Mapping[str, Backend]:
         if backend is not None and backend.device_type == device:
             found[device] = _with_profile(backend)
     if not found:
-        raise NotMemberError(f"nothing is known of the backends {configured}")
+        raise NotMemberError(f"the backends {configured} are not known")
     return found
 
 

@@ -29,7 +29,7 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 _made: Counter[tuple[int, ...]] = Counter()
-"""How often groups of these ranks were made by their members alone."""
+"""How often only the members made a group of these ranks."""
 
 
 def new_group(
@@ -38,20 +38,20 @@ def new_group(
     """Return the group of some ranks, None where there is no process group at all.
 
     Every rank of the job must make the same calls in the same order, members or not.
-    In a job with a rank table the group has a chip map of its own.
+    In a job with a rank table the group has its own chip map.
 
     Args:
         ranks: Global ranks of the members, in any order; in the group they are sorted.
-        timeout_s: Time-out of the group's collectives; by default that of the job,
-            for a group that torch has made the backend's.
+        timeout_s: Time-out of the group's collectives; by default that of the job, or
+            the backend's default if torch made the default group.
 
     Returns:
-        The group. To a rank that is not in it torch's marker, which every function of
+        The group. A rank outside of it gets torch's marker, which every function of
         this package refuses with NotMemberError.
 
     Raises:
-        TypeError: What was given is not several ranks.
-        ValueError: A rank is repeated or not in the job, or there is none.
+        TypeError: ``ranks`` is not a list of ranks.
+        ValueError: A rank is repeated or not in the job, or the list is empty.
         BootstrapError: In a job of ours, another rank asks for another group.
     """
     if not dist.is_initialized():
@@ -78,9 +78,9 @@ def _listed(ranks: Iterable[int]) -> list[int]:
 def local_group(group: ProcessGroup | None = None) -> ProcessGroup | None:
     """Return the group of the ranks on the node of this one.
 
-    Which ranks share a node comes from the rank table, else from what their launchers
-    say. The groups of all nodes are made on every rank, in the same order, so any node
-    may have any number of ranks, with any numbers.
+    The rank table says which ranks share a node, or else their launchers do. Every rank
+    makes the groups of all nodes in the same order, so nodes may have different numbers
+    of ranks.
 
     Args:
         group: A group, of which every rank calls this; None for all ranks.
@@ -105,7 +105,7 @@ def local_group(group: ProcessGroup | None = None) -> ProcessGroup | None:
 
 
 def _nodes(members: GroupState) -> list[tuple[int, ...]]:
-    """Return the ranks of each node, alike on every rank."""
+    """Return the ranks of each node, the same on every rank."""
     job = current_job()
     if job is not None and job.table is not None:
         nodes = [[each.rank for each in node.devices] for node in job.table.nodes]
@@ -120,8 +120,8 @@ def _nodes(members: GroupState) -> list[tuple[int, ...]]:
     ]
     if unknown:
         raise DistError(
-            f"nothing says on which node rank {unknown[0]} is; start it with a "
-            "launcher that does, or give the job a rank table"
+            f"the node of rank {unknown[0]} is not known; start it with a launcher "
+            "that sets it, or give the job a rank table"
         )
     by_node: dict[object, list[int]] = {}
     for rank, where in zip(members.ranks, said, strict=True):
@@ -132,7 +132,7 @@ def _nodes(members: GroupState) -> list[tuple[int, ...]]:
 def _make(members: GroupState, ranks: Sequence[int]) -> ProcessGroup | None:
     if members.group is dist.group.WORLD:
         return new_group(ranks)
-    # Those outside of the group do not call this, so only its own ranks take part.
+    # Ranks outside of the group do not call this, so only its members take part.
     if members.rank not in ranks:
         return None
     job = current_job()

@@ -53,8 +53,8 @@ def broadcast(
 
     Args:
         data: A tensor of any strides, of the same shape and type on every rank.
-        src: Global rank of the one whose values all get; 0 if neither this nor
-            ``group_src`` is given.
+        src: Global rank that sends its values; 0 if neither this nor ``group_src`` is
+            given.
         group: A group; None for all ranks.
         group_src: Its rank within the group, instead of ``src``.
         async_op: Whether to return at once.
@@ -120,9 +120,9 @@ def all_gather(
         data: A tensor of any shape and strides, of the same type on every rank.
         group: A group; None for all ranks.
         even: Whether the caller knows that all ranks have the same shape.
-        uneven: Whether shapes may differ, so that the ranks tell each other theirs
-            first; by default on CPUs only, and not with ``even``.
-        async_op: Whether to return at once; on devices, once shapes have been told.
+        uneven: Whether shapes may differ, so that the ranks exchange them first; by
+            default on CPUs only, and not with ``even``.
+        async_op: Whether to return at once; on devices, after shapes were exchanged.
 
     Returns:
         A new tensor for each rank, in the order of the group; with ``async_op`` work
@@ -239,12 +239,12 @@ def scatter(
     group_src: int | None = None,
     async_op: bool = False,
 ) -> Work[torch.Tensor] | torch.Tensor:
-    """Return the tensor that one rank of a group has for this one.
+    """Return the tensor that one rank of a group sends to this rank.
 
     Args:
-        tensors: On that rank one tensor for each rank, in the order of the group, of
-            any shapes and strides and of one type; elsewhere it is not looked at.
-        src: Global rank that has them; 0 if neither this nor ``group_src`` is given.
+        tensors: On the sending rank one tensor for each rank, in the order of the
+            group, of any shapes and strides and of one type; ignored on the others.
+        src: Global rank that sends them; 0 if neither this nor ``group_src`` is given.
         group: A group; None for all ranks.
         group_src: Its rank within the group, instead of ``src``.
         async_op: Whether to return at once.

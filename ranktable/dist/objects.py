@@ -1,7 +1,6 @@
 """Objects that can be pickled, from rank to rank; a barrier; a seed for all ranks.
 
-An object that cannot be pickled is refused on every rank, so nobody waits for the one
-that has it.
+An object that cannot be pickled is refused on every rank, so no rank waits for it.
 """
 
 from __future__ import annotations
@@ -36,15 +35,15 @@ if TYPE_CHECKING:
     from ranktable.dist.operations import OperationStarter
 
 _FAILED = -1
-"""Length of what could not be pickled."""
+"""Stands for the length of an object that could not be pickled."""
 
 
 def all_gather_object(data: Any, group: ProcessGroup | None = None) -> list[Any]:  # noqa: ANN401 - any object
     """Return the objects of all ranks of a group, on every rank.
 
     Args:
-        data: What can be pickled; a tensor on a device is put on that device of every
-            rank, so move it to the CPU before.
+        data: An object that can be pickled. A tensor on a device arrives on the same
+            device of every rank, so move it to the CPU first.
         group: A group; None for all ranks.
 
     Returns:
@@ -120,8 +119,8 @@ def broadcast_object_list(
 
     Args:
         data: A list, of the same length on every rank.
-        src: Global rank of the one whose objects all get; 0 if neither this nor
-            ``group_src`` is given.
+        src: Global rank that sends its objects; 0 if neither this nor ``group_src`` is
+            given.
         group: A group; None for all ranks.
         group_src: Its rank within the group, instead of ``src``.
 
@@ -169,12 +168,12 @@ def scatter_object_list(
     *,
     group_src: int | None = None,
 ) -> Any:  # noqa: ANN401 - any object
-    """Return the object that one rank of a group has for this one.
+    """Return the object that one rank of a group sends to this rank.
 
     Args:
-        objects: On that rank one object for each rank, in the order of the group;
-            elsewhere it is not looked at.
-        src: Global rank that has them; 0 if neither this nor ``group_src`` is given.
+        objects: On the sending rank one object for each rank, in the order of the
+            group; ignored on the others.
+        src: Global rank that sends them; 0 if neither this nor ``group_src`` is given.
         group: A group; None for all ranks.
         group_src: Its rank within the group, instead of ``src``.
 
@@ -272,7 +271,7 @@ def _refuse_failed(
     errors: Sequence[Exception | None],
     group_ranks: Sequence[int],
 ) -> None:
-    """Raise if a rank could not pickle its object; the cause is known there only."""
+    """Raise if a rank could not pickle its object; only that rank knows the cause."""
     failed = [
         operations.members.ranks[group_rank]
         for group_rank, length in zip(group_ranks, lengths, strict=True)
@@ -296,18 +295,18 @@ _LONGEST_S: Final = timedelta.max.total_seconds()
 def barrier(
     group: ProcessGroup | None = None, *, timeout_s: float | None = None
 ) -> None:
-    """Wait until all ranks of a group have come.
+    """Wait until all ranks of a group have called this.
 
     Args:
         group: A group; None for all ranks.
-        timeout_s: Time after which the ranks that did not come are named, on every
-            backend and every rank; by default the backend waits as long as it does.
+        timeout_s: Time after which the missing ranks are named, on every backend and
+            every rank; by default the backend's own time-out applies.
 
     A single process goes on at once.
 
     Raises:
         ValueError: The time-out is not a positive number of seconds.
-        DistError: Ranks did not come in time.
+        DistError: Ranks did not call this in time.
         MismatchError: A rank does something else.
         NotMemberError: This rank is not in the group.
     """
@@ -332,14 +331,14 @@ def _is_time(timeout_s: object) -> bool:
 
 
 _BITS = 31
-"""What every generator takes: NumPy's want 32 bits at most, others less."""
+"""A seed that every generator accepts: NumPy's take 32 bits at most, others less."""
 
 
 def sync_random_seed(group: ProcessGroup | None = None) -> int:
     """Return a random number, the same on all ranks of a group.
 
-    It is drawn by the first rank of the group, from the system: no generator of the
-    script moves on.
+    The first rank of the group draws it from the system, so no random generator of the
+    script changes its state.
 
     Args:
         group: A group; None for all ranks.

@@ -36,7 +36,7 @@ class OperationStarter:
         call: The collective; None for what two ranks do alone.
         backend: What does them.
         is_exact: Whether reductions are exact, see ``make_plan``.
-        is_metadata: Whether they carry what is said beside tensors.
+        is_metadata: Whether they carry shapes, lengths or objects.
     """
 
     members: GroupState
@@ -47,7 +47,7 @@ class OperationStarter:
 
     @property
     def metadata(self) -> OperationStarter:
-        """The operations for what is said beside tensors."""
+        """The operations that send shapes, lengths and objects."""
         backend = self.members.metadata_backend
         return replace(self, backend=backend, is_metadata=True)
 
@@ -62,7 +62,7 @@ class OperationStarter:
         """Return how a collective is done here.
 
         Raises:
-            UnsupportedError: There is no way.
+            UnsupportedError: The backend cannot do it.
         """
         return make_plan(
             self.backend.table_name,
@@ -102,7 +102,7 @@ class Transfer(NamedTuple):
         name: ``isend`` or ``irecv``.
         moved: A tensor as the backend takes it.
         peer: Group rank of the other side.
-        tag: Number that the other side gives too.
+        tag: A number, the same on both sides.
     """
 
     operations: OperationStarter
@@ -113,9 +113,9 @@ class Transfer(NamedTuple):
 
 
 def start_transfers(transfers: Sequence[Transfer]) -> list[Pending]:
-    """Begin transfers, all at once where the backend does one after the other.
+    """Begin transfers, as one batch where the backend does one after the other.
 
-    There every rank would else wait for the next one to receive.
+    Without the batch every rank would wait there for the next one to receive.
 
     Raises:
         DistError: Torch refuses.
@@ -164,7 +164,7 @@ def begin(  # noqa: PLR0913 - what collectives differ in
     details: tuple[object, ...] = (),
     exact: bool | None = None,
 ) -> Steps[OperationStarter | None]:
-    """Compare a collective with the other ranks, and return what it is made of.
+    """Compare a collective with the other ranks, and return the operations to use.
 
     Args:
         members: The group.

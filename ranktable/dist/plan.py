@@ -1,7 +1,7 @@
 """How a collective is done on a backend, chosen from the backend's capability.
 
-Every rank chooses alike. What fails on one rank only would leave the others waiting, so
-nothing is tried.
+Every rank makes the same choice. Operations are not tried out: one that fails on one
+rank only would leave the others waiting.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ _VOLUMES: Final = {
 }
 _ALL_DTYPES_AS: Final = "uint8"
 
-_SIZES: Final = PlanStep(action="tell each other the shapes", volume="some bytes")
+_SIZES: Final = PlanStep(action="exchange the shapes", volume="some bytes")
 _PADDING: Final = PlanStep(action="pad to the largest size")
 _GATHERING: Final = PlanStep(
     action="all_gather of everything", volume=_VOLUMES["all_gather"]
@@ -144,7 +144,7 @@ def make_plan(  # noqa: PLR0913 - what plans differ in
         dtype: Type of the tensors, as torch names it.
         reduction: How they are reduced; needed by those that reduce.
         is_even: Whether all parts are of the same size.
-        is_exact: Whether the result has to be what the type itself would give.
+        is_exact: Whether the result has to be exact for the type.
 
     Raises:
         ValueError: There is no such backend, operation or reduction.
@@ -167,14 +167,13 @@ def _described(name: str) -> Backend:
     """Return what a backend can do.
 
     Raises:
-        UnsupportedError: Nothing is known of it.
+        UnsupportedError: The backend is not known.
     """
     try:
         return backend_named(name)
     except KeyError:
         raise UnsupportedError(
-            f"nothing is known of the backend {name!r}; there are tables of "
-            f"{', '.join(TABLES)}"
+            f"the backend {name!r} is not known; the known ones are {', '.join(TABLES)}"
         ) from None
 
 
@@ -194,13 +193,13 @@ class _Request:
         return native
 
     def refusal(self) -> UnsupportedError:
-        """Return the error for something that there is no way to do."""
+        """Return the error for a collective that the backend cannot do."""
         name, operation = self.backend.table_name, self.operation
         reason = self.backend.refusals.get(operation)
         said = f": {reason}" if reason else ""
         return UnsupportedError(
-            f"{name} has no {operation} of {self.dtype}, nor anything that it could be "
-            f"made of{said}; use a group of another backend for this"
+            f"{name} has no {operation} of {self.dtype}, and it cannot be composed of "
+            f"what {name} has{said}; use a group of another backend for this"
         )
 
     def plan(
@@ -239,8 +238,8 @@ def _moving(request: _Request) -> CollectivePlan:
     if native is not None:
         return _by_itself(request, native)
     keeping = {
-        "shift": "keep what is from the neighbour",
-        "all_to_all": "keep what is for this rank",
+        "shift": "keep the part of the neighbour",
+        "all_to_all": "keep the parts for this rank",
     }
     native = request.native("all_gather")
     if native is None or operation not in keeping:
@@ -291,10 +290,10 @@ def _reducing(request: _Request, reduction: str) -> CollectivePlan:
 
 
 def _reduce_scatter(request: _Request, reduction: str) -> CollectivePlan:
-    """Return its plan: the backend's own where it is better than what follows.
+    """Return its plan: the backend's own operation where that is better.
 
-    To exchange the parts and to fold them locally costs the least volume, keeps the
-    order of the ranks, can accumulate wider and knows every reduction.
+    The other way exchanges the parts and folds them locally. It sends the least, keeps
+    the order of the ranks, can accumulate in a wider type and knows every reduction.
     """
     dtype = request.dtype
     native = request.backend.operations.get("reduce_scatter")
@@ -360,12 +359,12 @@ def explain(  # noqa: PLR0913 - what plans differ in
         dtype: A type of torch, or its name.
         op: How it reduces, if it does.
         even: Whether all parts are of the same size.
-        exact: Whether the result is what the type itself would give; by default on
-            CPUs only, as the collectives have it.
+        exact: Whether the result has to be exact for the type; by default on CPUs only,
+            as in the collectives.
 
     Raises:
         ValueError: There is no such collective, reduction or type.
-        UnsupportedError: There is no exact way, or nothing is known of the backend.
+        UnsupportedError: There is no exact way, or the backend is not known.
 
     >>> print(explain("all_reduce", "sccl", "int64"))
     all_reduce of int64 (sum) on sccl: native

@@ -182,7 +182,7 @@ def reduce_scatter(
     exact: bool | None = None,
     async_op: bool = False,
 ) -> Work[torch.Tensor] | torch.Tensor:
-    """Reduce a tensor for each rank over all ranks of a group, each to its own.
+    """Reduce tensors over all ranks of a group; each rank gets the result of its part.
 
     Args:
         tensors: One tensor for each rank, in the order of the group, of one type; the
@@ -217,7 +217,7 @@ def reduce_scatter(
 def _reduce_scatter_directly(
     members: GroupState, data: torch.Tensor, op: str, *, async_op: bool
 ) -> Work[torch.Tensor] | torch.Tensor | None:
-    """Begin it where torch cuts the tensor as this package does, else return None."""
+    """Use torch's operation if it cuts the tensor the same way, else return None."""
     native = native_of(members, "reduce_scatter", data, op)
     if native is None or not can_be_cut(data, members.size):
         return None
@@ -301,7 +301,7 @@ def reduced(
         root: The group rank that gets the result, None for all.
 
     Returns:
-        The reduced tensor; for others than the root anything.
+        The reduced tensor; on other ranks than the root its values are undefined.
     """
     plan = operations.plan("all_reduce" if root is None else "reduce", data.dtype, op)
     if plan.recipe != "native":
@@ -360,7 +360,7 @@ def _divisor(plan: CollectivePlan, size: int) -> int:
 
 
 def _fold(parts: Sequence[torch.Tensor], plan: CollectivePlan) -> torch.Tensor:
-    """Return what tensors of all ranks become, reduced in the order of the ranks.
+    """Return the tensors of all ranks, reduced in the order of the ranks.
 
     Args:
         parts: One tensor of each rank, all of one shape.

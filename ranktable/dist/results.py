@@ -40,12 +40,12 @@ def collect_results(  # noqa: PLR0913 - what scripts pass on
 
     Args:
         results: The results of this rank, any number of them; None is a result.
-        size: How many there are in all: what a sampler has repeated at the end is cut
-            off. None for all of them.
-        device: What scripts give to choose a device; results travel as the group has
-            it, whatever this is.
-        tmpdir: A folder that all ranks share, for results that are too large to
-            travel; by default they travel. A folder is made in it and removed again.
+        size: The number of samples: results that a sampler repeated at the end are cut
+            off. None keeps all.
+        device: Accepted because scripts pass it, and not used: the group decides on
+            which device results travel.
+        tmpdir: A folder that all ranks share, for results that are too large to send;
+            by default they are sent. A temporary folder in it is removed again.
         order: ``interleave`` takes the first result of every rank, then the second, as
             samplers hand them out; ``concat`` one rank after the other.
         group: A group; None for all ranks.
@@ -94,8 +94,8 @@ def _tell_lengths(
 ) -> list[int]:
     """Return how many results each rank has.
 
-    The ranks hear what the others want at every call: with another way to send they do
-    not even make the same calls afterwards.
+    The ranks compare their arguments at every call, because ranks that use different
+    ways to send would make different calls afterwards.
 
     Raises:
         Exception: The problem, if all ranks have it.
@@ -140,7 +140,7 @@ def _ordered(lists: Sequence[list[Any]], order: str) -> list[Any]:
 def _gather_by_messages(
     members: GroupState, results: list[Any]
 ) -> list[list[Any]] | None:
-    """Return the results of all ranks on the first, which sends itself none."""
+    """Return the results of all ranks on the first rank, sent as messages."""
     is_first = members.group_rank == 0
     lists = gather_object(
         None if is_first else results, group=members.group, group_dst=0

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
 
 _MPI: Final = frozenset({"open mpi", "mpich or intel mpi", "mvapich2", "pals", "jsrun"})
-"""What scripts call mpi, by the names that the resolver has."""
+"""The launchers that scripts call ``mpi``, by their names in ``ranktable env``."""
 
 
 def init_dist(  # noqa: PLR0913 - what scripts pass on
@@ -29,15 +29,15 @@ def init_dist(  # noqa: PLR0913 - what scripts pass on
     """Join this process to its job; see ``ranktable.runtime.init_process_group``.
 
     Args:
-        launcher: What started it: ``pytorch`` for what sets ``RANK``, ``slurm``,
-            ``mpi``, or the name of any launcher that ``ranktable env`` prints. None
-            takes whatever is found; with a name, another one is refused.
+        launcher: The launcher: ``pytorch`` for any that sets ``RANK``, ``slurm``,
+            ``mpi``, or a name that ``ranktable env`` prints. If it is given, another
+            launcher is refused; None accepts any.
         backend: ``gloo``, ``nccl`` or ``sccl``, and nothing else is used then; None
             for the first whose device is here.
         table: A rank table or its path; by default ``$RANK_TABLE_FILE``.
         master_addr: Host of the rendezvous; by default the launcher's.
         port: Port there; likewise.
-        timeout: Seconds for all to come, and time-out of the collectives.
+        timeout: Seconds until all ranks have to be there, and time-out of collectives.
 
     Raises:
         LaunchEnvironmentError: The environment is incomplete, contradicts itself, or is
@@ -74,6 +74,6 @@ def _refuse_other(launcher: str, environment: Environment) -> None:
     raise MissingVariableError(
         "RT301",
         f"init_dist was told that {launcher} started this process, but {what}; start "
-        "it that way, or leave launcher out to take whatever is found",
+        f"it with {launcher}, or leave launcher out to use the launcher that is found",
         {},
     )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 DTYPES: Final = sorted(
     {each for each in vars(torch).values() if isinstance(each, torch.dtype)}, key=str
 )
-"""All types, in an order that all ranks have."""
+"""All types, in the same order on every rank."""
 
 _NAMES: Final = {dtype: str(dtype).removeprefix("torch.") for dtype in DTYPES}
 
@@ -26,7 +26,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 MOST_DIMENSIONS: Final = 16
-"""The most dimensions of a tensor whose shape ranks can tell each other."""
+"""The most dimensions of a tensor whose shape ranks can exchange."""
 
 
 def problem_of(
@@ -37,7 +37,7 @@ def problem_of(
     Args:
         data: What the caller gave.
         is_written: Whether values are written to it.
-        is_told: Whether ranks tell each other its shape.
+        is_told: Whether ranks exchange its shape.
     """
     if not is_told and is_plain(data):
         return None
@@ -48,12 +48,12 @@ def problem_of(
         return UnsupportedError(f"a {kind} tensor has no plain memory to communicate")
     if is_told and data.dim() > MOST_DIMENSIONS:
         return UnsupportedError(
-            f"the tensor has {data.dim()} dimensions; {MOST_DIMENSIONS} are the most "
-            "of which the ranks tell each other"
+            f"the tensor has {data.dim()} dimensions; ranks exchange shapes of at most "
+            f"{MOST_DIMENSIONS}"
         )
     if hasattr(type(data), "to_local"):
         return UnsupportedError(
-            f"a {type(data).__name__} is spread over ranks itself; pass its to_local()"
+            f"a {type(data).__name__} is already spread over ranks; pass its to_local()"
         )
     return _problem_of_writing(data) if is_written else None
 
@@ -62,8 +62,8 @@ def _problem_of_writing(data: torch.Tensor) -> Exception | None:
     """Return why nothing can be written to a tensor, None if it can."""
     if data.is_inference() and not torch.is_inference_mode_enabled():
         return UnsupportedError(
-            "the tensor was made in inference mode, so nothing can be written to it "
-            "outside; pass data.clone()"
+            "the tensor was made in inference mode, so outside of it nothing can be "
+            "written to the tensor; pass data.clone()"
         )
     if _overlaps(data):
         return UnsupportedError(
@@ -98,7 +98,7 @@ def _overlaps(data: torch.Tensor) -> bool:
 
 
 def packed(data: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Return a tensor without gaps on a device: itself, if it is that."""
+    """Return a contiguous tensor on a device: the tensor itself if it is one."""
     if data.device.type == device.type and is_plain(data):
         return data
     if data.requires_grad:
@@ -153,8 +153,8 @@ def problem_of_all(
 
     Args:
         tensors: What the caller gave.
-        count: How many there have to be, one for each rank.
-        is_told: Whether ranks tell each other their shapes.
+        count: The number of ranks, which is the number of tensors needed.
+        is_told: Whether ranks exchange their shapes.
     """
     if not isinstance(tensors, (list, tuple)):
         return TypeError(f"tensors is {type(tensors).__name__}, not a list of tensors")
@@ -172,12 +172,12 @@ def problem_of_all(
 
 
 def copies(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Return tensors of their own, with the same values."""
+    """Return contiguous copies of tensors."""
     return [copy(each) for each in tensors]
 
 
 def copy(data: torch.Tensor) -> torch.Tensor:
-    """Return a tensor without gaps of its own, with the same values."""
+    """Return a contiguous copy of a tensor."""
     return data.detach().clone(memory_format=torch.contiguous_format)
 
 

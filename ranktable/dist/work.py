@@ -1,7 +1,7 @@
-"""A collective as steps that are written once, whether or not the caller waits.
+"""A collective as steps, the same for calls that wait and for asynchronous ones.
 
-The steps are a generator. It begins operations of a backend, yields each of them, goes
-on once that has ended, and returns the result.
+The steps are a generator. It begins an operation of a backend, yields it, goes on when
+it has ended, and returns the result at the end.
 """
 
 from __future__ import annotations
@@ -108,10 +108,10 @@ class Work(Generic[Result]):
         self._lock = Lock()
 
     def wait(self) -> Result:
-        """Return the result, once it is there; a second call returns it again.
+        """Wait for the result and return it; a second call returns it again.
 
-        On a device the current stream waits, and this function does not: what is
-        started on that stream afterwards sees the result.
+        On a device the current stream waits, and this function does not: operations
+        that are started on that stream afterwards see the result.
 
         Raises:
             MismatchError: The ranks do not do the same.
@@ -132,9 +132,9 @@ class Work(Generic[Result]):
             return self._result
 
     def is_completed(self) -> bool:
-        """Whether the result is there, and written; ``wait`` returns at once then.
+        """Whether the result is written, so that ``wait`` returns at once.
 
-        Where the backend has ended this finishes what is left: means, casts, copies.
+        If the backend has ended, this does the remaining steps: means, casts, copies.
         """
         if self._queue.holds(self) or not self._has_ended():
             return False
@@ -157,8 +157,8 @@ class SteppedWork(Work[Result]):
     def __init__(self, members: GroupState, steps: Steps[Result]) -> None:
         """Begin it, at once or as soon as earlier work has begun.
 
-        A stream belongs to a thread. So on devices this waits for shapes, and the ranks
-        compare what they do in ``wait``.
+        A stream belongs to a thread. So on devices this function waits for shapes, and
+        ``wait`` compares what the ranks do.
         """
         super().__init__(members, members.current_stream())
         self._steps: Steps[Result] | None = steps
@@ -179,7 +179,7 @@ class SteppedWork(Work[Result]):
             self._queue.put(self)
 
     def begin(self) -> None:
-        """Do all that other collectives of the group have to wait for."""
+        """Do the steps that other collectives of the group have to wait for."""
         try:
             while self._is_ahead():
                 self._step.wait()
@@ -239,13 +239,14 @@ def in_place(
 
 @dataclass(eq=False)
 class Pending:
-    """What torch has begun, as a step of a collective.
+    """Operations that torch has begun, as a step of a collective.
 
     Attributes:
-        works: What torch has returned; nothing once somebody has waited for it.
+        works: The work objects of torch; empty after they were waited for.
         members: The group.
         call: The collective; None for what two ranks do alone.
-        is_ahead: Whether it carries what has to be known before tensors can travel.
+        is_ahead: Whether it carries data, such as shapes, that is needed before tensors
+            are sent.
     """
 
     works: list[dist.Work]
@@ -277,10 +278,10 @@ class Pending:
 
 @contextlib.contextmanager
 def _continued(stream: Any, *, is_inference: bool) -> Iterator[Any]:  # noqa: ANN401 - of any device
-    """Go on in the mode and with the stream in which a collective was begun.
+    """Use the mode and the stream in which a collective was begun.
 
-    What was made for it on that stream is then used and released there only. Another
-    stream that is current waits for it, and is yielded.
+    Memory that was allocated on that stream is then used and released there only. If
+    another stream is current, it waits, and it is yielded.
     """
     with torch.inference_mode(is_inference):
         if stream is None:

@@ -185,9 +185,8 @@ def communicators(
         sizes = {name: layout.sizes[name] for name in layout.mesh_shape}
         raise LayoutError(
             f"the layout is {factors(sizes)}, and the table has {table.world_size} "
-            f"ranks on {counted(len(table.nodes), 'node')}; nearest: a layout of "
-            f"{table.world_size}, as world_size={table.world_size} and one size of -1 "
-            "give it"
+            f"ranks on {counted(len(table.nodes), 'node')}; pass world_size="
+            f"{table.world_size} and -1 as one of the sizes to make a layout that fits"
         )
     if isinstance(groups, str):
         groups = [groups]

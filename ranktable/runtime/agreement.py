@@ -1,4 +1,4 @@
-"""Environment and rank table must say the same before anything is started."""
+"""The environment and the rank table must agree before anything is started."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BY_RANKS = ("GROUP_RANK", "CROSS_RANK", "NODE_RANK", "PET_NODE_RANK")
 
 
 def is_same_host(one: str, other: str) -> bool:
-    """Whether two names are of one host; one of them may leave out the domain."""
+    """Whether two names mean one host; one of them may lack the domain."""
     if one == other or _IPV4.fullmatch(one) or _IPV4.fullmatch(other):
         return one == other
     short, long = sorted((one, other), key=len)
@@ -29,9 +29,9 @@ def is_same_host(one: str, other: str) -> bool:
 def with_world_size(
     environment: Environment, table: RankTable | None, file: str | None = None
 ) -> Environment:
-    """Return the environment with the size of the job, which may be in the table only.
+    """Return the environment with the size of the job, from the table if need be.
 
-    Ascend's scripts give a process its rank and the table, and often no size.
+    Ascend's scripts set the rank and the table of a process, and often no size.
 
     Raises:
         ConflictingVariablesError: The table has no such rank.
@@ -52,11 +52,11 @@ def refuse_other_table(
 ) -> None:
     """Raise unless environment and table can both be true.
 
-    Without a rank, the process is an agent, a pod or a shell: then what is said of the
-    node has to be true of one of the table's nodes.
+    A process without a rank is an agent, a pod or a shell. Then the variables about the
+    node must fit one of the table's nodes.
 
     Args:
-        environment: What the launcher said.
+        environment: What the launcher set.
         table: The rank table of the job.
         file: The file it was read from, for messages.
 
@@ -118,7 +118,7 @@ def _refuse_node(
         ranks, chips = f"{min(sizes)} ranks", f"the chips {listed}"
     else:
         gives = "the rank table gives no node"
-        ranks, chips = "so many ranks", "that chip"
+        ranks, chips = "that number of ranks", "that chip"
     if environment.local_world_size not in {None, *sizes}:
         finding = f"{gives} {ranks}"
         raise _contradiction(environment, ("local_world_size",), finding, file)
@@ -133,7 +133,7 @@ def _refuse_process(
     local_rank, device_id = table.local_rank_of(rank), table.chip_map[rank]
     if environment.local_rank not in (None, local_rank):
         finding = (
-            f"in the rank table rank {rank} is at place {local_rank} of node "
+            f"the rank table gives rank {rank} local rank {local_rank} on node "
             f"{table.node_rank_of(rank)}"
         )
         raise _contradiction(environment, ("rank", "local_rank"), finding, file)
@@ -147,7 +147,7 @@ def _refuse_host(
 ) -> None:
     host, here = table.hosts[table.node_rank_of(rank)], environment.host
     if host is not None and here is not None and not is_same_host(host, here):
-        # A launcher may have a name of its own for a host; then nothing is known.
+        # A launcher may use its own name for a host; then the hosts cannot be compared.
         hosts = [host for host in table.hosts if host is not None]
         if any(is_same_host(other, here) for other in hosts):
             finding = f"the rank table has rank {rank} on {host}"

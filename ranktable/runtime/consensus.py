@@ -1,7 +1,7 @@
-"""Before ranks make groups together, they see whether all of them want the same.
+"""Before ranks make groups together, they compare what each of them asks for.
 
-Ranks that make other groups than their peers wait for them until the time-out, and hear
-nothing of the reason.
+Ranks that make different groups would wait for each other until the time-out, without a
+reason in the message.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
 
 WAIT_S = 300.0
-"""Time for all ranks to come, where none is given."""
+"""Time for all ranks to post their spec, where none is given."""
 
 _TOLD = 64
-"""How many calls later a rank may be that did not have to wait."""
+"""How many calls a rank that need not wait may be ahead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +29,9 @@ class Spec:
     """What a rank asks for, as the others compare it.
 
     Attributes:
-        text: What, in words.
-        advice: What to do where ranks ask for other things.
-        noun: What they have not asked for, where they do not come.
+        text: The request, in words.
+        advice: What to do if ranks ask for different things.
+        noun: What a missing rank did not ask for, in one word.
     """
 
     text: str
@@ -39,7 +39,7 @@ class Spec:
     noun: str
 
     def differing(self, said: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:
-        """Return a sentence for ranks that ask for other things, and which do."""
+        """Return the message for ranks that ask for other things, and these ranks."""
         first = min(said)
         others = tuple(rank for rank in sorted(said) if said[rank] != said[first])
         count = f" ({len(others)} ranks differ from rank {first})"
@@ -50,12 +50,12 @@ class Spec:
         return sentence, others
 
     def missing(self, absent: Sequence[int], time_s: float) -> str:
-        """Return a sentence for ranks that did not come."""
+        """Return the message that names ranks that did not ask."""
         from ranktable.schema.diagnostic import folded  # noqa: PLC0415 - errors only
 
         return (
-            f"after {time_s:g} s ranks {folded(absent)} have not asked for their "
-            f"{self.noun}; let every rank make the same calls in the same order"
+            f"ranks {folded(absent)} did not ask for their {self.noun} within "
+            f"{time_s:g} s; every rank has to make the same calls in the same order"
         )
 
 
@@ -69,20 +69,19 @@ def refuse_other_specs(  # noqa: PLR0913 - what a round is made of
     is_urgent: bool = False,
     time_s: float | None = None,
 ) -> None:
-    """Raise unless every rank asks for the same; wait for those who have to come.
+    """Raise unless every rank asks for the same; wait for the ranks that have to ask.
 
     Args:
-        store: Where they say what is of one kind.
+        store: The store for specs of one kind.
         spec: What this rank asks for.
-        number: How many of this kind this rank has asked for.
+        number: The number of this request among those of its kind.
         rank: Its global rank; one that is not in ``ranks`` waits for nobody.
-        ranks: Global ranks of those who have to come.
-        is_urgent: Whether all are told as soon as two ask for different things.
+        ranks: Global ranks that have to ask.
+        is_urgent: Whether all ranks raise as soon as two ask for different things.
         time_s: How long to wait for the others.
 
     Raises:
-        BootstrapError: A rank asks for something else (RT405), or does not come
-            (RT404).
+        BootstrapError: A rank asks for something else (RT405), or is missing (RT404).
     """
     from torch._C._distributed_c10d import PrefixStore  # noqa: PLC0415 - an extra
 
@@ -103,13 +102,13 @@ def refuse_other_specs(  # noqa: PLR0913 - what a round is made of
     except RuntimeError as error:  # torch's errors of the network
         raise BootstrapError(
             "RT404",
-            f"rank {rank} lost the store of the job, so the process that serves it has "
-            "ended; look at the output of rank 0",
+            f"rank {rank} lost the connection to the store of the job, so the process "
+            "that serves it has ended; look at the output of rank 0",
         ) from error
     if verdict is None or verdict.kind == "agreed":
         return
     if is_urgent and verdict.kind == "differ":
-        # Who did not have to wait has gone on, and hears it where it waits next.
+        # A rank that did not have to wait has gone on, and reads it at its next wait.
         for later in range(number + 1, number + _TOLD):
             round_of(later).publish(verdict)
     code = "RT404" if verdict.kind == "missing" else "RT405"

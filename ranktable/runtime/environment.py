@@ -1,4 +1,4 @@
-"""Who this process is, from the variables of whatever started it.
+"""The rank and job of this process, from the variables of its launcher.
 
 The claims of all launchers are resolved; what is left has to be complete and possible.
 Nothing is guessed.
@@ -47,7 +47,7 @@ class Environment:
         host: Name of this node, as its launcher has it.
         device_id: The chip of this process on its node.
         local_chip_map: The chips of this node by local rank.
-        launcher: Who set the variables.
+        launcher: The launcher that set the variables.
         rank_table_file: Path of the rank table.
         sources: The variable that gave each field.
     """
@@ -71,7 +71,7 @@ class Environment:
 def resolve_environment(
     env: Mapping[str, str] | None = None, *, has_address: bool = False
 ) -> Environment:
-    """Return what the environment says of this process; what it does not say is None.
+    """Return the rank and job of this process; a field that is not known is None.
 
     Args:
         env: The environment; by default ``os.environ``. An empty variable counts as
@@ -109,13 +109,13 @@ def resolve_environment(
 
 
 def advice(env: Mapping[str, str]) -> str | None:
-    """Return how processes get a rank and a size here, None if nothing is known."""
+    """Return how to start processes with a rank here, None if that is not known."""
     launcher = _advising(env)
     return None if launcher is None else f"{launcher.advice} ({launcher.name})"
 
 
 def no_rank(environment: Environment, env: Mapping[str, str]) -> MissingVariableError:
-    """Return the error for a process of which the rank or the size is unknown."""
+    """Return the error for a process with an unknown rank or size."""
     launcher = _advising(env)
     lacking = ("RANK", "WORLD_SIZE") if launcher is None else launcher.lacks
     pod = {name: env[name] for name in ("RANK", "WORLD_SIZE") if env.get(name)}
@@ -129,7 +129,7 @@ def no_rank(environment: Environment, env: Mapping[str, str]) -> MissingVariable
         verb = "describe" if len(pod) > 1 else "describes"
         what = f"{listed} {verb} the node or pod, not this process"
     elif known:
-        what = f"of rank and size, this process has {listed} alone"
+        what = f"the launcher set {listed}, but rank and size are both needed"
     else:
         what = "RANK and WORLD_SIZE are not set"
     return MissingVariableError(

@@ -1,4 +1,4 @@
-"""What keeps a process from joining its job."""
+"""Errors of a process that cannot join its job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class LaunchEnvironmentError(Error, ValueError):
-    """The environment does not say who this process is.
+    """The environment does not give the rank of this process.
 
     Attributes:
         code: The RT3xx that ``ranktable explain`` documents.

@@ -1,4 +1,4 @@
-"""A process that has joined its job, and the groups that it makes in it."""
+"""A process that has joined its job, and the groups that it makes there."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _current: Job | None = None
 def current_job() -> Job | None:
     """Return the job that this process has joined and not left, None if there is none.
 
-    A group that a script has made with torch itself is not a job.
+    A process group that a script made with torch itself is not a job.
     """
     return _current if _current is not None and _current.is_open else None
 
 
 class Job:
-    """A process that has joined its job; leaving the block leaves the job.
+    """A process that has joined its job; the end of a ``with`` block leaves the job.
 
     Attributes:
-        environment: What the launcher said.
+        environment: What the launcher set.
         table: The rank table, None if there is none.
         rank: Global rank of this process.
         world_size: Number of processes.
@@ -51,7 +51,7 @@ class Job:
         device_id: Its chip.
         chip_map: The chip of every rank, None without a table.
         backend: Name of the communication library, or one for each type of device.
-        store: Where the ranks of this job say what no collective carries.
+        store: The store in which the ranks of this job compare what they do.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - only init_process_group makes one
@@ -100,11 +100,10 @@ class Job:
         timeout_s: float | None = None,
         among_members: bool = False,
     ) -> ProcessGroup:
-        """Return the group of these ranks, with a chip_map of its own.
+        """Return the group of these ranks, with its own chip map.
 
         Every rank of the job must make the same calls in the same order, members or
-        not. Ranks within the group follow the order of the global ranks, as torch has
-        it.
+        not. Ranks within the group follow the order of the global ranks, as in torch.
 
         Args:
             ranks: Global ranks of the members.
@@ -129,8 +128,8 @@ class Job:
                 f"the ranks {listed} are not all among the {self.world_size} ranks"
             )
         as_timeout(timeout_s)  # raises for one that is not a time
-        # Who is not a member says what it asks for too, and waits for nobody: it may be
-        # waiting for what the members do in the group.
+        # A rank that is not a member posts its request too, but does not wait: the
+        # members may be waiting for it in the group.
         from ranktable.runtime.consensus import Spec  # noqa: PLC0415 - not to start
         from ranktable.schema.diagnostic import folded  # noqa: PLC0415 - not to start
 
@@ -153,16 +152,16 @@ class Job:
         ranks: Sequence[int] | None = None,
         time_s: float | None = None,
     ) -> None:
-        """Raise unless all ranks ask for the same, each at the same call of its kind.
+        """Raise unless all ranks ask for the same, at the same call of this kind.
 
         Args:
             kind: What is compared; calls of one kind are counted.
             spec: What this rank asks for.
-            ranks: Global ranks of those who have to come; by default all.
+            ranks: Global ranks that have to ask; by default all.
             time_s: How long to wait; by default as long as the job's time-out.
 
         Raises:
-            BootstrapError: A rank asks for something else (RT405), or does not come
+            BootstrapError: A rank asks for something else (RT405), or is missing
                 (RT404).
         """
         self._rounds[kind] += 1
@@ -216,7 +215,7 @@ class Job:
     def shared_group(
         self, ranks: Iterable[int], *, timeout_s: float | None = None
     ) -> ProcessGroup:
-        """Return the one group of these ranks that all who ask here share.
+        """Return the group of these ranks, the same for every call with them.
 
         A communicator costs memory on every chip of its members, so axes over the same
         ranks share one. All ranks together are torch's default group, unless a time-out
@@ -261,7 +260,7 @@ class Job:
 
     def _close_at_exit(self) -> None:
         # Without this, gloo aborts the interpreter at its end (pytorch/pytorch#190489).
-        # After an exception a device backend could wait for peers that are gone; the
+        # After an exception a device backend could wait for peers that ended. The
         # process ends anyway, and its peers see the connection close.
         failed = getattr(sys, "last_value", None) is not None
         if self._backend.name == "gloo" or not failed:
@@ -277,7 +276,7 @@ class Job:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Leave the job; after an exception only where that cannot wait for peers."""
+        """Leave the job; after an exception only if that cannot wait for peers."""
         if kind is None or self._backend.name == "gloo":
             self.close()
 

@@ -1,4 +1,4 @@
-"""Address and port of the rendezvous: those of the master."""
+"""The address and port of the rendezvous."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
 
 DEFAULT_PORT = 29500
-"""torchrun's own default, for launchers that give none."""
+"""torchrun's default, for launchers that set no port."""
 
 
 def with_master(
@@ -31,8 +31,8 @@ def with_master(
     Raises:
         InvalidVariableError: The argument is neither a host name nor an address.
         MissingVariableError: Nothing gives the address.
-        ValueError: An argument is not a name or a port: with it ranks would try to
-            connect until the time-out.
+        ValueError: An argument is not a host name or a port. Ranks would try to connect
+            with it until the time-out.
     """
     _refuse_wrong(master_addr, master_port)
     sources = dict(environment.sources)
@@ -62,7 +62,7 @@ def with_master(
 
 def _refuse_wrong(master_addr: object, master_port: object) -> None:
     if master_addr is not None and not (isinstance(master_addr, str) and master_addr):
-        raise ValueError(f"master_addr is {master_addr!r}, not the name of a host")
+        raise ValueError(f"master_addr is {master_addr!r}, not a host name")
     is_port = isinstance(master_port, int) and 0 < master_port <= MAX_PORT
     if master_port is not None and not is_port:
         raise ValueError(

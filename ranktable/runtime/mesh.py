@@ -129,9 +129,8 @@ def _refuse_size(job: Job, layout: ParallelLayout) -> None:
         sizes = {name: layout.sizes[name] for name in layout.mesh_shape}
         raise LayoutError(
             f"the layout is {factors(sizes)}, and the job has "
-            f"{counted(job.world_size, 'rank')}; nearest: a layout of "
-            f"{job.world_size}, as world_size={job.world_size} and one size of -1 give "
-            "it"
+            f"{counted(job.world_size, 'rank')}; pass world_size={job.world_size} and "
+            "-1 as one of the sizes to make a layout that fits"
         )
 
 
@@ -140,9 +139,9 @@ def _words(
     kinds: Mapping[str, Sequence[Sequence[int]]],
     timeout_s: float | None,
 ) -> str:
-    """Return in words what a rank asks for, the same where the same groups come of it.
+    """Return in words what a rank asks for, the same for the same groups.
 
-    Lists of ranks, and those of experts, have no short words: a digest stands for them.
+    Lists of ranks are long, so a digest stands for them.
     """
     lists = {kind: [list(ranks) for ranks in lists] for kind, lists in kinds.items()}
     digest = hashlib.sha256(json.dumps(lists).encode()).hexdigest()[:_SHOWN]

@@ -1,4 +1,4 @@
-"""The one place that starts communication."""
+"""``init_process_group``: the one place that starts communication."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ __all__ = ["Job", "init_process_group"]
 
 
 DEFAULT_TIMEOUT_S = 300.0
-"""Time for all processes to come: slow file systems need minutes to import torch."""
+"""Time for all processes to connect: importing torch may take minutes."""
 
 _GONE = re.compile(r"(?i)timed? ?out|connect|closed|reset by peer|socket|peer exited")
-"""How torch and gloo word a peer that has gone, after the rendezvous."""
+"""Words in errors of torch and gloo about a peer that ended after the rendezvous."""
 
 
 def init_process_group(
@@ -54,19 +54,18 @@ def init_process_group(
 ) -> Job:
     """Join this process to its job and return it.
 
-    Who the process is comes from its launcher, its chip from the rank table. Both must
-    agree before anything is started; every rank must come, and hold the same table,
-    before communication starts.
+    The launcher gives the rank of the process, and the rank table its chip. Both must
+    agree before anything is started. Communication starts after every rank has
+    connected with the same table.
 
     Args:
         backend: ``sccl``, ``nccl``, ``hccl``, ``cncl``, ``mccl``, ``xccl``, ``gloo``
             or ``mpi``; or one for each type of device, ``cpu:gloo,cuda:nccl``. By
-            default the first whose device is here.
+            default the first whose device this host has.
         table: A table or its path; by default ``$RANK_TABLE_FILE`` if that is set.
-        timeout_s: Time for every rank to come, and the time-out of collectives; by
-            default 300 s for the first, and the backend's own for the second. It runs
-            from when this process begins to look for the others, and ends at most 2 s
-            late.
+        timeout_s: Time for every rank to connect, and the time-out of collectives; by
+            default 300 s for the first, and the backend's own for the second. It starts
+            when this process begins to connect, and ends at most 2 s late.
         master_addr: Host of the rendezvous; by default the launcher's, else the host
             of rank 0 in the table.
         master_port: Port there; by default the launcher's, else 29500.
@@ -75,7 +74,7 @@ def init_process_group(
         LaunchEnvironmentError: The environment is incomplete, malformed, or contradicts
             itself or the table.
         RankTableError: The table is not sound.
-        BootstrapError: The backend, the device or a peer is not there.
+        BootstrapError: The backend, the device or a peer is not available.
         RuntimeError: The process has a process group already.
         ValueError: An argument is wrong.
     """
@@ -110,8 +109,8 @@ def _refuse_second() -> None:
 
     if dist.is_available() and dist.is_initialized():
         raise RuntimeError(
-            "this process has a process group already; leave it first, with close() "
-            "of its job or torch.distributed.destroy_process_group()"
+            "this process has a process group already; end it first with close() of "
+            "its job, or with torch.distributed.destroy_process_group()"
         )
 
 
@@ -146,17 +145,17 @@ def place(
     file: str | None = None,
     needs_device: bool = False,
 ) -> Placement:
-    """Return where this process runs, by the table if there is one.
+    """Return the place of this process, from the table if there is one.
 
     Args:
         environment: What the launcher said; rank and world_size are known.
         table: The rank table of the job.
         file: The file it was read from, for messages.
-        needs_device: Whether the process is going to use the chip it is given.
+        needs_device: Whether the process uses its chip.
 
     Raises:
         ConflictingVariablesError: Environment and table contradict each other.
-        MissingVariableError: Nothing says which chip is this process's.
+        MissingVariableError: The chip of this process is not known.
     """
     if table is None:
         return _place_by_launcher(environment, needs_device=needs_device)
@@ -174,7 +173,7 @@ def place(
 
 
 def _place_by_launcher(environment: Environment, *, needs_device: bool) -> Placement:
-    """Return a place by the launcher's chips, else by the local rank."""
+    """Return the place from the launcher's chips, or else from the local rank."""
     rank, local_rank = environment.rank, environment.local_rank
     assert rank is not None  # noqa: S101 - the caller has refused it
     device_id = environment.device_id
@@ -182,7 +181,7 @@ def _place_by_launcher(environment: Environment, *, needs_device: bool) -> Place
         # With chip 0 for everybody, all processes of a host would share one chip.
         raise MissingVariableError(
             "RT301",
-            f"nothing says which device rank {rank} uses: LOCAL_RANK is not set and "
+            f"the device of rank {rank} is not known: LOCAL_RANK is not set and "
             "there is no rank table; export LOCAL_RANK, or set RANK_TABLE_FILE",
             {"LOCAL_RANK": None, "RANK_TABLE_FILE": None},
         )
@@ -206,7 +205,8 @@ def _join(
     backend: Backend,
     timeout: timedelta | None,
 ) -> Job:
-    # The device first: a vendor's package registers its backend when it is imported.
+    # The device is selected first, because a vendor's package registers its backend
+    # when it is imported.
     device = backend.select_device(placement)
     from torch._C._distributed_c10d import PrefixStore  # noqa: PLC0415 - an extra
 
@@ -218,7 +218,7 @@ def _join(
         digest=None if table is None else table.digest(),
         serves_store=serves_store(placement.rank, os.environ),
     )
-    # One end for all that waits for others: store, rendezvous, connections.
+    # One deadline for the store, the rendezvous and the connections.
     deadline = Deadline.after(
         DEFAULT_TIMEOUT_S if timeout is None else timeout.total_seconds()
     )
@@ -252,13 +252,13 @@ def _start_group(
 ) -> None:
     """Make torch's process group.
 
-    Torch has one time-out for making connections and for collectives, which is too
-    long for the first. On CPUs the deadline ends the first; a device is current in one
-    thread only, so its backend starts here and has only torch's time-out.
+    Torch has one time-out for making connections and for collectives, which is too long
+    for connections. On CPUs the deadline limits them. A device is current in one thread
+    only, so its backend starts in this thread and has only torch's time-out.
 
     Raises:
-        BootstrapError: A peer has gone since the rendezvous (RT404), or the backend
-            does not start (RT401).
+        BootstrapError: A peer ended after the rendezvous (RT404), or the backend does
+            not start (RT401).
     """
     try:
         if device.type == "cpu":
@@ -268,9 +268,9 @@ def _start_group(
     except LateError:
         raise BootstrapError(
             "RT404",
-            f"all {member.world_size} ranks came, but after {deadline.time_s:g} s "
+            f"all {member.world_size} ranks joined, but after {deadline.time_s:g} s "
             f"{backend.name} had not connected rank {member.rank} to all of them; look "
-            "for a rank that ended or hangs, and for a firewall",
+            "for a rank that ended or hangs, and check for a firewall",
         ) from None
     except (RuntimeError, ValueError) as error:
         raise _not_started(backend, member.rank, error) from error
@@ -281,8 +281,8 @@ def _not_started(backend: Backend, rank: int, error: Exception) -> BootstrapErro
     if _GONE.search(str(error)):
         return BootstrapError(
             "RT404",
-            f"all ranks came, but {backend.name} could not connect rank {rank} to all "
-            f"of them: {first_line(error)}; look for a rank that ended",
+            f"all ranks joined, but {backend.name} could not connect rank {rank} to "
+            f"all of them: {first_line(error)}; look for a rank that ended",
         )
     return BootstrapError(
         "RT401",

@@ -1,9 +1,10 @@
-"""The processes of a job find each other before communication starts.
+"""The rendezvous: all processes of a job connect before communication starts.
 
-They do it in torch's own store at the master's address. A collective with a missing
-rank waits for half an hour and names nobody; here every process says in the store that
-it is there, and who is missing is named. There are two rounds: all are here and agree
-on the job; all have seen that, so nobody has died while waiting.
+They use torch's own store at the master's address. A collective with a missing rank
+waits for half an hour and names no rank. Here every process posts in the store that it
+is there, and missing ranks are named. There are two rounds. In the first, all ranks are
+there and agree on the job. In the second, all ranks confirm this, so none has ended
+while it waited.
 """
 
 from __future__ import annotations
@@ -32,39 +33,39 @@ GRACE_S = 2.0
 """How much longer than its time-out joining a job may take, to say what went wrong."""
 
 _PROBE_S = 0.5
-"""Time after the end for an attempt that has begun to say why it failed."""
+"""Time after the deadline for a running attempt to report why it failed."""
 
 _LEAST_S = 0.001  # torch counts in milliseconds, and 0 has other meanings
 _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0  # between attempts to connect: many ranks ask one host
 
 _READ_S = 1.0
-"""Time after the end for the others to hear a verdict before the store goes away."""
+"""Time after the deadline for the others to read a verdict before the store closes."""
 
 _LATECOMERS_S = 10.0
-"""Time before the end that the store stays for those who have not come yet: the
-processes of a job start within some seconds, and should all learn what is wrong."""
+"""Time that the store stays open for ranks that are not there yet: the processes of a
+job start within some seconds of each other, and all should read what is wrong."""
 
 _calls = itertools.count(1)
 _served: list[Store] = []
-# Rank 0 keeps its store until it ends: after a first job in the same processes, the
-# others may have come for the second before rank 0 has.
+# Rank 0 keeps its store until it ends: after a first job in the same processes, other
+# ranks may join the second one before rank 0 does.
 
 
 _Result = TypeVar("_Result")
 
 
 class LateError(Exception):
-    """What was waited for is not done when the time is up."""
+    """The time is up before the work is done."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadline:
-    """When to give up, and after how long that is.
+    """The time at which to give up.
 
     Attributes:
         time_s: The whole time, for messages.
-        end: The end, by ``time.monotonic``.
+        end: The moment, by ``time.monotonic``.
     """
 
     time_s: float
@@ -72,7 +73,7 @@ class Deadline:
 
     @classmethod
     def after(cls, time_s: float) -> Deadline:
-        """Return the end of a time that begins now."""
+        """Return the deadline of a time that begins now."""
         return cls(time_s=time_s, end=time.monotonic() + time_s)
 
     @property
@@ -82,10 +83,10 @@ class Deadline:
 
 
 def in_time(work: Callable[[], _Result], time_s: float) -> _Result:
-    """Return what a function returns, as long as it does so in time.
+    """Return the result of a function, if it returns in time.
 
-    Torch reads some answers without any time-out, so the function runs in a thread of
-    its own. One that is late is left behind: a daemon, it keeps no process alive.
+    Torch reads some answers without a time-out, so the function runs in its own thread.
+    A late thread is abandoned; it is a daemon and keeps no process alive.
 
     Raises:
         LateError: The time is up.
@@ -116,8 +117,8 @@ def open_store(
     """Return the store of the job, reached at the master's address.
 
     Raises:
-        BootstrapError: The port is taken, nothing answers there in time, or what
-            answers is not a store.
+        BootstrapError: The port is used already, no program answers in time, or the
+            program that answers is not a store.
     """
     # torch.distributed has this name too, but does not declare it to type checkers.
     from torch._C._distributed_c10d import PrefixStore  # noqa: PLC0415
@@ -128,10 +129,10 @@ def open_store(
     store = _tcp_store(environment, deadline, is_master=is_master)
     if is_master:
         _served.append(store)
-    # What communicates later through this store has its time, not what is left here.
+    # Later users of this store have the whole time, not the rest of this deadline.
     store.set_timeout(timedelta(seconds=deadline.time_s))
-    # Every restart of the job by its agent meets under keys of its own, and so does
-    # every further job of the same processes.
+    # Every restart of the job by its agent uses its own keys, and so does every further
+    # job of the same processes.
     attempt = env.get("TORCHELASTIC_RESTART_COUNT", "0")
     return PrefixStore(f"ranktable/{attempt}/{next(_calls)}", store)
 
@@ -144,7 +145,7 @@ def _address(environment: Environment) -> tuple[str, int]:
 
 
 def _await_listener(environment: Environment, deadline: Deadline) -> None:
-    """Wait until something answers at the master's address.
+    """Wait until a program answers at the master's address.
 
     Torch's store would wait too, but for twice the time, and a thread left in its C++
     code aborts the interpreter if it comes back while that is ending.
@@ -168,7 +169,7 @@ def _await_listener(environment: Environment, deadline: Deadline) -> None:
     try:
         in_time(connect, deadline.left_s + _PROBE_S)  # a name may take any time
     except LateError:
-        reason = "its name is not resolved"
+        reason = "the host name was not resolved in time"
     except OSError as error:
         reason = error.strerror or str(error)
     else:
@@ -176,8 +177,8 @@ def _await_listener(environment: Environment, deadline: Deadline) -> None:
     raise BootstrapError(
         "RT404",
         f"rank {environment.rank} cannot reach the master at {host}:{port} within "
-        f"{deadline.time_s:g} s: {reason}; look at the output of rank 0, and whether "
-        "MASTER_ADDR and MASTER_PORT are the same everywhere",
+        f"{deadline.time_s:g} s: {reason}; look at the output of rank 0, and check "
+        "that MASTER_ADDR and MASTER_PORT are the same on every host",
         (0,),
     )
 
@@ -204,10 +205,10 @@ def _tcp_store(
         return in_time(open_it, deadline.left_s + _PROBE_S)
     except LateError:
         finding = (
-            f"rank {environment.rank} has waited {deadline.time_s:g} s: something "
-            f"answers at {host}:{port}, but it is not a store of torch that works; if "
-            "another program has this port choose another MASTER_PORT on every host, "
-            "else look whether rank 0 hangs"
+            f"rank {environment.rank} waited {deadline.time_s:g} s: a program answers "
+            f"at {host}:{port}, but not as torch's store does; if another program "
+            "uses this port, choose another MASTER_PORT on every host; otherwise check "
+            "whether rank 0 hangs"
         )
         raise BootstrapError("RT404", finding, (0,)) from None
     except RuntimeError as error:  # torch's errors of the network are RuntimeErrors
@@ -221,9 +222,9 @@ def _refused(
     host, port = _address(environment)
     if is_master and "EADDRINUSE" in str(error):
         finding = (
-            f"rank 0 cannot serve the store of the job: port {port} of this host is "
-            "taken, by another job or by a second process with rank 0; choose another "
-            "MASTER_PORT on every host"
+            f"rank 0 cannot start the store of the job: port {port} of this host is "
+            "used already, by another job or by a second process with rank 0; choose "
+            "another MASTER_PORT on every host"
         )
     else:
         finding = (
@@ -245,9 +246,9 @@ class Participant:
 
     Attributes:
         rank: Its global rank.
-        world_size: How many there are, as it was told.
+        world_size: Number of processes, as its launcher set it.
         digest: Digest of its rank table, None without one.
-        serves_store: Whether it serves the store, and so should leave last.
+        serves_store: Whether it serves the store, so that it should leave last.
     """
 
     rank: int
@@ -257,13 +258,13 @@ class Participant:
 
 
 def rendezvous_barrier(store: Store, member: Participant, deadline: Deadline) -> None:
-    """Wait until every rank of the job is here and holds the same table.
+    """Wait until every rank of the job has connected with the same table.
 
     It ends at the latest ``GRACE_S`` after the deadline.
 
     Raises:
-        BootstrapError: A rank did not come or went away (RT404), or does not agree
-            with rank 0 on the job (RT405).
+        BootstrapError: A rank did not connect or ended (RT404), or does not agree with
+            rank 0 on the job (RT405).
     """
     try:
         in_time(lambda: _pass(store, member, deadline), deadline.left_s + GRACE_S)
@@ -272,15 +273,16 @@ def rendezvous_barrier(store: Store, member: Participant, deadline: Deadline) ->
     except LateError:
         raise BootstrapError(
             "RT404",
-            f"after {deadline.time_s:g} s the store of the job does not answer rank "
-            f"{member.rank} any more; look at the process that serves it: rank 0, or "
-            "torchrun on its host",
+            f"after {deadline.time_s:g} s the store of the job no longer answers rank "
+            f"{member.rank}; look at the process that serves it: rank 0, or torchrun "
+            "on the host of rank 0",
         ) from None
     except RuntimeError as error:  # torch's errors of the network are RuntimeErrors
         raise BootstrapError(
             "RT404",
-            f"rank {member.rank} lost the store of the job, so its host has gone: "
-            f"{first_line(error)}; look at the output of rank 0",
+            f"rank {member.rank} lost the connection to the store of the job, so the "
+            f"process that serves it has ended: {first_line(error)}; look at the "
+            "output of rank 0",
         ) from error
 
 
@@ -300,7 +302,7 @@ def _hold(
         rank=member.rank,
         ranks=range(member.world_size),
         wording=_Joining(member, phase),
-        # Of other sizes ranks do not even know how many to wait for.
+        # Ranks with different sizes do not know how many ranks to wait for.
         is_urgent=lambda first, own: json.loads(first)[0] != json.loads(own)[0],
         is_alone=True,
     )
@@ -316,7 +318,7 @@ def _hold(
 
 @dataclass(frozen=True, slots=True)
 class _Joining:
-    """What is said of ranks that join a job."""
+    """The messages about ranks that join a job."""
 
     member: Participant
     phase: str
@@ -329,19 +331,19 @@ class _Joining:
         )
         if size != first_size:
             finding = (
-                f"rank {other} is one of {size} ranks, rank {first} one of "
+                f"rank {other} expects {size} ranks, and rank {first} expects "
                 f"{first_size}; start all of them with the same WORLD_SIZE"
             )
         elif digest is None or first_digest is None:
             has = (first, other) if digest is None else (other, first)
             finding = (
-                f"rank {has[0]} has a rank table and rank {has[1]} has none; give all "
-                "of them the same table"
+                f"rank {has[0]} has a rank table and rank {has[1]} does not; give "
+                "all of them the same table"
             )
         else:
             finding = (
-                f"rank {other} has another rank table than rank {first}; compare the "
-                "files on their hosts with ranktable digest"
+                f"rank {other} and rank {first} have different rank tables; compare "
+                "the files on their hosts with ranktable digest"
             )
         return finding, (other,)
 
@@ -349,10 +351,12 @@ class _Joining:
         from ranktable.schema.diagnostic import folded  # noqa: PLC0415 - errors only
 
         size = self.member.world_size
-        if not absent:  # the last one has come, but nobody has said so
-            return f"the last rank came after {time_s:g} s; raise timeout_s"
-        what = "have not come" if self.phase == "here" else "came and went away"
+        if not absent:  # the last rank connected, but no verdict was published
+            return f"the last rank connected after {time_s:g} s; raise timeout_s"
+        is_first = self.phase == "here"
+        what = "did not connect" if is_first else "connected and then ended"
         return (
             f"after {time_s:g} s {len(absent)} of {size} ranks {what}: "
-            f"{folded(absent)} (seen by rank {self.member.rank}); look at their output"
+            f"{folded(absent)} (reported by rank {self.member.rank}); look at "
+            "their output"
         )

@@ -276,7 +276,7 @@ def _refuse_ranges(won: Mapping[str, VariableClaim]) -> None:
         if here != everywhere and about[0].level is Scope.PROCESS:
             raise _conflict(
                 about,
-                f"there is one node by {_said(about[0])}, but {_said(about[1])} is not "
+                f"{_said(about[0])} means one node, but {_said(about[1])} is not "
                 f"{_said(about[2])}; unset the one that is left over",
             )
 
@@ -295,8 +295,8 @@ def _refuse_chips(won: Mapping[str, VariableClaim]) -> None:
     about = [won[name] for name in names if name in won]
     raise _conflict(
         about,
-        f"the variables contradict each other: {', '.join(map(_said, about))}; the "
-        "chip of a process is at its local rank in the list",
+        f"the variables contradict each other: {', '.join(map(_said, about))}; a "
+        "process uses the chip at the index of its local rank in the list",
     )
 
 
@@ -329,7 +329,7 @@ def _refuse_loopback(
         if has_several and won[name] in others:
             raise _conflict(
                 (master, won[name]),
-                f"{_said(master)} is another machine on each node, but "
+                f"{_said(master)} means a different machine on each node, but "
                 f"{_said(won[name])} ({won[name].launcher}) shows that there are "
                 "several nodes; unset it, or export the address of the first node",
             )

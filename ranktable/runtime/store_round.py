@@ -1,10 +1,11 @@
-"""Every member of a group says something, and all hear one verdict.
+"""A round in the store: every member posts a text, and all read one verdict.
 
-It is said in the store that torch uses anyway. The first to come leaves what it says,
-the others compare themselves with it, and the last one to come gives the verdict, which
-names who differs. When time is up one member looks who is missing, and says it to all.
-The first verdict stands. So where all agree a member makes 13 requests at most, however
-many there are, and while it waits for those who are late one more a second.
+The round uses the store that torch has anyway. The first member posts its text, the
+others compare theirs with it, and the last one publishes the verdict, which names the
+ranks that differ. When the time is up, one member checks which ranks are missing and
+publishes that. The first verdict stands. So if all agree, a member makes at most 13
+requests for any number of members, and one more per second while it waits for late
+ones.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
 
 _LOOK_S = 0.5
-"""Time for the member that looks who is missing to say it to the others."""
+"""Time for one member to find the missing ranks and publish them."""
 
 _FIRST_PAUSE_S = 0.002
 _GROWTH = 10.0
@@ -38,7 +39,7 @@ _OTHER = "!"  # marks in the list who does not say what the first one says
 
 
 class Verdict(NamedTuple):
-    """What a round has found.
+    """The result of a round.
 
     Attributes:
         kind: Whether all agree, some ``differ``, or are ``missing``.
@@ -55,14 +56,14 @@ AGREED = Verdict("agreed")
 
 
 class Wording(Protocol):
-    """What a round is about, in words."""
+    """The messages of a round."""
 
     def differing(self, said: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:
-        """Return a sentence for ranks that say different things, and which differ."""
+        """Return the message for ranks that posted different texts, and these ranks."""
         ...
 
     def missing(self, absent: Sequence[int], time_s: float) -> str:
-        """Return a sentence for ranks that did not come."""
+        """Return the message for missing ranks."""
         ...
 
 
@@ -71,15 +72,15 @@ class StoreRound:
     """One rank's side of a round.
 
     Attributes:
-        store: Where the round is held; nothing else is there.
+        store: The store of this round; it has no other keys.
         rank: Global rank of this process.
-        ranks: Global ranks of those who have to come.
-        wording: What it is about.
+        ranks: Global ranks of all members.
+        wording: The messages.
         is_urgent: Whether this rank and the first one differ so that all are told at
             once, without waiting for the others.
-        is_erased: Whether nothing stays in the store once all have heard the verdict.
-        is_kept: Whether a verdict that ranks are missing stays for those who come late.
-            Where a later group may have the same store it must not.
+        is_erased: Whether the keys are removed after all have read the verdict.
+        is_kept: Whether a verdict about missing ranks stays for late ranks. It must not
+            where a later group may use the same store.
         is_alone: Whether no other thread uses this connection to the store: then the
             store itself can wait, and no time passes between two looks.
     """
@@ -103,11 +104,11 @@ class StoreRound:
     def post(
         self, said: str, *, note: str = "", is_member: bool = True
     ) -> Verdict | None:
-        """Say something, and return the verdict if it is known; never wait.
+        """Post a text, and return the verdict if there is one, without waiting.
 
         Args:
-            said: What.
-            note: What is shown with it, and not compared.
+            said: The text.
+            note: A text that is shown with it and not compared.
             is_member: Whether the others wait for this rank.
         """
         store, digest = self.store, hashlib.sha256(said.encode()).hexdigest()
@@ -143,13 +144,13 @@ class StoreRound:
         looks: bool = True,
         on_wait: Callable[[], None] | None = None,
     ) -> Verdict | None:
-        """Return the verdict; wait for it, and a moment longer.
+        """Wait for the verdict, and a moment longer, and return it.
 
         Args:
-            time_s: How long the others have in all.
+            time_s: The whole time for the others.
             left_s: How much of that is left; by default all.
-            looks: Whether to name then who is missing. Else None is returned, and the
-                others may still come.
+            looks: Whether to name missing ranks at the end. Otherwise None is returned,
+                and the others may still post.
             on_wait: Called once if others are late.
         """
         if self._verdict is None:
@@ -167,7 +168,7 @@ class StoreRound:
         return self._verdict is not None or self._is_read()
 
     def linger(self, time_s: float, *, is_counted: bool = True) -> None:
-        """Wait until all who came have heard a bad verdict, or a time is up.
+        """Wait until all present ranks have read a bad verdict, or the time is up.
 
         Args:
             time_s: The time.
@@ -179,18 +180,18 @@ class StoreRound:
             time.sleep(_LINGER_S)
 
     def _count_present(self) -> int:
-        """Return how many have come, as the verdict has it."""
+        """Return the number of ranks that posted, from the verdict."""
         assert self._verdict is not None  # noqa: S101 - the caller has looked
         is_missing = self._verdict.kind == "missing"
         return len(self.ranks) - is_missing * len(self._verdict.ranks)
 
     def erase(self) -> None:
-        """Remove all of the round: what it is about is over."""
+        """Remove all keys of the round."""
         keys = ("first", "came", "count", "verdict", "heard", "lookers")
         self._delete(*keys, f"said/{self.rank}")
 
     def publish(self, verdict: Verdict) -> None:
-        """Give a verdict; the first one stands."""
+        """Publish a verdict; the first one stands."""
         stands = self.store.compare_set("verdict", "", json.dumps(verdict)).decode()
         self._verdict = _verdict(stands)
         if self.is_alone:
@@ -236,7 +237,7 @@ class StoreRound:
         return True
 
     def _look(self, time_s: float) -> Verdict:
-        """Return the verdict when time is up: one member looks and says it to all."""
+        """Return the verdict when the time is up; one member publishes it for all."""
         if self.store.add("lookers", 1) == 1:
             verdict = self._judge()
             if verdict is None:
@@ -251,7 +252,7 @@ class StoreRound:
         return self._verdict
 
     def _judge(self) -> Verdict | None:
-        """Return that ranks differ, None if all who have come say the same."""
+        """Return the verdict that ranks differ, None if all posted the same."""
         entries = self._entries()
         came = sorted(rank for rank, _ in entries)
         for rank, following in pairwise(came):
@@ -271,7 +272,7 @@ class StoreRound:
         return self._differing(said)
 
     def _said_first(self) -> str:
-        """Return what the first to come has said."""
+        """Return the text that was posted first."""
         if self._first_said is not None:
             return self._first_said
         return self.store.get(f"said/{self._first_rank}").decode()
@@ -280,14 +281,14 @@ class StoreRound:
         return Verdict("differ", *self.wording.differing(said))
 
     def _entries(self) -> list[tuple[int, bool]]:
-        """Return who has come, and whether it says something else than the first."""
+        """Return the ranks that posted, each with whether it differs from the first."""
         # To append nothing makes the list, so that nobody waits for it.
         self.store.append("came", "")  # type: ignore[attr-defined]
         listed = self.store.get("came").decode().split(",")[:-1]
         return [(int(each.rstrip(_OTHER)), each.endswith(_OTHER)) for each in listed]
 
     def _leave(self) -> None:
-        """Remove what is in the store after the last one has heard the verdict."""
+        """Remove the keys after the last rank has read the verdict."""
         if self._verdict == AGREED and not self.is_erased:
             return
         is_whole = self.is_kept or self._verdict is None
@@ -300,7 +301,7 @@ class StoreRound:
             self._delete(*self._posted(), "lookers", *said)
 
     def _posted(self) -> list[str]:
-        """Return the keys of what nobody needs once all agree."""
+        """Return the keys that no rank needs after all agree."""
         is_apart = self._first_said is None
         return ["first", "came", "count", *[f"said/{self._first_rank}"] * is_apart]
 
@@ -330,7 +331,7 @@ def usable_store(store: Any) -> Any:  # noqa: ANN401 - any store of torch
 
 
 class _CountedStore:
-    """A store that counts who has written a key, and so knows whether it is there."""
+    """A store that counts the writers of a key, to know whether it exists."""
 
     def __init__(self, store: Any) -> None:  # noqa: ANN401 - any store of torch
         self._store = store
@@ -346,7 +347,7 @@ class _CountedStore:
         self._store.add(f"{key}/writes", 1)
 
     def compare_set(self, key: str, expected: str, desired: str) -> bytes:
-        """Write what is not there, and return what is; nothing is replaced."""
+        """Write a key unless it exists, and return its value; nothing is replaced."""
         if expected and not self.check([key]):
             return expected.encode()
         if not expected and self._store.add(f"{key}/writes", 1) == 1:

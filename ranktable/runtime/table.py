@@ -1,7 +1,7 @@
 """The rank table inside a training process: its chip_map, or why there is none.
 
-A table that is certainly sound takes the fast path; only when that does not know the
-answer is the whole pipeline loaded, so that the exception says what is wrong and where.
+A table that is certainly sound takes the fast path. Otherwise all checks are loaded, so
+that the exception says what is wrong and where.
 """
 
 from __future__ import annotations

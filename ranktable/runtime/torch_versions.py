@@ -1,8 +1,8 @@
 """What differs between versions of torch, from 2.1 to the newest.
 
-Vendors pin old ones: SOPHGO's torch_tpu 2.1 and 2.8. Nothing else asks for a version.
-Nothing of torch is imported before it is needed, and what is left out is looked for by
-itself where that is possible, since vendors backport.
+Vendors pin old versions: SOPHGO's torch_tpu pins 2.1 and 2.8. No other file asks for a
+version. Where possible this file checks for the feature and not for the version, since
+vendors backport features.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OLDEST: Final = (2, 1)
-"""The first with all that joining a job and collectives need."""
+"""The first version with all that a job and collectives need."""
 
 
 def reduce_scatter_single() -> Any:  # noqa: ANN401 - a function of torch
-    """Return what reduces one tensor to its parts.
+    """Return torch's function that reduces one tensor to its parts.
 
     It has this name since 2.13, which warns of the one before.
     """
@@ -47,7 +47,7 @@ def why_too_old(version: str) -> str | None:
 
 
 def counts_writes_of_lists() -> bool:
-    """Whether several tensors at once are said to be written; one by one before 2.6."""
+    """Whether one call marks several tensors as written; one by one before 2.6."""
     import torch  # noqa: PLC0415 - torch is an extra
 
     try:
@@ -82,11 +82,10 @@ _named = threading.local()
 
 @contextlib.contextmanager
 def group_called(name: str | None) -> Iterator[None]:
-    """Let the group that this thread makes have a name that all its members know.
+    """Give the group that this thread makes the same name on all its members.
 
-    Where only the members make a group, torch counts the groups of each rank for its
-    name. Ranks that are in different numbers of groups would wait for each other for
-    ever.
+    If only the members make a group, torch names it after the number of groups of each
+    rank. Ranks in different numbers of groups would then wait for each other for ever.
 
     Args:
         name: The same on every member, and for no other group; None for torch's own.

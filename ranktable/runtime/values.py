@@ -30,7 +30,7 @@ _SIZES = ("world_size", "local_world_size", "num_nodes")
 
 
 def is_loopback(address: object) -> bool:
-    """Whether an address is each machine's own, and names another one on each."""
+    """Whether an address is a loopback address, which means each machine itself."""
     return isinstance(address, str) and _LOOPBACK.fullmatch(address) is not None
 
 

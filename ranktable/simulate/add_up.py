@@ -1,4 +1,4 @@
-"""The run of the built-in script: what its ranks leave, and whether that is right."""
+"""The run of the built-in script: the results of its ranks, and a check of them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ TENSOR_LENGTH = 4
 
 
 class Contribution(msgspec.Struct, frozen=True, kw_only=True):
-    """What one rank has got.
+    """The result of one rank.
 
     Attributes:
         rank: Its global rank.
         node_rank: Its simulated node.
-        device_id: Its chip, as the tensor tells it.
+        device_id: Its chip, read from the tensor.
         result: The sum.
         time_s: Time of the all_reduce.
     """
@@ -43,15 +43,15 @@ class Contribution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def leave(folder: Path, contribution: Contribution) -> None:
-    """Write what a rank has got."""
+    """Write the result of a rank."""
     draft = folder / f"{contribution.rank}.draft"
     draft.write_bytes(msgspec.json.encode(contribution))
-    # Whole or not at all: the job may be ended at any moment.
+    # Atomically, because the job may end at any moment.
     draft.rename(draft.with_suffix(".json"))
 
 
 def contributions(folder: Path) -> dict[int, Contribution]:
-    """Return what the ranks have left, by rank."""
+    """Return the results of the ranks, by rank."""
     left = (
         msgspec.json.decode(path.read_bytes(), type=Contribution)
         for path in folder.glob("*.json")
@@ -65,11 +65,11 @@ BUILT_IN = "ranktable.simulate.built_in"
 def add_up(
     plan: Simulation, signals: Signals
 ) -> tuple[RunOutcome, dict[int, Contribution]]:
-    """Run the built-in script; return what became of it, and each rank's result.
+    """Run the built-in script; return the outcome, and each rank's result.
 
     Args:
         plan: The run, whose script is ``BUILT_IN``.
-        signals: What the launcher is told meanwhile.
+        signals: The signals that the launcher receives meanwhile.
     """
     with run_folder() as folder:
         results = folder / "results"
@@ -87,5 +87,5 @@ def _wrong_sums(
     right = [float(world_size)] * TENSOR_LENGTH
     for rank, contribution in sorted(found.items()):
         if contribution.result != right:
-            message = f"rank {rank} has got {contribution.result}, not {right}"
+            message = f"rank {rank} got {contribution.result}, not {right}"
             yield RunFinding(severity="error", rank=rank, message=message)

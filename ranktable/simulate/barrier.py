@@ -38,7 +38,7 @@ class GroupOutcome(msgspec.Struct, frozen=True):
 
 
 def settle(folder: Path, outcome: GroupOutcome) -> GroupOutcome:
-    """Return the outcome of a group: this one, unless another was given before.
+    """Return the outcome of a group: this one, unless there is an earlier one.
 
     Args:
         folder: The folder of the group.
@@ -55,11 +55,11 @@ def settle(folder: Path, outcome: GroupOutcome) -> GroupOutcome:
 
 
 _POLLS = 50
-"""Looks before the first nap, some 20 microseconds, where each rank has a core: they
-come within microseconds of each other, and to be woken takes longer."""
+"""Polls before the first sleep, some 20 microseconds, where each rank has a core: ranks
+arrive within microseconds of each other, and waking one takes longer."""
 
 _NAP_S = 0.01
-"""Time after which a rank that sleeps looks whether those who are missing still run."""
+"""Time after which a sleeping rank checks whether the missing ones still run."""
 
 _NUMBER_SHIFT = 32  # of a mark; the checksum of the action is below it
 
@@ -72,7 +72,7 @@ class RendezvousBarrier:
         ranks: Global rank of each member.
         group_rank: Which of them this process is.
         group: What the group is called in messages.
-        timeout_s: Time after which a rank that does not come is named.
+        timeout_s: Time after which a missing rank is named.
     """
 
     def __init__(
@@ -96,13 +96,13 @@ class RendezvousBarrier:
         self._polls = _POLLS if has_cores else 1
 
     def wait(self, action: str) -> None:
-        """Wait until all members are about to do the same.
+        """Wait until all members are about to call the same operation.
 
         Args:
             action: What this rank is about to do, in words.
 
         Raises:
-            SimulationError: A member ended, left or did not come; or it is about to do
+            SimulationError: A member ended, left or is missing, or is about to call
                 something else.
         """
         self._number += 1
@@ -121,16 +121,16 @@ class RendezvousBarrier:
             raise self._disagreement()
 
     def leave(self) -> None:
-        """Say that this rank will not come again."""
+        """Leave the group for good."""
         self._state.leave()
 
     def is_without(self, members: Sequence[int]) -> bool:
-        """Whether members are not there any more, or the group cannot go on."""
+        """Whether members have ended or left, or the group is closed."""
         closed = self._state.is_closed
         return closed or bool(self._ended(members) or self._left(members))
 
     def refuse_gone(self, members: Sequence[int], what: str) -> None:
-        """Raise if members are not there any more.
+        """Raise if members have ended or left.
 
         Args:
             members: Members, by their rank in the group.
@@ -172,7 +172,7 @@ class RendezvousBarrier:
         ]
 
     def _wait_for_all(self, action: str) -> None:
-        """Wait until all have come, whatever they are about to do."""
+        """Wait until all have arrived, whatever they are about to call."""
         end = time.monotonic() + self.timeout_s
         is_first = True
         change = self._state.change
@@ -189,19 +189,19 @@ class RendezvousBarrier:
     def _refuse_absent(
         self, missing: Sequence[int], action: str, *, is_late: bool
     ) -> None:
-        """Raise if members that have not come cannot, or should have by now."""
+        """Raise if missing members have ended or left, or are late."""
         what = self.moment(action)
         ended = self._ended(missing)
         left = self._left(missing)
-        # It may have come, done its part and gone since it was missed.
+        # It may have arrived, done its part and ended in the meantime.
         missing = self._missing()
         if ended := [group_rank for group_rank in ended if group_rank in missing]:
             raise self._blame(ended, f"ended before {what}")
         if left := [group_rank for group_rank in left if group_rank in missing]:
-            raise self._blame(left, f"had left before {what}")
+            raise self._blame(left, f"left the group before {what}")
         if is_late and missing:
             within = f"within {self.timeout_s:g} s"
-            raise self._blame(missing, f"did not come to {what}, {within}")
+            raise self._blame(missing, f"did not reach {what}, {within}")
 
     def _blame(self, members: Sequence[int], what: str) -> SimulationError:
         ranks = [self.ranks[group_rank] for group_rank in members]
@@ -227,7 +227,7 @@ class RendezvousBarrier:
             doing.setdefault(self._state.text_of(self._number, group_rank), []).append(
                 rank
             )
-        # What the fewest do comes first: it is they who are odd.
+        # The smallest group comes first, because it is probably the wrong one.
         groups = sorted(doing.items(), key=lambda item: len(item[1]))
         said = ", ".join(
             f"{rank_list(ranks)} {'calls' if len(ranks) == 1 else 'call'} {action}"

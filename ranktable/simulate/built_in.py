@@ -1,4 +1,4 @@
-"""The script of a run that was given none: every chip contributes ones.
+"""The built-in script, for a run without one: every chip contributes ones.
 
 It does what the script of SOPHGO's manual does. Only ranks import it, which have torch;
 each leaves its result in the folder that is its argument.

@@ -83,8 +83,8 @@ def _chips_of_others(
     yield RunFinding(
         severity=severity,
         message=f"the group of {rank_list(ranks)} has the chip map {chip_map}, so SCCL "
-        f"would use other chips than theirs, which are {list(right_map)}; give "
-        "new_group() options with this map",
+        f"would use the wrong chips; theirs are {list(right_map)}: pass options with "
+        "this map to new_group()",
     )
 
 
@@ -92,7 +92,7 @@ def _different_maps(assignments: Sequence[ChipAssignment]) -> Iterator[RunFindin
     holders = _grouped(assignments, lambda assignment: assignment.chip_map)
     if len(holders) == 1:
         return
-    # What the fewest hold comes first: it is they who are odd.
+    # The smallest group comes first, because it is probably the wrong one.
     maps = sorted(holders.items(), key=lambda item: len(item[1]))
     said = ", ".join(
         f"{rank_list(ranks)} {'holds' if len(ranks) == 1 else 'hold'} {list(chip_map)}"
@@ -121,7 +121,7 @@ def _absent_chips(
             yield RunFinding(
                 severity="error",
                 rank=assignment.rank,
-                message=f"rank {assignment.rank} is to use chip {chip}, which node "
+                message=f"rank {assignment.rank} uses chip {chip}, which node "
                 f"{assignment.node} does not have; it has {', '.join(map(str, there))}",
             )
 
@@ -136,8 +136,7 @@ def _shared_chips(assignments: Sequence[ChipAssignment]) -> Iterator[RunFinding]
         if len(ranks) > 1:
             yield RunFinding(
                 severity="error",
-                message=f"{rank_list(ranks)} are to use the same chip, {chip} of node "
-                f"{node}",
+                message=f"{rank_list(ranks)} use the same chip, {chip} of node {node}",
             )
 
 
@@ -148,7 +147,7 @@ def _selected_chips(assignments: Sequence[ChipAssignment]) -> Iterator[RunFindin
             yield RunFinding(
                 severity="error",
                 rank=assignment.rank,
-                message=f"rank {assignment.rank} has selected chip "
+                message=f"rank {assignment.rank} selected chip "
                 f"{assignment.chip}, but the chip map gives it chip {chip}",
             )
 

@@ -1,4 +1,4 @@
-"""What goes wrong on purpose: ``--fault``, as ``hang:2@3`` spells it."""
+"""Faults that a user asks for: ``--fault hang:2@3``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FORMS: Mapping[Kind, str] = {
 """Every kind of fault and its form."""
 
 MAX_DELAY_S = 86_400
-"""A day; whatever is longer is a slip of the finger."""
+"""A day; a longer delay is a typing error."""
 
 _RANK = r"0|[1-9]\d{0,8}"
 _NUMBER = r"[1-9]\d{0,8}"
@@ -51,13 +51,13 @@ def parse_fault(text: str, world_size: int) -> Fault:
     name = text.partition(":")[0]
     kind = next((kind for kind in FORMS if kind == name), None)
     if kind is None:
-        reason = f"there is no fault {name!r}" if name else "this names no fault"
+        reason = f"there is no fault {name!r}" if name else "the fault has no name"
         raise _error(text, 0, reason, f"write {', '.join(FORMS.values())}")
     form = FORMS[kind]
     parts, end = _parts(text, len(kind), _AFTER_RANK[form.partition("RANK")[2]])
     if end < len(text) or len(parts) not in ((4,) if kind == "late" else (2, 4)):
-        hint = "ranks count from 0, and collectives, which N is, from 1"
-        raise _error(text, end, f"this is not written {form}", hint)
+        hint = "ranks count from 0; N, the number of a collective, from 1"
+        raise _error(text, end, f"this is not of the form {form}", hint)
     rank = int(parts[1])
     if rank >= world_size:
         reason = f"rank {rank} is not among the {world_size} ranks of the job"
@@ -67,7 +67,7 @@ def parse_fault(text: str, world_size: int) -> Fault:
         return Fault(kind=kind, rank=rank, collective=collective)
     delay_s = float(parts[-1])
     if not 0 < delay_s <= MAX_DELAY_S:
-        reason = f"seconds are above 0 and at most {MAX_DELAY_S}"
+        reason = f"the delay must be above 0 and at most {MAX_DELAY_S} seconds"
         raise _error(text, end - len(parts[-1]), reason, f"write {form}")
     return Fault(kind=kind, rank=rank, delay_s=delay_s)
 
@@ -97,7 +97,7 @@ class Faults:
     """The faults of one rank."""
 
     def __init__(self, run: Run, rank: int) -> None:
-        """Take those of the run that are of this global rank."""
+        """Take the faults of this global rank."""
         self._faults = [fault for fault in run.faults if fault.rank == rank]
         self._rank = rank
         self._timeout_s = run.timeout_s
@@ -105,7 +105,7 @@ class Faults:
         self._has_joined = False
 
     def before_joining(self) -> None:
-        """Come late to the job, or never."""
+        """Join the job late, or never."""
         if self._has_joined:
             return
         self._has_joined = True
@@ -150,5 +150,5 @@ class Faults:
         # The launcher ends this process as soon as the others have named it.
         time.sleep(_PATIENCE * self._timeout_s)
         raise SimulationError(
-            f"rank {self._rank} {what}, as it was asked to", (self._rank,)
+            f"rank {self._rank} {what}, as --fault asked", (self._rank,)
         )

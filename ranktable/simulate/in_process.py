@@ -1,8 +1,8 @@
 """One simulated rank in this process: rank 0 of 1, on chip 0 of a box.
 
 A process has one private device, which cannot be taken back: torch keeps the name
-``tpu``, and its kernels. What can be undone is: the process group, the environment, the
-path, and that the package can be imported.
+``tpu``, and its kernels. The rest is undone: the process group, the environment, the
+path and the imported package.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NODE = {
 }
 
 _modules: dict[str, ModuleType] = {}
-"""The simulated package between two uses; what it has told torch is told once."""
+"""The simulated package between two uses; it registers with torch once."""
 
 
 def prepare(folder: Path) -> dict[str, str]:
@@ -81,7 +81,7 @@ def _leave_group() -> None:
 
 
 def _remember_package() -> None:
-    """Bring back what the last use has put aside, if there was one."""
+    """Bring back the package of an earlier use, if there was one."""
     if _modules:
         sys.modules.update(_modules)
         _modules[_PACKAGE].local_ranks.put_in_place()

@@ -1,4 +1,4 @@
-"""Start a simulated run, wait for it, and say what became of it."""
+"""Start a simulated run, wait for it, and return its outcome."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _TABLE = "rank_table.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """What became of a run.
+    """The outcome of a run.
 
     Attributes:
-        findings: What there is to say, in the order in which it was found.
+        findings: All findings, in the order in which they were found.
         signum: The signal that ended it, None if none did.
         cost: What a rank has taken on average, None if that is not known.
     """
@@ -51,7 +51,7 @@ def launch(plan: Simulation, folder: Path, signals: Signals) -> RunOutcome:
     Args:
         plan: What to start.
         folder: The folder of ``run_folder``.
-        signals: What the launcher is told meanwhile; it is passed on.
+        signals: The signals that the launcher receives meanwhile; they are passed on.
     """
     env = rank_environment(
         os.environ,
@@ -71,7 +71,7 @@ def launch(plan: Simulation, folder: Path, signals: Signals) -> RunOutcome:
         return RunOutcome(findings=tuple(findings(folder)), signum=signals.received[0])
     outcome = RunOutcome(findings=tuple(findings(folder)), cost=_cost(folder))
     if outcome.errors:
-        return outcome  # a rank has said why; how it ended adds nothing
+        return outcome  # a rank has reported why; how it ended adds nothing
     ended = _ended(process.returncode, folder)
     return replace(outcome, findings=(*outcome.findings, *ended))
 

@@ -1,8 +1,8 @@
 """``--record``: what every rank sent, when and to whom, as a trace for Perfetto.
 
-A rank notes each operation in a file of its own; the launcher makes a trace of all. Who
-sends what to whom is that of a ring over the members in their order, as SCCL has it; so
-are the bytes that cross from node to node, which are those of ``ranktable plan``.
+Each rank records its operations in its own file, and the launcher makes one trace of
+them. Senders and receivers are those of a ring over the members in their order, as in
+SCCL. The bytes that cross from node to node are those of ``ranktable plan``.
 """
 
 from __future__ import annotations

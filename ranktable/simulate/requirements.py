@@ -1,8 +1,8 @@
-"""What a run needs, and what prevents it: torch, the script, a real package.
+"""The requirements of a run: torch, a script, and no real package.
 
 A vendor's real package is found without importing it. Importing one loads the libraries
 of its chips; without a Google TPU, importing Google's torch_tpu even ends the
-interpreter. So files and metadata are looked at, no more.
+interpreter. So only files and metadata are read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class RealPackage:
 
     Attributes:
         name: Name by which it is imported.
-        owner: Whose it is, as words: ``SOPHGO's``.
+        owner: The vendor, for messages: ``SOPHGO's``.
         folder: Folder, or file, that it is imported from.
     """
 
@@ -75,13 +75,13 @@ def refuse_real_package(vendor: str, *, is_forced: bool) -> None:
     real = find_real_package(vendor)
     if real is not None and not is_forced:
         raise ArgumentError(
-            f"{real.owner} {real.name} is installed here, in {real.folder}; --force "
-            "simulates all the same, and the ranks will not see it"
+            f"{real.owner} {real.name} is installed here, in {real.folder}; with "
+            "--force the ranks use simulated chips and not this package"
         )
 
 
 def find_in(folder: str, vendor: str) -> str | None:
-    """Return where a folder of the user's has the vendor's package, None if nowhere.
+    """Return where a folder of the user has the vendor's package, None if nowhere.
 
     Python looks in the folder of a script first, so nothing can come before it.
     """
@@ -160,8 +160,8 @@ def refuse_missing_script(script: str, vendor: str, *, is_module: bool) -> None:
     hiding = find_in(folder, vendor)
     if hiding is not None:
         raise ArgumentError(
-            f"the script would import {hiding}, which is beside it, and not the "
-            "simulated package; move one of them"
+            f"the script would import {hiding}, which is beside it, instead of "
+            "the simulated package; move one of them"
         )
 
 
@@ -200,8 +200,8 @@ def rank_environment(
 ) -> dict[str, str]:
     """Return the environment to start ranks with.
 
-    What an outer job says of its own ranks is left out, so that the simulated one can
-    be started within an allocation.
+    Variables of an outer job about its ranks are left out, so that a simulated job can
+    start within an allocation.
 
     Args:
         env: The environment of the launcher.

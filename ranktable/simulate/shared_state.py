@@ -1,8 +1,8 @@
 """The memory that the ranks of a group share: a small file that each of them maps.
 
-It says how far each member is, and which process it is; a member sleeps until another
-one changes it. Ranks that look again and again take the cores from those that they wait
-for: with eight ranks on two cores that made a collective several times as slow.
+It has the progress and the process of each member. A member sleeps until another one
+changes it. Ranks that poll instead take the cores from those that they wait for: with
+eight ranks on two cores a collective was several times as slow.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ENDED = ("Z", "X", "x")  # a zombie has ended, but nobody has asked for its sta
 def start_time(pid: int) -> int:
     """Return when a process started, in ticks since the machine did; 0 if it has ended.
 
-    A number of a process is used again after its end; together with this it is not.
+    A process id is used again after its end; together with this it is unique.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
@@ -68,11 +68,11 @@ class WakeUps:
         return self._word.value
 
     def change(self, value: int) -> None:
-        """Store a value that nobody has stored before; it wakes nobody."""
+        """Store a new value, without waking anybody."""
         self._word.value = value
 
     def wake(self) -> None:
-        """Wake whoever waits."""
+        """Wake all waiting processes."""
         if _NUMBER is not None:
             _syscall(_NUMBER, self._address, _WAKE, _EVERYBODY, None, None, 0)
 
@@ -109,14 +109,14 @@ class Process:
 
 
 class SharedState:
-    """What each member of a group shows to the others.
+    """The state that each member of a group shares with the others.
 
-    A member has two places that it uses in turn. Two are enough: nobody can be two
-    barriers ahead of another, who would have to have been at the first.
+    A member has two places that it uses in turn. Two are enough, because no member can
+    be two barriers ahead of another.
     """
 
     def __init__(self, path: Path, size: int, group_rank: int) -> None:
-        """Map the file of so many members, which whoever is first makes."""
+        """Map the file of a number of members; the first one creates it."""
         self._size = size
         self._group_rank = group_rank
         num_words = (_SLOTS + 2) * size + 2
@@ -140,25 +140,25 @@ class SharedState:
 
     @property
     def is_closed(self) -> bool:
-        """Whether a member has said that the group cannot go on."""
+        """Whether a member has closed the group."""
         return self._closed[0] != 0
 
     def close(self) -> None:
-        """Say that the group cannot go on."""
+        """Close the group, so that no member goes on."""
         self._closed[0] = 1
         self._changes.change(_CLOSED)
         self._changes.wake()
 
     def leave(self) -> None:
-        """Say that this member will not come again."""
+        """Mark this member as gone."""
         self._pids[self._group_rank] = _LEFT
 
     def has_left(self, group_rank: int) -> bool:
-        """Whether a member has said that it will not come again."""
+        """Whether a member is marked as gone."""
         return self._pids[group_rank] == _LEFT
 
     def process_of(self, group_rank: int) -> Process | None:
-        """Return the process of a member, None if it has not come yet or has left."""
+        """Return the process of a member, None before it arrives and after it left."""
         pid = self._pids[group_rank]
         if pid in (0, _LEFT):
             return None
@@ -173,7 +173,7 @@ class SharedState:
 
         Args:
             number: Number of the barrier.
-            mark: What says that this member has come to it; not 0.
+            mark: The mark of this member at this barrier; not 0.
             text: At most ``TEXT_BYTES`` bytes.
         """
         begin = self._text_begin(number, self._group_rank)
@@ -191,7 +191,7 @@ class SharedState:
         return self._changes.value
 
     def sleep(self, change: int, time_s: float) -> None:
-        """Sleep until all have come, if there was no arrival since a change.
+        """Sleep until all have arrived, if there was no arrival since a change.
 
         Args:
             change: What ``change`` was before the marks were read.
@@ -200,7 +200,7 @@ class SharedState:
         self._changes.wait(change, time_s)
 
     def wake(self) -> None:
-        """Wake those who sleep: all have come."""
+        """Wake the sleeping members, because all have arrived."""
         self._changes.wake()
 
     def text_of(self, number: int, group_rank: int) -> str:

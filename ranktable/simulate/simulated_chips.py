@@ -30,7 +30,7 @@ class SimulatedChips:
     """Starts ranks on simulated chips.
 
     Attributes:
-        findings: What the last job had to report, its warnings too.
+        findings: The findings of the last job, its warnings too.
     """
 
     def __init__(self) -> None:
@@ -126,7 +126,7 @@ def _plan(
 
 
 def _refuse_failure(outcome: RunOutcome, tasks: Path) -> None:
-    """Raise unless the job has done all that it should."""
+    """Raise if the job has failed."""
     if outcome.signum is not None:
         raise KeyboardInterrupt
     if not outcome.errors:

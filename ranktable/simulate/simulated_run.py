@@ -1,8 +1,8 @@
-"""What a simulated run is, as its launcher tells its ranks.
+"""A simulated run, as its launcher describes it to its ranks.
 
 A run has a private folder whose path is in ``RANKTABLE_SIMULATE``. ``run.json`` in it
-holds the run; ``findings.jsonl`` takes what ranks have to report, a line each. Whatever
-lacks the variable is not in a simulated run.
+holds the run; ``findings.jsonl`` takes what ranks have to report, a line each. A
+process without the variable is not in a simulated run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class NotSimulatedError(Error, ImportError):
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that goes wrong on purpose.
+    """A fault that a user asks for.
 
     Attributes:
         kind: What: the rank never joins, joins late, hangs or dies before a collective,
@@ -51,7 +51,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
             and ``hccl``.
         profile: Limits of the vendor's manual (``doc``) or of its code (``source``).
         is_strict: Whether the vendor's defects are reproduced too.
-        timeout_s: Time after which a rank that does not come is reported.
+        timeout_s: Time after which a missing rank is reported.
         chips: The chips that exist on each simulated node, by its node_rank.
         faults: What goes wrong on purpose.
         is_recorded: Whether ranks note what they send.
@@ -67,7 +67,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rank has to report.
+    """A finding of a rank.
 
     Attributes:
         severity: An ``error`` makes the run fail; a ``warning`` does not.
@@ -99,7 +99,7 @@ def current_run(env: Mapping[str, str]) -> tuple[Path, Run]:
     except (OSError, ValueError):
         raise NotSimulatedError(
             "simulated chips exist only in a run of `ranktable simulate`; "
-            f"{VARIABLE} is {name!r}, which is the folder of none"
+            f"{VARIABLE} is {name!r}, which is not the folder of a run"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""From what a user asks for to a run that can be started."""
+"""Make a run that can be started from what a user asks for."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 
 
 CHIPS_OF_BOX = 8
-"""Chips of the published box, and of a node when nothing else is said."""
+"""Chips of the published box; the default for a node."""
 
 
 MAX_RANKS = 1024
-"""Each takes 200 MiB or more, so a larger number is a slip of the finger."""
+"""Each takes 200 MiB or more, so a larger number is a typing error."""
 
 
 def refuse_crowd(world_size: int) -> None:
-    """Raise if one machine cannot be asked to simulate so many.
+    """Raise if there are too many ranks for one machine.
 
     Raises:
         ArgumentError: They are too many.
     """
     if world_size > MAX_RANKS:
         raise ArgumentError(
-            f"{world_size} ranks are too many for one machine; {MAX_RANKS} is the most"
+            f"{world_size} ranks are too many for one machine; the limit is {MAX_RANKS}"
         )
 
 
 def make_boxes(nproc: int, num_nodes: int, *, vendor: str) -> RankTable:
-    """Return the table of nodes that are alike.
+    """Return a table of nodes with the same chips.
 
     SOPHGO's chips are in the order of a ring of the published box, if this many of
     its chips form one.
@@ -68,15 +68,15 @@ def make_boxes(nproc: int, num_nodes: int, *, vendor: str) -> RankTable:
 
 
 def ring_warning(nproc: int) -> str | None:
-    """Return what to say of a made box that is larger than SOPHGO's, else None.
+    """Return the warning about a box that is larger than SOPHGO's, else None.
 
-    Of a smaller one without a ring the ranks say it, when they join.
+    For a smaller one without a ring the ranks warn when they join.
     """
     if nproc <= CHIPS_OF_BOX:
         return None
     return (
         f"the published box has {counted(CHIPS_OF_BOX, 'chip')}, so no ring of {nproc} "
-        f"is known, which SCCL needs; these are in plain order, 0 to {nproc - 1}"
+        f"is known, which SCCL needs; the chips are used in the order 0 to {nproc - 1}"
     )
 
 
@@ -89,14 +89,14 @@ class Simulation:
     """What to start.
 
     Attributes:
-        run: What the ranks are told.
+        run: The run that the ranks read.
         table: Their rank table.
         table_file: Its file, None if it has none yet.
         script: A script, or the name of a module.
         arguments: The script's own arguments.
         is_module: Whether it is a module.
         is_started_once: Whether the script starts its ranks itself.
-        keeps_output: Whether what ranks print goes to files, for ``printed``.
+        keeps_output: Whether the output of ranks goes to files, for ``printed``.
         record_file: File for a trace of what they send, None for no trace.
     """
 
@@ -132,7 +132,7 @@ def make_run(  # noqa: PLR0913 - what a run consists of
     _refuse_other("profile", profile, get_args(Profile))
     refuse_crowd(table.world_size)
     if not 0 < timeout_s < math.inf:
-        raise ArgumentError(f"{timeout_s:g} is not a time to wait for a rank")
+        raise ArgumentError(f"{timeout_s:g} seconds is not a time to wait for a rank")
     refuse_interleaved(hostfile_from_table(table), "torchrun, which starts the ranks,")
     # torchrun numbers its nodes by their ranks, whatever the order of the file.
     nodes = sorted(table.nodes, key=lambda node: node.devices[0].rank)

@@ -1,4 +1,4 @@
-"""What ends a simulated run, or is warned of: one sentence that names the ranks."""
+"""Errors and warnings of a simulated run: one sentence that names the ranks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class SimulationError(Error, RuntimeError):
-    """Something that a machine room would answer with a hang or a wrong result.
+    """A mistake that would end in a hang or a wrong result on real chips.
 
     Attributes:
         ranks: The global ranks that it is about, as far as they are known.
@@ -26,14 +26,14 @@ class SimulationError(Error, RuntimeError):
 
 
 def reported(folder: Path, message: str, ranks: Sequence[int] = ()) -> SimulationError:
-    """Return an error that its run knows of, so that it fails whoever catches it."""
+    """Return an error and report it, so the run fails even if a script catches it."""
     rank = ranks[0] if len(ranks) == 1 else None
     report(folder, RunFinding(severity="error", rank=rank, message=message))
     return SimulationError(message, ranks)
 
 
 _repaired: set[str] = set()
-"""What this process has said already."""
+"""The warnings that this process has given already."""
 
 
 def repaired(folder: Path, what: str, vendors: str) -> None:

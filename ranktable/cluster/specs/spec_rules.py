@@ -24,8 +24,8 @@ UNKNOWN_KEY = Rule(
     code="RT151",
     name="spec-unknown-key",
     summary="a key that a cluster spec does not have",
-    why="The key is often misspelt. Its value would be ignored, so the table would not "
-    "be as intended.",
+    why="The value of a misspelt key would be ignored, so the table would not be as "
+    "intended.",
     fix="Correct the spelling, or remove the key.",
     bad=b"nodes: n[1-4]\nchips: 8\nspare: n4\n",
     good=b"nodes: n[1-4]\nchips: 8\nspares: n4\n",

@@ -45,7 +45,7 @@ PRIMITIVES: Final = (
     *("all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter"),
     *("reduce_scatter", "all_to_all", "send", "recv", "barrier"),
 )
-"""What a backend may have itself; everything else is made of these."""
+"""Operations that a backend may have; everything else is composed of these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +201,7 @@ class Backend:
 
     @property
     def serves_cpu(self) -> bool:
-        """Whether it takes tensors of CPUs."""
+        """Whether it takes tensors on CPUs."""
         return self.device_type == "cpu"
 
     def has(self, operation: str, dtype: str, reduction: str | None = None) -> bool:
@@ -228,7 +228,7 @@ class Backend:
             return f"{self.package} is not installed"
         import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
 
-        # Of a vendor's backend torch knows nothing before its package is imported.
+        # Torch does not know a vendor's backend before its package is imported.
         is_built = getattr(dist, f"is_{self.name}_available", lambda: True)
         if not (dist.is_available() and is_built()):
             return f"this build of torch has no {self.name}"
@@ -257,9 +257,7 @@ class Backend:
         assert module is not None  # noqa: S101 - why_not has refused it
         count, index = module.device_count(), placement.device_id
         if count == 1:
-            index = (
-                0  # Slurm's --gpus-per-task=1 hides the others, whatever their number
-            )
+            index = 0  # Slurm's --gpus-per-task=1 hides the other devices
         if index >= count:
             raise self._no_device(placement, count)
         module.set_device(index)

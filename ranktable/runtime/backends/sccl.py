@@ -121,7 +121,7 @@ def _select_device(placement: Placement) -> torch.device:
         raise BootstrapError(
             "RT403",
             f"chip {placement.device_id} of rank {placement.rank} cannot be "
-            f"selected: {error}; correct device_id in the rank table, or look "
+            f"selected: {error}; correct device_id in the rank table, or check "
             "whether the host has this chip",
             (placement.rank,),
         ) from error

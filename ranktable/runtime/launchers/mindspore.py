@@ -44,7 +44,7 @@ MINDSPORE = Launcher(
     },
     more=_more,
     may_lack=("rank",),  # where ranks are handed out at run time
-    advice="MS_NODE_ID is not set: msrun gives ranks at run time; pass it --node_rank",
+    advice="MS_NODE_ID is not set: msrun gives ranks at run time; pass --node_rank",
     lacks=("MS_NODE_ID",),
 )
 SCHEDULERS = tuple(
@@ -52,8 +52,8 @@ SCHEDULERS = tuple(
         name="msrun",
         markers=(_ROLE,),
         only_where=((_ROLE, role),),
-        advice=f"{_ROLE}={role} is not a worker of msrun and has no MS_NODE_ID; join "
-        f"the job in the processes with {_ROLE}={_WORKER}",
+        advice=f"{_ROLE}={role} is not a worker of msrun and has no MS_NODE_ID; only "
+        f"processes with {_ROLE}={_WORKER} join the job",
         lacks=("MS_NODE_ID",),
     )
     for role in _OTHER_ROLES

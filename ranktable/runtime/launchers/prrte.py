@@ -10,7 +10,7 @@ from ranktable.runtime.launchers.launcher import Launcher
 PRRTE = Launcher(
     name="prterun",
     markers=("PMIX_RANK",),
-    advice="PMIX_RANK comes without a number of processes; start the script with "
+    advice="PMIX_RANK is set, but not the number of processes; start the script with "
     "mpirun of Open MPI, or set RANK=$PMIX_RANK and WORLD_SIZE in the command",
     lacks=("RANK", "WORLD_SIZE"),
 )

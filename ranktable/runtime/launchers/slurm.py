@@ -101,7 +101,7 @@ def _read_hosts(env: Mapping[str, str], variable: str) -> list[str]:
     except ArgumentError as error:
         raise _invalid(variable, env[variable], error.reason) from None
     if not hosts and env.get(variable):
-        raise _invalid(variable, env[variable], "there is no host in the list")
+        raise _invalid(variable, env[variable], "the list has no hosts")
     return hosts
 
 
@@ -129,8 +129,8 @@ def _other_step(env: Mapping[str, str], *variables: str) -> ConflictingVariables
     listed = " and ".join(said(name, env.get(name, "")) for name in variables)
     return ConflictingVariablesError(
         "RT303",
-        f"{listed} cannot be of one step, so some were inherited from another; start "
-        "the script with srun, or unset SLURM_STEP_NUM_TASKS",
+        f"{listed} cannot belong to one step, so some are inherited from another "
+        "step; start the script with srun, or unset SLURM_STEP_NUM_TASKS",
         {variable: env.get(variable) for variable in variables},
     )
 

@@ -34,7 +34,7 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
         if not 0 < least <= most:
             raise InvalidVariableError(
                 "RT302",
-                f"{_NODES} is {nodes!r}, no range that counts up; correct or unset it",
+                f"{_NODES} is {nodes!r}, not a range such as 1:4; correct or unset it",
                 {_NODES: nodes},
             )
     elif nodes:

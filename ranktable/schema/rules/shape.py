@@ -152,7 +152,8 @@ UNKNOWN_KEY = Rule(
     name="unknown-key",
     severity=Severity.WARNING,
     summary="a key that no reader knows",
-    why="The key is often misspelt. Its value is kept, but no program reads it.",
+    why="Readers ignore a key that they do not know, so a misspelt key has no effect. "
+    "Its value is kept where the file is rewritten.",
     fix="Correct the spelling, or remove the key.",
     readers={
         "torch_tpu": "ignored",

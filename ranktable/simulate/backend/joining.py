@@ -1,4 +1,4 @@
-"""How a process comes to a run and its groups: the backend, the others, their chips."""
+"""How a process joins a run and its groups: the backend, the members, their chips."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Membership:
 
 
 class _JoinWording:
-    """What ranks say when they join, in words; all say the same."""
+    """The messages about ranks that join."""
 
     def __init__(self, membership: Membership) -> None:
         self._name = membership.name
@@ -143,7 +143,7 @@ def join(world: World, membership: Membership) -> Path:
     """Wait for the members of a new group, and return the folder of the group.
 
     Raises:
-        SimulationError: A member did not come.
+        SimulationError: A member did not join in time.
     """
     group_rank = membership.group_rank
     # A store may outlive a group, and a later one have the same name: they are told
@@ -182,7 +182,7 @@ def _assignments(
     chip_map: Sequence[int],
     gloo: Any,  # noqa: ANN401 - ProcessGroupGloo, whose methods have no types
 ) -> list[ChipAssignment]:
-    """Return what each member holds, by its rank in the group."""
+    """Return the chips of each member, by its rank in the group."""
     chip, size = world.selected_chip(), len(membership.ranks)
     own = [
         world.node,
@@ -207,10 +207,10 @@ def _assignments(
 
 
 def _judge(world: World, membership: Membership, held: list[ChipAssignment]) -> None:
-    """Report what is wrong with what the members hold.
+    """Report what is wrong with the chips of the members.
 
     Raises:
-        SimulationError: It does not fit together.
+        SimulationError: The chips do not fit together.
     """
     right_map = None
     if not membership.is_world and world.chip_map:
@@ -294,7 +294,7 @@ def _create(
 
 @contextlib.contextmanager
 def _without_output() -> Iterator[None]:
-    """Keep what gloo prints out of what the script prints.
+    """Keep gloo's output out of the script's output.
 
     In torch 2.10 it says to standard output how many ranks it has connected.
     """

@@ -1,4 +1,4 @@
-"""What a simulated group refuses: the limits of its backend, and what it would ignore.
+"""The limits of a simulated group: what its backend refuses, or ignores.
 
 What the vendor's code takes, and its words for the rest, is in the declaration of the
 backend, ``ranktable.runtime.backends``.
@@ -71,11 +71,11 @@ class Limits:
     """
 
     def __init__(self, world: World, chip: int | None) -> None:
-        """Take what tensors are held against.
+        """Set the limits for tensors.
 
         Args:
             world: This process, and the backend.
-            chip: The chip that the group has for it, None if any will do.
+            chip: The chip of this process in the group, None for any.
         """
         self.backend, self.code = world.backend, world.group_code
         self.is_strict = world.run.is_strict
@@ -162,7 +162,7 @@ class Limits:
         )
 
     def check_contiguous(self, operation: str, tensor: torch.Tensor) -> None:
-        """Raise if a tensor has gaps, or another order in memory than its elements.
+        """Raise if a tensor is not contiguous.
 
         Raises:
             SimulationError: It has.
@@ -170,12 +170,12 @@ class Limits:
         if not tensor.is_contiguous():
             raise self._error(
                 f"gives {operation} a tensor that is not contiguous; "
-                f"{self.code.title} takes its memory as if it were, so the values "
-                "would be others; pass tensor.contiguous()"
+                f"{self.code.title} reads its memory as if it were contiguous, so it "
+                "would take wrong values; pass tensor.contiguous()"
             )
 
     def check_size(self, operation: str, tensor: torch.Tensor, size: int) -> None:
-        """Raise if an output has another number of elements than is written to it.
+        """Raise if an output does not have as many elements as are written to it.
 
         Raises:
             SimulationError: It has.
@@ -183,7 +183,7 @@ class Limits:
         if tensor.numel() != size:
             raise self._error(
                 f"gives {operation} an output of {tensor.numel()} elements, but "
-                f"{self.code.title} writes {size}, wherever they end"
+                f"{self.code.title} writes {size}, past its end if it is too small"
             )
 
     def check_splits(self, operation: str, sizes: list[int]) -> None:

@@ -162,7 +162,7 @@ def _store(
         if "in use" in str(error):
             raise
         address = f"tcp://{host_name}:{port}"
-        message = f"nobody serves {address}, which rank 0 should, within {limit_s:g} s"
+        message = f"rank 0 did not serve {address} within {limit_s:g} s"
         raise reported(FOLDER, message) from error
 
 
