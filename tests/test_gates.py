@@ -310,6 +310,29 @@ def test_settings_of_a_wrong_shape_are_said(
     assert done.err == (f"ranktable: {tmp_path}/pyproject.toml: {said}\n" * bool(said))
 
 
+def test_the_table_of_pyproject_does_not_stand_in_ranktable_toml(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "ranktable.toml").write_text("[tool.ranktable]\nchip = 2\n")
+    done = run("ranktable", "validate", "-", given=PAIR)
+
+    assert done.status == 2
+    assert done.err == (
+        f"ranktable: {tmp_path}/ranktable.toml: the options stand at the top level "
+        "here, not below [tool.ranktable], which is for pyproject.toml\n"
+    )
+
+
+def test_standard_input_is_named_where_no_file_is(run: Run) -> None:
+    done = run("ranktable", "validate", given=PAIR)
+
+    assert done.status == 2
+    assert done.err == (
+        "ranktable: no FILE is given, and RANK_TABLE_FILE is not set\n"
+        "help: name a file, or - for standard input\n"
+    )
+
+
 def test_topology_and_schema_are_found_beside_the_settings(
     run: Run, tmp_path: Path
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import json
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +16,6 @@ from ranktable.cluster.generate import parse_address_list, parse_device_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.conftest import Outcome
 
@@ -237,10 +238,27 @@ def test_gen_keeps_a_different_table_unless_forced(
     assert ranktable.read_rank_table(tmp_path / FILE) == [1, 0]
 
 
-def test_gen_replaces_no_device_and_no_folder(run: Callable[..., Outcome]) -> None:
-    for path in ("/dev/null", "/tmp"):  # noqa: S108 - it is not written to
+def test_gen_replaces_no_folder_and_no_pipe(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in ("pipe", str(tmp_path)):
         done = run("ranktable", "gen", "--device-id", "[[0]]", "-o", path, "--force")
         assert (done.status, "not a regular file" in done.err) == (2, True)
+
+
+def test_gen_writes_to_a_device(run: Callable[..., Outcome], tmp_path: Path) -> None:
+    (tmp_path / "nothing").symlink_to("/dev/null")
+    done = [
+        run("ranktable", "gen", "--device-id", "[[0]]", "-o", path)
+        for path in ("/dev/null", "nothing", "/dev/full")
+    ]
+
+    assert [each.status for each in done] == [0, 0, 2]
+    assert "wrote /dev/null: 1 node, 1 rank" in done[0].err
+    assert "ranktable: /dev/full: no space left on device" in done[2].err
+    assert all(Path(name).is_char_device() for name in ("/dev/null", "/dev/full"))
+    assert [path.name for path in tmp_path.iterdir()] == ["nothing"]
 
 
 def test_gen_prints_to_standard_output(run: Callable[..., Outcome]) -> None:

@@ -277,6 +277,28 @@ def test_more_than_the_limit_is_refused_at_once(name: str, text: str) -> None:
     assert set(reading.report.totals) <= {"RT134", "RT131"}
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("torchrun train.py\n", ["torchrun"]),
+        ("# host: n1\ntorchrun --nproc-per-node 2 train\n", ["torchrun"]),
+        ("\nPET_NNODES=1 /opt/bin/torchrun \\\n  $SCRIPT\n", ["torchrun"]),
+        ('srun -N2 \\\n torchrun "$@"\n', ["torchrun"]),
+        ("python3 -m torch.distributed.launch a.py\n", ["torchrun"]),
+        ("python -m paddle.distributed.launch --ips a t.py\n", ["paddle"]),
+        ("all:\n\ttorchrun --nproc-per-node 2 train.py\n", []),
+        ("# Title\n\nA script that torchrun starts knows\nits chip.\n", []),
+        ("Read on.\n\n```\ntorchrun --nproc-per-node 2 t.py\n```\n", []),
+        ("start it with torchrun\n", []),
+        ("- paddle.distributed.launch is the launcher of Paddle\n", []),
+    ],
+)
+def test_a_command_of_a_launcher_is_more_than_its_name(
+    text: str, names: list[str]
+) -> None:
+    assert [form.name for form in detect_formats(text)] == names
+
+
 FILLED_BYTES = 1 << 22
 WITHOUT_PROGRESS_S = 5
 

@@ -57,6 +57,14 @@ SAYS = "error[RT119] by the site's schema,"
             f't.json:3:16: {SAYS} "1" does not match "^[02]$"',
         ),
         (
+            {"properties": {"device_id": {"enum": [["0"], "1"]}}},
+            f't.json:2:16: {SAYS} "0" is not ["0"] or "1"',
+        ),
+        (
+            {"enum": [["0"]]},
+            f't.json:2:3: {SAYS} an object is not ["0"]',
+        ),
+        (
             {"required": ["rank", "device_ip"]},
             f't.json:2:3: {SAYS} the key "device_ip" is missing',
         ),

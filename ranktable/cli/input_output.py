@@ -1,7 +1,7 @@
 """The files that a command reads and writes.
 
-FILE is a path, ``-`` for standard input, else ``$RANK_TABLE_FILE``. What a command
-writes it writes as a whole or not at all, and never over something else.
+FILE is a path, ``-`` for standard input, else ``$RANK_TABLE_FILE``. A command writes a
+file atomically, and does not overwrite other content.
 """
 
 from __future__ import annotations
@@ -67,8 +67,12 @@ class TableFile(NamedTuple):
     group: str = ""
 
 
-def named_file(file: str | None) -> str:
+def named_file(file: str | None, *, may_be_input: bool = True) -> str:
     """Return the argument, else ``$RANK_TABLE_FILE``.
+
+    Args:
+        file: The argument.
+        may_be_input: Whether the command takes ``-``, so that its error names it.
 
     Raises:
         CommandError: There is neither.
@@ -77,7 +81,8 @@ def named_file(file: str | None) -> str:
         return file
     name = os.environ.get(VARIABLE, "")
     if not name:
-        raise CommandError(f"no FILE is given, and {VARIABLE} is not set")
+        how = "\nhelp: name a file, or - for standard input" if may_be_input else ""
+        raise CommandError(f"no FILE is given, and {VARIABLE} is not set{how}")
     # "-" means standard input as an argument only.
     return os.path.join(".", name) if name == STANDARD_INPUT else name  # noqa: PTH118
 
@@ -201,7 +206,7 @@ def sound_tables(file: str | None, group: str | None) -> list[TableFile]:
 
 
 def of_group(read: TableFile, made: Callable[[TableFile], Result]) -> Result:
-    """Return what is made of a table.
+    """Return the result of a function of a table.
 
     Raises:
         CommandError: It cannot be made; the message says of which group.
@@ -439,7 +444,7 @@ def _write_one(file: OutputFile, expected: bytes | None, folders: list[Path]) ->
         create_file(file.path, file.data)
     else:
         replace_file(file.path, file.data, expected=expected)
-    if file.is_executable:
+    if file.is_executable and path.is_file():
         mode = path.stat().st_mode
         path.chmod(mode | (mode & 0o444) >> 2)  # for whoever may read it
 
@@ -450,10 +455,10 @@ def _take_back(
     """Leave things as they were, as far as that is possible."""
     for file, old in done:
         with contextlib.suppress(OSError, RuntimeError):
-            if old is None:
-                Path(file.path).unlink(missing_ok=True)
-            else:
+            if old is not None:
                 replace_file(file.path, old, expected=file.data)
+            elif Path(file.path).is_file():  # a device stays
+                Path(file.path).unlink()
     for folder in reversed(folders):
         with contextlib.suppress(OSError):
             folder.rmdir()

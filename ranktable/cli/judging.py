@@ -1,4 +1,4 @@
-"""What ``ranktable validate`` judges, and what a project sets for it.
+"""The files that ``ranktable validate`` judges, and the settings of a project.
 
 It judges every kind of file that ranktable reads. A project's options are
 ``[tool.ranktable]`` in pyproject.toml, or ranktable.toml.
@@ -284,7 +284,7 @@ OWN_FILE, SHARED_FILE = "ranktable.toml", "pyproject.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a project sets for ``ranktable validate``; an option of a call wins.
+    """The settings of a project for ``ranktable validate``; an option of a call wins.
 
     Attributes:
         chip: ``--chip``.
@@ -340,6 +340,11 @@ def _table_of(path: Path) -> dict[str, Any] | None:
             f"{path}: {error if is_text else 'it is not UTF-8'}"
         ) from None
     if path.name == OWN_FILE:
+        if isinstance(document.get("tool"), dict) and "ranktable" in document["tool"]:
+            raise CommandError(
+                f"{path}: the options stand at the top level here, not below "
+                f"[tool.ranktable], which is for {SHARED_FILE}"
+            )
         return document
     tools = document.get("tool")
     if not isinstance(tools, dict) or "ranktable" not in tools:
@@ -478,7 +483,7 @@ def _is_among(code: str, beginnings: Sequence[str]) -> bool:
 
 
 def judge_by_schema(report: Report, schema: SiteSchema) -> Report:
-    """Return a report with what a site's schema finds besides.
+    """Return a report with the findings of a site's schema added.
 
     Args:
         report: What our rules have found in a table. A file whose name ends in .yaml

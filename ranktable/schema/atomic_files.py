@@ -53,10 +53,12 @@ def replace_file(
 
     Raises:
         FileChangedError: The file holds something else than expected.
-        RankTableError: The path is a directory, a pipe or a device.
+        RankTableError: The path is a directory or a pipe.
         OSError: The file cannot be written; nothing is left behind.
     """
     target = os.path.realpath(path)
+    if _write_to_device(target, path, data):
+        return
     with _temporary_beside(path, target, data, _status(target, path)) as temporary:
         if expected is None:
             os.replace(temporary, target)  # noqa: PTH105
@@ -79,10 +81,12 @@ def create_file(path: str | os.PathLike[str], data: bytes) -> None:
 
     Raises:
         FileExistsError: There is one; of several who create it, one succeeds.
-        RankTableError: The path is a directory, a pipe or a device.
+        RankTableError: The path is a directory or a pipe.
         OSError: The file cannot be written; nothing is left behind.
     """
     target = os.path.realpath(path)
+    if _write_to_device(target, path, data):
+        return
     if _status(target, path) is not None:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
     with _temporary_beside(path, target, data, None) as temporary:
@@ -93,6 +97,24 @@ def create_file(path: str | os.PathLike[str], data: bytes) -> None:
         except OSError:  # a file system without links: the name is taken first
             os.close(os.open(target, _NEW_FILE, 0o666))
             os.replace(temporary, target)  # noqa: PTH105
+
+
+def _write_to_device(target: str, path: str | os.PathLike[str], data: bytes) -> bool:
+    """Write to a character device, such as /dev/null; return whether it is one.
+
+    Raises:
+        OSError: It does not take the bytes; the error names the path.
+    """
+    try:
+        if not stat.S_ISCHR(os.stat(target).st_mode):  # noqa: PTH116 - any name
+            return False
+        with open(target, "wb") as device:  # noqa: PTH123
+            device.write(data)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None
+    return True
 
 
 def _status(target: str, path: str | os.PathLike[str]) -> os.stat_result | None:

@@ -151,7 +151,7 @@ def decode_any(
     """Return the columns of a document with few defects of its shape or none, fast.
 
     Returns:
-        None for a document that has to be looked at closely.
+        None for a document that needs all checks.
     """
     for candidate in FORMATS if format_ is None else (format_,):
         columns = candidate.decode(data, quota)

@@ -1,4 +1,4 @@
-"""What a check says about a file: data, never printing and never raising.
+"""The result of a check is data: a check never prints and never raises.
 
 A rule yields findings, which say where in the document something is wrong. Line and
 column need the text; a diagnostic has them, for the findings that will be shown. The
@@ -126,7 +126,7 @@ class RankTableError(Error, ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What a check is told beside the file.
+    """Options of a check.
 
     Attributes:
         chips_per_node: Number of chips of every host, None when unknown.
@@ -159,14 +159,14 @@ class Options:
 
 
 class Refusal(str):
-    """What a reader says when it refuses a table, or that it waits in vain."""
+    """The message of a reader that refuses a table, or that it waits without end."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """The one home of a diagnostic code; ``ranktable explain`` prints it.
+    """The definition of a diagnostic code; ``ranktable explain`` prints it.
 
     Attributes:
         code: Stable, documented, never reused.
@@ -334,7 +334,7 @@ _UNREADABLE = {"RT001", "RT002", "RT003", "RT004"}
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What a check found.
+    """The findings of a check.
 
     Attributes:
         file: Name of the file.

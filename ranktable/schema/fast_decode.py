@@ -82,7 +82,7 @@ def decode_columns(data: bytes, format_: Format) -> Columns | None:
 def decode_by_template(
     data: bytes, format_: Format, least_nodes: int = MANY_NODES
 ) -> Columns | None:
-    """Return the columns of a document whose nodes are spelt alike, None for others."""
+    """Return the columns of a document whose nodes have the same text, else None."""
     if len(data) < least_nodes * LEAST_NODE_BYTES:
         return None
     plain = partial(_meant, format_)

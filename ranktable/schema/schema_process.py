@@ -6,6 +6,7 @@ local files only, a bounded number of them, and fetches nothing.
 
 from __future__ import annotations
 
+import json
 import re
 import resource
 import sys
@@ -22,7 +23,7 @@ from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-from ranktable.schema.diagnostic import Finding, quoted
+from ranktable.schema.diagnostic import MAX_VALUE_LENGTH, Finding, printable, quoted
 from ranktable.schema.document import find_locations
 from ranktable.schema.files import UnreadableError, read_file
 from ranktable.schema.json_parser import decode, find_too_deep, parse, walk
@@ -288,9 +289,19 @@ def _message(error: Any) -> str:  # noqa: ANN401 - either error of jsonschema
         missing = next(k for k in asked if error.message.startswith(repr(k)))
         return f"the key {quoted(missing)} is missing"
     if error.validator in _MESSAGES:
-        several = asked if isinstance(asked, list) else [asked]
-        wanted = " or ".join(map(quoted, several[:MAX_VALUES]))
+        is_list = isinstance(asked, list) and error.validator != "const"
+        several = asked if is_list else [asked]
+        wanted = " or ".join(map(_as_json, several[:MAX_VALUES]))
         return f"{value} {_MESSAGES[error.validator]} {wanted}"
     if isinstance(asked, (int, float, str)) and not isinstance(asked, bool):
         return f"{value} does not satisfy {error.validator} {quoted(asked)}"
     return f"{value} does not satisfy {error.validator or 'false'}"
+
+
+def _as_json(value: object) -> str:
+    """Return a value that a schema asks for; lists and objects are shown whole."""
+    if isinstance(value, (dict, list)):
+        text = json.dumps(value, ensure_ascii=False)
+        is_long = len(text) > MAX_VALUE_LENGTH
+        return printable(text[:MAX_VALUE_LENGTH] + "..." if is_long else text)
+    return quoted(value)

@@ -58,7 +58,7 @@ def wait(
     Example: ranktable wait sccl_rank_table.json --timeout 60
     """
     _refuse_times(timeout, interval)
-    name = named_file(file)
+    name = named_file(file, may_be_input=False)
     if file == STANDARD_INPUT or is_open_already(name):
         raise CommandError("a pipe can be read only once; name a file to wait for")
     with progress() as line:

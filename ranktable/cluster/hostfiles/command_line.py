@@ -28,6 +28,9 @@ _TOKEN = re.compile(
 _QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.DOTALL)
 _HOST = re.compile(r"#\s*host:\s*(\S+)\s*")
 _MAX_OPTION = 40  # what is longer is not a typing mistake
+# The first line that is not blank and not a comment, and those that go on with it.
+_FIRST = re.compile(r"(?:[ \t\r]*(?:#[^\n]*)?\n)*((?:[^\\\n]|\\.)*)", re.DOTALL)
+_CONTINUED = re.compile(r"\\\r?\n")
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[^}]*\}|\([^)]*\))")
 
 
@@ -46,7 +49,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Syntax:
-    """What a launcher's command line has.
+    """The syntax of a launcher's command line.
 
     Attributes:
         program: Name of the program.
@@ -68,6 +71,20 @@ class Syntax:
 def is_variable(text: str) -> bool:
     """Whether a word is a variable of the shell, such as ``$SLURM_NODEID``."""
     return _VARIABLE.fullmatch(text) is not None
+
+
+def is_command_of(syntax: Syntax, text: str) -> bool:
+    """Whether a text begins with a command that starts a launcher.
+
+    The launcher has an option or a script behind it: prose may name it too, and so may
+    a Makefile, below other lines.
+    """
+    first = _FIRST.match(text)
+    words = _CONTINUED.sub(" ", first[1] if first else "").split()
+    start = _program([Token(word, 0, 0) for word in words], syntax)
+    if start is None or start == len(words):
+        return False
+    return words[start][0] in "-$'\"" or any(mark in words[start][:-1] for mark in "./")
 
 
 def commands_in(source: SourceText) -> Iterator[Command]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
@@ -21,6 +22,7 @@ from ranktable.cluster.hostfiles import hostfile_rules as rules
 from ranktable.cluster.hostfiles.command_line import (
     Syntax,
     commands_in,
+    is_command_of,
     is_variable,
     options_of,
 )
@@ -193,7 +195,7 @@ PADDLE = LauncherFormat(
     title=COMMAND_TITLE,
     read=read_command,
     write=write_command,
-    matches=lambda text: MODULE in text,
+    matches=partial(is_command_of, SYNTAX),
     options=("script",),
 )
 

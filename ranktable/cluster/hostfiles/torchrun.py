@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.host_lists import MAX_HOSTS
@@ -15,6 +16,7 @@ from ranktable.cluster.hostfiles.command_line import (
     Command,
     Syntax,
     commands_in,
+    is_command_of,
     is_variable,
     options_of,
 )
@@ -327,9 +329,6 @@ TORCHRUN = LauncherFormat(
     title=TITLE,
     read=read,
     write=write,
-    matches=lambda text: any(
-        word in text
-        for word in ("torchrun ", "torch.distributed.run ", "torch.distributed.launch ")
-    ),
+    matches=partial(is_command_of, SYNTAX),
     options=("script", "port"),
 )

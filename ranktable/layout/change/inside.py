@@ -81,7 +81,7 @@ class Inside:
         return found
 
     def _kind(self, node: int) -> int:
-        """Return a number for what a node holds, and on which chips."""
+        """Return a number for the roles of a node and their chips."""
         held = tuple(
             (chip.rank is None, chip.role, self.links and chip.device_id)
             for chip in map(self.chips.__getitem__, self.members[node])

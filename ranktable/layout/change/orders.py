@@ -250,7 +250,7 @@ class Orders:
         return owners
 
     def every(self) -> Iterator[Owners]:
-        """Yield all that can be as good as the best so far, nodes of a kind alike."""
+        """Yield all that can be as good as the best so far; equal nodes count once."""
         by_kind = {kind: [*nodes] for kind, nodes in self.search.alike.items()}
         if self.search.job.is_free:
             if self.size > _MOST_FREE:
