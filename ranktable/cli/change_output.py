@@ -1,4 +1,4 @@
-"""What a command that changes a table writes, and what it says of the change."""
+"""The output of a command that changes a table, and its summary."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Again = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeOutput:
-    """Where a changed table goes, and how the change is told.
+    """The destination of a changed table, and the form of the summary.
 
     Attributes:
         output: Its file, None for standard output.

@@ -1,7 +1,7 @@
 """The files that a command reads and writes.
 
-FILE is a path, ``-`` for standard input, else ``$RANK_TABLE_FILE``. What a command
-writes it writes as a whole or not at all, and never over something else.
+FILE is a path, ``-`` for standard input, else ``$RANK_TABLE_FILE``. A command writes a
+file atomically, and does not overwrite other content.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def sound_tables(file: str | None, group: str | None) -> list[TableFile]:
 
 
 def of_group(read: TableFile, made: Callable[[TableFile], Result]) -> Result:
-    """Return what is made of a table.
+    """Return the result of a function of a table.
 
     Raises:
         CommandError: It cannot be made; the message says of which group.

@@ -1,4 +1,4 @@
-"""What ``ranktable validate`` judges, and what a project sets for it.
+"""The files that ``ranktable validate`` judges, and the settings of a project.
 
 It judges every kind of file that ranktable reads. A project's options are
 ``[tool.ranktable]`` in pyproject.toml, or ranktable.toml.
@@ -138,7 +138,8 @@ def _is_table(start: bytes) -> bool:
 
 
 def _is_spec(start: bytes) -> bool:
-    return all(key.search(start) for key in _SPEC)
+    is_script = start.startswith(b"#!")  # which may write a spec: templates/jobs
+    return not is_script and all(key.search(start) for key in _SPEC)
 
 
 def _links_report(data: bytes, name: str) -> Report:
@@ -284,7 +285,7 @@ OWN_FILE, SHARED_FILE = "ranktable.toml", "pyproject.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a project sets for ``ranktable validate``; an option of a call wins.
+    """The settings of a project for ``ranktable validate``; an option of a call wins.
 
     Attributes:
         chip: ``--chip``.
@@ -483,7 +484,7 @@ def _is_among(code: str, beginnings: Sequence[str]) -> bool:
 
 
 def judge_by_schema(report: Report, schema: SiteSchema) -> Report:
-    """Return a report with what a site's schema finds besides.
+    """Return a report with the findings of a site's schema added.
 
     Args:
         report: What our rules have found in a table. A file whose name ends in .yaml

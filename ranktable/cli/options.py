@@ -92,7 +92,7 @@ def _size(text: str) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayoutOptions:
-    """What was said of the layout."""
+    """The options of the layout."""
 
     tp: Annotated[int | None, _size("Tensor parallel ranks.")] = None
     cp: Annotated[int | None, _size("Context parallel ranks.")] = None
@@ -181,7 +181,7 @@ class LayoutOptions:
         return self.given_layout(world_size or table.world_size, with_dp=with_dp)
 
     def given_layout(self, world_size: int, *, with_dp: bool = True) -> ParallelLayout:
-        """Return the layout that the options are; dp is what the other sizes leave.
+        """Return the layout of the options; dp follows from the other sizes.
 
         Raises:
             LayoutError: There is no such layout.

@@ -52,7 +52,7 @@ def cluster_of(
 
 
 def announcement(table: RankTable, vendor: Vendor, *, is_made: bool) -> Iterator[str]:
-    """Yield that nothing here is real, and what else is to be known of the cluster."""
+    """Yield the lines that describe the simulated cluster."""
     chips = counted(table.world_size, f"{_DEVICES[vendor]} chip")
     nodes = counted(len(table.nodes), "node")
     yield f"ranktable: simulating {chips} of {nodes} on the CPUs of this machine"

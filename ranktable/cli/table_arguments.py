@@ -1,4 +1,4 @@
-"""Options of ``ranktable convert`` that say what a format needs besides the file."""
+"""Options of ``ranktable convert``: values that a format needs and the file lacks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _Text = str | None
 
 @dataclass(frozen=True, kw_only=True)
 class WriterArguments:
-    """What the user says of a launcher's file, a field of ``WriterOptions`` each."""
+    """Options for a launcher's file, each a field of ``WriterOptions``."""
 
     script: Annotated[
         _Text,
@@ -81,7 +81,7 @@ class WriterArguments:
 
 @dataclass(frozen=True, kw_only=True)
 class TableArguments:
-    """What the user says of a table besides its file."""
+    """Options for a table besides its file."""
 
     device_ip: Annotated[
         _Text,
@@ -157,7 +157,7 @@ class TableArguments:
                 raise CommandError(f"{target} does not use --{name}")
 
     def options(self, table: RankTable) -> TableOptions:
-        """Return what they say of a table.
+        """Return the options of a table.
 
         Raises:
             ArgumentError: One is malformed or does not fit the table.

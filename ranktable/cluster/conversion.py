@@ -1,4 +1,4 @@
-"""Rank tables of one format as rank tables of another: what is asked for, what is lost.
+"""Convert rank tables from one format to another, and name what is lost.
 
 A format holds hosts, chips, ranks and addresses, and keys of its own. Here a table is
 given what the other format needs besides, and loses what that one has no place for.
@@ -87,7 +87,7 @@ GAP = "FILL IN: {}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
-    """What a format needs and another one does not say.
+    """Values that a format needs and another one lacks.
 
     Attributes:
         device_ips: Address of every device, in the order of nodes and ranks.
@@ -126,12 +126,12 @@ class Conversion:
 def convert_table(
     table: RankTable, to: str, options: TableOptions | None = None
 ) -> Conversion:
-    """Return a table in another format, and what that loses.
+    """Return a table in another format, and what the new file cannot hold.
 
     Args:
         table: A sound table whose ranks are those of one job.
         to: Name of the format, or ``mindie``.
-        options: What the format needs and the table does not say.
+        options: Values that the format needs and the table lacks.
 
     Raises:
         ArgumentError: There is no such format, it cannot be written, or it needs what
@@ -581,7 +581,7 @@ def losses_beside_hosts(table: RankTable) -> list[str]:
 
 
 def losses(before: RankTable, after: RankTable) -> Iterator[str]:
-    """Yield what a table does not say any more, in words.
+    """Yield in words what the new table lacks.
 
     Args:
         before: The table that was converted.

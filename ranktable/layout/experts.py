@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is known when the experts are laid out.
+    """The request for the layout of the experts.
 
     Attributes:
         order: Every token, the fastest first.
@@ -83,7 +83,7 @@ class Experts:
 
 
 def no_experts(request: Request, etp: int) -> Experts:
-    """Return the experts of a layout without: whatever is asked, a rank has all."""
+    """Return the experts of a layout without experts: every rank has all."""
     shared = ("tp",) if etp > 1 else ()
     aliases = {"ep": (), "etp": shared, "edp": ("cp", *request.data)}
     return Experts(ep=1, etp=etp, aliases=aliases)

@@ -68,7 +68,7 @@ def make_grid(sizes: Iterable[tuple[str, int]]) -> Grid:
 
 @dataclass(frozen=True, slots=True)
 class Groups(Sequence[list[int]]):
-    """Groups of ranks along some axes of a grid, made when they are asked for.
+    """Groups of ranks along some axes of a grid, made on request.
 
     The groups count over the other axes, and the ranks of a group over its own, in both
     cases with the faster axis fastest. So does every library that was looked at, once

@@ -115,11 +115,11 @@ NOTHING = Crossing(0, 0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """What every group along some axes sends in a step.
+    """The traffic of every group along some axes in a step.
 
     Attributes:
         axes: The axes, such as ``tp`` or ``dp-cp``.
-        pattern: Who sends to whom.
+        pattern: The pattern of senders and receivers.
         size_bytes: Of a collective, the tensor; of an all-to-all, what one rank sends;
             of a chain and a ring, what goes over one edge, both ways together.
         wrap_bytes: What a chain sends from its last member to the first.
@@ -163,7 +163,7 @@ class Flow:
         return Crossing((len(set(domains)) - 1) * self.per_domain, edges * per_edge)
 
     def sent_by(self, domains: Sequence[int]) -> dict[int, float]:
-        """Return what every domain sends over the boundary for one group.
+        """Return the bytes that every domain sends over the boundary for one group.
 
         The partners of a collective share what crosses alike; over an edge of a chain
         half goes either way, over one of a ring all goes forward.
@@ -234,11 +234,11 @@ class Model:
 
 
 def model_flows(model: Model, layout: ParallelLayout) -> tuple[Flow, ...]:
-    """Return what a model sends along every axis of a layout.
+    """Return the traffic of a model along every axis of a layout.
 
     Raises:
         LayoutError: Layers or tokens do not divide over the layout; or experts are
-            spread, and nothing says to how many a token goes.
+            spread, and the number of experts per token is not given.
     """
     _refuse_parts(model, layout)
     if layout.ep > 1 and model.topk is None:
@@ -401,7 +401,7 @@ _PATTERNS = {
 
 
 def given_flows(sizes: Mapping[str, float], layout: ParallelLayout) -> tuple[Flow, ...]:
-    """Return what is sent along every axis as a user gives it.
+    """Return the traffic along every axis that a user gives.
 
     Args:
         sizes: Bytes by axes, as ``Flow.size_bytes`` counts them: of tp what is

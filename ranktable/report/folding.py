@@ -164,7 +164,7 @@ class Stride:
 
 @dataclass(frozen=True, slots=True)
 class Progression:
-    """Consecutive items that are alike, in one direction or in several at once.
+    """Consecutive items that follow one rule, in one direction or in several.
 
     Attributes:
         first: Index of the first item.

@@ -1,4 +1,4 @@
-"""Who is where in a parallel layout, for people and for programs.
+"""The ranks and chips of a parallel layout, for people and for programs.
 
 The JSON form is stable: keys are only added. ``docs/layout.md`` documents it.
 """

@@ -54,7 +54,7 @@ def blocks(size: int, width: int) -> list[range]:
 def judge_order(
     topology: Topology, chips: Sequence[int], groups: Iterable[Sequence[int]]
 ) -> ChipOrder | None:
-    """Return what an order costs, None where there is no way between two chips.
+    """Return the cost of an order, None where two chips are not connected.
 
     Args:
         topology: The links of the host.

@@ -1,4 +1,4 @@
-"""What a check says about a file: data, never printing and never raising.
+"""The result of a check is data: a check never prints and never raises.
 
 A rule yields findings, which say where in the document something is wrong. Line and
 column need the text; a diagnostic has them, for the findings that will be shown. The
@@ -126,7 +126,7 @@ class RankTableError(Error, ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What a check is told beside the file.
+    """Options of a check.
 
     Attributes:
         chips_per_node: Number of chips of every host, None when unknown.
@@ -151,16 +151,22 @@ class Options:
     limit: int | None = None
     is_table_wanted: bool = False
 
+    @property
+    def describe_hosts(self) -> bool:
+        """Whether they say something of the hosts, which a table may contradict."""
+        said = (self.chips_per_node, self.npu, self.topology, self.tp)
+        return said != (None, None, None, None)
+
 
 class Refusal(str):
-    """What a reader says when it refuses a table, or that it waits in vain."""
+    """The message of a reader that refuses a table, or that it waits without end."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """The one home of a diagnostic code; ``ranktable explain`` prints it.
+    """The definition of a diagnostic code; ``ranktable explain`` prints it.
 
     Attributes:
         code: Stable, documented, never reused.
@@ -179,9 +185,10 @@ class Rule:
             ``mesh``.
         beside: A file that goes before either, where the defect is between two files.
         keys: Keys at the top, of which a table has at least one that breaks the rule.
+        column: The part of ``Columns`` that is empty in a table that keeps the rule.
         check: Yields what breaks the rule in a table; None where a reader finds it.
         is_fast: Whether every process of a job runs the check; what other rules ask
-            is compared at once there, see ``fast_decode.is_surely_sound``.
+            is compared at once there, see ``Columns.is_surely_sound``.
     """
 
     code: str
@@ -198,6 +205,7 @@ class Rule:
     command: str = "validate"
     beside: bytes | None = None
     keys: tuple[str, ...] = ()
+    column: str = ""
     check: Check | None = None
     is_fast: bool = False
 
@@ -326,7 +334,7 @@ _UNREADABLE = {"RT001", "RT002", "RT003", "RT004"}
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What a check found.
+    """The findings of a check.
 
     Attributes:
         file: Name of the file.

@@ -1,4 +1,4 @@
-"""Safe repairs: edits of the text that change nothing but what a rule is certain of."""
+"""Safe repairs: edits of the text that a rule is certain of."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _COMMAS = re.compile(r'"(?:[^"\\]|\\.)*"?|,[ \t\r\n,]*([\]}]?)', re.DOTALL)
 
 
 def repaired_text(report: Report, options: Options) -> str | None:
-    """Return the text with all safe repairs, None if there is none to make.
+    """Return the text with all safe repairs, None if no repair is needed.
 
-    One repair may show the next: a table whose syntax is mended can be judged. It ends
-    when nothing is left to repair, or when a repair changes nothing.
+    One repair may make another possible, because a table with correct syntax can be
+    judged. It ends when no repair is left, or when a repair changes nothing.
 
     Args:
         report: What was found in the file.
-        options: What it is judged with.
+        options: The options of the check.
     """
     every = replace(options, limit=None)
     seen: set[str] = set()
@@ -48,7 +48,7 @@ def repaired_text(report: Report, options: Options) -> str | None:
 
 
 def fixed_text(report: Report) -> str | None:
-    """Return the text with every repair that is known to be safe, None if none is.
+    """Return the text with every safe repair, None if there is none.
 
     Everything else stays as it was, character by character. A repair is safe when all
     readers that accept the old text already read it like the new one.

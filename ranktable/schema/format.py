@@ -54,7 +54,7 @@ class NotExpressibleError(ValueError):
 
 
 class Kind(Enum):
-    """What a value of a file may be."""
+    """The type of a value in a file."""
 
     NUMBER = "a plain decimal integer, as a string or as an integer"
     NUMERAL = "a string of decimal digits"
@@ -70,7 +70,7 @@ class Kind(Enum):
 
 
 class Role(Enum):
-    """What a value means to the model."""
+    """The meaning of a value for the model."""
 
     RANK = "rank"
     DEVICE_ID = "device_id"
@@ -91,7 +91,7 @@ class Field:
         kind: What its value may be.
         role: What it means.
         is_required: Whether it has to be there.
-        is_written: Whether it is written for what came from no file.
+        is_written: Whether it is written for a table that was not read from a file.
         values: The texts that it may be, all if empty.
         title: What it is, for people.
         description: What it means and who reads it.

@@ -73,7 +73,7 @@ class Node(Struct, frozen=True, kw_only=True):
 
 
 class Parts(NamedTuple):
-    """What a table is made of.
+    """The parts of a table.
 
     ``document`` is the plain data of the file, where that is more than nodes, devices
     and their keys; it is gone as soon as the nodes change.

@@ -1,4 +1,4 @@
-"""The fastest path: tables whose nodes are spelt like the first one.
+"""The fastest path: tables whose nodes have the same text as the first one.
 
 Ranks count on from node to node; hosts, addresses and perhaps chips differ. So the
 first node is a template with holes. It is judged as a table of its own, the values of

@@ -180,7 +180,7 @@ def is_eid(text: str) -> bool:
 
 
 def are_addresses_of(member: Member, text: str) -> bool:
-    """Whether a text is what a member of kind ``ADDRESS`` may hold."""
+    """Whether a text is a valid value of kind ``ADDRESS``."""
     if not text:
         return member.has_blanks
     if member.joins:

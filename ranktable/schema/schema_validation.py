@@ -26,9 +26,9 @@ def schema_text(name: str) -> bytes:
 def validator_of(name: str, is_sound: IsSound | None = None) -> Validator:
     """Return a validator for a JSON Schema of this package.
 
-    An integer is written as one: 1.0 is not, and neither is true. Of a list that is
-    too long the items are not looked at. That items are unique is left to the reader,
-    which says where they are not.
+    An integer is written as one: 1.0 is not, and neither is true. The items of a list
+    that is too long are not checked. The reader checks that items are unique, because
+    it knows their places.
 
     Args:
         name: Name of the file.
@@ -116,7 +116,7 @@ def errors_of(
     document: Any,  # noqa: ANN401 - plain data
     is_sound: IsSound | None = None,
 ) -> Iterator[ValidationError]:
-    """Yield what a JSON Schema refuses, as narrowly as one alternative tells.
+    """Yield the errors of a JSON Schema, each at the narrowest place.
 
     Of several alternatives the one counts whose type the value has; where it has none
     of them, the error is that of all alternatives.

@@ -54,7 +54,7 @@ class SiteSchemaError(Error, ValueError):
 
 
 class SchemaRequest(msgspec.Struct):
-    """What the process is told."""
+    """The request to the process."""
 
     schema: str
     data: msgspec.Raw

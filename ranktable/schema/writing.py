@@ -43,7 +43,7 @@ INDENT = 4
 
 
 def dumps(table: RankTable, *, format: str | None = None) -> bytes:  # noqa: A002
-    """Return a table as the bytes of a file, always the same for the same table.
+    """Return the bytes of a table's file, always the same for the same table.
 
     A table that was read is written as it was spelt: the same keys in the same order,
     strings or integers, unknown keys included. The layout is the generator's: four
@@ -71,7 +71,7 @@ def dumps_judged(
     Args:
         table: The table.
         format: Name of the format; by default the one it was read from.
-        options: What else is known of the hosts, as for a check.
+        options: Further facts about the hosts, as for a check.
 
     Raises:
         RankTableError: The table is not sound.

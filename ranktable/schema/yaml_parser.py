@@ -197,7 +197,7 @@ class _Composer:
 
 
 def plain_value(text: str) -> object:
-    """Return what a plain word means where YAML 1.1 and 1.2 agree, else the text."""
+    """Return the value of a plain word if YAML 1.1 and 1.2 agree, else the text."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):

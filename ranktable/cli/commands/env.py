@@ -1,4 +1,4 @@
-"""``ranktable env``: what the environment says of this process."""
+"""``ranktable env``: the rank and job of this process."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ class TrafficOptions:
         )
 
     def _refuse_idle(self) -> None:
-        """Raise CommandError for what is said of a model that is not given."""
+        """Raise CommandError for options of a model that is not given."""
         for each in fields(self):
             is_given = getattr(self, each.name) != each.default
             if is_given and each.name != "bytes_":

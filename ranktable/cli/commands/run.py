@@ -240,7 +240,7 @@ def refuse_other_node(
 
 
 def address(argument: str | None) -> str | None:
-    """Return the option; torchrun would take some texts for options of its own."""
+    """Return the option; torchrun would read some texts as its own options."""
     if argument is None:
         return None
     try:

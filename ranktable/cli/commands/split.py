@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Unit(str, Enum):
-    """What a file is about."""
+    """The kind of a file."""
 
     NODE = "node"
     GROUP = "group"

@@ -49,7 +49,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Syntax:
-    """What a launcher's command line has.
+    """The syntax of a launcher's command line.
 
     Attributes:
         program: Name of the program.

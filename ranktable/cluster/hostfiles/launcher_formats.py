@@ -131,7 +131,7 @@ def convert(
     Args:
         hostfile: The hosts.
         to: A launcher's format, one of rank tables, or the name of one.
-        options: What the format needs and the hosts do not say.
+        options: Values that the format needs and the hosts lack.
 
     Raises:
         ArgumentError: There is no such format, or it cannot express the hosts.
@@ -159,7 +159,7 @@ class HostfileReading:
     Attributes:
         report: What was found.
         hostfile: The hostfile, None if there is an error.
-        left_out: What the text says of hosts and the hostfile does not.
+        left_out: What the text has about hosts and the hostfile cannot hold.
     """
 
     report: Report

@@ -156,7 +156,7 @@ def short(host: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """What came of merging.
+    """The result of merging.
 
     Attributes:
         table: The table, None when there are errors.

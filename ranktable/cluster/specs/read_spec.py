@@ -45,7 +45,7 @@ Chips = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class SpecReading:
-    """What came of reading.
+    """The result of reading.
 
     Attributes:
         report: What was found.

@@ -31,7 +31,7 @@ from ranktable.layout.change.orders import Before, Orders, free_placements
 from ranktable.layout.crossings import is_reached, lower_bound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from ranktable.layout.crossings import CostModel, Owners
     from ranktable.schema.topology import Topology
@@ -255,7 +255,9 @@ class Search:
     def anchors(self) -> dict[int, tuple[range | None, range | None]]:
         """The ranks with which all chips of a node keep roles: here, and its copy's."""
         chips, places = self.job.chips, self.job.places
-        rank_of = {place: rank for rank, place in enumerate(places)}
+        rank_of: dict[tuple[Hashable, int | None], int] = {
+            place: rank for rank, place in enumerate(places)
+        }
         stays = [
             chip.rank is not None
             and chip.rank < self.size
@@ -448,9 +450,10 @@ def is_contiguous(domains: Sequence[int]) -> bool:
 
 def _block(ranks: Sequence[int | None], size: int) -> range | None:
     """Return so many consecutive ranks, None if they are not that."""
-    known = sorted(rank for rank in ranks if rank is not None)
-    is_block = len(known) == size and known[-1] - known[0] == size - 1
-    return range(known[0], known[0] + size) if is_block else None
+    known = [rank for rank in ranks if rank is not None]
+    if len(known) < size or max(known) - min(known) != size - 1:
+        return None
+    return range(min(known), min(known) + size)
 
 
 def _width(costs: CostModel | None) -> int:

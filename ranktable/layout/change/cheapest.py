@@ -1,4 +1,4 @@
-"""The cheapest way to give every row a column of its own."""
+"""The cheapest assignment of one column to every row."""
 
 from __future__ import annotations
 

@@ -221,9 +221,7 @@ def _moves(
         before = after if name[0] in still else ranks.get(name)
         if before is None:
             continue
-        was, is_now = [
-            one[rank] for one, rank in zip(every, (before, after), strict=False)
-        ] or ({}, {})
+        was, is_now = (every[0][before], every[1][after]) if every else ({}, {})
         if before != after or was != is_now:
             yield Move(
                 node=name[0],
@@ -304,16 +302,14 @@ def _others_of_chips(
         if old_rank is None:
             continue
         other = before[old_rank][1]
-        addresses += _address(other) != _address(device)
+        addresses += (
+            other.address != device.address or other.is_emulated != device.is_emulated
+        )
         extra += other.extra != device.extra
     if addresses:
         yield f"the address of {counted(addresses, 'chip')}"
     if extra:
         yield f"keys without a meaning, of {counted(extra, 'chip')}"
-
-
-def _address(device: Device) -> tuple[str | None, bool]:
-    return device.address, device.is_emulated
 
 
 def _others_at_the_top(before: RankTable, after: RankTable) -> Iterator[str]:

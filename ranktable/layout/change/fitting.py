@@ -72,8 +72,8 @@ def fit_layout(
 ) -> ParallelLayout:
     """Return the largest layout for some chips that keeps some sizes.
 
-    dp becomes what there is room for, unless it is kept. Other sizes that are not kept
-    become divisors of what they are, the largest that give as many ranks.
+    dp becomes as large as the chips allow, unless it is kept. Other sizes that are not
+    kept become divisors of their old values, the largest that give as many ranks.
 
     Args:
         layout: The layout as it is.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import lru_cache
 from itertools import combinations, islice
+from operator import ne
 from typing import TYPE_CHECKING
 
 from ranktable.layout.change.assign import Chip, Place, assign
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
     from ranktable.layout.grid import Groups
     from ranktable.schema.topology import Topology
+
+_NOTHING = object()
+"""The role of a chip that is new: not that of any place."""
 
 _RING_WEIGHT = 1 << 40
 _ROLE_WEIGHT = 1 << 20
@@ -41,6 +45,9 @@ class Inside:
         self.places = places
         self.links = links
         self.tp = tp
+        self._ranks = [chip.rank for chip in chips]
+        self._held = [_NOTHING if chip.rank is None else chip.role for chip in chips]
+        self._wanted = [place.role for place in places]
         self._known: dict[
             tuple[int, tuple[int, ...]], tuple[list[int], tuple[int, int, int]]
         ] = {}
@@ -81,7 +88,7 @@ class Inside:
         return found
 
     def _kind(self, node: int) -> int:
-        """Return a number for what a node holds, and on which chips."""
+        """Return a number for the roles of a node and their chips."""
         held = tuple(
             (chip.rank is None, chip.role, self.links and chip.device_id)
             for chip in map(self.chips.__getitem__, self.members[node])
@@ -161,11 +168,10 @@ class Inside:
         return [block[at] for at in _assigned(held, wanted)]
 
     def _cost(self, order: Sequence[int], ranks: Sequence[int]) -> tuple[int, int, int]:
-        loads = moves = 0
-        for rank, at in zip(ranks, order, strict=True):
-            chip = self.chips[at]
-            loads += chip.rank is None or chip.role != self.places[rank].role
-            moves += chip.rank is not None and chip.rank != rank
+        numbers = [self._ranks[at] for at in order]
+        held = map(self._held.__getitem__, order)
+        loads = sum(map(ne, held, map(self._wanted.__getitem__, ranks)))
+        moves = sum(map(ne, numbers, ranks)) - numbers.count(None)
         is_open = False
         if self.links is not None:
             ids = [self.chips[at].device_id for at in order]

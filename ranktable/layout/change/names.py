@@ -1,4 +1,4 @@
-"""What a node is called: its host, or its number where it has none."""
+"""The name of a node: its host, or its number where it has no host."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def node_names(nodes: Sequence[Node]) -> list[str]:
 
 
 def find_nodes(table: RankTable, names: Iterable[str]) -> list[int]:
-    """Return the place of every node that is named, in the order of the names.
+    """Return the places of the named nodes, in the order of the names.
 
     A host has several places where pods of one group share it.
 

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from functools import cached_property
 from itertools import accumulate
 from math import lcm
+from operator import ne
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.layout.arrangements import free_orders
@@ -136,25 +137,29 @@ class _Pool:
         self, nodes: Iterable[int], kind: Mapping[int, tuple[int, ...]]
     ) -> None:
         self.kind = kind
-        self.of_kind: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        # Of every size, the nodes of every kind, the next one last.
+        self.of_size: dict[int, dict[tuple[int, ...], list[int]]] = defaultdict(dict)
         for node in nodes:
-            self.of_kind[kind[node]].append(node)
-        for found in self.of_kind.values():
-            found.reverse()
+            self.of_size[kind[node][0]].setdefault(kind[node], []).append(node)
+        for kinds in self.of_size.values():
+            for found in kinds.values():
+                found.reverse()
 
     def pop(self, size: int, near: int | None) -> int:
         """Return a node of a size from the domains of another one, or from others."""
         domains = () if near is None else self.kind[near][1:]
         kind = (size, *domains)
-        if kind not in self.of_kind:
-            kind = min(
-                (kind for kind in self.of_kind if kind[0] == size),
-                key=lambda kind: sum(map(int.__ne__, kind[1:], domains)),
+        kinds = self.of_size[size]
+        if kind not in kinds:
+            # All others differ alike where there is one boundary beyond the nodes.
+            kind = (
+                next(iter(kinds))
+                if len(domains) <= 1
+                else min(kinds, key=lambda kind: sum(map(ne, kind[1:], domains)))
             )
-        found = self.of_kind[kind]
-        node = found.pop()
-        if not found:
-            del self.of_kind[kind]
+        node = kinds[kind].pop()
+        if not kinds[kind]:
+            del kinds[kind]
         return node
 
 
@@ -250,7 +255,7 @@ class Orders:
         return owners
 
     def every(self) -> Iterator[Owners]:
-        """Yield all that can be as good as the best so far, nodes of a kind alike."""
+        """Yield all that can be as good as the best so far; equal nodes count once."""
         by_kind = {kind: [*nodes] for kind, nodes in self.search.alike.items()}
         if self.search.job.is_free:
             if self.size > _MOST_FREE:

@@ -60,8 +60,8 @@ def shrink(  # noqa: PLR0913 - each is a part of the question
 ) -> Resized:
     """Return a table without some nodes, with the largest layout for the other nodes.
 
-    The spares of the table take part, as far as the number of ranks does not grow. See
-    ``arrange`` for what comes first. Chips for which there is no place become spares.
+    The spares of the table are used, as long as the number of ranks does not grow. See
+    ``arrange`` for the priorities. Chips that are not needed become spares.
 
     Args:
         table: The table.
@@ -100,8 +100,8 @@ def grow(  # noqa: PLR0913 - each is a part of the question
 ) -> Resized:
     """Return a table with more nodes, and the largest layout for all of them.
 
-    See ``arrange`` for what comes first; where dp counts slowest, no chip changes its
-    role or its rank. Chips for which there is no place become spares.
+    See ``arrange`` for the priorities; where dp is the slowest axis, no chip changes
+    its role or its rank. Chips that are not needed become spares.
 
     Args:
         table: The table.
@@ -186,7 +186,7 @@ def rearranged(  # noqa: PLR0913 - each is a part of the question
     site: Site,
     layout: ParallelLayout | None,
 ) -> tuple[RankTable, bool]:
-    """Return a table with the ranks on the best chips, and whether all was tried.
+    """Return a table with the ranks on the best chips, and whether all were tried.
 
     Args:
         table: The table.

@@ -1,4 +1,4 @@
-"""What a rank holds of the model, and in which copy of it."""
+"""The role of a rank: its part of the model, and the copy that it belongs to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXPERTS = ("ep", "etp")
 
 
 def role_axes(layout: ParallelLayout, kept: Collection[str] = KEPT) -> tuple[str, ...]:
-    """Return the axes whose coordinates say what a rank holds."""
+    """Return the axes whose coordinates give the role of a rank."""
     wanted = {*kept, *(EXPERTS if layout.ep > 1 else ())}
     return tuple(axis for axis in layout.axes if axis in wanted)
 

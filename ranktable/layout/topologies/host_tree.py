@@ -48,7 +48,7 @@ class Names:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether nothing more needs to be looked at."""
+        """Whether all names have been found."""
         return self.left < 0
 
 

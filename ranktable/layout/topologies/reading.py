@@ -31,7 +31,7 @@ class TopologyFormat(NamedTuple):
 
     Attributes:
         name: Its name.
-        looks: What a text in it has somewhere.
+        looks: A pattern that a text in this format has.
         module: The module of its reader, here.
         reader: The function that returns the levels, None after saying what is wrong.
     """
@@ -88,7 +88,7 @@ TOPOLOGY_FORMATS = (
 def read_topology(
     data: bytes, *, file: str, limit: int | None = DEFAULT_LIMIT
 ) -> tuple[Report, Hierarchy | None]:
-    """Return what was found in a topology, and its levels if there is no error."""
+    """Return the findings in a topology, and its levels if there is no error."""
     quota = Quota(limit)
     decoded: Finding | tuple[str, list[Finding]] = (
         decode(data)

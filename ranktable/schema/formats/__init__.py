@@ -116,7 +116,7 @@ def decode_large(data: bytes, quota: Quota | None = None) -> Columns | None:
     """Return the columns of a table of another shape that may be large, fast.
 
     Returns:
-        None for a document that has to be looked at closely.
+        None for a document that needs all checks.
     """
     for name, key in LARGE:
         if data.find(key, 0, HEAD_BYTES) >= 0:

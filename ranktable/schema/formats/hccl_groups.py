@@ -374,7 +374,7 @@ class GroupFormat(RecordFormat):
     """A format whose devices stand in instances, and these in groups."""
 
     def build(self, columns: Columns) -> Parts:
-        """Return what a table is made of, with the keys of instances and groups.
+        """Return the parts of a table, with the keys of instances and groups.
 
         Those of an instance are kept with its server where that has no other one, else
         with its devices; the groups are kept under their own key, without instances.

@@ -1,4 +1,4 @@
-"""What one process of LLM-DataDist, HIXL or vLLM says of its own device: no ranks.
+"""The device of one process of LLM-DataDist, HIXL or vLLM, without ranks.
 
 Source: hixl, docs/zh/api/python/LLMConfig.md (``local_comm_res``).
 """

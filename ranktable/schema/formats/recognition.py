@@ -127,5 +127,5 @@ def is_cloud(document: dict[str, Any]) -> bool:
 
 
 def is_placeholder(document: dict[str, Any]) -> bool:
-    """Whether a document has a status and nothing else that matters."""
+    """Whether a document has a status and no nodes."""
     return "status" in document and document.keys() <= {"status", "version"}

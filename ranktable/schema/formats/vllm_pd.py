@@ -212,7 +212,7 @@ class PrefillDecodeFormat(RecordFormat):
     """The format; a server may have devices that prefill and others that decode."""
 
     def build(self, columns: Columns) -> Parts:
-        """Return what a table is made of, with the lists of such a server's devices."""
+        """Return the parts of a table, with the lists of such a server's devices."""
         parts = build_record_parts(columns)
         top = columns.document.data
         listed = top.get(LISTS["prefill"]) if isinstance(top, dict) else None

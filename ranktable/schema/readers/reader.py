@@ -13,7 +13,7 @@ MAX_TEXT_LENGTH = 400
 
 
 class Reader(Protocol):
-    """Returns what a library would do; it never raises, for any bytes."""
+    """Returns the result of a library for any bytes; never raises."""
 
     @property
     def name(self) -> str:
@@ -42,7 +42,7 @@ class ReaderResult:
     Attributes:
         reader: Name of the reader.
         title: What it is, for people.
-        outcomes: (rank, what its process gets), in the order asked for.
+        outcomes: Pairs of a rank and what its process gets, in the requested order.
     """
 
     reader: str

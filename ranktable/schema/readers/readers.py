@@ -1,7 +1,7 @@
 """Every reader, ours first, and its result for one file.
 
-The libraries of Ascend cannot be followed here, so what they make of it comes from the
-rules: each knows what a reader does with its mistake.
+The libraries of Ascend cannot run here, so their results come from the rules: each rule
+knows what a reader does with its mistake.
 """
 
 from __future__ import annotations

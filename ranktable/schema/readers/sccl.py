@@ -36,7 +36,7 @@ class CppError(Exception):
 
 
 def parse(data: bytes) -> Any:  # noqa: ANN401 - any JSON
-    """Return the data of a JSON file as SCCL gets it.
+    """Return the data of a JSON file as SCCL reads it.
 
     Strict JSON in UTF-8, but a byte order mark is skipped and a zero byte ends the
     file. The last of repeated keys wins. An integer is an ``int`` when 64 bits hold

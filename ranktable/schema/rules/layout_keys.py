@@ -1,4 +1,4 @@
-"""RT508, RT509 and RT511: what a table remembers of its layout and of its chips."""
+"""RT508, RT509 and RT511: the layout and the chips that a table remembers."""
 
 from __future__ import annotations
 
