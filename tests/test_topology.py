@@ -188,3 +188,20 @@ def test_matrix_of_more_chips_than_the_limit_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(RankTableError, match="there are more than 1024 chips"):
         find_topology(str(path))
+
+
+def test_nodes_alike_are_told_once_beside_a_wrong_rank() -> None:
+    nodes = [
+        {"device_list": [device(chip, 8 * node + chip) for chip in range(8)]}
+        for node in range(3)
+    ]
+    nodes[2]["device_list"][7]["rank"] = "x"
+    data = json.dumps({"version": "1.0", "node_list": nodes})
+
+    codes = [found.code for found in check(data.encode()).diagnostics]
+    assert codes.count("RT502") == 1
+    assert codes.count("RT114") == 1
+
+
+def device(chip: int, rank: int) -> dict[str, str]:
+    return {"device_id": str(chip), "rank": str(rank)}

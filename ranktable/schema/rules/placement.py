@@ -109,14 +109,20 @@ def _open_orders(
 
 
 def _orders(columns: Columns) -> Iterator[tuple[int, list[int]]]:
-    """Yield each node whose chips are all there, and its devices by rank."""
-    in_file_order = columns.are_ranks_in_file_order()
+    """Yield each node whose chips are all there, and its devices by rank.
+
+    Of nodes with the same chips and consecutive ranks only the first comes, since most
+    nodes of a cluster are alike.
+    """
     seen: set[tuple[int | None, ...]] = set()
     for node, start, end in columns.nodes():
-        device_ids = tuple(columns.device_ids[start:end])
-        if in_file_order and device_ids in seen:
-            continue  # most nodes of a cluster use the same chips
-        seen.add(device_ids)
+        ranks = columns.ranks[start:end]
+        first = ranks[0] if ranks else None
+        if first is not None and ranks == list(range(first, first + end - start)):
+            device_ids = tuple(columns.device_ids[start:end])
+            if device_ids in seen:
+                continue
+            seen.add(device_ids)
         order = rank_order(columns, start, end)
         if len({columns.device_ids[index] for index in order}) == end - start:
             yield node, order
