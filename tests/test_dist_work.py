@@ -188,8 +188,24 @@ def reduce_an_input() -> tuple[str, str]:
     return told(result.backward)
 
 
+def reduce_what_is_saved_meanwhile() -> tuple[str, str]:
+    for _ in range(2):  # what is known torch does alone
+        weight = torch.ones(3, requires_grad=True)
+        data = torch.ones(3)
+        work = dist.all_reduce(data, async_op=True)
+        result = (data * weight).sum()
+        work.wait()
+    return told(result.backward)
+
+
 @pytest.mark.parametrize(
-    "reduce", [reduce_what_was_saved, reduce_later_what_was_saved, reduce_an_input]
+    "reduce",
+    [
+        reduce_what_was_saved,
+        reduce_later_what_was_saved,
+        reduce_an_input,
+        reduce_what_is_saved_meanwhile,
+    ],
 )
 def test_a_backward_does_not_use_what_was_reduced_since(
     gloo: Pool, reduce: Callable[[], tuple[str, str]]
@@ -197,6 +213,23 @@ def test_a_backward_does_not_use_what_was_reduced_since(
     for kind, message in gloo.returned(reduce):
         assert kind == "RuntimeError"
         assert "modified by an inplace operation" in message
+
+
+def wait_twice() -> list[float]:
+    for _ in range(2):  # what is known torch does alone
+        weight = torch.ones(3, requires_grad=True)
+        data = torch.ones(3)
+        work = dist.all_reduce(data, async_op=True)
+        work.wait()
+        result = (data * weight).sum()
+        work.wait()
+        result.backward()
+    assert weight.grad is not None
+    return weight.grad.tolist()
+
+
+def test_a_second_wait_writes_nothing(pair: Pool) -> None:
+    assert pair.returned(wait_twice) == [[2.0] * 3] * 2
 
 
 def wait_outside_of_inference_mode() -> list[Any]:

@@ -323,6 +323,14 @@ def test_the_table_of_pyproject_does_not_stand_in_ranktable_toml(
     )
 
 
+def test_a_job_script_that_writes_a_spec_is_not_a_spec(run: Run) -> None:
+    run("ranktable", "init", "slurm")
+    done = run("ranktable", "validate", "slurm.sbatch")
+
+    assert "error[RT110] nothing here says that it is a rank table" in done.out
+    assert "RT135" not in done.out
+
+
 def test_standard_input_is_named_where_no_file_is(run: Run) -> None:
     done = run("ranktable", "validate", given=PAIR)
 

@@ -51,8 +51,8 @@ CHIPS = "[[0,2,6,7,3,1,5,4]]"
 MODEL = ["--tp", "4", "--model", "32x4096", "--seq", "4096", "--micro", "16"]
 
 JOURNEYS = [
-    ("validate", ["ranktable", "validate", "t.json"], 15),
-    ("gen", ["ranktable", "gen", "--device-id", CHIPS, "-o", "new.json"], 18),
+    ("validate", ["ranktable", "validate", "t.json"], 13),
+    ("gen", ["ranktable", "gen", "--device-id", CHIPS, "-o", "new.json"], 16),
     ("convert", ["ranktable", "convert", "hostfile", "--to", "openmpi-rankfile"], 14),
     ("plan", ["ranktable", "plan", "layout.json"], 22),
     ("plan of a model", ["ranktable", "plan", "hosts.json", *MODEL], 22),

@@ -138,7 +138,8 @@ def _is_table(start: bytes) -> bool:
 
 
 def _is_spec(start: bytes) -> bool:
-    return all(key.search(start) for key in _SPEC)
+    is_script = start.startswith(b"#!")  # which may write a spec: templates/jobs
+    return not is_script and all(key.search(start) for key in _SPEC)
 
 
 def _links_report(data: bytes, name: str) -> Report:

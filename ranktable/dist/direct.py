@@ -194,7 +194,8 @@ def begin_native(  # noqa: PLR0913, PLR0917 - what collectives differ in
     if call.held is not None or members.queue.works:
         call.wait()
     divisor = members.size if native.reduction == "mean" else 1
-    if is_written and not is_new:
+    is_written = is_written and not is_new
+    if is_written:
         mark_written(given[0])  # type: ignore[arg-type] # it is the result
     if native.told is not None:
         given = (*given, native.told)
@@ -209,7 +210,8 @@ def begin_native(  # noqa: PLR0913, PLR0917 - what collectives differ in
             raise explained(error, members, call) from error
         raise refused(error, members, native.table_name, call) from error
     if async_op:
-        return DirectWork(call, begun, result, divisor, stream)
+        written = result if is_written and divisor == 1 else None
+        return DirectWork(call, begun, result, divisor, stream, written)
     if begun is not None:
         await_backend(begun, members, call)
     _divide(result, divisor)
@@ -227,13 +229,14 @@ class DirectWork(Work[Result]):
     Whoever waits makes the current stream wait, as in torch, at every call.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what it needs to end
         self,
         call: CollectiveCall,
         begun: dist.Work | None,
         result: Result,
         divisor: int,
         stream: Any,  # noqa: ANN401 - of any device
+        written: Any = None,  # noqa: ANN401 - one tensor
     ) -> None:
         """Keep what is needed to end it.
 
@@ -243,12 +246,15 @@ class DirectWork(Work[Result]):
             result: What it becomes.
             divisor: What to divide that by.
             stream: On which the result was made or is divided; None for the current.
+            written: The tensor that only the backend writes to. Torch hears of that at
+                the begin and at the end, since a forward may save it between.
         """
         super().__init__(call.members, stream)
         self._call = call
         self._begun = begun
         self._result = result
         self._divisor = divisor
+        self._written = written
 
     def _has_ended(self) -> bool:
         return self._begun is None or self._begun.is_completed()
@@ -257,4 +263,6 @@ class DirectWork(Work[Result]):
         if self._begun is not None:
             await_backend(self._begun, self._call.members, self._call)
         _divide(self._result, self._divisor)
-        self._divisor = 1
+        if self._written is not None:
+            mark_written(self._written)
+        self._divisor, self._written = 1, None

@@ -13,6 +13,7 @@ from threading import Lock
 from typing import (
     TYPE_CHECKING,
     Any,
+    Final,
     Generic,
     Literal,
     ParamSpec,
@@ -39,6 +40,8 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 Waited_co = TypeVar("Waited_co", covariant=True)
 Later = TypeVar("Later")
+
+_NO_CHANGE: Final = contextlib.nullcontext()
 
 
 class Step(Protocol):
@@ -283,7 +286,8 @@ def _continued(stream: Any, *, is_inference: bool) -> Iterator[Any]:  # noqa: AN
     Memory that was allocated on that stream is then used and released there only. If
     another stream is current, it waits, and it is yielded.
     """
-    with torch.inference_mode(is_inference):
+    is_same = torch.is_inference_mode_enabled() == is_inference
+    with _NO_CHANGE if is_same else torch.inference_mode(is_inference):
         if stream is None:
             yield None
             return

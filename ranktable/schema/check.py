@@ -24,7 +24,7 @@ from ranktable.schema.json_parser import (
     parse,
     unreadable,
 )
-from ranktable.schema.rules.nodes import MAX_SCCL_CHIPS
+from ranktable.schema.rules.placement import MAX_SCCL_CHIPS
 from ranktable.schema.rules.shape import UNREAD_FORMAT
 from ranktable.schema.rules.syntax import DUPLICATE_KEY, TOO_LARGE
 from ranktable.schema.table_readers import reader_by_name
@@ -113,8 +113,6 @@ def report_unreadable(error: UnreadableError, *, file: str) -> Report:
 
 def check_bytes(data: bytes, options: Options, *, file: str) -> Report:
     """Judge the bytes of a table."""
-    from ranktable.schema.fast_decode import is_surely_sound  # noqa: PLC0415 - a cycle
-
     if len(data) > options.max_size_bytes:
         message = f"the file is larger than {options.max_size_bytes} bytes"
         return make_report([TOO_LARGE.finding(None, message)], file=file, data=data)
@@ -122,10 +120,8 @@ def check_bytes(data: bytes, options: Options, *, file: str) -> Report:
     columns = decode_any(data, options.format, quota)
     if columns is not None:
         columns.quota = quota
-        found = []
-        if not (options.is_table_wanted and is_surely_sound(columns)):
-            found = [*columns.found, *judge(columns, options)]
-            found = list(_weighed(found, columns.format, options.reader))
+        found = [*columns.found, *judge(columns, options)]
+        found = list(_weighed(found, columns.format, options.reader))
         if options.is_table_wanted and not any(map(_is_error, found)):
             found = []
         name = columns.format.name

@@ -8,19 +8,24 @@ reported by then, so the rules go on with what is left.
 
 from __future__ import annotations
 
+import operator
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.schema.diagnostic import NO_QUOTA, Options
+from ranktable.schema.diagnostic import NO_QUOTA, Options, Severity
 from ranktable.schema.document import Document, SourceSpan, parse_sound
 from ranktable.schema.format import (
+    Kind,
     Role,
+    are_addresses,
     each_address,
     ipv4_numbers,
     is_address,
     is_device_address,
+    plain_number,
 )
 
 if TYPE_CHECKING:
@@ -28,9 +33,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ranktable.schema.config_map import Wrapper
-    from ranktable.schema.diagnostic import Finding, Quota, Rule
+    from ranktable.schema.diagnostic import Finding, Quota
     from ranktable.schema.document import Path
-    from ranktable.schema.format import Format
+    from ranktable.schema.format import Field, Format
 
 
 def place_name(path: Path) -> str:
@@ -73,6 +78,11 @@ class _Addresses(NamedTuple):
     is_joined: bool
     each: list[str]
     numbers: set[int] | None
+
+
+def _are_addresses(field: Field, column: list[Any]) -> bool:
+    there = [text for text in column if text is not None]
+    return are_addresses(each_address(there) if field.kind is Kind.ADDRESSES else there)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -222,17 +232,80 @@ class Columns:
 
     def judged(self, options: Options) -> Iterator[Finding]:
         """Yield what is wrong with the meaning of a table: the rules of its format."""
+        is_sound = not options.describe_hosts and self.is_surely_sound()
+        if is_sound and options.is_table_wanted:
+            return
         for rule in self.format.rules:
-            is_asked = not rule.keys or not self.top.keys().isdisjoint(rule.keys)
-            is_asked &= not (options.is_table_wanted and rule.is_advice)
-            if rule.check is not None and is_asked:
+            is_about = not rule.keys or not self.top.keys().isdisjoint(rule.keys)
+            is_about &= not rule.column or bool(getattr(self, rule.column))
+            is_left = not is_sound or rule.severity is not Severity.ERROR
+            is_left &= not (options.is_table_wanted and rule.is_advice)
+            if rule.check is not None and is_about and is_left:
                 yield from rule.check(self, options)
 
-    def breaks(self, rule: Rule) -> bool:
-        """Whether a fast rule finds something, which needs no options."""
-        if rule.check is None:
-            return False
-        return any(True for _ in rule.check(self, Options()))
+    def is_surely_sound(self) -> bool:
+        """Whether no rule of the format has an error, seen by comparing whole lists.
+
+        Ranks and local ranks count up in the order of the file, chips and hosts are
+        there once, addresses are addresses and the count is right. False for what was
+        not decoded fast, and for other tables that may be sound too.
+        """
+        hosts = [host for host in self.hosts if host is not None]
+        count = plain_number(self.top.get(self.format.count_key or ""))
+        counts_ranks = self.format.counts_ranks
+        has_counted = self.num_devices if counts_ranks else self.num_nodes
+        return (
+            isinstance(self.source, bytes)
+            and not self.found
+            and self.are_ranks_in_file_order()
+            and self._are_local_ranks_right()
+            and self._are_chips_distinct()
+            and len(set(hosts)) == len(hosts)
+            and not self.more_addresses
+            and self.are_addresses_sound()
+            and count in (None, has_counted)
+            and all(
+                _are_addresses(field, self.optional.get(field.key, []))
+                for field, _ in self.format.other_addresses
+            )
+            and not self._breaks_a_fast_rule()
+        )
+
+    def _are_local_ranks_right(self) -> bool:
+        found = self.local_ranks
+        if found[0] is None:
+            return found.count(None) == len(found)
+        sizes = list(map(operator.sub, self.starts[1:], self.starts))
+        if len(set(sizes)) == 1:
+            return found == [*range(sizes[0])] * len(sizes)
+        return found == list(chain.from_iterable(map(range, sizes)))
+
+    def _are_chips_distinct(self) -> bool:
+        found: Any = self.device_ids
+        try:
+            found = bytes(found)  # is sliced fast
+        except ValueError:  # one is below 0 or above 255
+            found = tuple(found)
+        size = self.starts[1]
+        is_equal = size > 0 and self.starts == [*range(0, len(found) + 1, size)]
+        if is_equal and found == found[:size] * self.num_nodes:
+            nodes = {found[:size]}
+        else:
+            nodes = {found[start:end] for start, end in pairwise(self.starts)}
+        most = self.format.most_chips
+        return all(
+            len(set(chips)) == len(chips)
+            and min(chips) >= 0
+            and (most is None or max(chips) < most)
+            for chips in nodes
+        )
+
+    def _breaks_a_fast_rule(self) -> bool:
+        quota, self.quota = self.quota, NO_QUOTA  # nothing found here is shown
+        checks = [rule.check for rule in self.format.fast_rules if rule.check]
+        is_broken = any(True for check in checks for _ in check(self, Options()))
+        self.quota = quota
+        return is_broken
 
     def num_without_address(self) -> int:
         """Return the number of devices that have no address."""

@@ -151,6 +151,12 @@ class Options:
     limit: int | None = None
     is_table_wanted: bool = False
 
+    @property
+    def describe_hosts(self) -> bool:
+        """Whether they say something of the hosts, which a table may contradict."""
+        said = (self.chips_per_node, self.npu, self.topology, self.tp)
+        return said != (None, None, None, None)
+
 
 class Refusal(str):
     """The message of a reader that refuses a table, or that it waits without end."""
@@ -179,9 +185,10 @@ class Rule:
             ``mesh``.
         beside: A file that goes before either, where the defect is between two files.
         keys: Keys at the top, of which a table has at least one that breaks the rule.
+        column: The part of ``Columns`` that is empty in a table that keeps the rule.
         check: Yields what breaks the rule in a table; None where a reader finds it.
         is_fast: Whether every process of a job runs the check; what other rules ask
-            is compared at once there, see ``fast_decode.is_surely_sound``.
+            is compared at once there, see ``Columns.is_surely_sound``.
     """
 
     code: str
@@ -198,6 +205,7 @@ class Rule:
     command: str = "validate"
     beside: bytes | None = None
     keys: tuple[str, ...] = ()
+    column: str = ""
     check: Check | None = None
     is_fast: bool = False
 

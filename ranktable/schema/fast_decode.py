@@ -12,7 +12,6 @@ property test holds that.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import operator
 import re
 from functools import lru_cache, partial
@@ -25,9 +24,6 @@ from ranktable.schema.columns import Columns
 from ranktable.schema.format import (
     Kind,
     Role,
-    are_addresses,
-    each_address,
-    plain_number,
     plain_numbers,
 )
 from ranktable.schema.formats import FORMATS, decode_large
@@ -123,73 +119,9 @@ def read_sound(data: bytes) -> Columns | None:
     for format_ in FORMATS:
         columns = format_.decode(data)
         if columns is not None:
-            return columns if is_surely_sound(columns) else None
+            return columns if columns.is_surely_sound() else None
     columns = decode_large(data)
-    return columns if columns and is_surely_sound(columns) else None
-
-
-def is_surely_sound(columns: Columns) -> bool:
-    """Whether no rule of any format finds an error, seen by comparing whole lists.
-
-    Ranks and local ranks count up in the order of the file, chips and hosts are there
-    once, addresses are addresses and the count is right. Other tables may be sound too.
-    """
-    hosts = [host for host in columns.hosts if host is not None]
-    count = plain_number(columns.top.get(columns.format.count_key or ""))
-    has_counted = columns.num_nodes
-    if columns.format.counts_ranks:
-        has_counted = columns.num_devices
-    return (
-        not columns.found
-        and columns.are_ranks_in_file_order()
-        and _are_local_ranks_right(columns)
-        and _are_chips_distinct(columns)
-        and len(set(hosts)) == len(hosts)
-        and not columns.more_addresses
-        and columns.are_addresses_sound()
-        and count in (None, has_counted)
-        and all(
-            _are_addresses(field, columns.optional.get(field.key, []))
-            for field, _ in columns.format.other_addresses
-        )
-        and not any(map(columns.breaks, columns.format.fast_rules))
-    )
-
-
-def _are_addresses(field: Field, column: list[Any]) -> bool:
-    there = [text for text in column if text is not None]
-    return are_addresses(each_address(there) if field.kind is Kind.ADDRESSES else there)
-
-
-def _are_local_ranks_right(columns: Columns) -> bool:
-    found = columns.local_ranks
-    if found[0] is None:
-        return found.count(None) == len(found)
-    sizes = list(map(operator.sub, columns.starts[1:], columns.starts))
-    if len(set(sizes)) == 1:
-        return found == [*range(sizes[0])] * len(sizes)
-    return found == list(chain.from_iterable(map(range, sizes)))
-
-
-def _are_chips_distinct(columns: Columns) -> bool:
-    try:
-        found: Any = bytes(columns.device_ids)  # type: ignore[arg-type]  # is sliced fast
-    except ValueError:  # one is below 0 or above 255
-        found = tuple(columns.device_ids)
-    size = columns.starts[1]
-    is_equal = size > 0 and columns.starts == [*range(0, len(found) + 1, size)]
-    if is_equal and found == found[:size] * columns.num_nodes:
-        nodes = {found[:size]}
-    else:
-        pairs = itertools.pairwise(columns.starts)
-        nodes = {found[start:end] for start, end in pairs}
-    most = columns.format.most_chips
-    return all(
-        len(set(chips)) == len(chips)
-        and min(chips) >= 0
-        and (most is None or max(chips) < most)
-        for chips in nodes
-    )
+    return columns if columns and columns.is_surely_sound() else None
 
 
 def _key(field: Field) -> bytes:

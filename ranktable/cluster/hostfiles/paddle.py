@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
@@ -195,7 +194,7 @@ PADDLE = LauncherFormat(
     title=COMMAND_TITLE,
     read=read_command,
     write=write_command,
-    matches=partial(is_command_of, SYNTAX),
+    matches=lambda text: "paddle" in text and is_command_of(SYNTAX, text),
     options=("script",),
 )
 

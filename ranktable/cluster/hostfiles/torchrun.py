@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.host_lists import MAX_HOSTS
@@ -329,6 +328,6 @@ TORCHRUN = LauncherFormat(
     title=TITLE,
     read=read,
     write=write,
-    matches=partial(is_command_of, SYNTAX),
+    matches=lambda text: "torch" in text and is_command_of(SYNTAX, text),
     options=("script", "port"),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.schema.diagnostic import Refusal, Rule, Severity, counted, quoted
+from ranktable.schema.diagnostic import Refusal, Rule, counted, quoted
 from ranktable.schema.document import SourceSpan
 from ranktable.schema.format import (
     UNSET_ADDRESS,
@@ -13,7 +13,7 @@ from ranktable.schema.format import (
     is_device_address,
     plain_number,
 )
-from ranktable.schema.rules.examples import PAIR, chips, device, one_node
+from ranktable.schema.rules.examples import PAIR, device, one_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from ranktable.schema.document import Path
 
     Chips = tuple[int | None, ...]
-
-MAX_SCCL_CHIPS = 16
-"""Size of the array of chips in SCCL's 2024 source, written without a bound check."""
 
 
 def _duplicate_chips(columns: Columns, _: Options) -> Iterator[Finding]:
@@ -62,18 +59,6 @@ def _absent_chips(columns: Columns, options: Options) -> Iterator[Finding]:
                 if columns.quota.is_spent(NO_SUCH_CHIP):
                     continue
                 yield _no_such_chip(columns, index, chip, count)
-
-
-def _too_many_chips(columns: Columns, _: Options) -> Iterator[Finding]:
-    for node, start, found in _odd_nodes(
-        columns, lambda found: len(found) <= MAX_SCCL_CHIPS
-    ):
-        if not columns.quota.is_spent(TOO_MANY_CHIPS):
-            yield TOO_MANY_CHIPS.finding(
-                columns.device_id_span(start + MAX_SCCL_CHIPS),
-                f"node {node} has {len(found)} chips; SCCL's array holds "
-                f"{MAX_SCCL_CHIPS}",
-            )
 
 
 def _are_distinct(found: Chips) -> bool:
@@ -260,21 +245,6 @@ NO_SUCH_CHIP = Rule(
     good=PAIR,
     check=_absent_chips,
 )
-TOO_MANY_CHIPS = Rule(
-    code="RT209",
-    name="too-many-chips",
-    severity=Severity.WARNING,
-    summary="a node has more chips than SCCL's fixed array of 16",
-    why=(
-        "SCCL's source of 2024 keeps the chips of a node in an array of 16 entries and "
-        "does not check its bound. The source of later releases is not public."
-    ),
-    fix="Ask the vendor before you use more than 16 chips of a host in one job.",
-    readers={"torch_tpu": "accepts it", "SCCL": "writes beyond its array (2024)"},
-    bad=chips(*range(18)),
-    good=chips(*range(16)),
-    check=_too_many_chips,
-)
 WRONG_COUNT = Rule(
     code="RT210",
     name="wrong-count",
@@ -329,5 +299,5 @@ DUPLICATE_HOST = Rule(
     check=_duplicate_hosts,
 )
 
-CHIP_RULES = (DUPLICATE_CHIP, NO_SUCH_CHIP, TOO_MANY_CHIPS)
+CHIP_RULES = (DUPLICATE_CHIP, NO_SUCH_CHIP)
 RULES = (*CHIP_RULES, WRONG_COUNT, BAD_ADDRESS, DUPLICATE_HOST)

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from ranktable.schema.topology import Topology
 
 
+MAX_SCCL_CHIPS = 16
+"""Size of the array of chips in SCCL's 2024 source, written without a bound check."""
+
+
 def tp_of(columns: Columns, options: Options) -> int:
     """Return how many consecutive ranks are a tensor parallel group, 1 if unknown."""
     layout = layout_of(columns)
@@ -274,6 +278,17 @@ def _out_of_order(
     )
 
 
+def _too_many_chips(columns: Columns, _: Options) -> Iterator[Finding]:
+    for node, start, end in columns.nodes():
+        too_many = end - start > MAX_SCCL_CHIPS
+        if too_many and not columns.quota.is_spent(TOO_MANY_CHIPS):
+            yield TOO_MANY_CHIPS.finding(
+                columns.device_id_span(start + MAX_SCCL_CHIPS),
+                f"node {node} has {end - start} chips; SCCL's array holds "
+                f"{MAX_SCCL_CHIPS}",
+            )
+
+
 def _too_many_nodes(columns: Columns, _: Options) -> Iterator[Finding]:
     """Yield RT505 when the table spans more nodes than SCCL connects."""
     if columns.num_nodes > 1:
@@ -436,6 +451,21 @@ NODES_OUT_OF_ORDER = Rule(
     good=nodes((device(0, 0),), (device(0, 1),)),
     check=_nodes_out_of_order,
 )
+TOO_MANY_CHIPS = Rule(
+    code="RT209",
+    name="too-many-chips",
+    severity=Severity.WARNING,
+    summary="a node has more chips than SCCL's fixed array of 16",
+    why=(
+        "SCCL's source of 2024 keeps the chips of a node in an array of 16 entries and "
+        "does not check its bound. The source of later releases is not public."
+    ),
+    fix="Ask the vendor before you use more than 16 chips of a host in one job.",
+    readers={"torch_tpu": "accepts it", "SCCL": "writes beyond its array (2024)"},
+    bad=chips(*range(18)),
+    good=chips(*range(16)),
+    check=_too_many_chips,
+)
 TOO_MANY_NODES = Rule(
     code="RT505",
     name="too-many-nodes",
@@ -540,6 +570,7 @@ RULES = (
     RING_NOT_KNOWN,
     RANKS_OUT_OF_ORDER,
     NODES_OUT_OF_ORDER,
+    TOO_MANY_CHIPS,
     TOO_MANY_NODES,
     ODD_RING,
     FREE_PLACEMENT,

@@ -309,6 +309,7 @@ CONFLICTING_RANKS = Rule(
         '{"device_id":"0","rank":"0","world_rank":"0"}',
         '{"device_id":"1","rank":"1","world_rank":"1"}',
     ),
+    column="conflicts",
     check=_conflicts,
 )
 WRONG_LOCAL_RANK = Rule(
@@ -355,6 +356,7 @@ ONE_READER_ONLY = Rule(
     seen_as=("KeyError: 'world_rank'",),
     bad=one_node('{"device_id":"0","rank":"0"}', '{"device_id":"1","rank":"1"}'),
     good=PAIR,
+    column="lacking",
     check=_one_reader_only,
 )
 
