@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
+import weakref
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +20,8 @@ from ranktable.layout.change import (
     shrink,
     spares_of,
 )
+from ranktable.layout.change.assign import Chip, Place
+from ranktable.layout.change.inside import Inside
 from ranktable.layout.change.site import Site, crossed
 from ranktable.layout.parallel import remembered, remembering
 from ranktable.schema.writing import dumps
@@ -55,6 +59,24 @@ def test_shrink_keeps_groups_inside_uneven_nodes() -> None:
     assert found.is_optimal
     (sent,) = crossed((table, layout), (found.table, found.layout), Site())
     assert sent.after == pytest.approx(sent.bound)
+
+
+class Role:
+    """What a chip holds, told apart from any other."""
+
+
+def test_what_a_change_has_looked_up_is_not_kept_after_it() -> None:
+    roles = [Role(), Role()]
+    chips = [Chip(rank, role) for rank, role in enumerate(roles)]
+    inside = Inside(chips, {0: [0, 1]}, [Place(role) for role in roles], None, None)
+    kept = [weakref.ref(role) for role in roles]
+
+    inside.held(chips)
+    assert inside.of(0, [1, 0])[0] == [1, 0]
+    del roles, chips, inside
+    gc.collect()
+
+    assert [one() for one in kept] == [None, None]
 
 
 def test_shrink_is_minimal_in_roles_where_bytes_are_equal() -> None:

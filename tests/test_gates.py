@@ -179,25 +179,67 @@ def test_files_of_this_folder_have_the_names_that_a_repository_gives_them(
     assert re.findall(r"file=[^,]*", done.out) == ["file=t.json"] * 2
 
 
-def test_a_file_of_a_folder_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
-    for name in ("a.json", "b.json", "notes"):
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (".//", ["t.json", "sub/t.json"]),
+        ("././", ["t.json", "sub/t.json"]),
+        ("sub/../.", ["sub/../t.json", "sub/../sub/t.json"]),
+        (".//sub", ["sub/t.json"]),
+        ("sub//", ["sub/t.json"]),
+        ("link", ["link/t.json"]),
+        ("link/..", ["link/../t.json", "link/../deep/t.json"]),
+    ],
+)
+def test_files_of_a_folder_are_found_however_it_is_written(
+    given: str, named: list[str], run: Run, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    here = tmp_path / "here"
+    for folder in (here, here / "sub", other, other / "deep"):
+        folder.mkdir()
+        (folder / "t.json").write_bytes(BROKEN.read_bytes())
+    (here / "link").symlink_to(other / "deep")
+    done = run("ranktable", "validate", given, "--format", "json", cwd=here)
+
+    assert done.status == 1
+    assert [each["file"] for each in json.loads(done.out)["files"]] == named
+
+
+def test_a_file_of_a_folder_with_the_name_of_standard_input_is_judged(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "-").write_bytes(BROKEN.read_bytes())
+    done = run("ranktable", "validate", ".//", "--format", "json")
+
+    assert [each["file"] for each in json.loads(done.out)["files"]] == ["./-"]
+
+
+def test_what_cannot_be_read_in_a_folder_hides_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "listed").mkdir()
+    for name in ("a.json", "b.json", "notes", "listed/c.json", "listed/notes"):
         (tmp_path / name).write_bytes(BROKEN.read_bytes())
     for name in ("a.json", "notes"):
         (tmp_path / name).chmod(0)
+    (tmp_path / "listed").chmod(0o444)
     (tmp_path / "sub").mkdir(mode=0)
     # Nothing is forbidden to root but without these capabilities.
     as_others = "setpriv --bounding-set=-dac_override,-dac_read_search "
-    line = f"{as_others * (os.geteuid() == 0)}ranktable validate"
-    files = run_in_shell(f"{line} .", tmp_path)
-    (tmp_path / "sub").rmdir()
-    done = run_in_shell(f"{line} .", tmp_path)
+    line = f"{as_others * (os.geteuid() == 0)}ranktable validate --format concise"
+    whole = run_in_shell(f"{line} .", tmp_path)
+    alone = run_in_shell(f"{line} sub", tmp_path)
+    (tmp_path / "listed").chmod(0o755)
+    file, folder = "the file cannot be read", "the folder cannot be read"
+    denied = "permission denied"
 
-    assert (files.status, files.err) == (2, "ranktable: ./sub: permission denied\n")
-    assert done.status == 2
-    assert [row[:24] for row in done.out.splitlines()[:2]] == [
-        "a.json: error[RT002] the",
-        "b.json:18:9: warning[RT5",
-    ]
+    assert (whole.status, alone.status) == (2, 2), whole.err + alone.err
+    rows = whole.out.splitlines()
+    assert f"a.json: error[RT002] {file}: {denied}" in rows
+    assert any(row.startswith("b.json:") for row in rows)
+    assert f"listed/c.json: error[RT002] {file}: {denied}" in rows
+    assert not any("notes" in row for row in rows)
+    assert f"sub: error[RT002] {folder}: {denied}" in rows
+    assert f"sub: error[RT002] {folder}: {denied}" in alone.out.splitlines()
 
 
 def test_a_folder_without_files_of_ours_is_said(run: Run, tmp_path: Path) -> None:

@@ -6,10 +6,13 @@ import ast
 import importlib
 import inspect
 import os
+import re
+import shutil
 from functools import cache
 from pathlib import Path
 
 import pytest
+import typer
 
 import ranktable
 from ranktable.cli.app import COMMANDS
@@ -114,6 +117,27 @@ def test_commands_take_plain_values_without_pydantic(
     done = run_python("-c", code, cwd=tmp_path)
 
     assert done.status == 0, done.err
+
+
+@pytest.mark.parametrize("name", ["get_runtime_param", "type_descriptor", "coerce"])
+def test_commands_run_where_typer_has_other_names_inside(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "t.json").write_bytes(PAIR)
+    shutil.copytree(Path(typer.__file__).parent, tmp_path / "typer")
+    for path in (tmp_path / "typer").rglob("*.py"):
+        path.write_text(re.sub(rf"\b{name}\b", f"{name}_of_old", path.read_text()))
+    code = (
+        "import sys, typer; assert typer.__file__.startswith(sys.argv[1])\n"
+        "sys.argv = ['ranktable', 'validate', '--max-errors', '3', '--format', 'json',"
+        " '--select', 'RT1', 't.json']\n"
+        "from ranktable.cli import main\n"
+        "main()"
+    )
+    done = run_python("-c", code, str(tmp_path), cwd=tmp_path)
+
+    assert (done.status, done.err) == (0, "")
+    assert '"t.json"' in done.out
 
 
 def test_reading_a_table_loads_neither_checker_nor_command_line(

@@ -9,7 +9,6 @@ from dataclasses import fields
 from enum import Enum
 from functools import cache, wraps
 from importlib import import_module
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
 
 import typer
@@ -119,14 +118,32 @@ def _tidy(parameters: list[Any]) -> list[Any]:
 def _convert_lightly(parameter: Any) -> None:  # noqa: ANN401 - click, or typer's own
     """Convert a plain value without pydantic.
 
-    typer 0.29 imports it for every value, which takes longer than a small table.
+    typer 0.29 imports it for every value, which takes longer than a small table. Where
+    another version has other names for this, it converts all values itself.
     """
     convert = getattr(parameter, "get_runtime_param", None)
-    if convert is None:  # typer before 0.29
-        return
-    kind = parameter.type_descriptor.annotation
+    descriptor = getattr(parameter, "type_descriptor", None)
+    if convert is not None and hasattr(descriptor, "annotation"):
+        light = _LightConversion(parameter, descriptor.annotation, convert)
+        parameter.get_runtime_param = lambda: light
 
-    def coerce(value: Any, **place: Any) -> Any:  # noqa: ANN401 - as above
+
+class _LightConversion:
+    """What typer 0.29 converts a value with, made only when it is needed."""
+
+    def __init__(
+        self,
+        parameter: Any,  # noqa: ANN401 - as above
+        kind: object,
+        convert: Callable[[], Any],
+    ) -> None:
+        self._parameter = parameter
+        self._kind = kind
+        self._convert = convert
+
+    def coerce(self, value: Any, **place: Any) -> Any:  # noqa: ANN401 - as above
+        """Return a value as its parameter declares it."""
+        parameter, kind = self._parameter, self._kind
         if value is None:
             return () if parameter.multiple or parameter.nargs != 1 else None
         if kind == list[str] and isinstance(value, (list, tuple)):
@@ -138,9 +155,11 @@ def _convert_lightly(parameter: Any) -> None:  # noqa: ANN401 - click, or typer'
                 with suppress(ValueError):
                     return kind(value)
         # Numbers, which may have limits, and what has to be refused.
-        return convert().coerce(value, **place)
+        return self._convert().coerce(value, **place)
 
-    parameter.get_runtime_param = lambda: SimpleNamespace(coerce=coerce)
+    def __getattr__(self, name: str) -> object:
+        """Return what only typer's own has."""
+        return getattr(self._convert(), name)
 
 
 def _shown_default(parameter: Any) -> object:  # noqa: ANN401 - as above

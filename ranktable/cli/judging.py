@@ -85,6 +85,7 @@ def judge_file(name: str, options: Options, kind: str | None = None) -> Report:
         if name == STANDARD_INPUT:
             data = read_stream(sys.stdin.buffer, options.max_size_bytes)
         else:
+            _refuse_unreadable_folder(name)
             data = read_file(name, options.max_size_bytes)
     except UnreadableError as error:
         return report_unreadable(error, file=shown)
@@ -105,6 +106,16 @@ def judge_file(name: str, options: Options, kind: str | None = None) -> Report:
         or _unknown_report(start, shown)
         or check_bytes(data, options, file=shown)
     )
+
+
+def _refuse_unreadable_folder(name: str) -> None:
+    try:
+        if os.path.isdir(name):  # noqa: PTH112 - any name, no Path needed
+            os.listdir(name)  # noqa: PTH208 - as above
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        message = f"the folder cannot be read: {reason}"
+        raise UnreadableError("RT002", message) from None
 
 
 def _format_of(kind: str) -> LauncherFormat | Format:
@@ -223,16 +234,21 @@ def named_files(names: Sequence[str], exclude: Sequence[str]) -> list[str]:
         if name == STANDARD_INPUT or not os.path.isdir(name):  # noqa: PTH112 - any name
             found.append(name)
             continue
-        held = [path for path in _files_below(name, exclude) if _is_ours(path)]
+        held = [_plain_name(path) for path in _ours_below(name, exclude)]
         if not held and len(names) == 1:
             raise CommandError(f"{name} holds no table, spec or host file")
         found += held or [name]
     return list(dict.fromkeys(found))  # a folder and a file of it are named together
 
 
-def _files_below(folder: str, exclude: Sequence[str]) -> Iterator[str]:
-    """Yield the files of a folder, without hidden folders and those to leave out."""
-    for path, folders, files in os.walk(folder, onerror=_refuse):
+def _ours_below(folder: str, exclude: Sequence[str]) -> Iterator[str]:
+    """Yield the files of a folder that are ours, then the folders that are unreadable.
+
+    Hidden folders and what is to be left out are not among them.
+    """
+    unreadable: list[str] = []
+    walk = os.walk(folder, onerror=lambda error: unreadable.append(error.filename))
+    for path, folders, files in walk:
         folders[:] = sorted(
             name
             for name in folders
@@ -240,18 +256,20 @@ def _files_below(folder: str, exclude: Sequence[str]) -> Iterator[str]:
         )
         for name in sorted(files):
             file = os.path.join(path, name)  # noqa: PTH118 - any name, no Path needed
-            if not is_like(file, exclude):
-                yield _plain_name(file)
-
-
-def _refuse(error: OSError) -> None:
-    raise error
+            if not is_like(file, exclude) and _is_ours(file):
+                yield file
+    yield from unreadable  # to be said, with a code
 
 
 def _plain_name(path: str) -> str:
-    """Return a path without "./" before it, as repositories name their files."""
-    plain = path.removeprefix("./")
-    return path if plain == STANDARD_INPUT else plain
+    """Return a path as repositories name their files: without "." and double slashes.
+
+    ".." stays, because the folder before it may be a link.
+    """
+    if os.path.isabs(path):  # noqa: PTH117 - any name, no Path needed
+        return path
+    plain = str(Path(path))
+    return f"./{plain}" if plain == STANDARD_INPUT else plain
 
 
 def is_like(path: str, patterns: Sequence[str]) -> bool:
@@ -263,9 +281,9 @@ def is_like(path: str, patterns: Sequence[str]) -> bool:
 def _is_ours(path: str) -> bool:
     """Whether a file of a folder is one of ours, by its content."""
     name = Path(path).name
-    if not Path(path).is_file():
-        return False
     try:
+        if not Path(path).is_file():
+            return False
         with open(path, "rb") as file:  # noqa: PTH123 - one part of it
             start = file.read(LOOKED_AT_BYTES)
     except OSError:

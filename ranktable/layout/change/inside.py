@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ranktable.layout.grid import Groups
     from ranktable.schema.topology import Topology
 
+    _Held = tuple[tuple[int | None, Hashable] | None, ...]
+
 _NOTHING = object()
 """The role of a chip that is new: not that of any place."""
 
@@ -53,10 +55,16 @@ class Inside:
         ] = {}
         self._kinds: dict[Hashable, int] = {}
         self._weights: dict[tuple[int, Hashable], int] = {}
+        self._counted: dict[tuple[Hashable, ...], Hashable] = {}
+        # Most copies of the model are on nodes that are alike.
+        self._orders: dict[tuple[_Held, tuple[Hashable, ...]], tuple[int, ...]] = {}
 
     def held(self, items: Iterable[Chip | Place]) -> Hashable:
         """Return the ranks of a node, in any order."""
-        return _counted(tuple([item.role for item in items]))
+        roles = tuple([item.role for item in items])
+        if roles not in self._counted:
+            self._counted[roles] = frozenset(Counter(roles).items())
+        return self._counted[roles]
 
     def weights(
         self, parts: Sequence[Sequence[int]], nodes: Sequence[int]
@@ -165,7 +173,9 @@ class Inside:
             ]
         )
         wanted = tuple([self.places[rank].role for rank in ranks])
-        return [block[at] for at in _assigned(held, wanted)]
+        if (held, wanted) not in self._orders:
+            self._orders[held, wanted] = _assigned(held, wanted)
+        return [block[at] for at in self._orders[held, wanted]]
 
     def _cost(self, order: Sequence[int], ranks: Sequence[int]) -> tuple[int, int, int]:
         numbers = [self._ranks[at] for at in order]
@@ -179,15 +189,7 @@ class Inside:
         return int(is_open), loads, moves
 
 
-@lru_cache(maxsize=65_536)
-def _counted(roles: tuple[Hashable, ...]) -> Hashable:
-    return frozenset(Counter(roles).items())
-
-
-@lru_cache(maxsize=65_536)  # most copies of the model are on nodes that are alike
-def _assigned(
-    held: tuple[tuple[int | None, Hashable] | None, ...], wanted: tuple[Hashable, ...]
-) -> list[int]:
+def _assigned(held: _Held, wanted: tuple[Hashable, ...]) -> tuple[int, ...]:
     """Return which chip of a node takes every place.
 
     Args:
@@ -202,7 +204,7 @@ def _assigned(
         else:
             place, role = chip
             own.append(Chip(len(wanted) + at if place is None else place, role))
-    return assign(own, [Place(role) for role in wanted])
+    return tuple(assign(own, [Place(role) for role in wanted]))
 
 
 @lru_cache(maxsize=4096)
@@ -213,7 +215,7 @@ def _is_open(links: Topology, ids: tuple[int, ...]) -> bool:
 @lru_cache(maxsize=256)  # the nodes of a cluster have the same few orders of chips
 def _legal_orders(
     links: Topology, ids: tuple[int, ...], count: int
-) -> list[tuple[int, ...]]:
+) -> tuple[tuple[int, ...], ...]:
     """Return the places of chips in every order that is a closed ring of so many."""
     place_of = {chip: place for place, chip in enumerate(ids)}
     found: dict[tuple[int, ...], None] = {}
@@ -224,4 +226,4 @@ def _legal_orders(
                 turned = (*places[at:], *places[:at])
                 found[turned] = None
                 found[turned[::-1]] = None
-    return list(found)
+    return tuple(found)
