@@ -122,7 +122,7 @@ def _convert_lightly(parameter: Any) -> None:  # noqa: ANN401 - click, or typer'
     another version has other names for this, it converts all values itself.
     """
     convert = getattr(parameter, "get_runtime_param", None)
-    descriptor = getattr(parameter, "type_descriptor", None)
+    descriptor: Any = getattr(parameter, "type_descriptor", None)
     if convert is not None and hasattr(descriptor, "annotation"):
         light = _LightConversion(parameter, descriptor.annotation, convert)
         parameter.get_runtime_param = lambda: light
