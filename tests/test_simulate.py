@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import os
 import re
@@ -597,22 +598,9 @@ def test_box_without_a_ring_is_warned_of_once(tmp_path: Path) -> None:
     assert done.err.count("warning: ") == done.err.count("ring") == 1
 
 
-@pytest.mark.torch
-def test_script_ends_as_in_python_but_leaves_shared_modules_alone(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "s.py").write_text(ENDING, encoding="utf-8")
-    done = simulate(tmp_path, "--nproc", "1", "s.py")
-
-    assert done.status == 1
-    assert done.out.splitlines() == ["gone", "thread", "at exit", "own"]
-    assert "no more" in done.err.splitlines()
-    assert (tmp_path / "left.txt").read_text(encoding="utf-8") == "left open"
-
-
-ENDING = """\
-import atexit, sys, threading, time, weakref
-import torch
+ENDINGS = {
+    "everything in its order": """\
+import atexit, ctypes, sys, threading, time, weakref
 
 class Noted:
     def __init__(self, name):
@@ -626,13 +614,80 @@ def work():
 
 atexit.register(print, "at exit")
 threading.Thread(target=work).start()
-torch.noted = Noted("torch's modules are taken apart")
 own = Noted("own")
 gone = weakref.proxy(Noted("gone"))
+ctypes.CDLL(None).printf(b"from C\\n")
+sys.exit("no more")
+""",
+    "daemon thread": """\
+import threading, time
+count = 0
+def work():
+    global count
+    while True:
+        count += 1
+        time.sleep(0)
+threading.Thread(target=work, daemon=True).start()
+time.sleep(0.3)
+print("done")
+""",
+    "file of an imported module": """\
+import pathlib
+pathlib.Path("helper.py").write_text("import gzip; log = gzip.open('log.gz', 'wt')")
+import helper
+helper.log.write("hello " * 1000)
 left = open("left.txt", "w")
 left.write("left open")
-sys.exit("no more")
-"""
+""",
+    "flush that raises": """\
+import io
+class Tee(io.TextIOBase):
+    def flush(self):
+        raise RuntimeError("it is gone")
+tees = [Tee()]
+tees.append(tees)
+""",
+    "no main module": "import sys; print('hi'); sys.modules.pop('__main__')",
+    "object in a cycle": """\
+class Closer:
+    def __init__(self):
+        self.me = self
+    def __del__(self):
+        print("closed", flush=True)
+closer = Closer()
+""",
+}
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("script", ENDINGS.values(), ids=ENDINGS)
+def test_script_ends_as_in_python(script: str, tmp_path: Path) -> None:
+    for name in ("python", "rank"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, "s.py", script)
+    theirs = run_python("s.py", cwd=tmp_path / "python")
+    ours = simulate_afresh(tmp_path / "rank", "--nproc", "1", "s.py")
+
+    assert (ours.status, ours.out) == (theirs.status, theirs.out), ours.err
+    assert errors_of_script(ours.err) == theirs.err
+    assert texts_in(tmp_path / "rank") == texts_in(tmp_path / "python")
+
+
+def errors_of_script(err: str) -> str:
+    lines = err.splitlines(keepends=True)
+    own = ("ranktable: ", "error: rank 0 ended with exit status ")
+    return "".join(line for line in lines if not line.startswith(own))
+
+
+def texts_in(folder: Path) -> dict[str, bytes]:
+    """Return what the files hold that a script left, without compression."""
+    return {
+        path.name: gzip.decompress(path.read_bytes())
+        if path.suffix == ".gz"
+        else path.read_bytes()
+        for path in folder.iterdir()
+        if path.is_file()
+    }
 
 
 @pytest.mark.torch
@@ -662,8 +717,10 @@ def test_json_has_the_same_and_the_findings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
+        ("nojoin:1", "rank 1 did not join .* within 4 s"),
         ("late:1=60", "rank 1 did not join .* within 4 s"),
         ("hang:1", "rank 1 did not reach all_reduce .*, within 4 s"),
+        ("hang:1@2", "rank 1 did not reach all_reduce .* collective 2 .*, within 4 s"),
         ("die:1@2", "rank 1 ended"),
         ("map:1", "the chip maps differ: rank 0 holds .*, rank 1 holds"),
         ("shape:1@2", "in collective 2 .* rank 1 calls .* of 3 float32"),

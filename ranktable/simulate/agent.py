@@ -7,17 +7,13 @@ the first rank that fails ends the others.
 
 from __future__ import annotations
 
-import atexit
 import builtins
-import contextlib
 import ctypes
 import gc
-import io
 import os
 import runpy
 import signal
 import sys
-import threading
 import time
 from pathlib import Path
 from types import ModuleType
@@ -36,7 +32,6 @@ _OTHERS_S = 1.0
 _GRACE_S = 2.0
 """For what a signal has asked to end."""
 _POLL_S = 0.01
-_STATUS_BITS = 0xFF
 _JOB, _FAILURE = "job.json", "failed.json"
 
 
@@ -142,14 +137,10 @@ def main() -> None:
         _end(ranks, told.signum)
         sys.exit(_SIGNALLED + told.signum)
     _become_rank(variables, job, folder)
-    status = 0
     try:
         _run_script(job)
-    except SystemExit as ended:
-        status = _status_of(ended)
     finally:  # before the group is destroyed, which gives memory back
         _leave_cost(folder / f"cost-{variables['RANK']}.json")
-    _end_interpreter(status)
 
 
 def _tell(signum: int, _frame: FrameType | None) -> NoReturn:
@@ -296,31 +287,6 @@ def _run_script(job: RankJob) -> None:
         sys.last_type, sys.last_value, sys.last_traceback = type(error), error, trace
         sys.excepthook(type(error), error, trace)
         sys.exit(1)
-
-
-def _status_of(ended: SystemExit) -> int:
-    if ended.code is None or isinstance(ended.code, int):
-        return ended.code or 0
-    print(ended.code, file=sys.stderr)  # noqa: T201 - as Python does
-    return 1
-
-
-def _end_interpreter(status: int) -> NoReturn:
-    """End as Python does, but leave torch's code alone.
-
-    Python would take apart all modules at its end. That writes to the memory that the
-    ranks share, so that each rank would get a copy of it: twice the memory.
-    """
-    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - waits for the script's threads
-    atexit._run_exitfuncs()  # noqa: SLF001 - no public name
-    sys.modules["__main__"].__dict__.clear()
-    # Files that the script has not closed. By its type: a weak reference whose object
-    # is gone raises when it is asked for its class.
-    unclosed = [one for one in gc.get_objects() if issubclass(type(one), io.IOBase)]
-    for file in (*unclosed, sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, OSError, ValueError):  # as Python does
-            file.flush()
-    os._exit(status & _STATUS_BITS)
 
 
 _OWN_FILES = (__file__, "<frozen runpy>", runpy.__file__)
