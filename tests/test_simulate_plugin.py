@@ -314,7 +314,7 @@ def test_spawn_refuses_what_it_cannot_start(
                 (work, {"nproc": 2, "faults": ["hang:2"]}, "rank 2 is not among"),
                 (work, {"nproc": 2, "rank_table": "t.json"}, "leave out nproc"),
                 (work, {"rank_table": "t.json"}, "RT001"),
-                (work, {"timeout_s": 0}, "0 is not a time"),
+                (work, {"timeout_s": 0}, "0 seconds is not a time"),
                 (work, {"vendor": "nvidia"}, "there is no vendor 'nvidia'"),
                 (work, {"profile": "code"}, "there is no profile 'code'"),
             ],
