@@ -1,1 +1,1 @@
-"""What people and programs see: diagnostics and tables as text, JSON, SARIF."""
+"""Diagnostics, tables and plans as text, JSON, SARIF and other forms."""

@@ -1,4 +1,4 @@
-"""What each simulated chip has got from an all_reduce, as a table or as data."""
+"""The result of an all_reduce on each simulated chip, as a table or as data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HEADS = ("rank", "node", "chip", "result", "time")
 def text(
     table: RankTable, found: Mapping[int, Contribution], look: Style
 ) -> Iterator[str]:
-    """Yield a table with a line for each rank of the job."""
+    """Yield a table with one line for each rank of the job."""
     rows: list[tuple[str, ...]] = [_HEADS]
     nodes = sorted(table.nodes, key=lambda node: node.devices[0].rank)
     for node_rank, node in enumerate(nodes):
@@ -42,7 +42,7 @@ def _result(found: Contribution | None) -> tuple[str, str]:
 def data(
     table: RankTable, found: Mapping[int, Contribution], findings: Sequence[RunFinding]
 ) -> dict[str, object]:
-    """Return the same, and the findings, as plain data."""
+    """Return the results and the findings as plain data."""
     return {
         "ok": not any(finding.severity == "error" for finding in findings),
         "world_size": table.world_size,

@@ -1,20 +1,20 @@
-"""What differs between two tables, for people and for programs.
+"""The differences between two tables, for people and for programs.
 
 The JSON form is stable: keys are only added. ``docs/change.md`` documents it.
 """
 
 from __future__ import annotations
 
-import json
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
 from ranktable.cluster.host_lists import fold_hosts
 from ranktable.layout.crossings import is_reached
+from ranktable.report.json_document import json_document
 from ranktable.schema.diagnostic import counted, fold_numbers, plural_of, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ranktable.layout.change.differing import Difference, Move
     from ranktable.layout.change.touched import ChipName, GroupChange
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
 
 MAX_LINES = 16
-"""Lines of one kind up to which all are shown."""
+"""Most lines of one kind that are shown."""
 
 MAX_HOSTS_LENGTH = 200
-"""Characters of a folded list of hosts up to which it is shown."""
+"""Longest folded list of hosts that is shown."""
 
 _GIB = 1 << 30
 Item = TypeVar("Item")
@@ -34,7 +34,7 @@ Item = TypeVar("Item")
 def render_diff(
     names: tuple[str, str], found: Difference, look: Style
 ) -> Iterator[str]:
-    """Yield what differs; one line when nothing does."""
+    """Yield the differences, or one line if there are none."""
     first, second = (look.mark(printable(name), "bold") for name in names)
     if found.is_same:
         yield f"{first} and {second} say the same: {_size(found.after)}\n"
@@ -44,7 +44,7 @@ def render_diff(
 
 
 def render_changes(found: Difference, look: Style) -> Iterator[str]:
-    """Yield what differs, without the names of the files."""
+    """Yield the differences, without the names of the files."""
     yield from _nodes("nodes out", found.nodes_out, look.mark("-", "removed"))
     yield from _nodes("nodes in", found.nodes_in, look.mark("+", "added"))
     if (found.nodes_out or found.nodes_in) and None in found.before.hosts:
@@ -69,8 +69,9 @@ def render_changes(found: Difference, look: Style) -> Iterator[str]:
 
 
 def _crossings(found: Difference) -> Iterator[str]:
-    """Yield what crosses before and after, and how far that is from the least."""
+    """Yield the bytes that cross before and after, compared with the lower bound."""
     kind = "typical bytes" if found.is_typical else "bytes"
+    of_left = " of the ranks that are left" if found.had_gaps else ""
     for one in found.crossed:
         before, after, bound = (n / _GIB for n in (one.before, one.after, one.bound))
         if not before and not after:
@@ -84,7 +85,7 @@ def _crossings(found: Difference) -> Iterator[str]:
             how = f", {100 * (after / bound - 1):.0f}% above the bound of {bound:.2f}"
         yield (
             f"{kind} between {plural_of(one.name)}, GiB a step: "
-            f"{before:.2f} -> {after:.2f}{how}\n"
+            f"{before:.2f}{of_left} -> {after:.2f}{how}\n"
         )
 
 
@@ -116,7 +117,7 @@ def _hosts(names: Sequence[str]) -> str:
 
 
 def _taken(found: Difference) -> Iterator[str]:
-    """Yield which chips carry the ranks of chips that are gone."""
+    """Yield which chips carry the ranks of chips that are no longer there."""
     lines = []
     for node, ranks, chips in _runs(
         [(name[0], rank, name[1]) for rank, name in found.chips_in.items()]
@@ -131,7 +132,7 @@ def _taken(found: Difference) -> Iterator[str]:
 
 
 def _blocks(moves: Sequence[Move]) -> list[list[Move]]:
-    """Return the moves that one line shows: of a node, and as far."""
+    """Return the moves for each line: of one node, and by the same difference."""
     runs = groupby(moves, key=lambda move: (move.node, move.after - move.before))
     return [list(run) for _, run in runs]
 
@@ -185,7 +186,7 @@ def _of(before: int, after: int) -> str:
 
 
 def _limited(items: Sequence[Item], line: Callable[[Item], str]) -> Iterator[str]:
-    """Yield the line of every item, and how many are left out if there are many."""
+    """Yield a line for each item; if there are many, the first ones and a count."""
     yield from map(line, items[:MAX_LINES])
     if len(items) > MAX_LINES:
         more = counted(len(items) - MAX_LINES, "line")
@@ -195,48 +196,43 @@ def _limited(items: Sequence[Item], line: Callable[[Item], str]) -> Iterator[str
 def render_diff_json(
     names: tuple[str | None, str | None], found: Difference
 ) -> Iterator[str]:
-    """Yield the document."""
-    head = {
-        "same": found.is_same,
-        "before": _table(names[0], found.before),
-        "after": _table(names[1], found.after),
-        "nodes_out": found.nodes_out,
-        "nodes_in": found.nodes_in,
-    }
-    yield "{\n"
-    for key, value in head.items():
-        yield f"  {json.dumps(key)}: {json.dumps(value)},\n"
-    yield from _listed("moves", map(_move, found.moves))
-    yield from _listed("chips_out", _chips(found.chips_out))
-    yield from _listed("chips_in", _chips(found.chips_in))
-    foot = {
-        "groups": {kind: _group(one) for kind, one in found.groups.items()},
-        "distinct_groups": _group(found.distinct),
-        "bytes_between_nodes": next(
-            (
-                {"before": one.before, "after": one.after}
-                for one in found.crossed
-                if one.name == "node"
+    """Yield the JSON document."""
+    yield from json_document(
+        {
+            "same": found.is_same,
+            "before": _table(names[0], found.before),
+            "after": _table(names[1], found.after),
+            "nodes_out": found.nodes_out,
+            "nodes_in": found.nodes_in,
+            "moves": map(_move, found.moves),
+            "chips_out": _chips(found.chips_out),
+            "chips_in": _chips(found.chips_in),
+            "groups": {kind: _group(one) for kind, one in found.groups.items()},
+            "distinct_groups": _group(found.distinct),
+            "bytes_between_nodes": next(
+                (
+                    {"before": one.before, "after": one.after}
+                    for one in found.crossed
+                    if one.name == "node"
+                ),
+                None,
             ),
-            None,
-        ),
-        "crossings": [
-            {
-                "name": one.name,
-                "before": one.before,
-                "after": one.after,
-                "bound": one.bound,
-                "optimal": found.is_optimal or is_reached(one.bound, one.after),
-            }
-            for one in found.crossed
-        ],
-        "bytes_are_typical": found.is_typical,
-        "optimal": found.is_optimal,
-        "others": found.others,
-    }
-    for key, value in foot.items():
-        yield f"  {json.dumps(key)}: {json.dumps(value)},\n"
-    yield f'  "totals": {json.dumps(_totals(found))}\n' + "}\n"
+            "crossings": [
+                {
+                    "name": one.name,
+                    "before": one.before,
+                    "after": one.after,
+                    "bound": one.bound,
+                    "optimal": found.is_optimal or is_reached(one.bound, one.after),
+                }
+                for one in found.crossed
+            ],
+            "bytes_are_typical": found.is_typical,
+            "optimal": found.is_optimal,
+            "others": found.others,
+            "totals": _totals(found),
+        }
+    )
 
 
 def _table(name: str | None, table: RankTable) -> dict[str, object]:
@@ -246,15 +242,6 @@ def _table(name: str | None, table: RankTable) -> dict[str, object]:
         "world_size": table.world_size,
         "digest": table.digest(),
     }
-
-
-def _listed(key: str, entries: Iterable[dict[str, object]]) -> Iterator[str]:
-    yield f'  "{key}": ['
-    comma = ""
-    for entry in entries:
-        yield f"{comma}\n    {json.dumps(entry)}"
-        comma = ","
-    yield "\n  ],\n" if comma else "],\n"
 
 
 def _move(move: Move) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Findings for programs: JSON, JSON lines, SARIF 2.1.0 and annotations of GitHub.
+"""Findings for programs: JSON, JSON lines, SARIF 2.1.0 and GitHub annotations.
 
 The JSON forms are stable: keys are only added. ``docs/json.md`` documents them.
 
@@ -50,7 +50,7 @@ def render_json(reports: Sequence[Report], _style: Style) -> Iterator[str]:
 
 
 def render_jsonl(reports: Sequence[Report], _style: Style) -> Iterator[str]:
-    """Yield a line for each diagnostic and a last one with the totals."""
+    """Yield a line for each diagnostic, and a last line with the totals."""
     for report in reports:
         for diagnostic in report.diagnostics:
             yield _json(as_data(diagnostic)) + "\n"
@@ -99,7 +99,7 @@ def _totals(reports: Sequence[Report]) -> dict[str, object]:
 
 
 def _json(data: object, indent: int | None = None) -> str:
-    # ASCII only, so that no terminal and no log sees a raw control character.
+    # ASCII only, so that no terminal and no log gets a raw control character.
     return json.dumps(data, indent=indent)
 
 
@@ -110,7 +110,7 @@ _SCHEMA = (
 
 
 def render_sarif(reports: Sequence[Report], _style: Style) -> Iterator[str]:
-    """Yield one log with one run: the rules that were broken and the results."""
+    """Yield one log with one run: the rules that were broken, and the results."""
     broken = {f.rule.code: f.rule for report in reports for f in report.findings}
     rules = [broken[code] for code in sorted(broken)]
     index = {rule.code: place for place, rule in enumerate(rules)}
@@ -132,7 +132,7 @@ def render_sarif(reports: Sequence[Report], _style: Style) -> Iterator[str]:
                         "rules": [_sarif_rule(rule) for rule in rules],
                     }
                 },
-                # Columns count code points here, not the UTF-16 units of the default.
+                # Columns count code points, not UTF-16 units as by default.
                 "columnKind": "unicodeCodePoints",
                 "results": results,
                 "properties": {"total": total, "shown": len(results)},
@@ -172,7 +172,7 @@ def _sarif_result(diagnostic: Diagnostic, index: dict[str, int]) -> dict[str, ob
 
 
 def _sarif_text(text: str) -> str:
-    """Return text in which no brace is a placeholder and no bracket begins a link.
+    """Return text in which braces are not placeholders and brackets are not links.
 
     Source: SARIF 2.1.0, sections 3.11.5 and 3.11.6.
     """

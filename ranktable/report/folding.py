@@ -1,7 +1,7 @@
-"""Many nodes in few lines, and many lists of numbers in one.
+"""Show many nodes in few lines, and many lists of numbers as one formula.
 
-``n[000-127]: chips 0-7 -> ranks 8i..8i+7`` shows 128 nodes; ``8i..8i+7`` stands for the
-list of every i.
+``n[000-127]: chips 0-7 -> ranks 8i..8i+7`` shows 128 nodes; ``8i..8i+7`` is the list of
+each i.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NodeFold:
-    """Consecutive nodes with the same chips and ranks that count on.
+    """Consecutive nodes with the same chips, whose ranks continue from node to node.
 
     Attributes:
-        first: node_rank of the first.
-        last: node_rank of the last.
+        first: node_rank of the first node.
+        last: node_rank of the last node.
         host: Their hosts, folded.
         chips: The chips of each, folded.
-        ranks: The ranks of each, as a formula in i when there are several nodes.
+        ranks: The ranks of each; if there are several nodes, as a formula with i.
     """
 
     first: int
@@ -41,7 +41,7 @@ class NodeFold:
 
 
 def fold_nodes(table: RankTable) -> list[NodeFold]:
-    """Return the nodes of a table in as few lines as their likeness allows."""
+    """Return the nodes of a table in as few lines as possible."""
     folds: list[NodeFold] = []
     start = 0
     nodes = table.nodes
@@ -61,7 +61,7 @@ def _chips(node: Node) -> list[int]:
 
 
 def chips_label(chips: Sequence[int]) -> str:
-    """Return chips as a line has them; a process without one runs on the host."""
+    """Return chips as text for a line; a process without a chip is on the host."""
     if min(chips) >= 0:
         return fold_numbers(chips)
     runs = groupby(chips, lambda chip: chip >= 0)
@@ -72,12 +72,12 @@ def chips_label(chips: Sequence[int]) -> str:
 
 
 def _is_block(node: Node) -> bool:
-    """Whether the ranks of a node are consecutive, as they are unless placed freely."""
+    """Whether the ranks of a node are consecutive, which they are by default."""
     return node.devices[-1].rank - node.devices[0].rank < len(node.devices)
 
 
 def _continues(nodes: Sequence[Node], start: int, at: int) -> bool:
-    """Whether a node belongs to the fold that begins at ``start``."""
+    """Whether a node continues the line that begins at ``start``."""
     before, node = nodes[at - 1], nodes[at]
     if not before.devices or not node.devices or before.group != node.group:
         return False
@@ -101,7 +101,7 @@ def _fold(nodes: Sequence[Node], first: int, last: int, number: int) -> NodeFold
     elif first == last:
         ranks = _span(lowest, lowest + size - 1)
     else:
-        # The first i: servers that wait have no ranks, and each group begins anew.
+        # The first i: spares have no ranks, and the ranks of each group begin at 0.
         shift = lowest - size * number
         index = "i" if size == 1 else f"{size}i"
         ranks = f"{index}{_plus(shift)}"
@@ -125,7 +125,7 @@ def _span(first: int, last: int) -> str:
 
 
 def host_label(nodes: Sequence[Node], first: int) -> str:
-    """Return how a line names consecutive nodes: by their hosts, else by number."""
+    """Return the name of consecutive nodes for a line: their hosts, or numbers."""
     group = nodes[0].group
     label = _hosts_label(nodes, first)
     return label if group is None else f"group {group}, {label}"
@@ -134,7 +134,7 @@ def host_label(nodes: Sequence[Node], first: int) -> str:
 def _hosts_label(nodes: Sequence[Node], first: int) -> str:
     hosts = [node.host for node in nodes if node.host is not None]
     if hosts:
-        # A host that the notation cannot write is still shown.
+        # A host that cannot be written in this notation is shown as it is.
         try:
             return fold_hosts(hosts)
         except ValueError:
@@ -144,18 +144,18 @@ def _hosts_label(nodes: Sequence[Node], first: int) -> str:
 
 
 SHOWN = 4
-"""Numbers of a list without a rule that are shown."""
+"""Most numbers that are shown of a list without a pattern."""
 
 LETTERS = "ijklmn"
 
 
 @dataclass(frozen=True, slots=True)
 class Stride:
-    """How items go on in one direction.
+    """How items continue in one direction.
 
     Attributes:
         count: Number of items.
-        growth: How much each of their numbers grows from one to the next.
+        growth: By how much their numbers grow from one item to the next.
     """
 
     count: int
@@ -164,13 +164,13 @@ class Stride:
 
 @dataclass(frozen=True, slots=True)
 class Progression:
-    """Consecutive items that follow one rule, in one direction or in several.
+    """Consecutive items with one pattern, in one direction or in several.
 
     Attributes:
         first: Index of the first item.
         firsts: The numbers of the first item.
-        shape: What all of them have in common.
-        steps: How they go on, the fastest direction first; none for a single item.
+        shape: What is the same in all of them.
+        steps: How they continue, the fastest direction first; empty for a single item.
     """
 
     first: int
@@ -180,7 +180,7 @@ class Progression:
 
     @property
     def counts_items(self) -> bool:
-        """Whether i may be the index of the item: its numbers are above 0 then."""
+        """Whether i may be the index of the item; its numbers are then above 0."""
         return len(self.steps) == 1 and all(
             first >= growth * self.first
             for first, growth in zip(self.firsts, self.steps[0].growth, strict=True)
@@ -193,10 +193,10 @@ class Progression:
 
 
 def fold_items(items: Iterable[tuple[object, tuple[int, ...]]]) -> list[Progression]:
-    """Return items in as few folds as their likeness allows.
+    """Return items as few progressions.
 
     Args:
-        items: Of each, what has to be the same and the numbers that may grow.
+        items: For each item, what must be the same, and the numbers that may grow.
     """
     folds = [
         Progression(index, firsts, shape) for index, (shape, firsts) in enumerate(items)
@@ -210,7 +210,7 @@ def fold_items(items: Iterable[tuple[object, tuple[int, ...]]]) -> list[Progress
 
 
 def _merged(folds: Sequence[Progression]) -> Iterator[Progression]:
-    """Yield folds that go on evenly as one."""
+    """Yield progressions in which equal neighbours are merged."""
     start = 0
     for at in range(1, len(folds) + 1):
         if at < len(folds) and _goes_on(folds, start, at):
@@ -235,7 +235,7 @@ def _growth(before: Progression, after: Progression) -> tuple[int, ...]:
 
 
 def spell_indices(fold: Progression) -> str:
-    """Return what the letters stand for, where they need to be told apart."""
+    """Return the ranges of the letters, if there are several letters."""
     if fold.counts_items:
         return ""
     pairs = zip(LETTERS, fold.steps, strict=False)
@@ -244,10 +244,10 @@ def spell_indices(fold: Progression) -> str:
 
 
 def spell(fold: Progression, which: int, offsets: Sequence[int]) -> str:
-    """Return one of the lists of a fold: a number of it, plus every offset.
+    """Return one list of a progression: one of its numbers, plus every offset.
 
-    With one direction, i is the index of the item where that is easily read; else each
-    letter counts from 0, and ``spell_indices`` says how far.
+    With one direction, i is the index of the item if this is easy to read. Otherwise
+    each letter counts from 0, and ``spell_indices`` returns its range.
     """
     if not fold.counts_items:
         terms = _terms(fold, which)
@@ -262,7 +262,7 @@ def spell(fold: Progression, which: int, offsets: Sequence[int]) -> str:
 
 
 def spell_numbers(numbers: Sequence[int]) -> str:
-    """Return numbers as text, those at equal distances as a range.
+    """Return numbers as text; numbers at equal distances become a range.
 
     >>> spell_numbers([0, 1, 2, 3]), spell_numbers([0, 4]), spell_numbers([0, 1, 8, 9])
     ('0-3', '0,4', '0,1,8,9')

@@ -21,6 +21,7 @@ from ranktable.report.folding import (
     spell_indices,
     spell_numbers,
 )
+from ranktable.report.json_document import json_document
 from ranktable.report.terminal import table_lines, tree_lines
 from ranktable.schema.diagnostic import counted, printable
 
@@ -34,10 +35,10 @@ if TYPE_CHECKING:
     from ranktable.report.terminal import Style
 
 MAX_RANKS = 16
-"""Ranks up to which each has a line of its own."""
+"""Most ranks that have a line each."""
 
 MAX_GROUPS = 8
-"""Groups of a kind up to which each has a line of its own; lines of folded ones."""
+"""Most groups of a kind that have a line each, and most lines of folded groups."""
 
 MAX_NODE_LINES = 16
 MAX_CHIPS = 16
@@ -98,7 +99,7 @@ def _ranks(found: Communicators, look: Style) -> Iterator[str]:
 
 
 def _nodes(found: Communicators) -> Iterator[str]:
-    """Yield a line for nodes that are alike."""
+    """Yield one line for all nodes that are alike."""
     folds = fold_items(_node_items(found))
     for fold in folds[:MAX_NODE_LINES]:
         yield _node_line(found, fold)
@@ -116,10 +117,10 @@ def _node_items(found: Communicators) -> Iterator[tuple[object, tuple[int, ...]]
 
 
 def _values(places: Iterable[int]) -> list[int]:
-    """Return the coordinates of a node along an axis: a run, or as its ranks have them.
+    """Return the coordinates of a node along an axis: sorted, or in rank order.
 
-    So dp 4,0 and pp 0,1 stand in one order where a node has the end of a stage and the
-    beginning of the next.
+    If a node has the end of a stage and the beginning of the next, rank order shows
+    that dp 4,0 belong to pp 0,1.
     """
     found = list(dict.fromkeys(places))
     run = range(min(found), max(found) + 1)
@@ -139,7 +140,7 @@ def _node_line(found: Communicators, fold: Progression) -> str:
 
 
 def _kind(kind: str, members: Sequence[Communicator], look: Style) -> Iterator[str]:
-    """Yield the groups of one kind, folded when there are many."""
+    """Yield the groups of one kind, folded if there are many."""
     size = len(members[0].ranks)
     groups = counted(len(members), "group")
     head = f"{look.mark(kind, 'bold')}: {groups} of {size}, {_spread(members)}"
@@ -188,7 +189,7 @@ def _members(one: Communicator) -> str:
 
 
 def _sides(one: Communicator, rank: int) -> str:
-    """Return the place of a rank in a group, and who is next to it along an axis."""
+    """Return the group rank of a rank, and its neighbours along an axis."""
     place = f"; group rank {one.ranks.index(rank)}"
     layout = one.on.layout
     if one.kind not in layout.sizes:
@@ -202,7 +203,7 @@ def _shown(rank: int | None) -> str:
 
 
 def _chip_maps(members: Iterable[Communicator]) -> str:
-    """Return the different chip maps and how many groups have each."""
+    """Return the different chip maps, and how many groups have each."""
     found = Counter(tuple(one.chip_map) for one in members)
     parts = [
         f"{_chips(chips)} in {counted(count, 'group')}"
@@ -213,7 +214,7 @@ def _chip_maps(members: Iterable[Communicator]) -> str:
 
 
 def _chips(chips: Sequence[int]) -> str:
-    """Return chips in their order, those that come again and again once."""
+    """Return chips in their order; a repeated pattern is shown once."""
     size = len(chips)
     period = next(p for p in divisors(size) if list(chips) == _repeated(chips, p))
     if size > MAX_UNFOLDED and period < size:
@@ -237,7 +238,7 @@ def _left_out(count: int) -> Iterator[str]:
 def render_mesh_json(
     name: str, found: Communicators, rank: int | None
 ) -> Iterator[str]:
-    """Yield the document: everything, or what concerns one rank.
+    """Yield the JSON document: everything, or the entries of one rank.
 
     The totals count all groups, also with one rank.
     """
@@ -245,35 +246,25 @@ def render_mesh_json(
     entries = _rank_entries(found)
     ranks = entries if rank is None else islice(entries, rank, rank + 1)
     groups = found if rank is None else found.of_rank(rank)
-    yield "{\n"
-    head = {
-        "file": name,
-        "world_size": table.world_size,
-        "num_nodes": table.num_nodes,
-        "layout": {
-            "order": layout.order,
-            "ep_style": layout.ep_style,
-            "sizes": {**layout.sizes, "ep": layout.ep, "etp": layout.etp},
-        },
-    }
-    for key, value in head.items():
-        yield f"  {json.dumps(key)}: {json.dumps(value)},\n"
-    yield from _listed("ranks", ranks)
-    yield from _listed("groups", map(_group_entry, groups))
-    yield f'  "totals": {json.dumps(_totals(found))}\n' + "}\n"
-
-
-def _listed(key: str, entries: Iterable[str]) -> Iterator[str]:
-    yield f'  "{key}": ['
-    comma = ""
-    for entry in entries:
-        yield f"{comma}\n    {entry}"
-        comma = ","
-    yield "\n  ],\n" if comma else "],\n"
+    yield from json_document(
+        {
+            "file": name,
+            "world_size": table.world_size,
+            "num_nodes": table.num_nodes,
+            "layout": {
+                "order": layout.order,
+                "ep_style": layout.ep_style,
+                "sizes": {**layout.sizes, "ep": layout.ep, "etp": layout.etp},
+            },
+            "ranks": ranks,
+            "groups": map(_group_entry, groups),
+            "totals": _totals(found),
+        }
+    )
 
 
 def _rank_entries(found: Communicators) -> Iterator[str]:
-    """Yield what there is to say of every rank; all is looked up and spelt at once."""
+    """Yield the JSON entry of every rank; all values are computed at once."""
     table, layout = found.table, found.layout
     sides = [_sides_of_all(layout, axis) for axis in layout.kinds]
     places = ", ".join(f'"{axis}": %d' for axis in layout.axes)
@@ -297,7 +288,7 @@ def _rank_entries(found: Communicators) -> Iterator[str]:
 
 
 def _sides_of_all(layout: ParallelLayout, axis: str) -> tuple[list[str], list[str]]:
-    """Return the ranks before and after every rank along an axis, as JSON has them."""
+    """Return the ranks before and after every rank along an axis, as JSON."""
     pairs = layout.all_neighbours(axis)
     before, after = zip(*pairs, strict=True)
     return _spelt_ranks(before), _spelt_ranks(after)
@@ -308,7 +299,7 @@ def _spelt_ranks(ranks: Iterable[int | None]) -> list[str]:
 
 
 def _group_entry(one: Communicator) -> str:
-    """Return a group; lists of integers are written in JSON as in Python."""
+    """Return the entry of a group; JSON and Python write integers alike."""
     coordinates = ", ".join(
         f'"{axis}": {place}' for axis, place in one.coordinates.items()
     )
@@ -347,8 +338,8 @@ def render_suggestions(
     Args:
         world_size: The number of ranks.
         found: The layouts to show.
-        left: How many there are besides.
-        look: How to show them.
+        left: Number of other layouts.
+        look: The style of the output.
     """
     dims = (" x ".join(map(str, balanced_dims(world_size, count))) for count in (2, 3))
     yield f"{counted(world_size, 'rank')}; balanced as MPI_Dims_create has it: "
@@ -371,23 +362,20 @@ def render_suggestions(
 def render_suggestions_json(
     world_size: int, found: Sequence[Suggestion]
 ) -> Iterator[str]:
-    """Yield the document."""
-    data = {
-        "world_size": world_size,
-        "balanced": [list(balanced_dims(world_size, count)) for count in (2, 3)],
-    }
-    yield "{\n"
-    for key, value in data.items():
-        yield f"  {json.dumps(key)}: {json.dumps(value)},\n"
-    yield '  "layouts": ['
-    comma = ""
-    for one in found:
-        layout = one.layout
-        entry = {
-            "order": layout.order,
-            "sizes": {**layout.sizes, "ep": layout.ep, "etp": layout.etp},
-            "spread": one.spread,
+    """Yield the JSON document."""
+    yield from json_document(
+        {
+            "world_size": world_size,
+            "balanced": [list(balanced_dims(world_size, count)) for count in (2, 3)],
+            "layouts": map(_suggestion, found),
         }
-        yield f"{comma}\n    {json.dumps(entry)}"
-        comma = ","
-    yield "\n  ]\n}\n" if comma else "]\n}\n"
+    )
+
+
+def _suggestion(one: Suggestion) -> dict[str, object]:
+    layout = one.layout
+    return {
+        "order": layout.order,
+        "sizes": {**layout.sizes, "ep": layout.ep, "etp": layout.etp},
+        "spread": one.spread,
+    }

@@ -1,4 +1,4 @@
-"""What crosses which boundary, as a table for people and as data for programs.
+"""The bytes over each boundary, as a table for people and as data for programs.
 
 The JSON form is stable: keys are only added. ``docs/plan.md`` documents it. Bytes are
 whole numbers.
@@ -6,12 +6,12 @@ whole numbers.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from ranktable.layout.crossings import is_reached
 from ranktable.layout.parallel import describe_sizes
 from ranktable.layout.traffic import GIB
+from ranktable.report.json_document import json_document
 from ranktable.report.terminal import table_lines
 from ranktable.schema.diagnostic import counted, printable
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _NOTHING = "-"
 
 MAX_NAMED = 64
-"""Nodes of a new order that are named."""
+"""Most nodes of a new order that are named."""
 
 
 def render_plan(
@@ -47,9 +47,9 @@ def render_plan(
     Args:
         name: Name of the table.
         plan: The plan.
-        look: How to show it.
+        look: The style of the output.
         rings: The groups inside nodes as rings of links.
-        times: How long a step sends.
+        times: The times of a step.
     """
     costs, layout = plan.costs, plan.costs.layout
     nodes = counted(len(costs.boundaries[0].labels), "node")
@@ -101,7 +101,7 @@ def _nodes_in_order(plan: Plan) -> str:
 
 
 def _times(times: Sequence[StepTime], look: Style) -> Iterator[str]:
-    """Yield a line for every boundary whose bandwidth is known."""
+    """Yield a line for every boundary with a known bandwidth."""
     if not times:
         return
     grid = [("boundary", "busiest", "GiB", "GB/s", "ms a step")]
@@ -120,7 +120,7 @@ def _times(times: Sequence[StepTime], look: Style) -> Iterator[str]:
 
 
 def _spread(plan: Plan, spread: Spread) -> str:
-    """Return whether replicas are in different domains, and why not."""
+    """Return whether replicas are in different domains, or why not."""
     shared = spread.shared(plan.after)
     name, axes = printable(spread.boundary), spread.axes
     asked = f"--spread {axes}:{name}"
@@ -146,7 +146,7 @@ def _spread(plan: Plan, spread: Spread) -> str:
 
 
 def _verdict(plan: Plan) -> Iterator[str]:
-    """Yield what became of the search, or that there may be something to find."""
+    """Yield the result of the search, or a hint that a search is possible."""
     pairs = zip(plan.bounds, plan.costs.totals(plan.before), strict=True)
     is_least = all(is_reached(bound, total) for bound, total in pairs)
     if plan.mode is not None:
@@ -204,7 +204,7 @@ def _row(row: AxisRow, rings: dict[str, RingRow], *, has_bytes: bool) -> Cells:
 
 
 def _foot(plan: Plan, found: Look, width: int) -> list[Cells]:
-    """Return the lines below the axes: the sum, the bound, how far it is, the most."""
+    """Return the lines after the axes: sum, bound, distance, and the busiest domain."""
     total, bound, above, most = ["total"], ["lower bound"], ["above it"], ["busiest"]
     for at, least in enumerate(plan.bounds):
         known = [row.at[at].crossing for row in found.rows]
@@ -219,7 +219,7 @@ def _foot(plan: Plan, found: Look, width: int) -> list[Cells]:
 
 
 def distance(bound: float, total: float) -> tuple[str, str]:
-    """Return how far from the bound it is: ``optimal``, or ``+64.00`` and ``2.33x``."""
+    """Return the distance to the bound: ``optimal``, or ``+64.00`` and ``2.33x``."""
     if is_reached(bound, total):
         return "optimal", ""
     return f"+{gib(total - bound)}", f"{total / bound:.2f}x" if bound >= 1 else ""
@@ -237,10 +237,10 @@ def render_plan_json(
     rings: RingRows | None = None,
     times: PlanTimes | None = None,
 ) -> Iterator[str]:
-    """Yield the document."""
+    """Yield the JSON document."""
     costs = plan.costs
     layout = costs.layout
-    data = {
+    data: dict[str, object] = {
         "file": name,
         "world_size": layout.world_size,
         "num_nodes": len(costs.boundaries[0].labels),
@@ -249,15 +249,15 @@ def render_plan_json(
             "ep_style": layout.ep_style,
             "sizes": {**layout.sizes, "ep": layout.ep, "etp": layout.etp},
         },
-        "boundaries": [
+        "boundaries": (
             {
                 "name": one.name,
                 "domains": len(one.labels),
                 "lower_bound_bytes": round(bound) if costs.flows else None,
             }
             for one, bound in zip(costs.boundaries, plan.bounds, strict=True)
-        ],
-        "flows": [
+        ),
+        "flows": (
             {
                 "axes": flow.axes,
                 "pattern": flow.pattern.value,
@@ -265,7 +265,7 @@ def render_plan_json(
                 "wrap_bytes": round(flow.wrap_bytes),
             }
             for flow in costs.flows
-        ],
+        ),
         "before": _placement(plan, plan.before, rings.before if rings else None),
         "mode": None if plan.mode is None else plan.mode.value,
         "is_better": plan.is_better,
@@ -293,8 +293,7 @@ def render_plan_json(
             "before": list(map(_time, times.before)),
             "after": list(map(_time, times.after)) if plan.is_better else None,
         }
-    lines = (f"  {json.dumps(key)}: {_value(value)}" for key, value in data.items())
-    yield "{\n" + ",\n".join(lines) + "\n}\n"
+    yield from json_document(data)
 
 
 def _time(one: StepTime) -> dict[str, object]:
@@ -305,24 +304,6 @@ def _time(one: StepTime) -> dict[str, object]:
         "bytes_per_second": one.bandwidth,
         "seconds": one.seconds,
     }
-
-
-def _value(value: object) -> str:
-    """Return a value; every item of a list of objects on a line of its own."""
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        items = ",\n    ".join(map(json.dumps, value))
-        return f"[\n    {items}\n  ]"
-    if isinstance(value, dict) and isinstance(value.get("axes"), list):
-        inner = (f"    {json.dumps(k)}: {_inner(v)}" for k, v in value.items())
-        return "{\n" + ",\n".join(inner) + "\n  }"
-    return json.dumps(value)
-
-
-def _inner(value: object) -> str:
-    if isinstance(value, list) and value:
-        items = ",\n      ".join(map(json.dumps, value))
-        return f"[\n      {items}\n    ]"
-    return json.dumps(value)
 
 
 def _placement(
@@ -348,8 +329,8 @@ def _placement(
             }
         )
     return {
-        "axes": [_row_data(row, costs.boundaries, rings) for row in rows],
-        "totals": found,
+        "axes": (_row_data(row, costs.boundaries, rings) for row in rows),
+        "totals": iter(found),
     }
 
 

@@ -1,4 +1,4 @@
-"""What people read: findings and tables as text, in colour and drawn on a terminal."""
+"""Findings and tables as text for people, with colours and lines on a terminal."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _CODES = {
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How to mark text.
+    """How text is shown.
 
     Attributes:
-        is_coloured: Whether escape sequences are wanted.
+        is_coloured: Whether to use escape sequences for colours.
         width: Columns of the terminal.
-        is_drawn: Whether a terminal shows it, where tables have lines.
+        is_drawn: Whether to draw tables with lines, as on a terminal.
     """
 
     is_coloured: bool = False
@@ -45,14 +45,14 @@ class Style:
     is_drawn: bool = False
 
     def mark(self, text: str, kind: str) -> str:
-        """Return text in the colour of a kind."""
+        """Return text in the colour for a kind of text."""
         if not self.is_coloured:
             return text
         return f"\x1b[{_CODES[kind]}m{text}\x1b[0m"
 
 
 MAX_DRAWN_ROWS = 500
-"""Rows up to which a table is drawn; rich takes 0.1 ms for a cell."""
+"""Most rows of a table that is drawn, because rich takes 0.1 ms for each cell."""
 
 Row = tuple[str, ...]
 
@@ -63,17 +63,19 @@ def table_lines(
     *,
     right: Sequence[int] = (),
     is_head_marked: bool = True,
+    wrong: Sequence[int] = (),
 ) -> Iterator[str]:
     """Yield a table; the first row is its head.
 
     Args:
         rows: The cells, as many in every row.
         look: How to show it.
-        right: Columns of numbers, which end in one line.
-        is_head_marked: Whether the head is bold where nothing is drawn.
+        right: Columns of numbers, which are aligned at the right.
+        is_head_marked: Whether the head is bold if no lines are drawn.
+        wrong: Rows that are shown as errors.
     """
     if look.is_drawn and len(rows) <= MAX_DRAWN_ROWS:
-        yield _drawn(rows, look, right)
+        yield _drawn(rows, look, right, wrong)
         return
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for number, row in enumerate(rows):
@@ -82,11 +84,16 @@ def table_lines(
             for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         line = "  ".join(cells).rstrip()
-        is_bold = is_head_marked and number == 0
-        yield (look.mark(line, "bold") if is_bold else line) + "\n"
+        if number in wrong:
+            line = look.mark(line, "error")
+        elif is_head_marked and number == 0:
+            line = look.mark(line, "bold")
+        yield f"{line}\n"
 
 
-def _drawn(rows: Sequence[Row], look: Style, right: Sequence[int]) -> str:
+def _drawn(
+    rows: Sequence[Row], look: Style, right: Sequence[int], wrong: Sequence[int]
+) -> str:
     # 0.1 s, which a pipe and a training process do not pay for.
     from rich import box  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
@@ -96,8 +103,9 @@ def _drawn(rows: Sequence[Row], look: Style, right: Sequence[int]) -> str:
     for column, head in enumerate(rows[0]):
         justify = "right" if column in right else "left"
         table.add_column(Text(head), justify=justify, overflow="fold")  # type: ignore[arg-type]
-    for row in rows[1:]:
-        table.add_row(*map(Text, row))  # text: a bracket in it marks nothing
+    for number, row in enumerate(rows[1:], 1):
+        style = "bold red" if number in wrong else None
+        table.add_row(*map(Text, row), style=style)  # a bracket in a text marks nothing
     return _printed(table, look)
 
 
@@ -109,12 +117,12 @@ class Branch(NamedTuple):
 
 
 def tree_lines(head: str, lines: Iterable[str | Branch], look: Style) -> Iterator[str]:
-    """Yield a line and what belongs to it: a tree on a terminal, indented elsewhere.
+    """Yield a line and the lines below it: a tree on a terminal, otherwise indented.
 
     Args:
         head: The line.
-        lines: What stands below it.
-        look: How to show it.
+        lines: The lines below it.
+        look: The style of the output.
     """
     below = [Branch(line) if isinstance(line, str) else line for line in lines]
     if not look.is_drawn or len(below) > MAX_DRAWN_ROWS:
@@ -135,7 +143,7 @@ def tree_lines(head: str, lines: Iterable[str | Branch], look: Style) -> Iterato
 
 
 def _printed(drawing: RenderableType, look: Style) -> str:
-    """Return what rich draws, as text without blank lines."""
+    """Return what rich draws as text, without blank lines."""
     from rich.console import Console  # noqa: PLC0415 - as for tables
 
     text = io.StringIO()
@@ -154,7 +162,7 @@ def _printed(drawing: RenderableType, look: Style) -> str:
 
 
 def severities(reports: Sequence[Report]) -> Counter[Severity]:
-    """Return how many errors, warnings and notes there are, shown or not."""
+    """Return the number of errors, warnings and notes, shown or not."""
     found: Counter[Severity] = Counter()
     for report in reports:
         found.update(report.by_severity)
@@ -162,7 +170,7 @@ def severities(reports: Sequence[Report]) -> Counter[Severity]:
 
 
 def summary(reports: Sequence[Report]) -> str:
-    """Return one sentence: how many files, what was found, what is left out."""
+    """Return one sentence: how many files, what was found, and what is left out."""
     found = severities(reports)
     parts = [
         counted(found[severity], severity.value)
@@ -212,7 +220,7 @@ def _diagnostic(diagnostic: Diagnostic, lines: Lines, style: Style) -> str:
     places = (diagnostic.location, *diagnostic.related)
     gutter = max(len(str(place.line or "")) for place in places)
     for place in places:
-        # Of another file there is no text to show.
+        # The text of another file is not known here.
         text = lines if place.file == diagnostic.location.file else _NO_LINES
         out += _place(place, text, gutter, style, is_first=place is places[0])
     if diagnostic.hint is not None:
@@ -249,10 +257,10 @@ def _place(
 
 
 def _crop(line: str, at: int, width: int, room: int) -> tuple[str, int, int]:
-    """Return a line that fits, the place of the caret in it and the caret's width.
+    """Return a line that fits, and the place and the width of the caret in it.
 
-    Blanks at the beginning are dropped beyond a few, a long line is cut around the
-    caret, and what a terminal cannot print becomes a question mark of one column.
+    Most blanks at the beginning are dropped, a long line is cut around the caret, and a
+    character that a terminal cannot print becomes a question mark.
     """
     room = max(room, 20)
     indent = len(line) - len(line.lstrip(" \t"))
@@ -268,7 +276,7 @@ def _crop(line: str, at: int, width: int, room: int) -> tuple[str, int, int]:
 
 
 def render_concise(reports: Sequence[Report], style: Style) -> Iterator[str]:
-    """Yield a line for each diagnostic and a last line with the totals."""
+    """Yield a line for each diagnostic, and a last line with the totals."""
     for report in reports:
         for diagnostic in report.diagnostics:
             place = style.mark(printable(str(diagnostic.location)), "place")

@@ -1,1 +1,1 @@
-"""What a sound rank table is: formats, rules, reading and writing; pure Python."""
+"""Rank tables: formats, rules, reading and writing; without torch or a network."""

@@ -1,4 +1,4 @@
-"""Files and folders that come into being as a whole or not at all."""
+"""Files and folders that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 LOCK_TIMEOUT_S = 10.0
-"""How long to wait for a file that another program has locked."""
+"""Seconds to wait for a file that another program has locked."""
 
 _LOCK_PAUSE_S = 0.005
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 class FileChangedError(Error, RuntimeError):
-    """A file that somebody changed between its reading and its replacement."""
+    """A file was changed after it was read and before it was replaced."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Name the file."""
+        """Make the message for a file."""
         super().__init__(
             f"{os.fsdecode(path)} has changed since it was read; nothing was written; "
             "run the command again"
@@ -42,19 +42,19 @@ def replace_file(
 ) -> None:
     """Replace a file atomically: temporary file in its folder, fsync, rename.
 
-    A new file gets the user's umask, an old one keeps its owner
-    and its permissions.
+    A new file gets its permissions from the umask; an existing file keeps its owner and
+    its permissions.
 
     Args:
         path: Path of the file; a symbolic link is followed.
         data: The new content.
-        expected: What the file has to hold still, as it was read; by default it is
-            not compared. A file that holds the new content already is left alone.
+        expected: The content that the file must still have, as it was read; None to
+            skip this check. A file that already has the new content is not written.
 
     Raises:
-        FileChangedError: The file holds something else than expected.
+        FileChangedError: The file has another content than expected.
         RankTableError: The path is a directory or a pipe.
-        OSError: The file cannot be written; nothing is left behind.
+        OSError: The file cannot be written; no temporary file is left.
     """
     target = os.path.realpath(path)
     if _write_to_device(target, path, data):
@@ -63,8 +63,8 @@ def replace_file(
         if expected is None:
             os.replace(temporary, target)  # noqa: PTH105
             return
-        # Whoever compares holds the lock until the new file has the name: of two who
-        # have read the same, the second finds what the first has written.
+        # The lock is held from the comparison until the rename. So if two programs have
+        # read the same content, the second one sees what the first one has written.
         with _locked(target):
             if _holds(target, expected):
                 os.replace(temporary, target)  # noqa: PTH105
@@ -80,9 +80,9 @@ def create_file(path: str | os.PathLike[str], data: bytes) -> None:
         data: Its content.
 
     Raises:
-        FileExistsError: There is one; of several who create it, one succeeds.
+        FileExistsError: The file exists; of several calls at once, one succeeds.
         RankTableError: The path is a directory or a pipe.
-        OSError: The file cannot be written; nothing is left behind.
+        OSError: The file cannot be written; no temporary file is left.
     """
     target = os.path.realpath(path)
     if _write_to_device(target, path, data):
@@ -94,7 +94,7 @@ def create_file(path: str | os.PathLike[str], data: bytes) -> None:
             os.link(temporary, target)
         except FileExistsError:
             raise
-        except OSError:  # a file system without links: the name is taken first
+        except OSError:  # a file system without hard links: create the name first
             os.close(os.open(target, _NEW_FILE, 0o666))
             os.replace(temporary, target)  # noqa: PTH105
 
@@ -149,7 +149,7 @@ def _temporary_beside(
             raise OSError(error.errno, error.strerror, path) from None
         yield temporary
     finally:
-        with contextlib.suppress(OSError):  # it has the name of the target by now
+        with contextlib.suppress(OSError):  # it may already have the name of the target
             os.unlink(temporary)  # noqa: PTH108
     _sync_folder(folder)
 
@@ -159,7 +159,7 @@ def _write_new(path: str, data: bytes, old: os.stat_result | None) -> None:
     descriptor = os.open(path, _NEW_FILE, 0o666)
     with os.fdopen(descriptor, "wb") as file:
         if old is not None:
-            with contextlib.suppress(PermissionError):  # only root gives away
+            with contextlib.suppress(PermissionError):  # only root can change the owner
                 os.fchown(descriptor, old.st_uid, old.st_gid)
             os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
         file.write(data)
@@ -169,7 +169,7 @@ def _write_new(path: str, data: bytes, old: os.stat_result | None) -> None:
 
 @contextlib.contextmanager
 def _locked(target: str) -> Iterator[None]:
-    """Hold the lock of a file, if it is there and its file system has locks."""
+    """Hold the lock of a file, if the file exists and its file system has locks."""
     descriptor = _lock(target)
     try:
         yield
@@ -179,17 +179,17 @@ def _locked(target: str) -> Iterator[None]:
 
 
 def _lock(target: str) -> int | None:
-    """Return the descriptor that holds the lock, None where there is no lock.
+    """Return the descriptor that holds the lock, None if there is no lock.
 
     Raises:
-        TimeoutError: Another program keeps it.
+        TimeoutError: Another program holds it for more than ``LOCK_TIMEOUT_S``.
     """
     deadline_s = time.monotonic() + LOCK_TIMEOUT_S
     while True:
         try:
             descriptor = _opened(target)
         except OSError:
-            return None  # gone or not to be opened: comparing it tells
+            return None  # missing or not readable: the comparison finds out
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -202,7 +202,7 @@ def _lock(target: str) -> int | None:
         except OSError:
             os.close(descriptor)
             return None
-        # The name may have been given to a new file while this waited for the old one.
+        # While this waited, another file may have replaced the locked one.
         with contextlib.suppress(OSError):
             if os.path.samestat(os.fstat(descriptor), os.stat(target)):  # noqa: PTH116
                 return descriptor
@@ -210,7 +210,7 @@ def _lock(target: str) -> int | None:
 
 
 def _opened(target: str) -> int:
-    """Open a file for its lock: NFS gives one only to those who may write."""
+    """Open a file for its lock; NFS locks only files that are open for writing."""
     try:
         return os.open(target, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
     except PermissionError:
@@ -228,15 +228,15 @@ _SYNCS_AT_ONCE = 32
 
 
 def create_folder(path: str, files: Iterable[tuple[str, bytes]]) -> None:
-    """Write files into a new folder, which is named when the last one is complete.
+    """Write files into a new folder, which gets its name when all are complete.
 
     Args:
-        path: The folder; an empty one may be there.
+        path: The folder; it may exist if it is empty.
         files: Name and content of every file.
 
     Raises:
-        OSError: It cannot be written, or the folder holds something by now; nothing
-            is left behind. The error names the folder, not its temporary files.
+        OSError: It cannot be written, or the folder is not empty any more; no
+            temporary file is left. The error names the folder, not these files.
     """
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - 10 ms
 
@@ -249,10 +249,11 @@ def create_folder(path: str, files: Iterable[tuple[str, bytes]]) -> None:
             _write(os.path.join(temporary, name), data)  # noqa: PTH118
             for name, data in files
         ]
-        # A disk takes many syncs at once in the time of one: an eighth of the time of
-        # one after the other.
+        # A disk can sync many files at once: this takes an eighth of the time of
+        # syncing one after the other.
         with ThreadPoolExecutor(_SYNCS_AT_ONCE) as pool:
-            list(pool.map(_sync, paths))
+            parts = (paths[at::_SYNCS_AT_ONCE] for at in range(_SYNCS_AT_ONCE))
+            list(pool.map(_sync_all, parts))
         _sync_folder(temporary)
         os.rename(temporary, target)  # noqa: PTH104 - over an empty folder, or none
     except BaseException as error:
@@ -264,14 +265,18 @@ def create_folder(path: str, files: Iterable[tuple[str, bytes]]) -> None:
 
 
 def _write(path: str, data: bytes) -> str:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    with os.fdopen(os.open(path, flags, 0o666), "wb") as file:
+    with os.fdopen(os.open(path, _NEW_FILE, 0o666), "wb") as file:
         file.write(data)
     return path
 
 
+def _sync_all(paths: Iterable[str]) -> None:
+    for path in paths:
+        _sync(path)
+
+
 def _sync(path: str) -> None:
-    """Flush written files to the disk, so that they survive a crash."""
+    """Flush a written file to the disk, so that it survives a crash."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -280,6 +285,6 @@ def _sync(path: str) -> None:
 
 
 def _sync_folder(path: str) -> None:
-    """Make the names in a folder survive a crash, if the file system lets that be."""
+    """Make the names in a folder survive a crash, if the file system allows this."""
     with contextlib.suppress(OSError):
         _sync(path)

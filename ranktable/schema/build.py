@@ -1,4 +1,4 @@
-"""From the columns of a sound document to the model, losing nothing."""
+"""Build the model from the columns of a sound document, without losing anything."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def build_parts(columns: Columns) -> Parts:
 
 
 class _ReadSpelling(NamedTuple):
-    """How some devices are spelt.
+    """The form in which some devices are written.
 
     Attributes:
         layout: Their keys and types.
         is_emulated: Whether their address is that of an emulated device.
-        known: Keys of what the model holds; none if there are no others.
+        known: Keys that the model has fields for; empty if there are no other keys.
     """
 
     layout: Layout
@@ -35,7 +35,7 @@ class _ReadSpelling(NamedTuple):
 
 
 class _Builder:
-    """Builds one table; layouts are shared by everything that is spelt alike."""
+    """Builds one table; devices and nodes of the same form share one layout."""
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
@@ -108,7 +108,7 @@ class _Builder:
         known = set(self.known_keys)
         is_emulated = "device_ip_emulator" in members
         if is_emulated:
-            known.discard("device_ip")  # the emulator's address is the device's
+            known.discard("device_ip")  # the emulator's address is used instead
         others = () if known.issuperset(members) else known
         found = _ReadSpelling(self.layout(members), is_emulated, others)
         self.spellings[key] = found

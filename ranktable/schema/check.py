@@ -1,4 +1,4 @@
-"""The pipeline: bytes -> document -> format -> columns -> the rules -> Report."""
+"""Judge a table: bytes, document, format, columns, rules, and at last a report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ from ranktable.schema.diagnostic import (
     make_report,
 )
 from ranktable.schema.document import Document, SourceSpan
-from ranktable.schema.files import DEFAULT_MAX_SIZE_BYTES, UnreadableError, read_file
+from ranktable.schema.files import (
+    DEFAULT_MAX_SIZE_BYTES,
+    UnreadableError,
+    read_file,
+    refuse_other_types,
+)
 from ranktable.schema.formats import FORMATS, by_name, decode_large, detect
 from ranktable.schema.json_parser import (
     TEXT_AFTER,
@@ -42,7 +47,7 @@ WRAPPED = "kubernetes"
 """Name of the format of tables in ConfigMaps."""
 
 CONFIG_MAP_MARKS = ("ConfigMap", "hccl.json", "global_ranktable.json")
-"""Every ConfigMap with a table has one of these."""
+"""A ConfigMap with a table has at least one of these texts."""
 
 IN_MEMORY = "<string>"
 """Name of a table that was given as bytes."""
@@ -69,14 +74,14 @@ def check(  # noqa: PLR0913 - every one is an option of its own
         topology: Links of every host: a topology, ``sophgo-8``, or a file of links.
         tp: Size of the tensor parallel groups, to see whether they are rings.
         format: Format the file must have; by default it is detected.
-        reader: The program that will read it, such as ``mindie``: what that refuses
-            is an error then.
+        reader: The program that will read the file, such as ``mindie``; a defect for
+            which it refuses the table is then an error.
         file: Name to report instead of the path.
-        limit: Diagnostics of each code to report; ``Report.totals`` counts all.
+        limit: Most diagnostics of each code to report; ``Report.totals`` counts all.
         max_size_bytes: Largest file to read.
 
     Returns:
-        The report; nothing is raised or printed for a defect of the file.
+        The report; a defect of the file is neither raised nor printed.
 
     Raises:
         ValueError: An argument is wrong, such as an unknown chip or format.
@@ -107,7 +112,7 @@ def check_path(path: str, options: Options, *, file: str | None = None) -> Repor
 
 
 def report_unreadable(error: UnreadableError, *, file: str) -> Report:
-    """Return the report of a file that was not read."""
+    """Return the report of a file that could not be read."""
     return make_report([unreadable(error)], file=file)
 
 
@@ -137,18 +142,18 @@ def check_bytes(data: bytes, options: Options, *, file: str) -> Report:
     try:
         return _check_closely(data, options, file, quota)
     except RecursionError:
-        # Nested more deeply than the parser minds, and the rest of the way does.
+        # It is nested more deeply than the parser or the later steps can handle.
         text = data.decode("utf-8", "replace")
         finding = find_too_deep(text)
         if finding is None:
-            raise  # it is the caller who is deep
+            raise  # the stack of the caller is the reason
         return make_report([finding], file=file, text=text, data=data)
 
 
 def decode_any(
     data: bytes, format_: Format | None = None, quota: Quota | None = None
 ) -> Columns | None:
-    """Return the columns of a document with few defects of its shape or none, fast.
+    """Return the columns of a document with few or no defects of its shape, fast.
 
     Returns:
         None for a document that needs all checks.
@@ -174,7 +179,7 @@ def _check_closely(data: bytes, options: Options, file: str, quota: Quota) -> Re
     if isinstance(parsed, Finding):
         first = _parse_first(text, parsed)
         if first is None:
-            # Nothing beyond the syntax is known; what was counted by then is left out.
+            # Only the syntax was judged, so findings that were counted are dropped.
             found.append(parsed)
             return make_report(found, file=file, text=text, data=data, quota=quota)
         found.append(replace(parsed, weight=Severity.WARNING))
@@ -195,11 +200,11 @@ def _check_closely(data: bytes, options: Options, file: str, quota: Quota) -> Re
 
 
 def _parse_first(text: str, ended: Finding) -> tuple[object, list[Finding]] | None:
-    """Return the data of a table that more text follows, where its vendor ignores that.
+    """Return the data of a table with text after it, if its vendor ignores that text.
 
     Args:
         text: The text.
-        ended: What ended reading it.
+        ended: The finding at which the parser stopped.
     """
     offsets = ended.span.offsets if ended.span is not None else None
     if ended.message != TEXT_AFTER or offsets is None:
@@ -215,7 +220,7 @@ def _parse_first(text: str, ended: Finding) -> tuple[object, list[Finding]] | No
 def _judge_document(
     document: Document, options: Options, quota: Quota
 ) -> tuple[Columns | None, list[Finding]]:
-    """Return the columns of plain data and everything that is wrong with it."""
+    """Return the columns of plain data and all findings."""
     format_: Format | Finding | None = options.format
     if format_ is None or not isinstance(document.data, dict):
         format_ = detect(document.data)
@@ -234,7 +239,7 @@ def _check_wrapped(  # noqa: PLR0913, PLR0917 - as in _check_closely
     file: str,
     quota: Quota,
 ) -> Report | None:
-    """Judge the table in a ConfigMap, None for a text that is not one."""
+    """Judge the table in a ConfigMap; return None if the text is not one."""
     from ranktable.schema.config_map import unwrap  # noqa: PLC0415 - rare
 
     inner = unwrap(text, options.max_size_bytes, quota)
@@ -268,7 +273,7 @@ def _check_wrapped(  # noqa: PLR0913, PLR0917 - as in _check_closely
 
 
 def judge(columns: Columns, options: Options) -> Iterator[Finding]:
-    """Yield what is wrong with the meaning of a table, also for who will read it."""
+    """Yield what the rules and the reader find wrong with the meaning of a table."""
     yield from columns.judged(options)
     reader, name = options.reader, columns.format.name
     if reader is not None and name not in reader.formats:
@@ -284,7 +289,7 @@ def _is_error(finding: Finding) -> bool:
 def _weighed(
     found: Iterable[Finding], format_: Format, reader: TableReader | None
 ) -> Iterator[Finding]:
-    """Yield findings with the weight that they have for a format and a reader."""
+    """Yield findings with the severity that they have for a format and a reader."""
     for finding in found:
         weight = finding.weight
         if finding.rule is DUPLICATE_KEY and format_.keeps_last_key:
@@ -298,7 +303,7 @@ def load(path: str | os.PathLike[str]) -> RankTable:
     """Return the rank table in a file.
 
     Raises:
-        RankTableError: The file has an error; its text says what and where.
+        RankTableError: The file has an error; the text says where and which.
     """
     name = os.fsdecode(path)
     try:
@@ -312,8 +317,10 @@ def loads(data: bytes | str) -> RankTable:
     """Return the rank table in these bytes or this text.
 
     Raises:
-        RankTableError: It has an error; its text says what and where.
+        RankTableError: It has an error; the text says where and which.
+        TypeError: The data is neither bytes nor text.
     """
+    refuse_other_types(data)
     if isinstance(data, str):
         data = data.encode(errors="surrogatepass")
     return _table(data, IN_MEMORY)
@@ -330,7 +337,7 @@ def _table(data: bytes, file: str) -> RankTable:
 
 
 CHIPS_PER_HOST = {"bm1690": MAX_SCCL_CHIPS, "sg2260": MAX_SCCL_CHIPS}
-"""Chips that SCCL drives in one host, by the name of the chip or its architecture."""
+"""Number of chips that SCCL can use in one host, by chip or architecture name."""
 
 NPUS: dict[str, int | None] = {
     "910": 8,
@@ -340,7 +347,7 @@ NPUS: dict[str, int | None] = {
     "A5": None,
     "any": None,
 }
-"""Ascend's generations of chips, and how many device_id counts, if that is known."""
+"""Ascend's generations, with the number of chips of a host if it is known."""
 
 
 def make_options(  # noqa: PLR0913 - every one is an option of its own
@@ -353,7 +360,7 @@ def make_options(  # noqa: PLR0913 - every one is an option of its own
     limit: int | None = None,
     max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES,
 ) -> Options:
-    """Return the options of a check from what its caller gave; see ``check``.
+    """Return the options of a check, given the arguments; see ``check``.
 
     Raises:
         ValueError: An argument is wrong, such as an unknown chip or format.
@@ -378,16 +385,16 @@ def make_options(  # noqa: PLR0913 - every one is an option of its own
 
 
 def _npu(chip: str | int | None) -> str | None:
-    """Return the generation of Ascend's chips that an option names, None if none."""
+    """Return the Ascend generation that an option names, None if it names none."""
     wanted = str(chip).casefold()
     return next((npu for npu in NPUS if npu.casefold() == wanted), None)
 
 
 def chips_per_host(chip: str | int | None) -> int | None:
-    """Return the number of chips of a host that an option gives.
+    """Return the number of chips of a host that an option names.
 
     Raises:
-        ValueError: It is neither a positive number nor a chip we know.
+        ValueError: It is neither a positive number nor the name of a chip.
     """
     if chip is None:
         return None

@@ -1,8 +1,8 @@
-"""In which order to list a node's chips, so that groups of its ranks are rings too.
+"""In which order to list the chips of a node, so that its groups are rings too.
 
-A ring may begin anywhere, and where it begins decides which chips share a group of
-consecutive ranks. On the published box 0,2,6,7,3,1,5,4 leaves both groups of four open
-and 2,6,7,3,1,5,4,0, the same ring begun one chip later, closes them.
+A ring may begin with any chip, and its first chip decides which chips share a group of
+consecutive ranks. On the published 8-chip box, 0,2,6,7,3,1,5,4 does not close the two
+groups of four; 2,6,7,3,1,5,4,0 is the same ring begun one chip later, and closes them.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from ranktable.schema.topology import Topology
 
 MAX_STEPS = 300_000
-"""Bound of a search for an order, 0.5 s; the published box needs a thousandth."""
+"""Most steps of a search for an order, 0.5 s; the published box needs 300."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChipOrder:
-    """An order of a node's chips, and what it costs to send around its groups.
+    """An order of a node's chips, and how far data travels around its groups.
 
     Attributes:
         chips: The chips, by local_rank.
         is_ring: Whether they form one closed ring of links.
-        hops: Links on the way around every group, added up.
-        least: What that would be if every group were a closed ring.
+        hops: Sum of the links on the way around every group.
+        least: This sum if every group were a closed ring.
         is_proven: Whether it is certain that no order is better.
     """
 
@@ -42,19 +42,19 @@ class ChipOrder:
 
     @property
     def excess(self) -> int:
-        """Hops more than there would be if every group were a closed ring."""
+        """Additional hops, compared with closed rings for all groups."""
         return self.hops - self.least
 
 
 def blocks(size: int, width: int) -> list[range]:
-    """Return the groups of consecutive places: those of tp, with tp the fastest."""
+    """Return groups of consecutive places, such as those of tp if tp is fastest."""
     return [range(start, start + width) for start in range(0, size, width)]
 
 
 def judge_order(
     topology: Topology, chips: Sequence[int], groups: Iterable[Sequence[int]]
 ) -> ChipOrder | None:
-    """Return the cost of an order, None where two chips are not connected.
+    """Return the cost of an order, None if two neighbours have no connection.
 
     Args:
         topology: The links of the host.
@@ -81,7 +81,7 @@ def judge_order(
 def compare_orders(
     topology: Topology, chips: tuple[int, ...], tp: int
 ) -> tuple[ChipOrder | None, ChipOrder | None]:
-    """Return what an order costs with tp groups of consecutive ranks, and the best."""
+    """Return an order with its cost for groups of tp neighbours, and the best order."""
     groups = blocks(len(chips), tp)
     here = judge_order(topology, chips, groups)
     if here is not None and here.is_ring and here.excess == 0:
@@ -97,20 +97,20 @@ def best_order(
 ) -> ChipOrder | None:
     """Return the order with the fewest hops around the groups of a node.
 
-    Where the chips form a ring, only rings are considered, as SCCL takes nothing else;
-    where they form none, the way around all chips counts as a group of its own.
+    If the chips form a ring, only rings are considered, because SCCL accepts nothing
+    else. If they do not, the way around all chips counts as one more group.
 
     Args:
         topology: The links of the host.
-        chips: Distinct chips. The search begins with their order if it is a ring, else
-            with a ring that begins with the first of them, and of equal orders returns
-            the first one found.
+        chips: Distinct chips. The search begins with their order if it is a ring,
+            otherwise with a ring that begins with the first chip. Of equal orders, the
+            first one that is found is returned.
         groups: The local_ranks of every group.
-        budget: Steps after which the search gives up; by default ``MAX_STEPS``.
+        budget: Steps after which the search stops; by default ``MAX_STEPS``.
 
     Returns:
-        The order, None where none was found. ``is_proven`` says whether the search came
-        to its end, or found what cannot be better.
+        The order, None if none was found. ``is_proven`` says whether the search was
+        complete, or found an order that cannot be improved.
     """
     if not all(0 <= chip < topology.num_chips for chip in chips):
         return None
@@ -129,19 +129,19 @@ def best_order(
     order = judge_order(topology, found, groups)
     whole = judge_order(topology, found, counted)
     if order is None or whole is None:
-        raise AssertionError(found)  # the search has measured every step
+        raise AssertionError(found)  # the search only makes steps that have a length
     return replace(order, is_proven=whole.excess == 0 or budget.left > 0)
 
 
 def _turns(ring: Sequence[int] | None, budget: Budget) -> Iterator[Sequence[int]]:
-    """Yield a ring as it is, begun one chip later, two chips later and so on."""
+    """Yield a ring as it is, then begun one chip later, two chips later and so on."""
     for at in range(len(ring or ())):
         if ring is not None and budget.spend(len(ring)):
             yield (*ring[at:], *ring[:at])
 
 
 class _OrderSearch:
-    """Tries orders place by place, and leaves off where they cannot become better."""
+    """Tries orders chip by chip, and stops where an order cannot become better."""
 
     def __init__(
         self,
@@ -161,15 +161,15 @@ class _OrderSearch:
             else chips
             for chip in chips
         }
-        # For every place the earlier places that a step of a group joins it with.
+        # For every place, the earlier places that are its neighbours in a group.
         self.joined: list[list[int]] = [[] for _ in chips]
         for a, b in _steps(groups):
             self.joined[max(a, b)].append(min(a, b))
 
     def best(self, limit: int, budget: Budget) -> tuple[int, ...] | None:
-        """Return the order with the fewest hops too many, None if none is below."""
+        """Return the order with the fewest additional hops, None if none is below."""
         found = None
-        # Closed groups are looked for first: that leaves most branches at once.
+        # Closed groups are tried first, because this excludes most branches at once.
         for bound in sorted({min(1, limit), limit}):
             for order in self._improving(bound, budget):
                 found = order
@@ -204,7 +204,7 @@ class _OrderSearch:
                 yield tuple(path)
 
     def _excess(self, path: list[int], chip: int) -> int:
-        """Return how many hops above one a step the chip adds."""
+        """Return the additional hops when this chip is added to the order."""
         distances = self.topology.distances_from(chip)
         return sum(distances[path[place]] - 1 for place in self.joined[len(path)])
 
@@ -214,7 +214,7 @@ class _OrderSearch:
 
 
 def _steps(groups: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
-    """Return the steps around every group, from the last member to the first too."""
+    """Return the steps around every group, with the one from the last to the first."""
     return [
         (group[at - 1], group[at])
         for group in groups

@@ -1,9 +1,9 @@
-"""A table as columns: what the rules look at.
+"""A table as columns, which the rules compare.
 
-One list a field and one entry a device, in document order. A rule that compares whole
-lists judges 100,000 sound ranks in a millisecond and only a broken table pays for the
-search. An entry is None where the document has no readable value; the reason has been
-reported by then, so the rules go on with what is left.
+There is one list for each field, with one entry for each device in document order. A
+rule that compares whole lists judges 100,000 sound ranks in a millisecond; only a wrong
+table needs a search. An entry is None if the document has no readable value there. The
+reason is already reported then, so the rules only look at the other entries.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def place_name(path: Path) -> str:
-    """Return how a message names a place in a document of no nodes and devices.
+    """Return the name of a place for messages, in a document without nodes.
 
     >>> place_name(("rank_list", 2, "level_list", 0))
     'rank_list[2].level_list[0]'
@@ -50,7 +50,7 @@ def place_name(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ListPaths(Sequence["Path"]):
-    """Paths of entries of a list at the top, made when they are asked for."""
+    """Paths of the entries of a list at the top; each is made when it is used."""
 
     key: str
     indices: list[int]
@@ -65,13 +65,13 @@ class ListPaths(Sequence["Path"]):
 
 
 class _Addresses(NamedTuple):
-    """What is known of the addresses of all devices together.
+    """What is known of the addresses of all devices.
 
     Attributes:
-        num_without: Number of devices that have none.
-        is_joined: Whether a device has several in one text.
-        each: The addresses, those of one text by themselves.
-        numbers: A number for each that differs, None if one is not an IPv4 address.
+        num_without: Number of devices without an address.
+        is_joined: Whether a device has several addresses in one text.
+        each: The addresses; a text with several is split.
+        numbers: The distinct addresses as numbers, None if one is not an IPv4 address.
     """
 
     num_without: int
@@ -91,28 +91,28 @@ class Columns:
 
     Attributes:
         format: Format of the document.
-        source: The document; its bytes where nobody has needed more of it yet.
+        source: The document, or only its bytes if it has not been parsed.
         starts: Index of the first device of each node, and the number of devices.
         ranks: Global rank of each device.
         device_ids: Chip of each device, within its node.
-        local_ranks: Written local rank of each device, None where absent.
-        addresses: Written address of each device, None where absent.
-        hosts: Written host of each node, None where absent.
-        groups: Group of each node; empty where a format has none.
+        local_ranks: Local rank of each device as it is written, None if absent.
+        addresses: Address of each device as it is written, None if absent.
+        hosts: Host of each node as it is written, None if absent.
+        groups: Group of each node; empty if the format has no groups.
         top: Readable values of the keys at the top.
-        optional: Further columns, by key: one entry a node or a device.
-        is_emulated: Whether a device has an address of the format's last key for it.
+        optional: More columns by key, with one entry for each node or each device.
+        is_emulated: Whether a device has the address key of emulated devices.
         more_addresses: Device, key and address of devices that have another one.
         conflicts: Devices with two different ranks.
         has_unread: Whether the devices of a node could not be read.
-        lacking: The first device of the format's ``reader_keys`` that lacks each.
-        node_paths: Path of each node, where nodes are not just a list.
-        rank_paths: Path of what holds the rank of each device, where that is not it.
-        device_paths: Path of each device, where devices are not just a node's list.
+        lacking: For each of the format's ``reader_keys``, the first device without it.
+        node_paths: Path of each node, if the nodes are not in one list.
+        rank_paths: Path of the rank of each device, if it is not in the device.
+        device_paths: Path of each device, if devices are not in the list of their node.
         wrapper: The ConfigMap around the table, None if there is none.
-        found: Defects of the shape, where the table was read fast in spite of them.
-        quota: How many findings are worth building.
-        worked_out: What a rule has worked out and others use too.
+        found: Defects of the shape that the fast decoder found.
+        quota: How many findings are still needed.
+        worked_out: Results of one rule that other rules use too.
     """
 
     format: Format
@@ -184,7 +184,7 @@ class Columns:
         return node, index - self.starts[node]
 
     def name(self, index: int) -> str:
-        """Return how a message names a device."""
+        """Return the name of a device for messages."""
         if self.device_paths is not None:
             return place_name(self.device_paths[index])
         node, place = self.node_of(index)
@@ -200,14 +200,14 @@ class Columns:
         """Return the place of the first of these keys that a device has."""
         path = self.device_path(index)
         if isinstance(self.source, bytes) and keys[:1] in self.format.required_keys:
-            return SourceSpan((*path, keys[0]), label=label)  # without parsing it all
+            return SourceSpan((*path, keys[0]), label=label)  # without a parse
         for key in keys:
             if self.document.has(*path, key):
                 return SourceSpan((*path, key), label=label)
         return SourceSpan(path, label=label)
 
     def is_given(self, index: int, key: str) -> bool:
-        """Whether a device has something under a key, which may be a wrong value."""
+        """Whether a device has a value under a key, even a wrong one."""
         path = (*self.device_path(index), key)
         return self.document.has(*path) and self.document.get(*path) != ""
 
@@ -231,7 +231,7 @@ class Columns:
         return found
 
     def judged(self, options: Options) -> Iterator[Finding]:
-        """Yield what is wrong with the meaning of a table: the rules of its format."""
+        """Yield what the rules of the format find in the table."""
         is_sound = not options.describe_hosts and self.is_surely_sound()
         if is_sound and options.is_table_wanted:
             return
@@ -244,11 +244,11 @@ class Columns:
                 yield from rule.check(self, options)
 
     def is_surely_sound(self) -> bool:
-        """Whether no rule of the format has an error, seen by comparing whole lists.
+        """Whether the table is certainly sound, judged by comparing whole lists.
 
-        Ranks and local ranks count up in the order of the file, chips and hosts are
-        there once, addresses are addresses and the count is right. False for what was
-        not decoded fast, and for other tables that may be sound too.
+        The ranks and local ranks count up in file order, chips and hosts are unique,
+        addresses are valid and the count is right. False for a table that was not
+        decoded fast, and for some other tables that may be sound.
         """
         hosts = [host for host in self.hosts if host is not None]
         count = plain_number(self.top.get(self.format.count_key or ""))
@@ -283,7 +283,7 @@ class Columns:
     def _are_chips_distinct(self) -> bool:
         found: Any = self.device_ids
         try:
-            found = bytes(found)  # is sliced fast
+            found = bytes(found)  # bytes are fast to slice
         except ValueError:  # one is below 0 or above 255
             found = tuple(found)
         size = self.starts[1]
@@ -301,7 +301,7 @@ class Columns:
         )
 
     def _breaks_a_fast_rule(self) -> bool:
-        quota, self.quota = self.quota, NO_QUOTA  # nothing found here is shown
+        quota, self.quota = self.quota, NO_QUOTA  # nothing that is found here is shown
         checks = [rule.check for rule in self.format.fast_rules if rule.check]
         is_broken = any(True for check in checks for _ in check(self, Options()))
         self.quota = quota
@@ -314,7 +314,7 @@ class Columns:
     def has_repeated_address(self) -> bool:
         """Whether an address is there twice."""
         found = self._addresses()
-        # Numbers are told apart several times faster than texts.
+        # Numbers are compared several times faster than texts.
         numbers = set(found.each) if found.numbers is None else found.numbers
         return len(numbers) < len(found.each)
 
@@ -328,7 +328,7 @@ class Columns:
         return found.numbers is None and ":" in " ".join(found.each)
 
     def are_addresses_sound(self) -> bool:
-        """Whether every address that is there is a numeric IP address of a device."""
+        """Whether every address is a numeric IP address that a device can have."""
         found = self._addresses()
         if not self.format.joins_addresses:
             return found.numbers is not None or all(map(is_address, set(found.each)))
@@ -364,18 +364,18 @@ class Columns:
         return found
 
     def extra(self) -> dict[str, object]:
-        """Return the values at the top that the model has no place for."""
+        """Return the values at the top that are not fields of the model."""
         format_ = self.format
         known = {"version", format_.nodes_key, format_.count_key}
         members = self.top
-        if not isinstance(self.source, bytes):  # there may be keys that nobody knows
+        if not isinstance(self.source, bytes):  # it may have unknown keys
             data = self.source.data
             members = data if isinstance(data, dict) else {}
         return {key: value for key, value in members.items() if key not in known}
 
     def is_plain(self) -> bool:
         """Whether nodes and devices have nothing but hosts, ranks, chips, addresses."""
-        is_decoded = isinstance(self.source, bytes)  # no unknown keys, then
+        is_decoded = isinstance(self.source, bytes)  # then there are no unknown keys
         return is_decoded and not (
             self.optional or self.more_addresses or self.is_emulated
         )

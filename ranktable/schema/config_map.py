@@ -1,8 +1,8 @@
-"""Rank tables in Kubernetes ConfigMaps: taken out of them, and put back.
+"""Rank tables inside Kubernetes ConfigMaps: read from them, and written back.
 
-A ConfigMap is YAML or JSON; the table is the text of one of its keys, or base64 of
-gzip. ClusterD cuts long tables into several ConfigMaps, with ``cm_index`` and
-``total``. Nothing larger than the limit of a file is ever expanded.
+A ConfigMap is YAML or JSON. The table is the text of one of its keys, or that text as
+base64 of gzip. ClusterD splits long tables into several ConfigMaps, with ``cm_index``
+and ``total``. Nothing larger than the size limit of a file is ever unpacked.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from ranktable.schema.document import Offsets, Path
 
 KEYS = ("hccl.json", "jobstart_hccl.json", "global_ranktable.json")
-"""Keys of ``data`` that hold a table: of operators, of CCE, of MindIE."""
+"""Keys of ``data`` that hold a table: those of operators, of CCE, and of MindIE."""
 
 _GZIP = "H4sI"
-"""How base64 of gzip begins."""
+"""The first characters of base64 of gzip."""
 
 _PIECE_BYTES = 1 << 16
-"""Bytes that are expanded at once, to see how many there are."""
+"""Bytes that are unpacked at a time, so that the size is known early."""
 
 _TOKEN = re.compile(r"\\u[dD][89abAB]..\\u....|\\u....|\\.|.", re.DOTALL)
 
@@ -51,9 +51,9 @@ class Wrapper:
     Attributes:
         text: The whole text of the file.
         inner: The text of the table.
-        offsets: First character and end of the value that holds it.
+        offsets: First character and end of the value with the table.
         is_packed: Whether the value is base64 of gzip.
-        is_whole: Whether the table is in one piece.
+        is_whole: Whether the whole table is in one ConfigMap.
     """
 
     text: str
@@ -63,10 +63,10 @@ class Wrapper:
     is_whole: bool = True
 
     def with_table(self, data: bytes) -> bytes:
-        """Return the text with another table in it.
+        """Return the whole text with another table in it.
 
         Raises:
-            NotExpressibleError: The table is in several ConfigMaps.
+            NotExpressibleError: The table is split over several ConfigMaps.
         """
         if json.loads(data) == json.loads(self.inner):
             return self.text.encode()
@@ -93,12 +93,12 @@ class Wrapper:
 
 @dataclass(frozen=True, kw_only=True)
 class Inner:
-    """A table that was taken out of its ConfigMap.
+    """A table that was read from its ConfigMap.
 
     Attributes:
         text: Its text.
         wrapper: The ConfigMap.
-        path: Path of the value that holds it.
+        path: Path of the value with the table.
     """
 
     text: str
@@ -106,7 +106,7 @@ class Inner:
     path: Path
 
     def outer(self, found: Sequence[Finding]) -> Iterator[Finding]:
-        """Yield findings of the table at their places in the whole file."""
+        """Yield the findings of the table, with their places in the whole file."""
         spans = {span for one in found for span in (one.span, *one.related) if span}
         offsets = find_spans(self.text, spans)
         place = self._places() if found else None
@@ -129,9 +129,9 @@ class Inner:
             )
 
     def _takes(self, edit: Edit | None) -> bool:
-        """Whether an edit of the table is the same edit of the whole text.
+        """Whether an edit of the table can be made in the whole text too.
 
-        It is in a block of YAML; elsewhere the table is escaped or packed.
+        It can in a block of YAML; elsewhere the table is escaped or packed.
         """
         start = self.wrapper.offsets[0]
         is_block = self.wrapper.text[start] == "|" and not self.wrapper.is_packed
@@ -154,7 +154,7 @@ class Inner:
         return SourceSpan(path, offsets=found, label=span.label)
 
     def _places(self) -> Callable[[int], int] | None:
-        """Return the place of a character of the table in the whole text."""
+        """Return a function from a character of the table to its place in the text."""
         if self.wrapper.is_packed or not self.wrapper.is_whole:
             return None
         start, end = self.wrapper.offsets
@@ -197,7 +197,7 @@ def _in_block(value: str, inner: str, start: int) -> Callable[[int], int] | None
 
 
 class _Part(NamedTuple):
-    """One ConfigMap of a file that holds a table or a part of one."""
+    """One ConfigMap of a file, with a table or a part of one."""
 
     document: Document
     path: Path
@@ -207,7 +207,7 @@ class _Part(NamedTuple):
 def unwrap(
     text: str, max_size_bytes: int, quota: Quota
 ) -> Inner | list[Finding] | None:
-    """Return the table in a text that is a ConfigMap, or why there is none.
+    """Return the table in a text that is a ConfigMap, or why it has none.
 
     Returns:
         None for a text that is not a ConfigMap.
@@ -313,7 +313,7 @@ def _index(part: _Part) -> int:
 
 
 def _value(part: _Part) -> tuple[_Part, Path, str]:
-    """Return where the table of a ConfigMap is, and its value."""
+    """Return the part, the path and the value of the table in a ConfigMap."""
     for holder in ("data", "binaryData"):
         data = part.members.get(holder)
         if not isinstance(data, dict):
@@ -336,7 +336,7 @@ def _is_packed(path: Path, value: str) -> bool:
 
 
 def _unpacked(document: Document, path: Path, value: str, max_size_bytes: int) -> str:
-    """Return the text of a table, at most so many bytes of it."""
+    """Return the text of a packed table, at most so many bytes of it."""
     if not _is_packed(path, value):
         return value
     data = b""
@@ -354,7 +354,7 @@ def _unpacked(document: Document, path: Path, value: str, max_size_bytes: int) -
 def _expanded(
     document: Document, path: Path, data: bytes, max_size_bytes: int
 ) -> bytes:
-    # What is too large is only counted: nothing of it is kept.
+    # If it is too large, the rest is only counted and not kept.
     if sum(map(len, _pieces(data, max_size_bytes))) > max_size_bytes:
         span = document.span_of(*path)
         message = "the table is larger than the limit of a file when it is unpacked"
@@ -367,7 +367,7 @@ def _expanded(
 
 
 def _pieces(data: bytes, max_size_bytes: int) -> Iterator[bytes]:
-    """Yield what gzip holds, piece by piece, until it is more than so many bytes."""
+    """Yield the unpacked bytes in pieces, up to the first that exceeds the limit."""
     machine = zlib.decompressobj(wbits=31)
     size = 0
     while data and not machine.eof and size <= max_size_bytes:

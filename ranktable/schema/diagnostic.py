@@ -1,8 +1,8 @@
-"""The result of a check is data: a check never prints and never raises.
+"""Findings, diagnostics and reports: a check neither prints nor raises.
 
-A rule yields findings, which say where in the document something is wrong. Line and
-column need the text; a diagnostic has them, for the findings that will be shown. The
-report of a file has both. How messages show values stands at the end.
+A rule yields findings, which have a path in the document. A diagnostic also has line
+and column; these are computed from the text, for the findings that will be shown. The
+report of a file has both. The functions at the end format values for messages.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Severity(str, Enum):
-    """How much a diagnostic weighs; only an error makes a table unsound."""
+    """How serious a diagnostic is; only an error makes a table unsound."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -43,7 +43,7 @@ class Location:
     """A place in a file.
 
     Lines and columns are 1-based and columns count code points. The end is exclusive.
-    All four are None when the place has no position, such as a file that is missing.
+    All four are None if there is no position, for example if the file is missing.
 
     Attributes:
         file: Name of the file as the user gave it.
@@ -52,7 +52,7 @@ class Location:
         column: Column of the first character.
         end_line: Line of the end.
         end_column: Column after the last character.
-        label: What is there, for a related location: ``first use``.
+        label: A short description, for a related location: ``first use``.
     """
 
     file: str
@@ -64,7 +64,7 @@ class Location:
     label: str | None = None
 
     def __str__(self) -> str:
-        """Return ``file:line:column``, as far as it is known."""
+        """Return ``file:line:column``, or as much of it as is known."""
         if self.line is None:
             return self.file
         return f"{self.file}:{self.line}:{self.column}"
@@ -98,21 +98,21 @@ class Diagnostic:
 
 
 class RankTableError(Error, ValueError):
-    """A rank table that cannot be used.
+    """A rank table that cannot be used; its text is one line for each diagnostic.
 
     Attributes:
         diagnostics: Everything found, in the order of the file.
     """
 
-    SHOWN = 20  # a log line per rank of a broken table of 100,000 helps nobody
+    SHOWN = 20  # 100,000 lines in the log of every rank would not help
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Keep the diagnostics; their concise forms are the text of the exception."""
+        """Store the diagnostics."""
         self.diagnostics = tuple(diagnostics)
         super().__init__(self.diagnostics)
 
     def __str__(self) -> str:
-        """Return one line a diagnostic, hints included, at most ``SHOWN`` of them."""
+        """Return one line for each diagnostic and its hint, at most ``SHOWN`` lines."""
         lines = []
         for diagnostic in self.diagnostics[: self.SHOWN]:
             lines.append(str(diagnostic))
@@ -129,16 +129,16 @@ class Options:
     """Options of a check.
 
     Attributes:
-        chips_per_node: Number of chips of every host, None when unknown.
-        npu: Ascend's generation of the chips, such as ``A2``, None when unknown.
-        topology: Links between the chips of every host, None when unknown.
-        tp: Size of the tensor parallel groups, None when unknown.
+        chips_per_node: Number of chips of every host, None if it is not known.
+        npu: Ascend's generation of the chips, such as ``A2``, None if it is not known.
+        topology: Links between the chips of every host, None if they are not known.
+        tp: Size of the tensor parallel groups, None if it is not known.
         format: Format the file must have, None to detect it.
-        reader: The program that will read the file, None when unknown.
-        max_size_bytes: Limit of the file.
-        limit: Diagnostics of each code to place and show, None for all.
-        is_table_wanted: Whether only the table matters: where it has no errors, what
-            else was found is left out, as finding its place takes long in a large file.
+        reader: The program that will read the file, None if it is not known.
+        max_size_bytes: Largest file to read.
+        limit: Most diagnostics of each code to locate and show, None for all.
+        is_table_wanted: Whether only the table is needed. If it has no errors, other
+            findings are left out, because it takes long to locate them in a large file.
     """
 
     chips_per_node: int | None = None
@@ -153,13 +153,13 @@ class Options:
 
     @property
     def describe_hosts(self) -> bool:
-        """Whether they say something of the hosts, which a table may contradict."""
+        """Whether they describe the hosts, so that a table may contradict them."""
         said = (self.chips_per_node, self.npu, self.topology, self.tp)
         return said != (None, None, None, None)
 
 
 class Refusal(str):
-    """The message of a reader that refuses a table, or that it waits without end."""
+    """What a reader does with a defect if it refuses the table or waits forever."""
 
     __slots__ = ()
 
@@ -174,21 +174,21 @@ class Rule:
         summary: The defect in one line.
         why: What goes wrong and where the rule comes from.
         fix: What to do about it.
-        severity: Weight of the diagnostics it yields.
-        readers: What each vendor library does with this mistake, a ``Refusal`` where
-            it does not go on. ``HCCL`` is its source of August 2026.
-        seen_as: Texts under which users meet it and will search for it.
-        bad: A smallest file with the defect, None when no content has it.
-        good: Its nearest sound neighbour.
+        severity: Severity of the diagnostics that it yields.
+        readers: What each vendor library does with this mistake; a ``Refusal`` if it
+            stops there. ``HCCL`` is its source of August 2026.
+        seen_as: Messages that users see and will search for.
+        bad: A smallest file with the defect, None if no content has it.
+        good: The most similar sound file.
         options: Options of ``command`` that the two files need.
         command: The command that finds it: ``validate``, ``convert``, ``merge`` or
             ``mesh``.
-        beside: A file that goes before either, where the defect is between two files.
-        keys: Keys at the top, of which a table has at least one that breaks the rule.
-        column: The part of ``Columns`` that is empty in a table that keeps the rule.
-        check: Yields what breaks the rule in a table; None where a reader finds it.
-        is_fast: Whether every process of a job runs the check; what other rules ask
-            is compared at once there, see ``Columns.is_surely_sound``.
+        beside: A file that is given before the other, if the defect is between two.
+        keys: Keys at the top; a table that breaks the rule has at least one of them.
+        column: A part of ``Columns`` that is empty if a table keeps the rule.
+        check: Yields what breaks the rule in a table; None if a reader finds it.
+        is_fast: Whether every process of a job runs the check. The other rules are
+                tested there by one comparison, see ``Columns.is_surely_sound``.
     """
 
     code: str
@@ -211,7 +211,7 @@ class Rule:
 
     @property
     def is_advice(self) -> bool:
-        """Whether it is about placement, and is never an error."""
+        """Whether it is about placement; it is then never an error."""
         return self.code.startswith("RT5") and self.severity is not Severity.ERROR
 
     def finding(  # noqa: PLR0913 - the parts of a finding, by name
@@ -233,7 +233,7 @@ class Edit:
     """A safe repair of the text at a span.
 
     Attributes:
-        kind: Replace the value, remove the span's text, or put text in front of it.
+        kind: Replace the value, remove the text of the span, or insert text before it.
         text: The new text.
     """
 
@@ -252,7 +252,7 @@ class Finding:
         hint: What to do, when that is certain.
         related: Other places involved.
         edit: The safe repair at ``span``, if there is one.
-        weight: Its severity where that is not the one of the rule.
+        weight: Its severity, if it is not the one of the rule.
     """
 
     rule: Rule
@@ -265,13 +265,13 @@ class Finding:
 
     @property
     def severity(self) -> Severity:
-        """How bad it is."""
+        """Severity of the finding."""
         return self.weight or self.rule.severity
 
     def diagnostic(
         self, location: Location, related: tuple[Location, ...] = ()
     ) -> Diagnostic:
-        """Return the diagnostic, once the places are known."""
+        """Return the diagnostic, given the locations."""
         return Diagnostic(
             code=self.rule.code,
             severity=self.severity,
@@ -284,11 +284,11 @@ class Finding:
 
 
 class Quota:
-    """How many findings of each rule to build, and how many were left out.
+    """How many findings of each rule are built, and how many are left out.
 
     Attributes:
-        omitted: Number of findings of each code that were counted only, with one
-            of the rules of that code.
+        omitted: Number of findings of each code that were only counted, with one rule
+            of that code.
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -298,11 +298,11 @@ class Quota:
         self.omitted: dict[str, tuple[Rule, int]] = {}
 
     def is_used_up(self, rule: Rule) -> bool:
-        """Whether findings of a rule are already left out."""
+        """Whether the next finding of a rule would be left out."""
         return rule.code in self.omitted
 
     def is_spent(self, rule: Rule) -> bool:
-        """Count a finding of a rule, and return whether it must be left out."""
+        """Count a finding of a rule, and return whether it is left out."""
         if self.limit is None:
             return False
         code = rule.code
@@ -314,19 +314,19 @@ class Quota:
         return True
 
     def omit(self, rule: Rule, count: int) -> None:
-        """Count findings of a rule that were left out elsewhere."""
+        """Count findings of a rule that were not built."""
         _, before = self.omitted.get(rule.code, (rule, 0))
         self.omitted[rule.code] = (rule, before + count)
 
     def spend(self, other: Quota) -> None:
-        """Count what was built and left out by another quota of the same limit."""
+        """Add the counts of another quota with the same limit."""
         self.built.update(other.built)
         for rule, count in other.omitted.values():
             self.omit(rule, count)
 
 
 NO_QUOTA = Quota()
-"""Leaves nothing out and keeps no count, so it may be shared."""
+"""A quota without a limit; it counts nothing, so it can be shared."""
 
 
 _UNREADABLE = {"RT001", "RT002", "RT003", "RT004"}
@@ -338,15 +338,15 @@ class Report:
 
     Attributes:
         file: Name of the file.
-        diagnostics: The defects by place and code, as many of each code as asked for.
-        totals: Number of defects of each code, shown or not.
+        diagnostics: The defects by place and code, of each code at most the limit.
+        totals: Number of defects of each code, also of those that are not shown.
         format: Name of the format, None when the file is not a rank table.
         data: The bytes that were judged, None when they could not be read.
         text: The text that was judged, None when it could not be read.
         findings: The findings behind the diagnostics, in the same order.
-        columns: The table as far as it was readable.
-        by_severity: Number of defects of each severity, shown or not.
-        num_ignored: Number of defects that a setting leaves out of all of this.
+        columns: The table, as far as it can be read.
+        by_severity: Number of defects of each severity, also of those not shown.
+        num_ignored: Number of defects that are left out by a setting.
     """
 
     file: str
@@ -367,11 +367,11 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether the table is sound, which it may be with warnings and notes."""
+        """Whether the table has no errors; it may have warnings and notes."""
         return self.count(Severity.ERROR) == 0
 
     def count(self, severity: Severity) -> int:
-        """Return the number of defects of a severity, shown or not."""
+        """Return the number of defects of a severity, also of those not shown."""
         return self.by_severity.get(severity, 0)
 
     @cached_property
@@ -387,7 +387,7 @@ class Report:
         """Return the table.
 
         Raises:
-            RankTableError: There are errors.
+            RankTableError: The table has errors.
         """
         if self.table is None:
             raise RankTableError(
@@ -423,13 +423,13 @@ def make_report(  # noqa: PLR0913 - the parts of a report, by name
     """Return the report of findings.
 
     Args:
-        found: What was found, of each code as many as the quota allows or more.
+        found: The findings; of each code at least as many as the quota allows.
         file: Name to report.
         text: The text, None if it could not be read.
-        data: The bytes.
-        format_name: What kind of file it is, None if that is not known.
-        columns: The table as far as it was readable.
-        quota: How many of each code to show, and what was only counted.
+        data: The bytes, None if they could not be read.
+        format_name: Name of the format, None if it is not known.
+        columns: The table, as far as it can be read.
+        quota: How many findings of each code to show, and how many were only counted.
     """
     totals: Counter[str] = Counter()
     weights: Counter[Severity] = Counter()
@@ -459,7 +459,7 @@ def make_report(  # noqa: PLR0913 - the parts of a report, by name
 
 
 def _weight_of_omitted(rule: Rule, kept: list[Finding]) -> Severity:
-    """Return the severity of findings that were counted only: that of the shown."""
+    """Return the severity of findings that were only counted: that of shown ones."""
     shown = {finding.severity for finding in kept if finding.rule is rule}
     return shown.pop() if len(shown) == 1 else rule.severity
 
@@ -495,7 +495,7 @@ def _order(diagnostic: Diagnostic) -> tuple[int, int, str]:
 
 
 MAX_VALUE_LENGTH = 60
-"""Characters of a value that a message shows; the excerpt shows the rest."""
+"""Most characters of a value in a message; the excerpt shows the rest."""
 
 _KINDS = {
     dict: "an object",
@@ -523,10 +523,10 @@ def quoted(value: object) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Return text with everything that could steer a terminal as an escape.
+    r"""Return text in which everything that could control a terminal is escaped.
 
-    Control characters, surrogates and invisible marks (such as those that turn the
-    direction of writing) are not printable in Python's sense.
+    Control characters, surrogates and invisible marks, such as those that change the
+    direction of writing, are not printable in Python's sense.
 
     >>> printable("a\x1b[31mb\u202ec")
     'a\\x1b[31mb\\u202ec'
@@ -568,7 +568,7 @@ def fold_numbers(numbers: Iterable[int]) -> str:
 
 
 def folded(numbers: Iterable[int], limit: int = 8) -> str:
-    """Return numbers as a sentence has them: runs as ranges, the first few of them.
+    """Return the first numbers for a sentence, with runs as ranges.
 
     >>> folded([0, 1, 2, 3, 5, 8, 9])
     '0-3, 5, 8, 9'

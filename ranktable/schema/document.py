@@ -1,10 +1,10 @@
 """A document: its text, its plain data, and the place of each value in the text.
 
-A parser of JSON that keeps positions costs several times a plain parse, and a sound
-table needs none. The text is scanned again, only when there is something to show, and
-what is not asked for is skipped with the decoder of the standard library, which is C:
-one pass of 0.03 s over 10 MB for one path or for a hundred. It runs on text that has
-been parsed, so it meets no syntax error.
+A JSON parser that keeps positions takes several times as long as a plain one, and a
+sound table does not need positions. So the text is scanned again only when there is
+something to show. The scan skips the other values with the C decoder of the standard
+library; it takes 0.03 s for 10 MB, for one path or for a hundred. The text has already
+been parsed, so the scan does not find syntax errors.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class SourceSpan:
         path: Keys and indices from the root.
         part: The value, the key before it, the last repetition of that key, or the
             first key of that name with its value.
-        offsets: First character and end in the text, where a parser knows them; they
-            win over the path.
-        label: What is there, for a related place.
+        offsets: First character and end in the text, if the parser knows them; they
+            are used instead of the path.
+        label: A short description, for a related place.
     """
 
     path: Path = ()
@@ -60,10 +60,10 @@ class Document:
     """A document of JSON or YAML.
 
     Attributes:
-        text: The text, of which other documents may be a part too.
+        text: The text; other documents may be parts of it too.
         data: Plain data: dictionaries, lists, text, numbers, booleans and None.
-        values: Offsets of every value by its path, where the parser notes them. The
-            parser of JSON does not: a place is found in the text when it is shown.
+        values: Offsets of every value by its path, if the parser records them. The
+            JSON parser does not; the text is searched when a place is shown.
         keys: Offsets of every key, by the path of its value.
     """
 
@@ -85,7 +85,7 @@ class Document:
         return value
 
     def has(self, *path: str | int) -> bool:
-        """Whether there is a value, which may be None."""
+        """Whether there is a value, even None."""
         if not path:
             return True
         holder, step = self.get(*path[:-1]), path[-1]
@@ -96,12 +96,12 @@ class Document:
     def span_of(
         self, *path: str | int, of_key: bool = False, label: str | None = None
     ) -> SourceSpan:
-        """Return the place of a value or its key; if absent, of the object around it.
+        """Return the place of a value or its key; if absent, of its parent object.
 
         Args:
             path: Keys and indices from the root.
-            of_key: Whether the key is meant.
-            label: What is there, for a related place.
+            of_key: Whether to return the place of the key.
+            label: A short description, for a related place.
         """
         while path and not self.has(*path):
             path = path[:-1]
@@ -118,32 +118,32 @@ _BLANKS = re.compile(r"[ \t\r\n]*")
 
 
 def parse_sound(data: bytes) -> Document:
-    """Return the document of bytes in which no defect of the syntax was found."""
+    """Return the document of bytes in which no syntax error was found."""
     text = data.decode()
     return Document(text=text, data=json.loads(text))
 
 
-class _Branch:
-    """The spans that are wanted at one value, and the branches below it."""
+class _WantedPath:
+    """The requested spans at one value, and the branches below it."""
 
     __slots__ = ("children", "spans")
 
     def __init__(self) -> None:
-        self.children: dict[str | int, _Branch] = {}
+        self.children: dict[str | int, _WantedPath] = {}
         self.spans: list[SourceSpan] = []
 
 
 def find_spans(text: str, spans: Iterable[SourceSpan]) -> dict[SourceSpan, Offsets]:
-    """Return the offsets (start, end) of each span that the text has."""
+    """Return the offsets (start, end) of each span that is in the text."""
     found: dict[SourceSpan, Offsets] = {}
-    root = _Branch()
+    root = _WantedPath()
     for span in spans:
         if span.offsets is not None:
             found[span] = span.offsets
             continue
         branch = root
         for step in span.path:
-            branch = branch.children.setdefault(step, _Branch())
+            branch = branch.children.setdefault(step, _WantedPath())
         branch.spans.append(span)
     if root.spans or root.children:
         try:
@@ -155,7 +155,7 @@ def find_spans(text: str, spans: Iterable[SourceSpan]) -> dict[SourceSpan, Offse
 
 
 class _Locator:
-    """One pass over a text."""
+    """One scan of a text."""
 
     def __init__(
         self, text: str, found: dict[SourceSpan, Offsets], decoder: json.JSONDecoder
@@ -164,7 +164,7 @@ class _Locator:
         self.found = found
         self.scan = decoder.raw_decode
 
-    def value(self, start: int, branch: _Branch) -> int:
+    def value(self, start: int, branch: _WantedPath) -> int:
         """Find the spans at and below the value that starts here; return its end."""
         opening = self.text[start]
         if branch.children and opening == "{":
@@ -178,7 +178,7 @@ class _Locator:
                 self.found[span] = (start, end)
         return end
 
-    def items(self, at: int, branch: _Branch) -> int:
+    def items(self, at: int, branch: _WantedPath) -> int:
         text, children, scan = self.text, branch.children, self.scan
         index = 0
         at = _skip(text, at + 1)
@@ -191,7 +191,7 @@ class _Locator:
             index += 1
         return at + 1
 
-    def members(self, at: int, branch: _Branch) -> int:
+    def members(self, at: int, branch: _WantedPath) -> int:
         text, children, scan = self.text, branch.children, self.scan
         entered: set[str] = set()
         at = _skip(text, at + 1)
@@ -203,7 +203,7 @@ class _Locator:
                 end = scan(text, value_start)[1]
             else:
                 if key in entered:
-                    self.forget(child)  # the data holds the last repetition only
+                    self.forget(child)  # the data has the last repetition only
                 entered.add(key)
                 end = self.value(value_start, child)
                 self.key(child, (at, key_end), end)
@@ -212,14 +212,14 @@ class _Locator:
                 at = _skip(text, at + 1)
         return at + 1
 
-    def forget(self, branch: _Branch) -> None:
-        """Drop the findings below a value whose key is repeated later."""
+    def forget(self, branch: _WantedPath) -> None:
+        """Drop the offsets below a value whose key is repeated later."""
         for child in branch.children.values():
             for span in child.spans:
                 self.found.pop(span, None)
             self.forget(child)
 
-    def key(self, branch: _Branch, offsets: Offsets, value_end: int) -> None:
+    def key(self, branch: _WantedPath, offsets: Offsets, value_end: int) -> None:
         for span in branch.spans:
             if span.part == "key":
                 self.found.setdefault(span, offsets)
@@ -238,7 +238,7 @@ class Lines:
     """The lines of a text: line and column of an offset, and a line by its number."""
 
     def __init__(self, text: str) -> None:
-        """Begin at the first line."""
+        """Start at the first line."""
         self.text = text
         self._known = (0, 1)  # an offset and its line
 
@@ -266,7 +266,7 @@ class Lines:
 def find_locations(
     text: str, spans: Iterable[SourceSpan], *, file: str
 ) -> dict[SourceSpan, Location]:
-    """Return the location of every span, without a position where there is none."""
+    """Return the location of every span; some have no position."""
     spans = list(spans)
     offsets = find_spans(text, spans)
     lines = Lines(text)

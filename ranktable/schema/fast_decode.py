@@ -1,12 +1,12 @@
 """The fast path: a table decoded into columns by a typed decoder of its format.
 
-Every process of a job reads the table, so a sound one has to cost little: each piece of
-some kilobytes is decoded straight into typed values, which stay in the cache of the
-processor, and whole lists are compared.
+Every process of a job reads the table, so a sound one must be read fast. The text is
+decoded in pieces of some kilobytes, which stay in the cache of the processor, directly
+into typed values. Then whole lists are compared.
 
-The answer is "these are the columns, and nothing is wrong with the shape" or "I do not
-know"; the reader that explains everything is asked then. The two never disagree; a
-property test holds that.
+The result is the columns, if the shape has no defect. Otherwise it is None: then the
+slower reader, which can explain every defect, has to read the file. A property test
+checks that the two readers never disagree.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from ranktable.schema.format import Field, Format
 
 PIECE_BYTES = 64 * 1024
-"""Size of a piece: its values fit into a second-level cache, and it is below 128 KiB,
-from where on the C library's allocator maps fresh pages for every request."""
+"""Size of a piece: its values fit into a second-level cache. It is less than 128 KiB,
+because from there on the C library's allocator maps new pages for every request."""
 
 MANY_NODES = 100
-"""Nodes of a table for which a template is made: a millisecond for its pattern."""
+"""Fewest nodes for which a template is made, because its pattern takes 1 ms."""
 
 LEAST_NODE_BYTES = 40
-"""Of a node and its device; what is too short for ``MANY_NODES`` is not looked at."""
+"""Of a node and its device; a file too short for ``MANY_NODES`` is decoded directly."""
 
 _COLON = b":"
 _VERSION = re.compile(rb'"version"\s*:\s*"([0-9.]*)"')
@@ -62,11 +62,11 @@ _TYPES: dict[Kind, Any] = {
 
 
 def decode_columns(data: bytes, format_: Format) -> Columns | None:
-    """Return the columns of a document of a format, None if it is not plain.
+    """Return the columns of a document, None if it needs the slower reader.
 
     Args:
         data: Bytes of a file.
-        format_: The format it is thought to have.
+        format_: The format that it probably has.
     """
     if data.find(format_.nodes_key.encode(), 0, PIECE_BYTES) < 0:
         return None
@@ -382,10 +382,10 @@ class _Reading:
     def plain(
         self, field: Field, values: list[Any], first: int | None = None
     ) -> list[Any]:
-        """Return values as they are meant.
+        """Return the plain values of a field: numbers, or texts.
 
         Raises:
-            _NotPlainError: One of them is not what its field allows.
+            _NotPlainError: The field does not allow one of them.
         """
         if field.role is Role.RANK:
             if values != self.ranks[0]:  # two keys may give the same ranks
@@ -401,10 +401,10 @@ class _Reading:
 
 
 def _meant(format_: Format, field: Field, values: list[Any]) -> list[Any]:
-    """Return values as they are meant.
+    """Return the plain values of a field: numbers, or texts.
 
     Raises:
-        _NotPlainError: One of them is not what its field allows.
+        _NotPlainError: The field does not allow one of them.
     """
     if field.kind in _NUMBERS:
         return _plain(values)

@@ -1,6 +1,6 @@
-"""Files in: bounded reading that cannot hang, with the reason when it fails.
+"""Read files with a size limit and a time limit, and explain why reading fails.
 
-Imported by every process that reads its table, so it depends on nothing.
+Every process that reads its table imports this module, so it imports little.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class ByteStream(Protocol):
-        """What can be read from, part by part."""
+        """A stream that can be read in parts."""
 
         def read(self, size: int, /) -> bytes:
             """Return at most so many bytes, nothing at the end."""
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 DEFAULT_MAX_SIZE_BYTES = 256 * 1024 * 1024
-"""About a million ranks; a node that reads more than this has the wrong file."""
+"""Enough for a million ranks; a larger file is probably not a rank table."""
 
 PIPE_WAIT_S = 30.0
-"""How long a named pipe may stay silent."""
+"""How long a named pipe may have no data."""
 
 _PART_BYTES = 1 << 24
 
@@ -42,20 +42,27 @@ _KINDS = (
 
 
 class UnreadableError(Exception):
-    """A file that was not read.
+    """A file could not be read.
 
     Attributes:
-        code: The RT0xx it is reported as.
+        code: The diagnostic code, RT0xx.
         message: What is wrong.
-        hint: What to do, when that is certain.
+        hint: What to do, if that is certain.
     """
 
     def __init__(self, code: str, message: str, hint: str | None = None) -> None:
-        """Keep the parts."""
+        """Store the parts."""
         super().__init__(message)
         self.code = code
         self.message = message
         self.hint = hint
+
+
+def refuse_other_types(data: object) -> None:
+    """Raise TypeError if data is neither the bytes nor the text of a file."""
+    if not isinstance(data, (bytes, bytearray, str)):
+        kind = type(data).__name__
+        raise TypeError(f"expected the bytes or the text of a file, not {kind}")
 
 
 def read_file(
@@ -81,7 +88,7 @@ def read_file(
         _refuse_kind(os.stat(path).st_mode)  # noqa: PTH116 - any name, no Path needed
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with os.fdopen(descriptor, "rb", buffering=0) as file:
-            # Between stat and open the name may have been given to something else.
+            # Between stat and open, another file may have got this name.
             status = os.fstat(descriptor)
             _refuse_kind(status.st_mode)
             if stat.S_ISFIFO(status.st_mode):
@@ -97,17 +104,17 @@ def read_file(
 
 
 def is_open_already(path: str) -> bool:
-    """Whether a path is an open descriptor, as a shell gives for ``<(...)``."""
+    """Whether a path is an open descriptor, as a shell passes it for ``<(...)``."""
     return _OPENED.fullmatch(path) is not None
 
 
 def read_stream(
     stream: ByteStream, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES
 ) -> bytes:
-    """Return a stream to its end.
+    """Return all bytes of a stream.
 
     Raises:
-        UnreadableError: There is more than the limit.
+        UnreadableError: It has more bytes than the limit.
     """
     return _read(stream, 0, max_size_bytes)
 
@@ -116,7 +123,7 @@ def _read(file: ByteStream, expected_bytes: int, max_size_bytes: int) -> bytes:
     parts = []
     left = max_size_bytes + 1
     if expected_bytes < left:
-        # One byte more than expected, so that the end is seen without growing.
+        # One byte more than expected, to see the end without a larger buffer.
         parts.append(file.read(expected_bytes + 1))
         left -= len(parts[0])
         if len(parts[0]) == expected_bytes:
@@ -135,7 +142,7 @@ def _read(file: ByteStream, expected_bytes: int, max_size_bytes: int) -> bytes:
 
 
 class _NamedPipe:
-    """A pipe whose writer may not have come, or may have stopped to write."""
+    """A named pipe; its writer may be missing, or may have stopped writing."""
 
     def __init__(self, pipe: io.FileIO, timeout_s: float) -> None:
         self._pipe = pipe
@@ -144,7 +151,7 @@ class _NamedPipe:
         self._poll.register(pipe, select.POLLIN)
 
     def read(self, size: int) -> bytes:
-        """Return what was written, at most so many bytes; nothing at its end.
+        """Return at most so many bytes; nothing at the end.
 
         Raises:
             UnreadableError: Nothing was written in time.

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from ranktable.schema.diagnostic import Finding, Options, Report
 
 MAX_COMMAS = 2
-"""Commas in a row, as after an item that was deleted; more of them are a puzzle."""
+"""Most commas in a row that are repaired; more are not a simple mistake."""
 
-# A string, or commas with the bracket that follows them. A string without an end is
-# matched too, so that no text is read twice.
+# A string, or commas and the bracket after them. The pattern also matches a string
+# without an end, so that no text is read twice.
 _COMMAS = re.compile(r'"(?:[^"\\]|\\.)*"?|,[ \t\r\n,]*([\]}]?)', re.DOTALL)
 
 
 def repaired_text(report: Report, options: Options) -> str | None:
-    """Return the text with all safe repairs, None if no repair is needed.
+    """Return the text after all safe repairs, None if no repair is needed.
 
     One repair may make another possible, because a table with correct syntax can be
-    judged. It ends when no repair is left, or when a repair changes nothing.
+    judged. So repairs are repeated until none is left, or until one changes nothing.
 
     Args:
         report: What was found in the file.
@@ -50,7 +50,7 @@ def repaired_text(report: Report, options: Options) -> str | None:
 def fixed_text(report: Report) -> str | None:
     """Return the text with every safe repair, None if there is none.
 
-    Everything else stays as it was, character by character. A repair is safe when all
+    Everything else stays the same, character by character. A repair is safe if all
     readers that accept the old text already read it like the new one.
     """
     repairs = [finding for finding in report.findings if finding.edit is not None]
@@ -67,14 +67,14 @@ def fixed_text(report: Report) -> str | None:
     parts, done = [], 0
     for start, end, new in replacements:
         if start < done:
-            continue  # inside text that is removed; the next run sees what is left
+            continue  # inside removed text; the next run sees what is left
         parts += [text[done:start], new]
         done = end
     return "".join([*parts, text[done:]])
 
 
 def _edited_span(finding: Finding) -> SourceSpan:
-    """Return the span of the text that the edit is about."""
+    """Return the span of the text that the edit changes."""
     span, edit = finding.span, finding.edit
     assert span is not None  # noqa: S101 - an edit has a place
     if edit is not None and edit.kind == "remove member":
@@ -101,12 +101,12 @@ def _replacement(
 def _without_trailing_commas(text: str, first: int) -> str:
     """Return the text without the commas after last items.
 
-    A parser stops at the first of them; to parse once for each would take as long as
-    they are many. What is behind the next error of another kind stays as it is.
+    A parser stops at the first of them, and parsing again for each comma would be slow.
+    Text after the next error of another kind is not changed.
 
     Args:
         text: A text that is sound up to the first of them.
-        first: Offset of that one.
+        first: Offset of this comma.
     """
     commas = [first, *(at for at in _trailing_commas(text) if at > first)]
     end = _sound_characters(_without(text, commas))
@@ -130,7 +130,7 @@ def _without(text: str, offsets: list[int]) -> str:
 
 
 def _sound_characters(text: str) -> int:
-    """Return how many characters of a text a parser takes before it stops."""
+    """Return how many characters of a text a parser reads before it stops."""
     try:
         json.loads(text, parse_int=str)
     except json.JSONDecodeError as error:

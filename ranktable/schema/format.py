@@ -1,8 +1,8 @@
-"""A file format: its keys, declared once, how values are spelt, and what is done.
+"""A file format: its keys, how their values are written, and the methods to read it.
 
-The fields give the typed decoder of the fast path, the reader that explains every
-defect, the writer and the JSON Schema. A format of nodes that list devices needs no
-more; one of another shape overrides the methods.
+The typed decoder of the fast path, the reader that explains every defect, the writer
+and the JSON Schema are all made from the fields. A format of nodes that list devices
+needs only fields; other formats override the methods.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ if TYPE_CHECKING:
 
 PLACEMENT_KEY = "placement"
 FREE = "free"
-"""With ``"placement": "free"`` a table says that RANK is taken from it."""
+"""With ``"placement": "free"`` a table says that RANK comes from the table."""
 
 LAYOUT_KEY = "layout"
 TOPOLOGY_KEY = "topology"
-"""Keys of how the ranks are laid out, and of how the chips of a host are linked."""
+"""Keys of the layout of the ranks, and of the links between the chips of a host."""
 
 SPARES_KEY = "spare_list"
-"""The key of nodes that carry no rank; it is this project's own, as ``host`` is."""
+"""The key of the spare nodes, which have no ranks; an addition of ranktable."""
 
 STANDS_IN_KEY = "spare_for"
-"""The key by which a spare in use says which node it stands in for."""
+"""The key with which a spare in use names the node that it replaces."""
 
 NUMBER_KEY = "node_number"
-"""The key of the number of a node without a host, where others before it have gone."""
+"""The key of the old number of a node without a host, after others were removed."""
 
 SUPER_POD_KEY = "super_pod_id"
-"""The key by which a node says in which super pod it is, as Ascend's tables have it."""
+"""The key with which a node names its super pod, as in Ascend's tables."""
 
 
 class NotExpressibleError(ValueError):
-    """A table that a format cannot hold."""
+    """A format cannot express the content of a table."""
 
 
 class Kind(Enum):
@@ -88,15 +88,15 @@ class Field:
 
     Attributes:
         key: The key.
-        kind: What its value may be.
-        role: What it means.
-        is_required: Whether it has to be there.
+        kind: The type of its value.
+        role: Its meaning for the model.
+        is_required: Whether it must be present.
         is_written: Whether it is written for a table that was not read from a file.
-        values: The texts that it may be, all if empty.
-        title: What it is, for people.
+        values: The texts that are allowed, all if empty.
+        title: A name for people.
         description: What it means and who reads it.
-        examples: Values.
-        items: The keys of each object of a list, none if they are not looked at.
+        examples: Example values.
+        items: The keys of each object of a list; empty if they are not judged.
     """
 
     key: str
@@ -117,31 +117,31 @@ class Format:
 
     Attributes:
         name: Name on the command line.
-        title: What it is, for people.
+        title: A name for people.
         description: Where it is used, for its JSON Schema.
-        nodes: The key of the list of nodes; its kind is ``Kind.LIST``.
+        nodes: The field of the list of nodes; its kind is ``Kind.LIST``.
         devices: The key of a node's list of devices.
         table_fields: Other keys at the top.
         node_fields: Other keys of a node.
         device_fields: Keys of a device.
-        matches: Whether a document is of this format, sound or not.
-        rules: What a sound table keeps to.
-        reader_keys: Keys of the rank that a reader needs each; a device should have
+        matches: Whether a document has this format, sound or not.
+        rules: The rules for a table of this format.
+        reader_keys: Keys of the rank, each needed by one reader; a device should have
             all of them.
-        keeps_file_order: Whether the place of a device in its node is its local rank.
+        keeps_file_order: Whether the index of a device in its node is its local rank.
         has_blank_addresses: Whether an empty string means "no address".
-        most_chips: Chips of the largest node that reads it; None if nobody says.
+        most_chips: Chips of the largest node that can use it; None if not known.
         has_global_ranks: Whether the ranks are those of one job, 0 to world_size - 1.
-        has_written_ranks: Whether a file names its ranks; if not, they are counted.
+        has_written_ranks: Whether the file has ranks; if not, readers count them.
         keeps_document: Whether a table keeps the plain data of its file.
-        counts_ranks: Whether the count at the top is that of ranks, not of nodes.
+        counts_ranks: Whether the count at the top counts ranks, not nodes.
         has_other_keys: Whether operators add keys of their own, so that an unknown key
-            is reported only where it stands for one that is missing.
-        reads_leading_digits: Whether the vendor takes "3x" for 3.
-        keeps_last_key: Whether the vendor takes the last of repeated keys, and ignores
-            text after the table, silently.
-        node_title: What a node is, for people.
-        node_description: The same in a sentence.
+            is reported only if it may be a missing key, misspelt.
+        reads_leading_digits: Whether the vendor reads "3x" as 3.
+        keeps_last_key: Whether the vendor silently uses the last of repeated keys, and
+                ignores text after the table.
+        node_title: A name for a node, for people.
+        node_description: A sentence about it.
         device_description: What a device is.
         example: A small sound table, as plain data.
     """
@@ -183,14 +183,14 @@ class Format:
         data: bytes,
         quota: Quota | None = None,  # noqa: ARG002 - for formats that find defects
     ) -> Columns | None:
-        """Return the columns of a document, fast; few formats find a defect here.
+        """Return the columns of a document by the fast path, None if it cannot.
 
         Args:
             data: Bytes of a file.
-            quota: How many findings are worth building; spent if columns are returned.
+            quota: How many findings of each code are built, if there are any.
 
         Returns:
-            None where ``read`` has to look closer.
+            None if ``read`` must look at the document.
         """
         from ranktable.schema.fast_decode import decode_columns  # noqa: PLC0415
 
@@ -226,7 +226,7 @@ class Format:
 
     @cached_property
     def all_fields(self) -> tuple[Field, ...]:
-        """Every key, those of objects in lists at the top included."""
+        """Every key, with those of objects in lists at the top."""
         return (
             *self.table_fields,
             *(item for field in self.table_fields for item in field.items),
@@ -243,13 +243,13 @@ class Format:
 
     @cached_property
     def count_key(self) -> str | None:
-        """Key that repeats the number of nodes, None if there is none."""
+        """Key of the count of nodes, None if there is none."""
         fields = [field for field in self.table_fields if field.role is Role.COUNT]
         return fields[0].key if fields else None
 
     @cached_property
     def fast_rules(self) -> tuple[Rule, ...]:
-        """The rules that every process of a job runs."""
+        """The rules that every process of a job checks."""
         return tuple(rule for rule in self.rules if rule.is_fast)
 
     @cached_property
@@ -264,12 +264,12 @@ class Format:
 
     @cached_property
     def required_keys(self) -> frozenset[tuple[str, ...]]:
-        """Keys that every sound device has, each by itself."""
+        """Keys that every sound device has: each is a tuple of one key."""
         return frozenset((f.key,) for f in self.device_fields if f.is_required)
 
     @cached_property
     def address_keys(self) -> tuple[str, ...]:
-        """Keys of a device that give its address; the last one wins."""
+        """Keys of a device that give its address; the last one is used."""
         return self.device_keys_of(Role.ADDRESS)
 
     @cached_property
@@ -285,7 +285,7 @@ class Format:
 
     @cached_property
     def writes_blank_addresses(self) -> bool:
-        """Whether a device without an address is written with an empty one."""
+        """Whether a device without an address is written with an empty text."""
         fields = [field for field in self.device_fields if field.role is Role.ADDRESS]
         return any(field.is_written for field in fields)
 
@@ -310,21 +310,21 @@ _EITHER.update(_SMALL)
 
 
 class BadNumber:
-    """Stands in the data for a number that JSON lacks or nothing can hold."""
+    """Placeholder for a number that JSON does not allow or that is too long."""
 
     __slots__ = ("text",)
 
     def __init__(self, text: str) -> None:
-        """Keep the text."""
+        """Store the text."""
         self.text = text
 
 
 def plain_number(value: object) -> int | None:
-    """Return the integer that every reader sees in a value, None if they differ.
+    """Return the integer that all readers see in a value, None if they differ.
 
-    Every reader takes a JSON integer and a string of plain ASCII decimal digits
-    without sign, blanks or leading zeros; a minus sign is read (and refused later, by
-    a rule that can say more). True is not a number, although Python thinks so.
+    All readers accept a JSON integer, and a string of plain ASCII decimal digits
+    without sign, blanks or leading zeros. A minus sign is read too; a rule explains it
+    later. True is not a number, although it is an int in Python.
     """
     if type(value) is str:
         number = _SMALL.get(value)
@@ -341,15 +341,15 @@ def plain_numbers(values: list[Any], first: int | None = None) -> list[int] | No
 
     Args:
         values: Strings and integers.
-        first: Where they may well count up from; that is tried before anything.
+        first: The number from which the values probably count up; this is tried first.
     """
     if first is not None:
-        # Joined texts are compared, which is faster than len(values) conversions. No
-        # text with a comma can pass: there would be more texts than numbers.
+        # Comparing joined texts is faster than len(values) conversions. A text with a
+        # comma cannot pass, because then there would be more texts than numbers.
         numbers = list(range(first, first + len(values)))
         if values == numbers:
             return numbers
-        with contextlib.suppress(TypeError):  # an integer among them
+        with contextlib.suppress(TypeError):  # there is an integer in the list
             if ",".join(values).encode() == msgspec.json.encode(numbers)[1:-1]:
                 return numbers
     try:
@@ -360,9 +360,9 @@ def plain_numbers(values: list[Any], first: int | None = None) -> list[int] | No
 
 
 def leading_digits(text: str) -> int | None:
-    """Return the number that C++'s ``stoull`` takes from a text, None if it takes none.
+    """Return the number that C++'s ``stoull`` reads from a text, None if none.
 
-    A number in base 16 is not one: only its 0 would be taken.
+    A hexadecimal number is not one: only its leading 0 would be read.
 
     >>> leading_digits("3x"), leading_digits(" 3"), leading_digits("0x3")
     (3, 3, None)
@@ -373,11 +373,11 @@ def leading_digits(text: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class OddNumber:
-    """What is wrong with a value that should be a number.
+    """Why a value is not a plain number.
 
     Attributes:
-        reason: Ends the sentence "device_id is ...".
-        reading: The number that every reader which accepts it sees, if they agree.
+        reason: The end of the sentence "device_id is ...".
+        reading: The number that all readers see that accept it, None if they differ.
         is_number: False for null, true, lists and objects.
     """
 
@@ -393,7 +393,7 @@ def odd_number(value: object) -> OddNumber:
     return _odd_scalar(value)
 
 
-# A generator makes one mistake thousands of times. Typed, because 1 == 1.0 == True.
+# One mistake may occur in thousands of values. Typed, because 1 == 1.0 == True.
 @lru_cache(maxsize=256, typed=True)
 def _odd_scalar(value: object) -> OddNumber:
     if isinstance(value, str):
@@ -413,7 +413,7 @@ _SPELLINGS = (
     (re.compile(r"\+([0-9]{1,9})"), "with a sign", r"\1"),
     (re.compile(r"([0-9]{1,9})\.0*"), "with a fraction", r"\1"),
 )
-"""Spellings of one number each: how, what to call it, and the number if it is sure."""
+"""Other ways to write a number: pattern, name, and the plain form if it is certain."""
 
 
 def _odd_string(text: str) -> OddNumber:
@@ -448,9 +448,9 @@ def is_address(text: str) -> bool:
 
 
 def is_device_address(text: str) -> bool:
-    """Whether a text is an address that a device of Ascend can have.
+    """Whether a text is an address that an Ascend device can have.
 
-    HCCL takes 0.0.0.0 as no address at all.
+    HCCL reads 0.0.0.0 as "no address".
     """
     return is_address(text) and text != UNSET_ADDRESS
 
@@ -481,7 +481,7 @@ def are_addresses(texts: Collection[str]) -> bool:
 
 
 def each_address(texts: Collection[str]) -> list[str]:
-    """Return the addresses of texts that have commas between several.
+    """Return the addresses in texts; a text may have several, separated by commas.
 
     >>> each_address(["10.0.0.1,10.0.1.1", "10.0.0.2"])
     ['10.0.0.1', '10.0.1.1', '10.0.0.2']
@@ -490,18 +490,19 @@ def each_address(texts: Collection[str]) -> list[str]:
 
 
 def ipv4_numbers(texts: list[str]) -> set[int] | None:
-    """Return a number for each numeric IPv4 address, None if one is not such."""
+    """Return each numeric IPv4 address as a number, None if one is not IPv4."""
     numbers: set[int] = set()
     try:
-        for start in range(0, len(texts), _PIECE):  # what stays in the cache
+        for start in range(0, len(texts), _PIECE):  # pieces that fit into the cache
             piece = texts[start : start + _PIECE]
             data = " ".join(piece).encode()
             if data.translate(None, b"0123456789") != (b"... " * len(piece))[:-1]:
                 return None
-            # JSON has no leading zeros either, and one call decodes all octets.
+            # JSON does not allow leading zeros either, and one call decodes all octets.
             octets = bytes(_INTEGERS.decode(b"[%b]" % data.translate(_TO_COMMAS)))
-            # The last octet is the lowest: neighbours are neighbours in the set.
+            # The last octet is the lowest byte, so similar addresses are close in the
+            # set.
             numbers.update(struct.unpack(f">{len(piece)}I", octets))
     except (msgspec.DecodeError, TypeError, ValueError):
-        return None  # no text, no digits, or an octet above 255
+        return None  # not text, not digits, or an octet above 255
     return numbers

@@ -1,4 +1,4 @@
-"""Bytes to text to plain data: strict UTF-8 and strict JSON, every defect named."""
+"""Decode bytes as strict UTF-8 and parse strict JSON; every defect is explained."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ranktable.schema.files import UnreadableError
 
-# The longer mark first: UTF-32-LE begins with the mark of UTF-16-LE.
+# The longer mark comes first: UTF-32-LE begins with the mark of UTF-16-LE.
 _WIDE_MARKS = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
     (codecs.BOM_UTF32_BE, "UTF-32"),
@@ -28,7 +28,7 @@ _WIDE_MARKS = (
 
 
 def unreadable(error: UnreadableError) -> Finding:
-    """Return the finding for a file that was not read."""
+    """Return the finding for a file that could not be read."""
     rule = next(rule for rule in rules.RULES if rule.code == error.code)
     return rule.finding(None, error.message, hint=error.hint)
 
@@ -36,13 +36,13 @@ def unreadable(error: UnreadableError) -> Finding:
 def decode(data: bytes) -> tuple[str, list[Finding]] | Finding:
     """Return the text of a document, and a warning for a byte order mark.
 
-    UTF-16 and UTF-32 are named, invalid UTF-8 is placed. The mark is not part of the
-    text that is returned.
+    UTF-16 and UTF-32 are detected, and invalid UTF-8 is located. The mark is not part
+    of the text.
     """
     for mark, name in _WIDE_MARKS:
         if data.startswith(mark):
             return _wide(name)
-    # JSON begins with two ASCII characters; a zero byte among them is a wide one.
+    # JSON begins with two ASCII characters; a zero byte there means UTF-16 or UTF-32.
     ascii_of_start = data[:4].replace(b"\0", b"")
     if b"\0" in data[:4] and ascii_of_start and ascii_of_start.isascii():
         return _wide("UTF-16 or UTF-32")
@@ -77,10 +77,10 @@ def _wide(name: str) -> Finding:
 
 
 MAX_DEPTH = 64
-"""Levels of nesting; the format needs five."""
+"""Most levels of nesting; a rank table needs five."""
 
 MAX_DIGITS = 19
-"""Digits of a number; more than 64 bits hold is not a rank, a chip or a count."""
+"""Most digits of a number; a number beyond 64 bits is not a rank, chip or count."""
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _MARK = re.compile(r'\\.|["\[\]{}]', re.DOTALL)
@@ -88,7 +88,7 @@ _PYTHON_WORD = re.compile(r"(?:True|False|None)\b")
 
 
 class _Repetition:
-    """An object with a repeated key, as it stood in the text."""
+    """An object with a repeated key, as it is in the text."""
 
     def __init__(
         self, members: dict[str, object], pairs: list[tuple[str, object]]
@@ -100,7 +100,7 @@ class _Repetition:
 
 
 class _Parser:
-    """The hooks of one parse, and what they found."""
+    """The hooks of one parse, and their findings."""
 
     def __init__(self) -> None:
         self.repeated: list[_Repetition] = []
@@ -127,10 +127,10 @@ class _Parser:
 def parse(
     text: str, quota: Quota | None = None
 ) -> tuple[object, list[Finding]] | Finding:
-    """Return the data of a JSON text with its defects, or the one that ended it.
+    """Return the data of a JSON text with its defects, or the defect that ended it.
 
-    Duplicate keys, numbers out of range and lone surrogates are reported and leave
-    the rest readable; in the data a bad number is a ``BadNumber``.
+    Duplicate keys, numbers out of range and lone surrogates are reported, and the rest
+    is still read; a bad number is a ``BadNumber`` in the data.
     """
     if not text.strip(" \t\r\n"):
         return rules.EMPTY_FILE.finding(
@@ -150,7 +150,7 @@ def parse(
     except RecursionError:
         found_deep = find_too_deep(text)
         if found_deep is None:
-            raise  # it is the caller who is deep
+            raise  # the stack of the caller is the reason
         return found_deep
     found: list[Finding] = []
     if parser.repeated:
@@ -180,7 +180,7 @@ def is_too_deep(value: object, levels: int) -> bool:
 
 
 def _brackets(text: str) -> Iterator[tuple[str, int]]:
-    """Yield every bracket outside of strings with its offset."""
+    """Yield every bracket outside strings, with its offset."""
     in_string = False
     for mark in _MARK.finditer(text):
         if mark[0] == '"':
@@ -200,7 +200,7 @@ def find_too_deep(text: str) -> Finding | None:
 
 
 def too_deep(span: SourceSpan) -> Finding:
-    """Return the RT107 at a place."""
+    """Return the finding RT107 for a place."""
     return rules.NESTED_TOO_DEEPLY.finding(
         span, f"the document is nested more than {MAX_DEPTH} levels deep"
     )
@@ -216,7 +216,7 @@ def _duplicate_keys(
         repetition = pending.pop(id(value), None)
         if repetition is not None:
             yield from _repeated_keys(path, repetition, quota)
-    for repetition in pending.values():  # counted; nobody will see where
+    for repetition in pending.values():  # only counted: the place is not shown
         for _ in _repeated_keys((), repetition, quota):
             pass
 
@@ -233,8 +233,7 @@ def _repeated_keys(
             f"the key {quoted(key)} occurs {times(len(values))} in one object",
             hint="remove all but one; readers take the last",
             related=(SourceSpan((*path, key), "key", label="first use"),),
-            # The last one stays: it is what readers take, and other edits are made
-            # to it.
+            # The last one is kept: readers use it, and other edits change it.
             edit=Edit("remove member") if same else None,
         )
 
@@ -285,10 +284,10 @@ def _is_unicode(text: str) -> bool:
 
 
 def explain_syntax(text: str, error: json.JSONDecodeError) -> Finding:
-    """Return the diagnostic for a syntax error, in the user's terms.
+    """Return the finding for a syntax error, in the user's words.
 
-    The standard library's messages differ between versions of Python and name what
-    the parser expected; this looks at what is there instead.
+    The messages of the standard library differ between versions of Python, and say what
+    the parser expected. This message says what is in the text.
     """
     at = error.pos
     rest = text[at:].lstrip(" \t\r\n")
@@ -328,7 +327,7 @@ _REASONS = (
     ("Expecting ':' delimiter", "a colon is missing after the key"),
     ("Expecting property name", "a key in double quotes is expected here"),
 )
-"""Beginnings of the standard library's messages, and what to say instead."""
+"""Beginnings of the standard library's messages, and what is reported instead."""
 
 
 def _reason(text: str, at: int, before: str, error: json.JSONDecodeError) -> str:

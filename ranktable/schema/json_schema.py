@@ -1,4 +1,4 @@
-"""The JSON Schema of each format: its shape, for editors and for other programs."""
+"""The JSON Schema of each format: its shape, for editors and other programs."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ def schema_text(format_name: str) -> bytes:
 def validator(format_name: str) -> Draft202012Validator:
     """Return a validator of the shape of a format.
 
-    It accepts a document exactly when ``check`` finds no defect of its shape and no
-    negative number, with one exception that JSON Schema demands: 5.0 is an integer
-    there. Formats of addresses are annotations and not judged.
+    It accepts a document exactly if ``check`` finds no defect of its shape and no
+    negative number. One exception is required by JSON Schema: 5.0 is an integer. The
+    formats of addresses are annotations and are not judged.
 
     Args:
         format_name: Name of the format, such as ``sccl-1.0``.
@@ -134,7 +134,7 @@ def record_schema(format_: RecordFormat) -> Schema:
 
 
 def record_schema_of(format_: Format, records: Sequence[Record]) -> Schema:
-    """Return the JSON Schema of a format that is one of several records."""
+    """Return the JSON Schema of a format with several kinds of files."""
     definitions: Schema = {}
     references = [_reference(record, definitions) for record in records]
     return {**_head(format_), "anyOf": references, "$defs": definitions}
@@ -173,7 +173,7 @@ def _record(record: Record, definitions: Schema) -> Schema:
 
 def _reference(record: Record, definitions: Schema) -> Schema:
     if record.name not in definitions:
-        definitions[record.name] = {}  # a place before those that it refers to
+        definitions[record.name] = {}  # comes before the records that it refers to
         definitions[record.name] = {
             "title": record.title,
             "description": record.description,
@@ -286,13 +286,14 @@ def _value(field: Field) -> Schema:
 
 
 def _definitions(format_: Format) -> Schema:
-    """Return the definitions that fields of the format refer to."""
+    """Return the definitions that are used by fields of the format."""
     kinds = {field.kind for field in format_.all_fields}
     found = {
         kind.name.lower(): schema for kind, schema in _NUMBERS.items() if kind in kinds
     }
     if Kind.ADDRESS in kinds:
-        # What HCCL's tables join is not refused here, and a host_ip is never empty.
+        # HCCL's tables may join addresses, so these are not judged; host_ip is not
+        # empty.
         has_blank = format_.has_blank_addresses and not format_.joins_addresses
         found["address"] = _address(has_blank=has_blank)
     return found

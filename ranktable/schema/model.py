@@ -1,4 +1,4 @@
-"""A sound rank table as frozen values: nodes, devices, ranks, chips."""
+"""A sound rank table as frozen values: table, nodes and devices."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 Layout = tuple[tuple[str, type], ...]
 """Keys of one object of a file in their order, with the type each value was written as.
 
-It lets a table be written back as it was read: ``rank`` or ``world_rank``, strings or
-integers. Devices that are spelt alike share one layout.
+With it, a table is written back as it was read: with ``rank`` or ``world_rank``,
+strings or integers. Devices of the same form share one layout.
 """
 
 
@@ -33,9 +33,9 @@ class Device(Struct, frozen=True, kw_only=True):
         rank: Global rank of the process, 0 to world_size - 1.
         device_id: Index of the chip on its host.
         address: IP address of the device, None if the table has none.
-        is_emulated: Whether that is the address of an emulated device.
+        is_emulated: Whether this is the address of an emulated device.
         extra: Keys that the format does not define, as they were read.
-        layout: How the device was spelt in its file, None when it came from no file.
+        layout: Its form in the file, None if it was not read from a file.
     """
 
     rank: int
@@ -46,7 +46,7 @@ class Device(Struct, frozen=True, kw_only=True):
     layout: Layout | None = None
 
     def __repr__(self) -> str:
-        """Return rank and chip; how the device is spelt concerns the writer alone."""
+        """Return rank and chip; the layout matters only for writing."""
         return f"Device(rank={self.rank}, device_id={self.device_id})"
 
 
@@ -54,11 +54,11 @@ class Node(Struct, frozen=True, kw_only=True):
     """One host and its devices, in the order of their ranks.
 
     Attributes:
-        devices: The devices; the place of one is its local_rank.
+        devices: The devices; the index of a device is its local_rank.
         host: Name or address of the host, None if the table has none.
-        group: Name of the group it belongs to, where ranks restart in every group.
+        group: Name of its group, if every group of the table has its own ranks.
         extra: Keys that the format does not define, as they were read.
-        layout: How the node was spelt in its file, None when it came from no file.
+        layout: Its form in the file, None if it was not read from a file.
     """
 
     devices: tuple[Device, ...]
@@ -75,8 +75,8 @@ class Node(Struct, frozen=True, kw_only=True):
 class Parts(NamedTuple):
     """The parts of a table.
 
-    ``document`` is the plain data of the file, where that is more than nodes, devices
-    and their keys; it is gone as soon as the nodes change.
+    ``document`` is the plain data of the file, if that is more than nodes, devices and
+    their keys; a table with other nodes has none.
     """
 
     nodes: tuple[Node, ...]
@@ -88,14 +88,14 @@ class Parts(NamedTuple):
 
 
 class RankTable:
-    """Which chip each rank of a job runs on; a value that does not change.
+    """Which chip each rank of a job runs on; it cannot be changed.
 
     Attributes:
-        nodes: The nodes, in the order of the file; the place of one is its node_rank.
+        nodes: The nodes, in file order; the index of a node is its node_rank.
         version: Version of the table.
-        format: Name of the format it was read from, and is written in by default.
+        format: Name of its format, in which it is written by default.
         extra: Keys that the format does not define, as they were read.
-        layout: How the top of the file was spelt, None when it came from no file.
+        layout: The form of the file, None if it was not read from a file.
     """
 
     def __init__(  # noqa: PLR0913 - the parts of a table, by name
@@ -108,7 +108,7 @@ class RankTable:
         layout: Layout | None = None,
         wrapper: Wrapper | None = None,
     ) -> None:
-        """Make a table of nodes."""
+        """Make a table from nodes."""
         self._columns: Columns | None = None
         self._wrapper = wrapper
         self.__dict__["_parts"] = Parts(
@@ -119,8 +119,8 @@ class RankTable:
     def from_columns(cls, columns: Columns) -> RankTable:
         """Return the table of a document that was found sound.
 
-        Nodes and devices are made when they are asked for: a training process wants
-        the chips only.
+        Nodes and devices are made when they are first used, because a training process
+        needs only the chips.
         """
         table = cls.__new__(cls)
         table._columns = columns  # noqa: SLF001 - this class's own
@@ -134,7 +134,7 @@ class RankTable:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """The nodes; the place of one is its node_rank."""
+        """The nodes; the index of a node is its node_rank."""
         return self._parts.nodes
 
     @property
@@ -146,7 +146,7 @@ class RankTable:
 
     @property
     def format(self) -> str:
-        """Name of the format it was read from, and is written in by default."""
+        """Name of its format, in which it is written by default."""
         return self._columns.format.name if self._columns else self._parts.format
 
     @property
@@ -158,12 +158,12 @@ class RankTable:
 
     @property
     def layout(self) -> Layout | None:
-        """How the top of the file was spelt, None when it came from no file."""
+        """The form of the file, None if it was not read from a file."""
         return self._parts.layout
 
     @property
     def document(self) -> object:
-        """The plain data of its file, where nodes and their keys do not tell it all."""
+        """The plain data of its file, if that is more than nodes and their keys."""
         if self._columns is not None and not self._columns.format.keeps_document:
             return None  # without building anything
         return self._parts.document
@@ -175,7 +175,7 @@ class RankTable:
 
     @property
     def has_global_ranks(self) -> bool:
-        """Whether its ranks are those of one job, 0 to world_size - 1."""
+        """Whether the ranks are those of one job, 0 to world_size - 1."""
         if self._columns is not None:
             return self._columns.format.has_global_ranks
         from ranktable.schema.formats import by_name  # noqa: PLC0415 - a cycle
@@ -199,7 +199,7 @@ class RankTable:
         )
 
     def __eq__(self, other: object) -> bool:
-        """Whether another table says and spells the same."""
+        """Whether another table has the same content in the same form."""
         if not isinstance(other, RankTable):
             return NotImplemented
         return self._parts == other._parts and self.wrapper == other.wrapper
@@ -207,7 +207,7 @@ class RankTable:
     __hash__ = None  # type: ignore[assignment]  # extra keys are not hashable
 
     def __repr__(self) -> str:
-        """Return the size; ``ranktable show`` prints what is in it."""
+        """Return the size; ``ranktable show`` prints the content."""
         return (
             f"RankTable(format={self.format!r}, num_nodes={self.num_nodes}, "
             f"world_size={self.world_size})"
@@ -215,14 +215,14 @@ class RankTable:
 
     @cached_property
     def world_size(self) -> int:
-        """Number of processes; of devices, where a table numbers no ranks."""
+        """Number of processes; number of devices if the table has no ranks."""
         if self._columns is not None:
             return self._columns.num_devices
         return sum(len(node.devices) for node in self.nodes)
 
     @cached_property
     def rank_end(self) -> int:
-        """One more than the highest rank; beyond world_size where ranks have gaps."""
+        """Highest rank plus one; larger than world_size if some ranks are missing."""
         if self._in_file_order is not None:
             return self.world_size
         return 1 + max(device.rank for node in self.nodes for device in node.devices)
@@ -242,7 +242,7 @@ class RankTable:
 
     @cached_property
     def _in_file_order(self) -> Columns | None:
-        """The columns, if the index of a device in them is its rank."""
+        """The columns, if the index of each device is its rank, else None."""
         columns = self._columns
         return columns if columns and columns.are_ranks_in_file_order() else None
 
@@ -259,7 +259,7 @@ class RankTable:
         return tuple(node.host for node in self.nodes)
 
     def extras_of_nodes(self, key: str) -> list[object]:
-        """Return what every node has under an extra key, None where it has none."""
+        """Return the value of an extra key for every node, None if it has none."""
         columns = self._in_file_order
         if columns is None or columns.format.keeps_document:
             return [node.extra.get(key) for node in self.nodes]
@@ -355,9 +355,9 @@ class RankTable:
     def digest(self) -> str:
         """Return the SHA-256 of the content of the table, in hexadecimal.
 
-        Formatting, the order of keys, strings or integers, and the spelling ``rank``
-        or ``world_rank`` make no difference; nodes, chips, ranks, hosts, addresses
-        and keys that nobody knows do.
+        The digest does not depend on formatting, the order of keys, strings or
+        integers, and ``rank`` or ``world_rank``. It depends on nodes, chips, ranks,
+        hosts, addresses and unknown keys.
         """
         if self.document is not None:
             return hashlib.sha256(_canonical(self.document).encode()).hexdigest()
@@ -376,16 +376,16 @@ class RankTable:
 
 
 def _plain_text(columns: Columns) -> str:
-    """Return the lines that ``digest`` takes of columns without anything unusual.
+    """Return the text that ``digest`` hashes, for columns without anything unusual.
 
-    They are those of ``_canonical``, written from whole columns, which is faster.
+    It equals ``_canonical``, but is made from whole columns, which is faster.
     """
-    # A line break inside a host is escaped, so that each stands on its own line.
+    # A line break in a host is escaped, so that each host is on a line of its own.
     hosts = json.dumps(columns.hosts, separators=("\n", ":"))[1:-1].split("\n")
     openings = ["\n["] * columns.num_devices
     for start, host in zip(columns.starts, hosts, strict=False):
         openings[start] = f'\n{{"extra":{{}},"host":{host}}}\n['
-    quote = '"' if all(columns.addresses) else ""  # one text fewer for each device
+    quote = '"' if all(columns.addresses) else ""  # saves a text for each device
     addresses: Any = columns.addresses
     if not quote:
         addresses = [f'"{address}"' if address else "null" for address in addresses]

@@ -1,17 +1,18 @@
 """The fastest path: tables whose nodes have the same text as the first one.
 
-Ranks count on from node to node; hosts, addresses and perhaps chips differ. So the
-first node is a template with holes. It is judged as a table of its own, the values of
-the holes are taken out of the text, and the whole text is written again from the
-template with these values and compared. Equal text is an equal table: nothing else is
-decoded.
+In such tables ranks continue from node to node, and hosts, addresses and perhaps chips
+differ. So the text of the first node is a template with a hole for each of these
+values. The first node is judged as a table of its own. Then the values of all holes are
+taken from the text, the whole text is written again from the template and these values,
+and both texts are compared. If they are equal, nothing else must be decoded.
 
-The answer is "these are the columns" or "I do not know".
+The result is the columns, or None if another reader has to read the file.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,28 +28,31 @@ if TYPE_CHECKING:
     from ranktable.schema.format import Field, Format
 
 BLOCK_RANKS = 512
-"""Ranks that are compared at once: some 100 kB of text, which stay in the cache. From
-128 KiB on the C library's allocator would map fresh pages for every block."""
+"""Ranks that are compared at a time: some 100 kB of text, which fit into the cache.
+From 128 KiB on, the C library's allocator maps new pages for every block."""
 
 LONGEST_VALUE = 256
-"""Characters of the longest value of a hole; a longer one is read in another way."""
+"""Most characters of a value in a hole; with longer ones another reader is used."""
 
 _BLANKS = b" \t\r\n"
 _PLAIN_CHARACTERS = bytes(range(0x20, 0x7F)).replace(b"\\", b"")
-"""Printable ASCII without the backslash; all bytes are compared in one call."""
+"""Printable ASCII without the backslash, to compare all bytes in one call."""
 _QUOTE = b'"'
 _LONGEST_RANK = 9
+_FINAL = "+" if sys.version_info >= (3, 11) else ""
+"""Says that a repetition is not tried again with less, which takes a quarter off."""
 
 
 class _Slot(NamedTuple):
-    """A value of the first node that other nodes need not have.
+    """A value of the first node that may differ in other nodes.
 
     Attributes:
-        field: What it is.
-        start: Its first byte in the text of the node; a quotation mark is before it.
-        end: Its end, likewise.
+        field: Its field.
+        start: Its first byte in the text of the node; if quoted, after the quotation
+            mark.
+        end: Its end, before the quotation mark.
         is_quoted: Whether it is a text.
-        place: The device that has it, 0 for a value of the node.
+        place: Index of its device, 0 for a value of the node.
     """
 
     field: Field
@@ -69,16 +73,16 @@ def decode_alike(
 
     Args:
         data: Bytes of a file.
-        format_: The format it is thought to have.
+        format_: The format that it probably has.
         decode: Returns the columns of a small table.
-        plain: Returns values of a field as they are meant, or raises an exception.
-        least_nodes: Nodes of the smallest table that is worth it.
+        plain: Returns the plain values of a field, or raises an exception.
+        least_nodes: Fewest nodes for which a template is faster.
     """
     text = _find_nodes(data, format_)
     if text is None or len(data) < least_nodes * len(text.node):
         return None
-    # The document with its first node only must be right: then every other node that
-    # has the same text with other values is right too.
+    # The document with only its first node must be sound. Then every other node with
+    # the same text and other values in the holes is sound too.
     head, tail = data[: text.start], data[text.closing :]
     first = decode(head + text.node + tail, format_)
     if first is None or first.num_nodes != 1 or first.more_addresses:
@@ -93,9 +97,9 @@ def decode_alike(
         if slot.field.role is Role.RANK or slot.field.kind not in _NUMBERS
     ]
     for chosen in (few, slots) if len(few) < len(slots) else (slots,):
-        template = _Template(text, chosen, first.num_devices)
+        template = _NodeTemplate(text, chosen, first.num_devices)
         end = template.follow(data, num_nodes)
-        # A file that was cut off has its last bracket inside the last node.
+        # In a truncated file the last bracket is inside the last node.
         if 0 <= end <= text.closing and not data[end : text.closing].strip(_BLANKS):
             return _spread(first, data, num_nodes, dict(template.columns(plain)))
     return None
@@ -111,7 +115,7 @@ class _Nodes(NamedTuple):
         start: First byte of the first node.
         node: Text of the first node.
         gap: Text between it and the second.
-        closing: The bracket after the last one.
+        closing: Offset of the bracket after the last node.
     """
 
     start: int
@@ -121,7 +125,7 @@ class _Nodes(NamedTuple):
 
 
 def _find_nodes(data: bytes, format_: Format) -> _Nodes | None:
-    """Return where the nodes are, None if there is just one or they are odd."""
+    """Return where the nodes are, None if there is only one or the text is unusual."""
     key = b'"%b"' % format_.devices_key.encode()
     opening = re.search(rb'"%b"\s*:\s*\[\s*' % format_.nodes_key.encode(), data)
     if opening is None:
@@ -139,10 +143,10 @@ def _find_nodes(data: bytes, format_: Format) -> _Nodes | None:
 
 
 def _slots(node: bytes, first: Columns) -> list[_Slot]:
-    """Return the values of the first node that may differ, in the order of the text.
+    """Return the values of the first node that may differ, in text order.
 
     Returns:
-        Nothing if the ranks do not count up, or the format is not a plain one.
+        An empty list if the ranks do not count up, or if the format has other shapes.
     """
     format_, size = first.format, first.num_devices
     fields = {
@@ -162,7 +166,7 @@ def _slots(node: bytes, first: Columns) -> list[_Slot]:
         of_key.append(
             _Slot(field, start + is_quoted, end - is_quoted, is_quoted, len(of_key))
         )
-    # What some devices lack or spell in another way stays part of the template.
+    # Values that some devices lack or write in another way are not holes.
     whole = [
         slots
         for key, slots in found.items()
@@ -179,7 +183,7 @@ def _slots(node: bytes, first: Columns) -> list[_Slot]:
 
 
 def _member(keys: Iterable[str]) -> re.Pattern[bytes]:
-    """Return the pattern of one of these keys and its value."""
+    """Return a pattern for one of these keys with its value."""
     listed = b"|".join(re.escape(key.encode()) for key in keys)
     return re.compile(rb'"(%b)"\s*:\s*("[^"\\]*"|-?[0-9]+)' % listed)
 
@@ -194,8 +198,8 @@ def _last_rank(data: bytes, slots: list[_Slot]) -> int:
     return int(digits) if is_plain else -1
 
 
-class _Template:
-    """The text of all nodes: constant pieces, and what stands between them."""
+class _NodeTemplate:
+    """The text of all nodes: constant pieces, and the values between them."""
 
     def __init__(self, text: _Nodes, slots: list[_Slot], size: int) -> None:
         node = text.node
@@ -215,11 +219,11 @@ class _Template:
         self.patterns: dict[int, re.Pattern[str]] = {}
 
     def follow(self, data: bytes, num_nodes: int) -> int:
-        """Take the values of all holes; return where the nodes end, -1 if they differ.
+        """Read the values of all holes; return the end of the nodes, -1 if they differ.
 
         Args:
             data: Bytes of the file.
-            num_nodes: Number of nodes that it should have.
+            num_nodes: Expected number of nodes.
         """
         if not data.startswith(self.head.encode(), self.start):
             return -1
@@ -237,7 +241,7 @@ class _Template:
             if not near.startswith(text):
                 return -1
             at += len(text)
-            reach = len(text) * 5 // 4  # what grows faster is read in another way
+            reach = len(text) * 5 // 4  # a node that is longer needs another reader
             for field, holes in self.of_field.items():
                 values = [""] * (len(holes) * (end - first))
                 for place, hole in enumerate(holes):
@@ -246,10 +250,10 @@ class _Template:
         return at
 
     def take(self, near: str, first: int, end: int) -> list[tuple[str, ...]] | None:
-        """Return the values of each hole in some nodes, None if they are not there.
+        """Return the values of each hole in some nodes, None if they do not match.
 
         Args:
-            near: What stands from the first slot of the first node on.
+            near: The text from the first hole of the first node on.
             first: The first node.
             end: The end of the nodes.
         """
@@ -263,11 +267,11 @@ class _Template:
         return None if is_lacking else list(zip(*nodes, strict=True))
 
     def pattern(self, length: int) -> re.Pattern[str]:
-        """Return what takes the values of a node out, or nothing: it always matches.
+        """Return a pattern that reads the values of a node; it matches any text.
 
         Args:
-            length: Digits of every rank, 0 if they differ; what is skipped is known
-                by its length alone, which is faster.
+            length: Digits of every rank, 0 if they differ; if constant text is skipped
+                by its length, the pattern is faster.
         """
         if length not in self.patterns:
             parts, skipped = [], 0
@@ -275,13 +279,14 @@ class _Template:
                 if slot.field.role is Role.RANK and length:
                     skipped += length + len(piece)
                     continue
-                # A value ends where its delimiter is, so there is one way to match.
-                value = f"([^{re.escape(piece[:1])}]{{0,{LONGEST_VALUE}}})"
+                # A value ends at its delimiter, so there is only one way to match.
+                value = f"([^{re.escape(piece[:1])}]{{0,{LONGEST_VALUE}}}{_FINAL})"
                 if slot.field.role is Role.RANK:
                     value = f"[0-9]{{1,{_LONGEST_RANK}}}"
-                parts += [f".{{{skipped}}}", value, re.escape(piece[:1])]
+                parts += [f".{{{skipped}}}{_FINAL}", value, re.escape(piece[:1])]
                 skipped = len(piece) - 1
-            parts.append(f".{{0,{skipped}}}")  # less follows the last node
+            # The last node is followed by less text.
+            parts.append(f".{{0,{skipped}}}{_FINAL}")
             self.patterns[length] = re.compile(f"(?:{''.join(parts)}|)", re.DOTALL)
         return self.patterns[length]
 
@@ -293,7 +298,7 @@ class _Template:
         *,
         is_last: bool,
     ) -> str:
-        """Return the text of nodes."""
+        """Return the text of these nodes, made from the template and the values."""
         ranks = list(range(first * self.size, end * self.size))
         spelt = msgspec.json.encode(ranks)[1:-1].decode().split(",")
         values = iter(taken)
@@ -312,10 +317,10 @@ class _Template:
     def columns(
         self, plain: Callable[[Field, list[Any]], list[Any]]
     ) -> Iterator[tuple[Field, list[Any]]]:
-        """Yield each field that was taken, and its values in the order of the file.
+        """Yield each field that was read, with its values in file order.
 
         Raises:
-            msgspec.DecodeError: A value is not of its type, or not written plainly.
+            msgspec.DecodeError: A value has the wrong type or is not in its plain form.
         """
         for field, values in self.taken.items():
             if field.kind in _NUMBERS:
@@ -325,14 +330,14 @@ class _Template:
 
 
 def _plain_texts(values: list[str]) -> list[str]:
-    """Return the texts that stand between quotation marks."""
+    """Return the texts between quotation marks."""
     if "".join(values).encode().translate(None, _PLAIN_CHARACTERS):
         raise msgspec.DecodeError("not written plainly")
     return values
 
 
 def _numbers(values: list[str]) -> list[int]:
-    """Return the numbers that stand between quotation marks, or without them."""
+    """Return the numbers, with or without quotation marks around them."""
     text = ",".join(values).encode()
     found = _INTEGERS.decode(b"[%b]" % text)
     is_plain = len(found) == len(values) and max(found) <= MAX_NUMBER
@@ -347,7 +352,7 @@ _INTEGERS = msgspec.json.Decoder(list[int])
 def _spread(
     first: Columns, data: bytes, num_nodes: int, values: dict[Field, list[Any]]
 ) -> Columns:
-    """Return the columns of all nodes: those of the first one, and what was taken."""
+    """Return the columns of all nodes: those of the first one with other values."""
     by_role = {field.role: column for field, column in values.items()}
     by_key = {field.key: column for field, column in values.items()}
     size = first.num_devices

@@ -1,7 +1,7 @@
-"""Formats of any shape: the keys of their objects, declared once.
+"""Formats of any shape, declared by the keys of their objects.
 
-A table of nodes that list devices is a ``Format``. Other files are trees of objects;
-their records give the reader that explains every defect, and the JSON Schema.
+A table of nodes that list devices is a ``Format``. Other files are trees of objects.
+The reader that explains every defect, and the JSON Schema, are made from their records.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class Member(Field):
     """A key of an object, and the shape of its value.
 
     Attributes:
-        each: Record of the object, or of the entries of the list; a member where the
+        each: Record of the object, or of the entries of the list; a member if the
             entries are plain values.
         minimum: Smallest number; fewest entries of a list or characters of a text.
         maximum: Largest number; most entries of a list or characters of a text.
-        joins: Whether an address may be several, with commas between them.
+        joins: Whether it may have several addresses, separated by commas.
         has_blanks: Whether an address may be an empty string.
     """
 
@@ -66,7 +66,7 @@ class Member(Field):
 
     @cached_property
     def fits(self) -> Callable[[object], bool]:
-        """Whether a value has no defect of its shape, as a function of the value."""
+        """A function of a value: whether the value has no defect of its shape."""
         return _TESTS[self.kind](self)
 
 
@@ -76,11 +76,11 @@ class Record:
 
     Attributes:
         name: Its name in the JSON Schema.
-        title: What it is, for people.
-        description: The same in a sentence.
+        title: A name for people.
+        description: A sentence about it.
         members: Its keys.
-        one_of: Keys of which it has one at least.
-        example: A sound one.
+        one_of: Keys of which at least one must be present.
+        example: A sound object.
     """
 
     name: str
@@ -97,7 +97,7 @@ class Record:
 
     @cached_property
     def required(self) -> frozenset[str]:
-        """Keys that have to be there."""
+        """Keys that must be present."""
         return frozenset(member.key for member in self.members if member.is_required)
 
     @cached_property
@@ -122,7 +122,7 @@ def integer(
     description: str,
     **more: Any,  # noqa: ANN401 - as in Member
 ) -> Member:
-    """Return a member that is an integer from 0, or from ``minimum``, on."""
+    """Return a member that is an integer, by default from 0, to ``high``."""
     low = more.pop("minimum", 0)
     return Member(
         key=key,
@@ -143,7 +143,7 @@ def text(
     *examples: object,
     **more: Any,  # noqa: ANN401 - as in Member
 ) -> Member:
-    """Return a member that is a text, or of another kind than a list or an object."""
+    """Return a member that is a text, or of another kind except list and object."""
     return Member(
         key=key,
         kind=more.pop("kind", Kind.TEXT),
@@ -227,7 +227,7 @@ def _list_test(member: Member) -> Callable[[object], bool]:
 def _object_test(member: Member) -> Callable[[object], bool]:
     if isinstance(member.each, Record):
         return member.each.fits
-    return lambda value: type(value) is dict  # its keys are looked at elsewhere
+    return lambda value: type(value) is dict  # its keys are judged elsewhere
 
 
 _TESTS: dict[Kind, Callable[[Member], Callable[[object], bool]]] = {
@@ -245,10 +245,10 @@ _TESTS: dict[Kind, Callable[[Member], Callable[[object], bool]]] = {
 
 
 def type_of(part: Record | Member) -> Any:  # noqa: ANN401 - a type that is made here
-    """Return the type that a typed decoder takes just what fits for.
+    """Return a type for a typed decoder that accepts exactly the sound values.
 
     Raises:
-        ValueError: No type tells what fits.
+        ValueError: No type can express this.
     """
     if isinstance(part, Record):
         return _struct_of(part)
@@ -285,11 +285,11 @@ class RecordFormat(Format):
     """A format whose file is a tree of objects.
 
     Attributes:
-        record: The whole file; a member where that is a list.
-        fill: Puts nodes and devices of a document into columns, and reports what is
-            wrong with their meaning where only the document tells.
-        make: Returns the plain data of a table that was read from another format or
-            was changed; None where that cannot be written.
+        record: The whole file; a member if that is a list.
+        fill: Puts nodes and devices of a document into columns, and reports defects of
+            their meaning that only the document shows.
+        make: Returns the plain data of a table that was changed or read from another
+            format; None if such a table cannot be written.
     """
 
     record: Record | Member
@@ -329,7 +329,7 @@ class RecordFormat(Format):
         """Return a table as the plain data of a file.
 
         Raises:
-            NotExpressibleError: The format cannot hold what the table says.
+            NotExpressibleError: The format cannot express the table.
         """
         if table.format == self.name and table.document is not None:
             return table.document
@@ -364,7 +364,7 @@ class RecordFormat(Format):
 
     @property
     def versions(self) -> tuple[str, ...]:
-        """Values of ``version``, one empty text if there is none."""
+        """Values of ``version``; one empty text if there is no version."""
         members = self.record.members if isinstance(self.record, Record) else ()
         found = [member.values for member in members if member.key == "version"]
         return (*(found[0] if found else ()), "")

@@ -1,4 +1,4 @@
-"""From a document that is a tree of objects to columns, every defect explained."""
+"""Read a document that is a tree of objects into columns; explain every defect."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class RecordReader:
         self.found: list[Finding] = []
 
     def read(self) -> None:
-        """Put the document into the columns and its defects into ``found``."""
+        """Fill the columns, and put the defects into ``found``."""
         data = self.columns.document.data
         record = self.format.record
         if isinstance(record, Record):
@@ -76,7 +76,7 @@ class RecordReader:
         self.format.fill(self, data)
 
     def fill_top(self, data: object, record: Record) -> None:
-        """Keep the plain values at the top that are as they should be."""
+        """Store the plain values at the top that are sound."""
         if not isinstance(data, dict):
             return
         for key, member in record.by_key.items():
@@ -96,7 +96,7 @@ class RecordReader:
         of_key: bool = False,
         weight: Severity | None = None,
     ) -> None:
-        """Add a finding, unless there are enough of its rule."""
+        """Add a finding, unless the quota of its rule is used up."""
         if self.columns.quota.is_spent(rule):
             return
         if edit is not None and hint is None:
@@ -113,7 +113,7 @@ class RecordReader:
         )
 
     def look_at(self, path: Path, value: object, record: Record) -> None:
-        """Report every defect of an object and of what is below it."""
+        """Report every defect of an object and of its values."""
         if record.fits(value) or isinstance(value, BadNumber):
             return
         if not isinstance(value, dict):
@@ -131,7 +131,7 @@ class RecordReader:
                 self.found.append(too_deep(SourceSpan((*path, key), "key")))
 
     def _keys(self, path: Path, value: dict[str, object], record: Record) -> None:
-        """Report keys that are missing, and those that may be these, misspelt."""
+        """Report missing keys, and unknown keys that may be these, misspelt."""
         absent = tuple(key for key in record.by_key if key not in value)
         for key in value:
             near = None if key in record.by_key else nearest_key(key, absent)
@@ -156,7 +156,7 @@ class RecordReader:
         self.report(shape.MISSING_KEY, path, message, hint=hint, edit=edit)
 
     def _member(self, path: Path, value: object, member: Member) -> None:
-        """Report what is wrong with a value."""
+        """Report a wrong value."""
         kind = member.kind
         if isinstance(value, BadNumber):  # reported while parsing
             return
@@ -238,7 +238,7 @@ class RecordReader:
         self.report(rules.OUT_OF_RANGE, path, f"{message}, not {wanted}")
 
     def _number(self, path: Path, value: object, member: Member) -> None:
-        """Report a number that is spelt as another type, oddly, or out of range."""
+        """Report a number of another type, in an unusual form, or out of range."""
         number = plain_number(value)
         is_text = member.kind is Kind.NUMERAL or (
             member.kind is Kind.NUMBER and isinstance(value, str)
@@ -263,13 +263,13 @@ class RecordReader:
             self._out_of_range(path, f"{path[-1]} is {number}", member)
 
     def begin(self) -> None:
-        """Prepare for nodes and devices that name their paths."""
+        """Prepare to add nodes and devices with their paths."""
         columns = self.columns
         if columns.node_paths is None:
             columns.node_paths, columns.device_paths = [], []
 
     def add_node(self, path: Path, host: str | None, group: str | None = None) -> None:
-        """Begin a node; the devices that are added next are its own."""
+        """Start a node; the next devices are added to it."""
         self.begin()
         columns = self.columns
         assert isinstance(columns.node_paths, list)  # noqa: S101 - made by begin
@@ -280,7 +280,7 @@ class RecordReader:
         columns.starts.append(len(columns.ranks))
 
     def number(self, value: object) -> int | None:
-        """Return the number that the vendor takes from a value, None if none."""
+        """Return the number that the vendor reads from a value, None if none."""
         number = plain_number(value)
         if number is None and self.format.reads_leading_digits:
             number = leading_digits(value) if isinstance(value, str) else None
@@ -307,12 +307,12 @@ def _spelling(number: int | None, *, is_text: bool) -> Edit | None:
 
 
 def text_of(value: object) -> str | None:
-    """Return a value that is a text and not blank, None for any other."""
+    """Return a value that is a text and not blank, otherwise None."""
     return value if isinstance(value, str) and value.strip() else None
 
 
 def objects(value: object) -> list[tuple[int, dict[str, object]]]:
-    """Return the objects of a list with their indices; nothing where it is not one."""
+    """Return the objects of a list with their indices; empty if it is not a list."""
     if not isinstance(value, list):
         return []
     return [(index, item) for index, item in enumerate(value) if isinstance(item, dict)]
@@ -346,7 +346,7 @@ def build_record_parts(columns: Columns) -> Parts:
 
 
 def _read_keys(format_: Format) -> Iterator[str | None]:
-    """Yield the keys at the top that the number of nodes, and these, are read from."""
+    """Yield the keys at the top that the columns already hold."""
     yield format_.count_key
     if not isinstance(format_, RecordFormat):
         return
@@ -363,7 +363,7 @@ def _device(columns: Columns, index: int, known: set[str]) -> Device:
     assert device_id is not None  # noqa: S101
     members = columns.document.get(*columns.device_path(index))
     items = members.items() if isinstance(members, dict) else ()
-    if device_id < 0:  # a process of a host may have the key, or not
+    if device_id < 0:  # a rank on a host may have the key, or not
         known = known - set(columns.format.device_keys_of(Role.DEVICE_ID))
     return Device(
         rank=rank,

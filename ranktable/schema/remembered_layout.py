@@ -1,4 +1,4 @@
-"""The layout that a table remembers, as text: ``tp=8 pp=4 order=tp-cp-ep-dp-pp``."""
+"""The layout that a table stores, as text: ``tp=8 pp=4 order=tp-cp-ep-dp-pp``."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ if TYPE_CHECKING:
 SIZES = ("tp", "cp", "pp", "dp", "ep", "etp", "dp_replicate", "dcp")
 TEXTS = ("order", "ep_style")
 TOKENS = ("tp", "cp", "ep", "dp", "pp")
-"""Axes that an order may name: tensor, context, expert, data, pipeline parallel."""
+"""Axes of an order: tensor, context, expert, data and pipeline parallel."""
 EP_STYLES = ("megatron", "torchtitan", "deepspeed", "scaletorch", "vllm")
-"""Libraries whose meaning ep may have."""
+"""Libraries, each with its own meaning of ep."""
 OWN_AXIS = "scaletorch"
-"""The ``ep_style`` whose experts multiply the number of ranks."""
+"""The ``ep_style`` in which the number of ranks is a multiple of ep."""
 
 _WITHOUT_EP = ("torchtitan", "vllm")
-"""Styles whose order need not name ep."""
+"""Styles whose order does not have to name ep."""
 _SPLIT_AS_TP = ("deepspeed", "scaletorch")
-"""Styles that split an expert as tp; the others but Megatron leave it whole."""
+"""Styles that split an expert as tp; other styles except Megatron do not split it."""
 _DIGITS = 9
 
 
 class LayoutTextError(ValueError):
-    """A text that is not a layout."""
+    """A text is not a valid layout."""
 
 
 @lru_cache(maxsize=64)
 def parse_layout(text: str) -> Mapping[str, int | str]:
-    """Return the sizes and the texts of a layout by their name.
+    """Return the sizes and other values of a layout by name.
 
     Raises:
-        LayoutTextError: It is spelt in another way, or its order, its ep_style or its
-            experts are such that no layout has them.
+        LayoutTextError: It has another form, or its order, its ep_style or its experts
+            are not valid.
     """
     given: dict[str, int | str] = {}
     for item in text.split() or [text]:
@@ -65,7 +65,7 @@ def _check_style(given: Mapping[str, int | str]) -> None:
 
 
 def _check_order(given: Mapping[str, int | str]) -> None:
-    """Raise LayoutTextError unless an order names every axis that has a size, once."""
+    """Raise LayoutTextError unless an order names every axis with a size, once."""
     order = str(given.get("order", "-".join(TOKENS)))
     named = order.split("-")
     for name in named:
@@ -83,7 +83,7 @@ def _check_order(given: Mapping[str, int | str]) -> None:
 
 
 def _check_parts(given: Mapping[str, int | str]) -> None:
-    """Raise LayoutTextError where a part of another size does not divide it."""
+    """Raise LayoutTextError if a size does not divide the size that it is a part of."""
     if size_of(given, "dcp") > 1 and given.get("ep_style") != "vllm":
         raise LayoutTextError("only ep_style vllm has dcp")
     for part, whole in (("dp_replicate", "dp"), ("dcp", "tp")):
@@ -93,9 +93,10 @@ def _check_parts(given: Mapping[str, int | str]) -> None:
 
 
 def _check_experts(given: Mapping[str, int | str]) -> None:
-    """Raise LayoutTextError where the experts fit no grid of their style.
+    """Raise LayoutTextError if the experts do not fit the grid of their style.
 
-    The rules are those of ``ranktable.layout``, which also names sizes that fit.
+    The rules are those of ``ranktable.layout``, whose messages also name sizes that
+    fit.
     """
     style = str(given.get("ep_style", EP_STYLES[0]))
     tp, ep = size_of(given, "tp"), size_of(given, "ep")
@@ -150,7 +151,7 @@ def _check_is_one_run(given: Mapping[str, int | str]) -> None:
 
 
 def _order(given: Mapping[str, int | str]) -> str:
-    """Return the order with the axes of size 1 that it leaves out."""
+    """Return the order with the missing axes of size 1."""
     named = str(given.get("order", "-".join(TOKENS))).split("-")
     return "-".join([*named, *(name for name in TOKENS if name not in named)])
 
@@ -174,7 +175,7 @@ def world_size_of(given: Mapping[str, int | str]) -> int:
 
 
 def neighbouring_tp(given: Mapping[str, int | str]) -> int:
-    """Return the size of tensor parallel groups of consecutive ranks, 1 for others."""
+    """Return the size of tensor parallel groups of consecutive ranks, otherwise 1."""
     order = str(given.get("order", "tp")).split("-")
     faster = order[: order.index("tp")] if "tp" in order else order
     own = given.get("ep_style") == OWN_AXIS

@@ -1,7 +1,7 @@
-"""The process that judges a document by a site's JSON Schema, and nothing else.
+"""The process that judges a document by a site's JSON Schema.
 
-It is given a ``SchemaRequest`` on standard input and writes an ``Answer``. It opens
-local files only, a bounded number of them, and fetches nothing.
+It reads a ``SchemaRequest`` from standard input and writes an ``Answer``. It opens only
+local files, at most ``MAX_FILES`` of them, and does not use the network.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 MAX_FILES = 64
 MAX_FILE_BYTES = 4 << 20
-"""A schema is a page or ten; that of all of Kubernetes has 4 MB."""
+"""Most bytes of a schema; most have a few pages, that of all of Kubernetes 4 MB."""
 
 MAX_VALUES = 8
-"""Values of an enum that a message shows."""
+"""Most values of an enum that a message shows."""
 
 _UNKNOWN = object()
 _SAYS = "by the site's schema,"
@@ -53,7 +53,7 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 class _UnusableSchemaError(Exception):
-    """Why nothing can be judged by a schema."""
+    """The schema cannot be used; the text is the reason."""
 
 
 def main() -> None:
@@ -116,8 +116,8 @@ class _Files:
             uri, file = pending.pop()
             schema = self.schemas[uri] = self._read(uri, file)
             if uri == self.root and isinstance(schema, dict):
-                # References are relative to the name that a schema gives itself; the
-                # files are beside it all the same.
+                # References are relative to the name that a schema gives itself, but
+                # the files are in the folder of the schema.
                 self.base = urljoin(self.root, _text(schema.get("$id")))
             base = self.base if uri == self.root else uri
             for reference in sorted(_references(schema, base)):
@@ -142,7 +142,7 @@ class _Files:
             raise _UnusableSchemaError(f"it refers to {file}: {error}") from None
 
     def file_of(self, uri: str) -> Path | None:
-        """Return the local file of an address, None for any other."""
+        """Return the local file of an address, None if it is not a local file."""
         folder, own = urljoin(self.base, "."), urljoin(self.root, ".")
         if uri in (self.base, self.root):
             return None
@@ -154,10 +154,10 @@ class _Files:
         return Path(unquote(parts.path))
 
     def validator(self) -> Any:  # noqa: ANN401 - of any draft
-        """Return what judges by the schema.
+        """Return a validator for the schema.
 
         Raises:
-            _UnusableSchemaError: It is not a schema.
+            _UnusableSchemaError: It is not a valid schema.
         """
         schema = self.schemas[self.root]
         for uri, one in self.schemas.items():
@@ -208,7 +208,7 @@ def _read(path: Path) -> object:
         raise _UnusableSchemaError(f"{error.code} {error.message}") from None
     decoded = decode(data)
     text = "" if isinstance(decoded, Finding) else decoded[0]
-    # Newer parsers read what is nested far beyond what the judge can follow.
+    # Newer parsers accept nesting that is too deep for the validator.
     deep = decoded if isinstance(decoded, Finding) else find_too_deep(text)
     parsed = deep or parse(text)
     if isinstance(parsed, Finding):
@@ -234,7 +234,7 @@ def _text(value: object) -> str:
 
 
 def _references(schema: object, base: str) -> set[str]:
-    """Return the addresses of the files that are referred to."""
+    """Return the addresses of the files to which a schema refers."""
     bases: dict[tuple[str | int, ...], str] = {(): base}
     found = set()
     for path, value in sorted(walk(schema), key=lambda item: len(item[0])):
@@ -250,7 +250,7 @@ def _references(schema: object, base: str) -> set[str]:
 
 
 def _violations(error: ValidationError) -> Iterator[Violation]:
-    """Yield what an error is about: of alternatives, the one that is nearest."""
+    """Yield the causes of an error; of several alternatives, the nearest one."""
     nearest = best_match(iter([error])) or error
     path = list(nearest.absolute_path)
     keys = _unexpected(nearest)
@@ -259,7 +259,7 @@ def _violations(error: ValidationError) -> Iterator[Violation]:
         yield Violation(path=[*path, key], message=message, of_key=True)
     if keys:
         return
-    # The place of a key is that of its object, and what was looked at is the key.
+    # An error about a key has the place of its object; report the key itself.
     of_key = "propertyNames" in nearest.absolute_schema_path
     if of_key and isinstance(nearest.instance, str):
         path = [*path, nearest.instance]
@@ -283,7 +283,7 @@ def _unexpected(error: ValidationError) -> list[str]:
 
 
 def _message(error: Any) -> str:  # noqa: ANN401 - either error of jsonschema
-    """Return what is wrong, with the value shortened."""
+    """Return the message of an error, with the value shortened."""
     value, asked = quoted(error.instance), error.validator_value
     if error.validator == "required":
         missing = next(k for k in asked if error.message.startswith(repr(k)))
@@ -299,7 +299,7 @@ def _message(error: Any) -> str:  # noqa: ANN401 - either error of jsonschema
 
 
 def _as_json(value: object) -> str:
-    """Return a value that a schema asks for; lists and objects are shown whole."""
+    """Return a value of a schema as JSON; lists and objects are shown whole."""
     if isinstance(value, (dict, list)):
         text = json.dumps(value, ensure_ascii=False)
         is_long = len(text) > MAX_VALUE_LENGTH

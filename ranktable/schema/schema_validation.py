@@ -1,4 +1,4 @@
-"""JSON Schemas of small documents, judged by jsonschema as strictly as we read."""
+"""JSON Schemas of small documents, with strict rules about integers."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def schema_text(name: str) -> bytes:
 def validator_of(name: str, is_sound: IsSound | None = None) -> Validator:
     """Return a validator for a JSON Schema of this package.
 
-    An integer is written as one: 1.0 is not, and neither is true. The items of a list
-    that is too long are not checked. The reader checks that items are unique, because
-    it knows their places.
+    A number such as 1.0 is not an integer here, and neither is true. The items of a
+    list that is too long are not judged. Whether items are unique is checked by the
+    reader, because it knows their places.
 
     Args:
         name: Name of the file.
-        is_sound: Whether an item of a list is sound by its schema, seen faster than
-            by asking it.
+        is_sound: A fast test of whether an item of a list is sound; others are judged
+            by the schema.
     """
-    # Imported only where a spec or a bad probe line is read.
+    # Imported only if a spec or a wrong probe line is read.
     from jsonschema import Draft202012Validator, validators  # noqa: PLC0415
 
     types = Draft202012Validator.TYPE_CHECKER.redefine(
@@ -84,7 +84,7 @@ def _each(
     schema: Schema,
     pairs: Iterable[tuple[str | int, object]],
 ) -> Iterator[ValidationError]:
-    """Yield the errors of values by their keys; of equal texts and numbers once."""
+    """Yield the errors of values by their keys; equal texts and numbers count once."""
     sound: set[tuple[type, object]] = set()
     for key, value in pairs:
         is_plain = isinstance(value, (int, str))
@@ -97,9 +97,9 @@ def _each(
 
 
 def _with_definitions(part: Any, definitions: Schema) -> Any:  # noqa: ANN401 - JSON
-    """Return a part of a schema with definitions in place of the names of them.
+    """Return a part of a schema with definitions in place of references to them.
 
-    To look a definition up takes as long as to judge a value by it.
+    Looking up a definition takes as long as judging a value by it.
     """
     if isinstance(part, list):
         return [_with_definitions(item, definitions) for item in part]
@@ -116,15 +116,15 @@ def errors_of(
     document: Any,  # noqa: ANN401 - plain data
     is_sound: IsSound | None = None,
 ) -> Iterator[ValidationError]:
-    """Yield the errors of a JSON Schema, each at the narrowest place.
+    """Yield the errors of a document by a JSON Schema, each at the narrowest place.
 
-    Of several alternatives the one counts whose type the value has; where it has none
-    of them, the error is that of all alternatives.
+    Of several alternatives the one with the type of the value is used; if none has this
+    type, the error is about all alternatives.
 
     Args:
         name: Name of the schema.
-        document: What is judged.
-        is_sound: As for ``validator_of``.
+        document: The plain data.
+        is_sound: As in ``validator_of``.
     """
     for error in validator_of(name, is_sound).iter_errors(document):
         yield from _narrowed(error)
@@ -146,6 +146,6 @@ def _narrowed(error: ValidationError) -> Iterator[ValidationError]:
 
 
 def _is_of_type(error: ValidationError, whole: ValidationError) -> bool:
-    """Whether an error is that the whole value has another type."""
+    """Whether an error says that the whole value has the wrong type."""
     is_whole = error.absolute_path == whole.absolute_path
     return is_whole and error.validator in ("type", "anyOf")

@@ -1,8 +1,8 @@
 """A site's own JSON Schema, an additional check of a table or a spec.
 
-A schema may be written so that judging by it never ends: patterns that try every way
-to match, references that lead back. So a process of its own judges
-(``schema_process``), with a limit of time and of memory.
+Judging by a schema may never end: its patterns may try every way to match, and its
+references may form a cycle. So this happens in another process (``schema_process``)
+with a limit of time and of memory.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ if TYPE_CHECKING:
     from ranktable.schema.document import Document
 
 CPU_LIMIT_S = 10
-"""Processor time for a small file; a schema that a person wrote takes milliseconds."""
+"""Processor time for a small file; usual schemas take milliseconds."""
 
 CPU_LIMIT_S_PER_MB = 10
-"""A sound table of 10 MB takes about 20 s."""
+"""Additional time for a large file: a sound table of 10 MB takes about 20 s."""
 
 WALL_FACTOR = 6
-"""A busy machine gives a process a part of its time."""
+"""Wall time for each second of processor time; a busy machine needs more."""
 
 MEMORY_LIMIT_BYTES = 2 << 30
 MEMORY_FACTOR = 100
 """Bytes of memory for each byte of a large file."""
 
 MAX_FOUND = 10_000
-"""Defects that are described where no limit is given."""
+"""Most defects that are described if no limit is given."""
 
-# Not -m, which would look for modules in the working folder first.
+# Not -m: it would first look for modules in the working folder.
 _START = (
     "import sys; sys.path[:] = sys.argv[1:]; "
     "from ranktable.schema.schema_process import main; main()"
@@ -50,11 +50,11 @@ _START = (
 
 
 class SiteSchemaError(Error, ValueError):
-    """A schema that cannot be used; the text says the file and the reason."""
+    """The schema cannot be used; the text has the file and the reason."""
 
 
 class SchemaRequest(msgspec.Struct):
-    """The request to the process."""
+    """The input of the process."""
 
     schema: str
     data: msgspec.Raw
@@ -64,12 +64,12 @@ class SchemaRequest(msgspec.Struct):
 
 
 class Violation(msgspec.Struct):
-    """A value that is not as the schema asks.
+    """A value that does not satisfy the schema.
 
     Attributes:
         path: Keys and indices of the value.
         message: What is wrong.
-        of_key: Whether the key before the value is meant.
+        of_key: Whether the violation is about the key, not its value.
     """
 
     path: list[str | int]
@@ -78,12 +78,12 @@ class Violation(msgspec.Struct):
 
 
 class Answer(msgspec.Struct):
-    """What the process says.
+    """The output of the process.
 
     Attributes:
-        found: What was found, as many as were asked for.
-        count: How many there are.
-        error: Why nothing could be judged, empty if it could.
+        found: The violations, at most as many as requested.
+        count: Number of all violations.
+        error: Why nothing could be judged, empty if it was judged.
     """
 
     found: list[Violation] = []
@@ -106,14 +106,14 @@ class SiteSchema:
     cpu_limit_s: int = CPU_LIMIT_S
 
     def added_to(self, report: Report, document: Document | None) -> Report:
-        """Return a report that has the findings of the schema too.
+        """Return a report with the findings of the schema added.
 
         Args:
-            report: What our rules have found.
-            document: The document, None where there is none to judge.
+            report: The findings of our rules.
+            document: The document, None if it could not be read.
 
         Raises:
-            SiteSchemaError: The schema is wrong, or judging by it does not end.
+            SiteSchemaError: The schema is wrong, or judging takes too long.
         """
         if document is None or any(
             isinstance(value, BadNumber) for _, value in walk(document.data)

@@ -1,4 +1,4 @@
-"""The list of super pods that HCCL 1.2 keeps beside its servers."""
+"""The list of super pods in a table of HCCL 1.2, beside its servers."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ PODS = "super_pod_list"
 
 
 def objects(value: object) -> list[dict[str, Any]]:
-    """Return the objects in a list; a table 1.0 may have anything under this key."""
+    """Return the objects in a list; in a table 1.0 the key may have any value."""
     listed = value if isinstance(value, list) else []
     return [one for one in listed if isinstance(one, dict)]
 
 
 def pods_with(pods: object, hosts: set[str | None]) -> list[object]:
-    """Return the super pods with those of their servers that have these hosts."""
+    """Return the super pods, with only those of their servers that are in ``hosts``."""
     found: list[object] = []
     for pod in objects(pods):
         servers = objects(pod.get("server_list"))
@@ -28,7 +28,7 @@ def pods_with(pods: object, hosts: set[str | None]) -> list[object]:
 
 
 def servers_of(pods: object) -> set[object]:
-    """Return the names of the servers in super pods."""
+    """Return the names of all servers in super pods."""
     return {
         server.get("server_id")
         for pod in objects(pods)
@@ -37,11 +37,11 @@ def servers_of(pods: object) -> set[object]:
 
 
 def pods_joined(pods: object, joining: Mapping[str, str]) -> list[object]:
-    """Return super pods with more servers, in the pods that are given, or in new ones.
+    """Return super pods with more servers, added to these pods or to new ones.
 
     Args:
         pods: The super pods.
-        joining: By server the name of its super pod.
+        joining: Name of the super pod of each new server.
     """
     found = [
         {**pod, "server_list": objects(pod.get("server_list"))} for pod in objects(pods)
@@ -68,7 +68,7 @@ def pods_renamed(pods: object, new: Mapping[Any, str]) -> list[dict[str, Any]]:
 
 
 def pods_of_all(lists: Iterable[object]) -> dict[str, object]:
-    """Return the super pods of all files as one key; their servers are put together."""
+    """Return the super pods of all files as one key; pods of one name are joined."""
     pods: dict[str, dict[str, Any]] = {}
     servers: dict[str, dict[str, object]] = {}
     for pod in (pod for listed in lists for pod in objects(listed)):

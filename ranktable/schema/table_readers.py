@@ -1,4 +1,4 @@
-"""The programs that read rank tables, and what they do with a mistake: ``--for``."""
+"""The programs that read rank tables, for ``--for``, and how each treats a mistake."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class TableReader:
     Attributes:
         name: Its name on the command line.
         title: Its name in reports.
-        keys: Its entries in ``Rule.readers``; the first that a rule has counts.
+        keys: Its entries in ``Rule.readers``; the first one in a rule is used.
         formats: Names of the formats that it reads.
-        refusal: What it says to a table of another format.
+        refusal: Its message for a table of another format.
     """
 
     name: str
@@ -57,14 +57,14 @@ class TableReader:
     refusal: str
 
     def effect(self, rule: Rule) -> str | None:
-        """Return how the reader treats a mistake, None if that is not known."""
+        """Return what the reader does with a mistake, None if that is not known."""
         for key in self.keys:
             if key in rule.readers:
                 return rule.readers[key]
         return None
 
     def refusal_of(self, format_name: str, document: object) -> str:
-        """Return the answer to a document of a format that the reader does not read."""
+        """Return the reader's message for a document of another format."""
         if self.name == "mindie" and format_name == "cce":
             return "HCCL, through which it communicates, says EI0014 version"
         if self.refusal != BY_VERSION:
@@ -73,7 +73,7 @@ class TableReader:
         return of_2025(said) if self.name == "hccl-2025" else said
 
     def refuses(self, rule: Rule) -> bool:
-        """Whether it does not go on after a mistake."""
+        """Whether it refuses a table with a mistake."""
         return isinstance(self.effect(rule), Refusal)
 
 
@@ -134,10 +134,10 @@ ALIASES = {"hccl": "hccl-2026"}
 
 
 def reader_by_name(name: str) -> TableReader:
-    """Return the reader with this name; upper case and blanks make no difference.
+    """Return the reader with this name; case and blanks are ignored.
 
     Raises:
-        ValueError: There is none.
+        ValueError: There is no such reader.
     """
     wanted = name.strip().casefold().replace(" ", "-")
     wanted = ALIASES.get(wanted, wanted)

@@ -1,7 +1,7 @@
 """Which chips of a host are linked, and the rings they form.
 
-SCCL sends around a closed ring of direct links between chips. The chips of a node are
-in ring order when each is linked to the next and the last to the first.
+SCCL sends data around a closed ring of direct links between chips. The chips of a node
+are in ring order if each is linked to the next and the last to the first.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 MAX_STEPS = 100_000
-"""Bound of a search for rings, 0.1 s; hosts that are built need far less."""
+"""Most steps of a search for rings, 0.1 s; real hosts need far fewer."""
 
 
 class Budget:
-    """Steps that are left for a search; several searches may share one."""
+    """Remaining steps of a search; several searches may share one budget."""
 
     def __init__(self, steps: int = MAX_STEPS) -> None:
         """Allow this many steps."""
         self.left = steps
 
     def spend(self, steps: int = 1) -> bool:
-        """Take a step, or several; False when none is left."""
+        """Take one or more steps; return False if none is left."""
         self.left -= steps
         return self.left > 0
 
@@ -35,9 +35,9 @@ class Topology:
     """The direct links between the chips of one host.
 
     Attributes:
-        name: What to call it in messages.
+        name: Its name in messages.
         num_chips: Number of chips; they are 0 .. num_chips - 1.
-        links: Transfers of linked chips, the smaller first.
+        links: Pairs of linked chips, the smaller chip first.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Topology:
         return {}
 
     def distances_from(self, chip: int) -> dict[int, int]:
-        """Return the links on the way from a chip to every chip that it reaches."""
+        """Return the number of links from a chip to each chip that it can reach."""
         if chip not in self._distances:
             distances = {chip: 0}
             for near in (reached := [chip]):
@@ -74,7 +74,7 @@ class Topology:
         return self._distances[chip]
 
     def broken_links(self, order: Sequence[int]) -> list[tuple[int, int]]:
-        """Return the steps of a ring in this order that have no link."""
+        """Return the pairs of neighbours in a ring of this order that have no link."""
         if len(order) <= 1:
             return []
         steps = zip(order, (*order[1:], order[0]), strict=True)
@@ -86,13 +86,13 @@ class Topology:
     ) -> list[tuple[int, ...]]:
         """Return rings through exactly these chips, each once, first chip first.
 
-        Of the two directions and all rotations of a ring, the one that begins with
-        the first chip given and goes to the smaller of its neighbours is returned.
+        A ring has many rotations and two directions. The one that begins with the first
+        given chip and goes to the smaller of its neighbours is returned.
 
         Args:
             chips: Distinct chips.
             limit: Number of rings after which the search stops.
-            budget: Steps after which it gives up; by default ``MAX_STEPS``.
+            budget: Steps after which it stops; by default ``MAX_STEPS``.
         """
         members = tuple(chips)
         if not all(0 <= chip < self.num_chips for chip in members):
@@ -113,7 +113,7 @@ class Topology:
         return found
 
     def _could_close(self, members: frozenset[int]) -> bool:
-        """Whether nothing simple forbids a ring: dead ends, parts, two uneven sides."""
+        """Whether a ring may exist: no dead ends, separate parts or uneven sides."""
         if any(len(members.intersection(self.neighbours[c])) < 2 for c in members):  # noqa: PLR2004 - a chip of a ring has two neighbours
             return False
         side = {min(members): 0}
@@ -156,7 +156,7 @@ class Topology:
     def rings_of_size(
         self, size: int, limit: int = 8, budget: Budget | None = None
     ) -> list[tuple[int, ...]]:
-        """Return rings of any chips, of a given size, each set of chips once."""
+        """Return rings of a given size, for each set of chips one."""
         from itertools import combinations  # noqa: PLC0415 - rarely needed
 
         found: list[tuple[int, ...]] = []
@@ -169,7 +169,7 @@ class Topology:
 
 
 def linked(name: str, num_chips: int, links: Iterable[tuple[int, int]]) -> Topology:
-    """Return the topology of these links, in whatever order each pair is given."""
+    """Return the topology of these links; each pair may be in either order."""
     pairs = frozenset((min(a, b), max(a, b)) for a, b in links)
     return Topology(name=name, num_chips=num_chips, links=pairs)
 

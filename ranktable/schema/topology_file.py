@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ranktable.schema.document import Offsets, Path
 
 MAX_CHIPS = 1024
-"""Chips of one host; the vendor's driver knows 64."""
+"""Most chips of a host; the vendor's driver supports 64."""
 
 MAX_SIZE_BYTES = 16 * 1024 * 1024
 """A matrix of 1,024 chips is 4 MiB."""
@@ -41,16 +41,16 @@ _NONE = "there is neither a matrix nor a list of links in it"
 def find_topology(name: str, data: bytes | None = None) -> Topology:
     """Return a built-in topology, or the one in a file.
 
-    The file is JSON or plain rows of numbers (blanks or commas between them, ``#``
-    begins a comment), and holds either
+    The file is JSON or plain rows of numbers, separated by blanks or commas; ``#``
+    begins a comment. It has either
 
-    * a matrix as ``torch_tpu.tpu.get_topology`` fills it: row a, column b is the port
-      of the link from a to b, -1 for none; the diagonal is not looked at; or
-    * a list of linked pairs, each written once, in either order.
+    * a matrix as ``torch_tpu.tpu.get_topology`` returns it: row a, column b is the port
+      of the link from a to b, -1 for no link; the diagonal is ignored; or
+    * a list of linked pairs, each once and in either order.
 
     Args:
         name: ``sophgo-8`` or the path of a file.
-        data: The content of this file, if it is read already.
+        data: The content of this file, if it has been read already.
 
     Raises:
         RankTableError: The file cannot be read or is neither.
@@ -68,12 +68,12 @@ def find_topology(name: str, data: bytes | None = None) -> Topology:
 
 @dataclass(frozen=True, kw_only=True)
 class _Source:
-    """What is in a file of links.
+    """The content of a file of links.
 
     Attributes:
         name: Name of the file.
         text: Its text.
-        data: What it holds, as plain data.
+        data: Its content as plain data.
         is_json: Whether it is JSON, not rows of numbers.
     """
 
@@ -91,17 +91,17 @@ class _Source:
 
     @property
     def rows(self) -> list[list[int]]:
-        """The rows, once their shape was judged."""
+        """The rows, after their shape was judged."""
         found: list[list[int]] = self.data[self.key[0]] if self.key else self.data
         return found
 
     def location(self, path: Path) -> Location:
-        """Return where a value is; the path begins at the root."""
+        """Return the location of a value, given its path from the root."""
         span = SourceSpan(path, offsets=None if self.is_json else self.offsets(*path))
         return find_locations(self.text, [span], file=self.name)[span]
 
     def offsets(self, row: str | int = 0, place: str | int | None = None) -> Offsets:
-        """Return where a row of numbers is, or one word of it."""
+        """Return the place of a row of numbers, or of one word in it."""
         lines = re.finditer(r"^[^\n#]*[^\s,#][^\n#]*", self.text, re.MULTILINE)
         line = next(itertools.islice(lines, int(row), None))
         words = list(re.finditer(r"[^\s,]+", line[0]))
@@ -120,7 +120,7 @@ class _Source:
 
 
 def _read(name: str, data: bytes | None) -> _Source:
-    """Return what is in a file, whose shape is right."""
+    """Return the content of a file, after its shape was judged."""
     try:
         if data is None:
             data = read_file(name, MAX_SIZE_BYTES)
@@ -147,7 +147,7 @@ def _read(name: str, data: bytes | None) -> _Source:
 
 
 def _refuse(name: str, text: str, finding: Finding) -> NoReturn:
-    """Refuse a file for a finding of somebody else.
+    """Refuse a file, given a finding of another check.
 
     Raises:
         RankTableError: Always.
@@ -160,7 +160,7 @@ def _refuse(name: str, text: str, finding: Finding) -> NoReturn:
 
 
 def _numbers(text: str) -> list[list[int | str]]:
-    """Return rows of numbers; what is not a plain number stays a text."""
+    """Return rows of numbers; a word that is not a plain number stays a text."""
     rows = (line.partition("#")[0].strip(" \t\r,") for line in text.split("\n"))
     return [
         [int(word) if _PLAIN.fullmatch(word) else word for word in _GAP.split(row)]
@@ -170,7 +170,7 @@ def _numbers(text: str) -> list[list[int | str]]:
 
 
 def _judge_shape(source: _Source) -> None:
-    """Refuse what the JSON Schema of a topology refuses."""
+    """Refuse a file that does not satisfy the JSON Schema of topologies."""
     from ranktable.schema.schema_validation import errors_of  # noqa: PLC0415 - 100 ms
 
     for error in errors_of(SCHEMA_FILE, source.data, _is_sound_row):
@@ -189,14 +189,14 @@ def _judge_shape(source: _Source) -> None:
 
 
 def _is_sound_row(row: object, schema: dict[str, Any]) -> bool:
-    """Whether a row is a list of integers, seen faster than by its schema."""
+    """Whether a row is a list of integers; this is faster than the schema."""
     if schema.get("title") != "Row" or not isinstance(row, list):
         return False
     return set(map(type, row)) <= {int}
 
 
 def _is_list(rows: list[list[int]]) -> bool:
-    """Whether the rows are pairs; two rows of two are a matrix if -1 is in them."""
+    """Whether the rows are pairs; two rows of two are a matrix if they contain -1."""
     if any(len(row) != _PAIR for row in rows):
         return False
     return len(rows) != _PAIR or not any(_NO_LINK in row for row in rows)

@@ -1,4 +1,4 @@
-"""The error codes of Ascend's HCCL that have to do with rank tables."""
+"""The error codes of Ascend's HCCL that concern rank tables."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MEANINGS = {
     "EI0017": "a key of the rank table is missing, or its value has another type. It "
     "reads: Config x is missing in the ranktable file",
 }
-"""What each code says, by the source of August 2026 (docs/zh/error_codes)."""
+"""The meaning of each code, from the source of August 2026 (docs/zh/error_codes)."""
 
 _CODE = re.compile(r"\bEI\d{4}\b", re.IGNORECASE)
 _VARIABLE = re.compile(r"\bvariable \W?(\w+)", re.IGNORECASE)
@@ -36,7 +36,7 @@ _OF_2025 = re.compile("EI001[47]")
 
 
 def code_in(text: str) -> str | None:
-    """Return the code of HCCL in a text, None if there is none that is known."""
+    """Return the HCCL code in a text, None if there is no known code."""
     found = _CODE.search(text)
     code = found[0].upper() if found else None
     if code is None and _VARIABLE.search(text):
@@ -45,14 +45,15 @@ def code_in(text: str) -> str | None:
 
 
 def has_variable(text: str) -> bool:
-    """Whether a text names the variable of the rank table that is wrong."""
+    """Whether a text names the wrong variable of the rank table."""
     return _VARIABLE.search(text) is not None
 
 
 def causes(text: str, rules: Iterable[Rule]) -> list[Rule]:
-    """Return the rules whose mistakes HCCL answers with the code in a text.
+    """Return the rules whose mistakes make HCCL report the code in a text.
 
-    Where the text names the variable, the rules about that come alone if there are any.
+    If the text names the variable, and there are rules about it, only these are
+    returned.
     """
     code = code_in(text)
     found = [
@@ -72,7 +73,7 @@ def causes(text: str, rules: Iterable[Rule]) -> list[Rule]:
 
 
 def of_2025(effect: str) -> str:
-    """Return an effect with the code that HCCL of 2025 gives, which has two less."""
+    """Return an effect with the code of HCCL of 2025, which lacks two of the codes."""
     return _OF_2025.sub("EI0004", effect)
 
 

@@ -1,4 +1,4 @@
-"""From a table to the plain data of a format, and to canonical bytes."""
+"""Write a table: to the plain data of a format, and to canonical bytes."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ if TYPE_CHECKING:
     from ranktable.schema.format import Field, Format
     from ranktable.schema.model import Device, Layout, Node, RankTable
 
-# A key stands at the beginning of its line; a value may well begin with ": ".
+# A key is at the beginning of its line; a value may also begin with ": ".
 _KEY = re.compile(rb'^ *"[^"\\]*(?:\\.[^"\\]*)*": ', re.MULTILINE)
 
 IN_MEMORY = "<table>"
-"""Name of a table that is in no file."""
+"""Name of a table that is not in a file."""
 
 INDENT = 4
-"""Spaces a level, as the vendor's generator writes."""
+"""Spaces for each level, as in the files of the vendor's generator."""
 
 
 def dumps(table: RankTable, *, format: str | None = None) -> bytes:  # noqa: A002
-    """Return the bytes of a table's file, always the same for the same table.
+    """Return the bytes of a table's file; equal tables give equal bytes.
 
-    A table that was read is written as it was spelt: the same keys in the same order,
-    strings or integers, unknown keys included. The layout is the generator's: four
-    spaces a level and no blank after a colon.
+    A table that was read is written in the same form: the same keys in the same order,
+    strings or integers, with unknown keys. The layout is that of the vendor's
+    generator: four spaces for each level, and no blank after a colon.
 
     Args:
         table: The table.
         format: Name of the format; by default the one it was read from.
 
     Raises:
-        RankTableError: The table is not sound, for example a rank appears twice.
+        RankTableError: The table is not sound, for example a rank occurs twice.
         ValueError: There is no such format.
     """
     return dumps_judged(table, format=format)[0]
@@ -71,7 +71,7 @@ def dumps_judged(
     Args:
         table: The table.
         format: Name of the format; by default the one it was read from.
-        options: Further facts about the hosts, as for a check.
+        options: Facts about the hosts, as for a check.
 
     Raises:
         RankTableError: The table is not sound.
@@ -114,7 +114,7 @@ def _has_extra(table: RankTable) -> bool:
 
 
 def _refuse_unreadable(data: bytes) -> None:
-    """Raise RankTableError if unknown keys hold what no reader could read back."""
+    """Raise RankTableError if unknown keys have values that cannot be read again."""
     parsed = parse(data.decode())
     _refuse_errors([parsed] if isinstance(parsed, Finding) else parsed[1])
 
@@ -123,10 +123,10 @@ def encode(document: object) -> bytes:
     """Return plain data in the generator's layout, with a newline at the end."""
     compact = msgspec.json.encode(document)
     pretty = msgspec.json.format(compact, indent=INDENT)
-    # No value holds it, so that it stands behind keys only: a tenth of the time.
+    # No value contains it, so it is only after keys: ten times faster.
     if b'": ' not in compact:
         return pretty.replace(b'": ', b'":') + b"\n"
-    # A function: re expands a template in Python, which takes twice the time.
+    # A function is twice as fast as a template, which re expands in Python.
     return _KEY.sub(_without_blank, pretty) + b"\n"
 
 
@@ -137,7 +137,7 @@ def _without_blank(key: re.Match[bytes]) -> bytes:
 def judge_document(
     format_: Format, document: dict[str, object], options: Options, quota: Quota
 ) -> list[Finding]:
-    """Return the errors in the plain data of a table that is to be written."""
+    """Return the errors in the plain data of a table before it is written."""
     plain = _judged_plain(format_, document, options, quota)
     if plain is not None:
         return plain[1]
@@ -147,8 +147,8 @@ def judge_document(
 def _judged_plain(
     format_: Format, document: dict[str, object], options: Options, quota: Quota
 ) -> tuple[bytes, list[Finding]] | None:
-    """Return the bytes of a table of the usual shape and what is wrong with them."""
-    with contextlib.suppress(UnicodeError, OverflowError):  # what no file can hold
+    """Return the bytes and findings of a table of the usual shape, else None."""
+    with contextlib.suppress(UnicodeError, OverflowError):  # a file cannot have these
         data = encode(document)
         columns = format_.decode(data)
         if columns is not None:
@@ -165,7 +165,7 @@ def _judged_closely(
 
 
 def refuse_unsound(table: RankTable) -> None:
-    """Raise RankTableError if a table, which may be made by hand, has an error."""
+    """Raise RankTableError if a table has an error; a script may have made it."""
     format_ = by_name(table.format)
     document = Document(text="", data=format_.write(table))
     columns, found = format_.read(document, Quota())
@@ -173,7 +173,7 @@ def refuse_unsound(table: RankTable) -> None:
 
 
 def _refuse_errors(found: Iterable[Finding]) -> None:
-    """Raise RankTableError if there is an error among the findings."""
+    """Raise RankTableError if one of the findings is an error."""
     errors = [
         finding.diagnostic(
             Location(
@@ -193,7 +193,7 @@ def dump(
     *,
     format: str | None = None,  # noqa: A002 - a fixed name
 ) -> None:
-    """Write a table to a file, which holds the old or the new bytes at every moment.
+    """Write a table to a file, which has the old or the new bytes at every moment.
 
     Args:
         table: The table.
@@ -202,7 +202,7 @@ def dump(
 
     Raises:
         RankTableError: The table is not sound, or the path is not a regular file.
-        OSError: The file cannot be written; nothing is left behind.
+        OSError: The file cannot be written; no temporary file is left.
     """
     replace_file(path, dumps(table, format=format))
 
@@ -224,7 +224,7 @@ def to_document(table: RankTable, format_: Format) -> dict[str, object]:
     values[format_.nodes_key] = nodes
     extra = {"version": version, **table.extra}
     top = _spelt(values, extra, table.layout if is_own else None)
-    # What stands behind the nodes has to be looked for, in a large file for long.
+    # Finding the end of the nodes takes long in a large file.
     known = {key for key, _ in table.layout or ()}
     own = (LAYOUT_KEY, TOPOLOGY_KEY, SPARES_KEY)
     late = [key for key in own if key in top.keys() - known]
@@ -234,7 +234,7 @@ def to_document(table: RankTable, format_: Format) -> dict[str, object]:
 
 
 def _without_own_keys(table: RankTable, target: Format) -> RankTable:
-    """Return a table without what its format defines and another one does not."""
+    """Return a table without the keys that only its own format defines."""
     source = by_name(table.format)
 
     def kept(
@@ -270,12 +270,12 @@ def _node(node: Node, format_: Format, *, is_own: bool) -> dict[str, object]:
 
 
 def _devices(node: Node, format_: Format, *, is_own: bool) -> list[dict[str, object]]:
-    """Return the devices of a node, as each was spelt, or as the format has it."""
+    """Return the devices of a node, in the form of their layout or of the format."""
     found = []
     spelling, last = None, None
     for local_rank, device in enumerate(node.devices):
         layout = device.layout if is_own else None
-        if spelling is None or layout is not last:  # mostly all are spelt alike
+        if spelling is None or layout is not last:  # mostly all have the same form
             spelling, last = _spelling(format_, layout), layout
         numbers = (device.device_id, local_rank, device.rank)
         members: dict[str, object] = {
@@ -292,13 +292,13 @@ _NUMBERS = (Role.DEVICE_ID, Role.LOCAL_RANK, Role.RANK)
 
 
 class _Spelling(NamedTuple):
-    """How devices are spelt.
+    """The form in which devices are written.
 
     Attributes:
-        numbers: Keys of numbers, their place in ``_NUMBERS``, whether in quotes.
-        keys: All keys that are known, ``address`` standing for that of the address.
-        has_more: Whether there are others than numbers.
-        has_blank: Whether an address that is not there is written too.
+        numbers: Keys of numbers, their index in ``_NUMBERS``, and whether quoted.
+        keys: All known keys; ``address`` stands for the key of the address.
+        has_more: Whether there are keys of other values than numbers.
+        has_blank: Whether a missing address is written as an empty text.
     """
 
     numbers: tuple[tuple[str, int, bool], ...]
@@ -309,7 +309,7 @@ class _Spelling(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _spelling(format_: Format, layout: Layout | None) -> _Spelling:
-    """Return how the numbers of devices are spelt, and whether there is more."""
+    """Return the form in which devices of this layout are written."""
     places = {
         field.key: (_NUMBERS.index(field.role), field)
         for field in format_.device_fields
@@ -338,7 +338,7 @@ def _spelling(format_: Format, layout: Layout | None) -> _Spelling:
 def _whole(
     device: Device, numbers: dict[str, object], format_: Format, spelling: _Spelling
 ) -> dict[str, object]:
-    """Return a device with its address and its unknown keys where they belong."""
+    """Return a device with its address and its unknown keys in their places."""
     address_key = _address_key(device, format_)
     extra = device.extra
     members: dict[str, object] = {}
@@ -352,11 +352,11 @@ def _whole(
             members[key] = extra[key]
     if extra.keys() <= members.keys():
         return members
-    return {**members, **extra, **members}  # own ones win, and come first
+    return {**members, **extra, **members}  # known keys come first and are not replaced
 
 
 def _keys(format_: Format) -> list[str]:
-    """Return the keys of a new device: the address comes after the chip."""
+    """Return the keys of a new device: the address follows the chip."""
     found = []
     for field in format_.device_fields:
         if field.role in _NUMBERS:

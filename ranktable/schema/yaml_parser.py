@@ -1,9 +1,9 @@
-"""YAML to plain data, strict and bounded, with the place of every value and key.
+"""Parse YAML into plain data, strictly and with limits, with the place of every value.
 
 Plain data is what JSON has: dictionaries with text as keys, lists, text, integers,
-floats, booleans and None. YAML 1.1 and 1.2 read some plain words differently (``no``,
-``0644``, ``1:30``, ``1_000``); these stay text, so that whoever needs a number or a
-boolean there can say so. Aliases, merge keys and tags are refused.
+floats, booleans and None. YAML 1.1 and 1.2 read some words differently (``no``,
+``0644``, ``1:30``, ``1_000``); these stay text, so that a reader that needs a number or
+a boolean there can report them. Aliases, merge keys and tags are refused.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from ranktable.schema.document import Offsets, Path
 
 MAX_YAML_BYTES = 8 * 1024 * 1024
-"""A manifest of a few pages is 10 kB; libyaml reads this in seconds."""
+"""Usual manifests have 10 kB; libyaml reads this size in seconds."""
 
 MAX_DEPTH = 64
 MAX_DOCUMENTS = 1000
 
-# What YAML does not allow; libyaml gives no place for it.
+# Characters that YAML does not allow; libyaml gives no place for them.
 _UNPRINTABLE = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 )
@@ -44,10 +44,10 @@ _MERGE = "<<"
 def parse_yaml(
     text: str, quota: Quota | None = None
 ) -> tuple[list[Document], list[Finding]]:
-    """Return the documents of a text and what is wrong with it.
+    """Return the documents of a text, and the findings.
 
-    What is repeated or refused is left out of the data; where the text is not YAML,
-    the documents before that place are returned.
+    Repeated and refused values are left out of the data. If the text is not YAML, the
+    documents before that place are returned.
     """
     odd = _UNPRINTABLE.search(text)
     if odd is not None:
@@ -68,18 +68,18 @@ def parse_yaml(
 
 
 class _StopError(Exception):
-    """What follows is not read; the reason has been said."""
+    """The rest of the text is not read; the reason has been reported."""
 
 
 class _Draft(NamedTuple):
-    """Where values and keys of a document stand, while it is read."""
+    """The places of values and keys of a document that is being read."""
 
     values: dict[Path, Offsets]
     keys: dict[Path, Offsets]
 
 
 class _Composer:
-    """Builds plain data from events, so that nothing is ever expanded."""
+    """Builds plain data from events; aliases are never expanded."""
 
     def __init__(self, text: str, quota: Quota) -> None:
         self.text = text
@@ -87,7 +87,7 @@ class _Composer:
         self.found: list[Finding] = []
         self.done: list[Document] = []
         self.events = yaml_events(text)
-        self.depth = 0  # a key may be a mapping too, so a path does not tell
+        self.depth = 0  # a key may be a mapping too, so the path is not enough
 
     def report(
         self, rule: Rule, span: Offsets | None, message: str, hint: str | None = None
@@ -114,7 +114,7 @@ class _Composer:
             yield document
 
     def value(self, event: YamlEvent, draft: _Draft, path: Path) -> object:
-        """Return the value that begins with an event, and note its place."""
+        """Return the value that begins with an event, and record its place."""
         start, end = event.span
         data: object = None
         self.refuse_tag(event)
@@ -154,7 +154,7 @@ class _Composer:
         found: dict[str, object] = {}
         while (event := next(self.events)).kind != "MappingEnd":
             key = self.key(event, draft, path, found)
-            if key is None:  # read over its value
+            if key is None:  # skip its value
                 self.value(next(self.events), _Draft({}, {}), path)
             else:
                 found[key] = self.value(next(self.events), draft, (*path, key))
@@ -163,7 +163,7 @@ class _Composer:
     def key(
         self, event: YamlEvent, draft: _Draft, path: Path, found: dict[str, object]
     ) -> str | None:
-        """Return a key, None after saying why it is left out."""
+        """Return a key, or report why it is left out and return None."""
         key = event.text
         if event.kind != "Scalar":
             self.report(rules.REFUSED_YAML, event.span, "a key has to be text")
@@ -212,7 +212,7 @@ class YamlEvent(NamedTuple):
         kind: ``Scalar``, ``Alias``, ``DocumentStart``, ``MappingEnd`` and so on.
         span: Offsets of its first character and its end.
         text: Text of a scalar.
-        is_plain: Whether a scalar stands without quotation marks and tag.
+        is_plain: Whether a scalar has neither quotation marks nor a tag.
         tag: Its tag, None if it has none.
     """
 
@@ -224,7 +224,7 @@ class YamlEvent(NamedTuple):
 
 
 class NotYamlError(Exception):
-    """A text that is not YAML.
+    """A text is not YAML.
 
     Attributes:
         span: Offsets of the place, None if it is not known.
@@ -232,17 +232,17 @@ class NotYamlError(Exception):
     """
 
     def __init__(self, span: Offsets | None, reason: str) -> None:
-        """Keep the parts."""
+        """Store the parts."""
         self.span = span
         self.reason = reason
         super().__init__(reason)
 
 
 def yaml_events(text: str) -> Iterator[YamlEvent]:
-    """Yield the pieces of a text; nothing is expanded and nothing is built.
+    """Yield the pieces of a text; nothing is expanded or built.
 
     Raises:
-        NotYamlError: The text is not YAML from some place on.
+        NotYamlError: The text is not valid YAML from some place on.
     """
     import yaml  # noqa: PLC0415 - imported where a YAML file is read
 

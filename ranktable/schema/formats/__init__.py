@@ -1,4 +1,4 @@
-"""Every file format, and which of them a document has."""
+"""Every file format, and how the format of a document is detected."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ FORMATS: tuple[Format, ...] = (
     hccl_1_0.FORMAT,
     sccl_2024.FORMAT,
 )
-"""Formats of nodes that list devices, in the order in which a document is tried.
+"""Formats of nodes that list devices, in the order in which they are tried.
 
-Every process of a job imports them, so they are few and light.
+Every process of a job imports them, so they are few and small.
 """
 
 
 class Other(NamedTuple):
-    """A format that is imported when a document has it.
+    """A format that is imported only if a document has it.
 
     Attributes:
         name: Name on the command line.
         module: Module in this package.
-        attribute: Its name there.
-        matches: Whether a document is of this format, sound or not.
+        attribute: Name of the format in its module.
+        matches: Whether a document has this format, sound or not.
     """
 
     name: str
@@ -77,16 +77,16 @@ OTHERS = (
     Other("paddle-mapping", "paddle", "MAPPING", recognition.is_paddle_mapping),
     Other("paddle-topology", "paddle", "TOPOLOGY", recognition.is_paddle_topology),
 )
-"""Formats of other shapes, in the order in which a document is tried, before those."""
+"""Other formats, in the order in which they are tried, before ``FORMATS``."""
 
 LARGE = (("hccl-2.0", b'"rank_list"'),)
-"""Formats of ``OTHERS`` that are decoded fast, and the key that tells them."""
+"""Formats of ``OTHERS`` with a fast decoder, and the key by which they are detected."""
 
 HEAD_BYTES = 64 * 1024
-"""Text that contains the key of the list."""
+"""Bytes at the beginning of a file that contain this key."""
 
 DEFAULT = sccl.FORMAT
-"""The format that is written unless another is named."""
+"""The format that is written by default."""
 
 _LISTS = "nodes (node_list), servers (server_list) or ranks (rank_list)"
 _FOREIGN_KEYS = (("pod_count", "Huawei Cloud's Volcano, its list of links"),)
@@ -113,7 +113,7 @@ def names() -> tuple[str, ...]:
 
 
 def decode_large(data: bytes, quota: Quota | None = None) -> Columns | None:
-    """Return the columns of a table of another shape that may be large, fast.
+    """Return the columns of a large table of another form, by the fast path.
 
     Returns:
         None for a document that needs all checks.
@@ -156,7 +156,7 @@ def detect(document: object) -> Format | Finding:
 
 
 def _foreign_key(document: dict[str, object]) -> tuple[str, str] | None:
-    """Return the key by which another vendor is detected, and the vendor."""
+    """Return a key that shows another vendor's format, and the vendor."""
     for key, owner in _FOREIGN_KEYS:
         if key in document:
             return key, owner

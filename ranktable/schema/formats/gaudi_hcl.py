@@ -1,6 +1,7 @@
-"""The file of Habana's HCL for the first Gaudi: one address a rank, or a count.
+"""The file of Habana's HCL for the first Gaudi: one address per rank, or a count.
 
-Source: ``HCL_CONFIG_PATH`` in Habana's documents. The place in the list is the rank.
+Source: ``HCL_CONFIG_PATH`` in Habana's documentation. The rank is the index in the
+list.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ TABLE = Record(
 
 
 def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
-    """Put the ranks into columns; the chip is the place among those of its host."""
+    """Put the ranks into columns; device_id is the index among the ranks of a host."""
     reader.begin()
     listed, count = data.get("HCL_RANKS"), data.get("HCL_COUNT")
     if isinstance(listed, list):
@@ -62,7 +63,7 @@ def make(table: RankTable) -> dict[str, object]:
     """Return the plain data of a table: the hosts of the ranks.
 
     Raises:
-        NotExpressibleError: There are several hosts and they have no names.
+        NotExpressibleError: There are several hosts, and one has no name.
     """
     own = table.extra if table.format == FORMAT.name else {}
     top = {"HCL_PORT": PORT, **{k: v for k, v in own.items() if k != "HCL_COUNT"}}

@@ -1,8 +1,9 @@
 """Ascend's rank table 1.0: ``server_list`` of ``device``, every number a string.
 
-Ranks may be in any order within a server: HCCL goes by ``rank_id``.
+The ranks of a server may be in any order: HCCL uses ``rank_id``.
 
-Source: Ascend's HCCL, rank table configuration; the reader of 1.0.
+Source: the rank table configuration in Ascend's HCCL documentation, and HCCL's reader
+of version 1.0.
 """
 
 from __future__ import annotations
@@ -173,10 +174,10 @@ RULES = (
 
 
 def is_hccl(document: dict[str, object]) -> bool:
-    """Whether a document lists Ascend's servers: the first one names ``server_id``.
+    """Whether a document lists Ascend's servers: the first one has a ``server_id``.
 
-    Where none does, it counts in strings and does not name ``server_ip`` either, or has
-    super pods; its ``server_list`` may be missing.
+    If none has one, the document must have super pods, or numbers as strings and no
+    ``server_ip``; its ``server_list`` may be missing.
     """
     servers = document.get("server_list")
     first = servers[0] if isinstance(servers, list) and servers else None

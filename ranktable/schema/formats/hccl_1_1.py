@@ -147,7 +147,7 @@ TABLE = Record(
 
 
 def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
-    """Put nodes and ranks into columns; a rank without a chip has the chip -1."""
+    """Put nodes and ranks into columns; a rank on a host has the device_id -1."""
     reader.begin()
     found: list[tuple[Path, dict[str, Any]]] = []
     for index, node in objects(data.get("node_list")):
@@ -188,7 +188,7 @@ def _judge_chip(
 def _judge_host_addresses(
     reader: RecordReader, found: list[tuple[Path, dict[str, Any]]]
 ) -> None:
-    """Report ranks without host_ip where others have it."""
+    """Report ranks without host_ip if other ranks have one."""
     if not any("host_ip" in rank for _, rank in found):
         return
     for path, rank in found:
@@ -198,7 +198,7 @@ def _judge_host_addresses(
 
 
 def _judge_a3(reader: RecordReader, path: Path, rank: dict[str, Any]) -> None:
-    """Report keys that the form of A3 needs."""
+    """Report missing keys of the A3 variant."""
     is_on_host = plain_number(rank.get("device_id")) == HOST_PROCESS
     wanted = (*_A3_KEYS, "bind_device_id") if is_on_host else _A3_KEYS
     for key in wanted:
@@ -208,7 +208,7 @@ def _judge_a3(reader: RecordReader, path: Path, rank: dict[str, Any]) -> None:
 
 
 def _written(device: Device) -> dict[str, object]:
-    """Return the plain data of a rank; one of a host is spelt as it was."""
+    """Return the plain data of a rank; a rank on a host is written as it was read."""
     members: dict[str, object] = {"rank_id": str(device.rank)}
     if device.device_id != HOST_PROCESS:
         members["device_id"] = str(device.device_id)
@@ -218,7 +218,7 @@ def _written(device: Device) -> dict[str, object]:
 
 
 def make(table: RankTable) -> dict[str, object]:
-    """Return the plain data of a table of this format that was changed.
+    """Return the plain data of a changed table of this format.
 
     Raises:
         NotExpressibleError: The table was read from another format.

@@ -1,8 +1,8 @@
-"""HCCL 2.0 for Ascend 950: ranks with their addresses, layer by layer.
+"""HCCL 2.0 for Ascend 950: ranks and their addresses in each network layer.
 
-``hccl-rootinfo`` is what the driver writes for one host, ``hccl-changed`` the list of
-ranks that a spare chip has replaced. Source: HCCL's readers of 2.0 (``new_rank_info``,
-``rank_level_info``, ``address_info``) of August 2026.
+The driver writes ``hccl-rootinfo`` for one host; ``hccl-changed`` lists the ranks that
+a spare chip has replaced. Source: HCCL's readers of 2.0 (``new_rank_info``,
+``rank_level_info``, ``address_info``), August 2026.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 MAX_RANKS = 65_536
 PIECE_BYTES = 64 * 1024
-"""Text that is decoded at once."""
+"""Bytes that are decoded at a time."""
 
 _DRAFT_KEYS = {"level", "fabric_type", "rank_addrs"}
 
@@ -273,7 +273,7 @@ TABLE = Record(
 
 
 def is_draft(document: object) -> bool:
-    """Whether a document has the layers of the early draft."""
+    """Whether a document has the layers of the early draft of 2.0."""
     listed = document.get(KEY) if isinstance(document, dict) else None
     for members in listed[:1] if isinstance(listed, list) else ():
         levels = members.get("level_list") if isinstance(members, dict) else None
@@ -292,7 +292,7 @@ def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
 
 
 def make(table: RankTable) -> dict[str, object]:
-    """Return the plain data of a table of this family that was changed.
+    """Return the plain data of a changed table of this family.
 
     Raises:
         NotExpressibleError: The table was read from a format without layers.
@@ -313,7 +313,7 @@ def make(table: RankTable) -> dict[str, object]:
 
 
 class RankListFormat(RecordFormat):
-    """A format of a list of ranks, which may be large."""
+    """A format with a list of ranks, which may be long."""
 
     def read(self, document: Document, quota: Quota) -> tuple[Columns, list[Finding]]:
         """Return the columns of a document and the defects of its shape."""
@@ -325,10 +325,10 @@ class RankListFormat(RecordFormat):
         return Columns(format=self, source=document, quota=quota), [finding]
 
     def decode(self, data: bytes, quota: Quota | None = None) -> Columns | None:
-        """Return the columns of a document, fast, with the defects of its ranks.
+        """Return the columns of a document by the fast path, with defects of its ranks.
 
-        The entries are read in pieces that are forgotten again, so that a table of
-        65,536 ranks needs little more memory than its file.
+        Only one piece of the entries is in memory at a time, so that a table of 65,536
+        ranks needs little more memory than its file.
         """
         is_plain = b"\\" not in data and data.isascii()
         if not is_plain or data.find(b'"%b"' % KEY.encode(), 0, PIECE_BYTES) < 0:
@@ -371,7 +371,7 @@ class RankListFormat(RecordFormat):
                 if not is_sound:
                     reader.look_at((KEY, index), members, RANK)
                 ranks_.add(index, members if isinstance(members, dict) else {})
-        # A repeated key is not in what was decoded, and its colon is missing then.
+        # The decoded data lacks a repeated key, so the counts of colons differ.
         if colons != data.count(b":"):
             return None
         ranks_.finish()
@@ -383,7 +383,7 @@ class RankListFormat(RecordFormat):
 
 
 def _are_ranks(piece: bytes) -> bool:
-    """Whether every entry of a list fits its record: a third of the time of asking."""
+    """Whether every entry matches its record, in one call for all."""
     try:
         _ranks_decoder().decode(piece)
     except msgspec.ValidationError:

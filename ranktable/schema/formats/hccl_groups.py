@@ -1,7 +1,8 @@
-"""Ascend's rank tables before 1.0: ``group_list``, of a laboratory or of a cloud.
+"""Ascend's rank tables before 1.0: ``group_list``, in a lab or a cloud form.
 
-A cloud table names no ranks: HCCL sorts the servers by ``server_id`` as text and the
-chips of each by number, and counts. Source: HCCL's reader of tables without a version.
+A cloud table has no ranks: HCCL sorts the servers by ``server_id`` as text, and the
+chips of each by number, and then counts. Source: HCCL's reader of tables without a
+version.
 """
 
 from __future__ import annotations
@@ -261,7 +262,7 @@ def fill_cloud(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain
 
 
 def _note_text_order(reader: RecordReader, servers: dict[str, list[Instance]]) -> None:
-    """Note where the order of the file is not the one that HCCL counts in."""
+    """Note that HCCL counts the servers in another order than the file has."""
     in_file, in_text = list(servers), sorted(servers)
     if in_file == in_text:
         return
@@ -299,7 +300,7 @@ def fill_lab(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain d
 
 
 def _judge_counts(reader: RecordReader, data: dict[str, Any]) -> None:
-    """Report counts that are not the number of what they count."""
+    """Report counts that differ from the number of entries."""
     groups = objects(data.get(GROUPS))
     count = len(groups)
     _judge_count(reader, ("group_count",), data.get("group_count"), count, "groups")
@@ -339,12 +340,15 @@ def _judge_count(
 def _judge_sizes(
     reader: RecordReader, path: Path, group: dict[str, Any], sizes: list[int]
 ) -> None:
-    """Report sizes of a lab that HCCL refuses: 3 devices, or unequal servers."""
+    """Report sizes that HCCL refuses in a lab table: 3 devices, or unequal servers."""
     for key, counted_ in (("device_num", sum(sizes)), ("server_num", len(sizes))):
         number = plain_number(group.get(key))
         if number == counted_ and number not in LEGAL_SIZES:  # another is RT292
             message = f"{key} is {number}; HCCL takes 1, 2, 4, 8 and 16"
-            reader.report(rules.LAB_SIZES, (*path, key), message)
+            near = sorted(LEGAL_SIZES, key=lambda size: abs(size - number))[:2]
+            what = "devices" if key == "device_num" else "servers"
+            hint = f"use {' or '.join(map(str, sorted(near)))} {what}"
+            reader.report(rules.LAB_SIZES, (*path, key), message, hint=hint)
             return
     if len(set(sizes)) > 1:
         message = f"servers have {counted(min(sizes), 'device')} and {max(sizes)}"
@@ -352,7 +356,7 @@ def _judge_sizes(
 
 
 def _judge_pods(reader: RecordReader, instances: list[Instance]) -> None:
-    """Report pods with one name."""
+    """Report pods that have the same name."""
     first_use: dict[str, Path] = {}
     for path, instance in instances:
         name, at = instance.get("pod_name"), (*path, "pod_name")
@@ -371,13 +375,14 @@ _OF_GROUP = (INSTANCES, "device_count", "instance_count", "device_num", "server_
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GroupFormat(RecordFormat):
-    """A format whose devices stand in instances, and these in groups."""
+    """A format with devices in instances, and instances in groups."""
 
     def build(self, columns: Columns) -> Parts:
         """Return the parts of a table, with the keys of instances and groups.
 
-        Those of an instance are kept with its server where that has no other one, else
-        with its devices; the groups are kept under their own key, without instances.
+        The keys of an instance are stored with its server if it is the only one there,
+        otherwise with its devices. The groups are stored under their own key, without
+        instances.
         """
         parts = build_record_parts(columns)
         top = columns.document.data
@@ -423,7 +428,7 @@ def _with_instances(
 
 
 def _instance(node: Node, device: Device) -> dict[str, object]:
-    """Return the keys of the instance of a device, besides those that all have."""
+    """Return the keys of the instance of a device, without those that all have."""
     if device.layout is None:
         own = {POD_NAME, GROUP_NAME}
     else:
@@ -459,7 +464,7 @@ def _make(
 
 
 def make_lab(table: RankTable) -> dict[str, object]:
-    """Return the plain data of a lab table that was changed.
+    """Return the plain data of a changed lab table.
 
     Raises:
         NotExpressibleError: The table was read from another format.
@@ -486,7 +491,7 @@ def make_lab(table: RankTable) -> dict[str, object]:
 
 
 def make_cloud(table: RankTable) -> dict[str, object]:
-    """Return the plain data of a cloud table that was changed.
+    """Return the plain data of a changed cloud table.
 
     Raises:
         NotExpressibleError: HCCL would count the ranks in another order.
@@ -519,7 +524,7 @@ def _refuse_other(table: RankTable, name: str) -> None:
 
 
 def _refuse_other_order(table: RankTable) -> None:
-    """Raise NotExpressibleError where the ranks are not those that HCCL counts."""
+    """Raise NotExpressibleError if HCCL would count the ranks in another order."""
     chips_ = sorted(
         (node.host or "", device.device_id, device.rank)
         for node in table.nodes

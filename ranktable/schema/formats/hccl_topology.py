@@ -117,7 +117,7 @@ TOPOLOGY = Record(
 
 
 def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
-    """Compare the counts; the file has no ranks."""
+    """Check the counts; the file has no ranks."""
     reader.begin()
     for key, listed in (("peer_count", "peer_list"), ("edge_count", "edge_list")):
         count, found = data.get(key), data.get(listed)

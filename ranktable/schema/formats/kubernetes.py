@@ -1,4 +1,4 @@
-"""ConfigMaps around tables, and the placeholder that an operator fills in later."""
+"""ConfigMaps around tables, and the placeholder that an operator replaces later."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _CONFIG_MAP = Record(
 
 
 class KubernetesFormat(RecordFormat):
-    """A ConfigMap; what is read from it has the format of the table inside."""
+    """A ConfigMap; a table that is read from it has the format of its content."""
 
     def json_schema(self) -> dict[str, object]:
         """Return the JSON Schema of a ConfigMap or a placeholder."""

@@ -131,7 +131,7 @@ RESOURCE = Record(
 
 
 def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
-    """Look at addresses; there are no ranks to put into columns."""
+    """Judge the addresses; the file has no ranks."""
     reader.begin()
     for index, endpoint in objects(data.get("endpoint_list")):
         address = endpoint.get("comm_id")

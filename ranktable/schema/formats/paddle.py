@@ -68,7 +68,7 @@ _MAPPING = list_of("hosts", _MAPPED, "Hosts", "The hosts of the job.")
 
 
 def fill_mapping(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
-    """Put hosts and ranks into columns; of several devices the first counts."""
+    """Put hosts and ranks into columns; a rank's first device is used."""
     reader.begin()
     for index, host in objects(data):
         path: Path = (index, "ranks")
@@ -85,7 +85,7 @@ def fill_mapping(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - pla
 
 
 def _is_device(value: object) -> bool:
-    """Whether a value is the number of a device, which is not too large."""
+    """Whether a value is a valid number of a device."""
     return type(value) is int and plain_number(value) is not None
 
 

@@ -1,4 +1,4 @@
-"""Ranks of HCCL 2.0, read into columns with what is wrong with their addresses."""
+"""Read the ranks of HCCL 2.0 into columns, and judge their addresses."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _IS_OF_TYPE: dict[str, Callable[[str], bool]] = {
 
 @dataclass
 class Networks:
-    """What the ranks that were read have in each network.
+    """The networks of the ranks that have been read.
 
     Attributes:
-        counts: Number of addresses by layer and network, with the path of the first.
+        counts: Number of addresses by layer and network, and the path of the first.
         spares: Paths of spare chips.
-        local_ids: local_ids of each network of the first layer.
+        local_ids: The local_ids of each network of the first layer.
     """
 
     counts: dict[tuple[object, object], tuple[int, Path]]
@@ -46,13 +46,13 @@ class RankListReader:
     """Puts entries of ``rank_list`` into columns, rank by rank."""
 
     def __init__(self, reader: RecordReader) -> None:
-        """Begin with nothing."""
+        """Start without ranks."""
         self.reader = reader
         self.networks = Networks({}, [], {})
         self.instances: list[object] = []
 
     def add(self, index: int, members: dict[str, Any]) -> None:
-        """Add a rank; report what is wrong with its layers."""
+        """Add a rank; report defects of its layers."""
         columns = self.reader.columns
         rank, device_id = members.get("rank_id"), members.get("device_id")
         columns.ranks.append(plain_number(rank))
@@ -90,7 +90,7 @@ class RankListReader:
     def addresses(
         self, index: int, place: int, network: tuple[object, str], found: list[Any]
     ) -> None:
-        """Look at the addresses of a rank in one layer."""
+        """Judge the addresses of a rank in one layer."""
         first = self.networks.counts.get(network)
         if first is None:
             path: Path = (KEY, index, "level_list", place, "rank_addr_list")
@@ -111,7 +111,7 @@ class RankListReader:
                 self.address(path, one)
                 self.backups(path, one)
             mine = one.get("ports")
-            if type(mine) is list:  # a port that is repeated there counts once
+            if type(mine) is list:  # a repeated port of one address counts once
                 ports += mine if len(mine) == 1 else dict.fromkeys(map(str, mine))
         if len(ports) > 1 and len(set(map(str, ports))) < len(ports):
             self.report_ports(index, place, found)
@@ -119,7 +119,7 @@ class RankListReader:
     def report_count(
         self, index: int, place: int, count: int, first: tuple[int, Path]
     ) -> None:
-        """Report a rank with fewer or more addresses than the first of a network."""
+        """Report a rank whose number of addresses differs within its network."""
         path: Path = (KEY, index, "level_list", place, "rank_addr_list")
         wanted, first_path = first
         message = (
@@ -129,7 +129,7 @@ class RankListReader:
         self.reader.report(rules.ADDRESS_COUNTS, path, message, related=(first_path,))
 
     def report_ports(self, index: int, place: int, found: list[Any]) -> None:
-        """Report ports that two addresses of a layer have."""
+        """Report ports that are used by two addresses of a layer."""
         first_use: dict[str, tuple[int, Path]] = {}
         for at, one in enumerate(found):
             ports = one.get("ports") if isinstance(one, dict) else None
@@ -146,7 +146,7 @@ class RankListReader:
                     )
 
     def address(self, path: Path, members: dict[str, Any]) -> None:
-        """Report an address that is not of its type."""
+        """Report an address that does not match its type."""
         type_, addr = members.get("addr_type"), members.get("addr")
         is_sound = _IS_OF_TYPE.get(str(type_))
         if is_sound is None or not isinstance(addr, str) or not addr or is_sound(addr):
@@ -156,7 +156,7 @@ class RankListReader:
         self.reader.report(rules.ADDRESS_OF_TYPE, (*path, "addr"), message)
 
     def backups(self, path: Path, members: dict[str, Any]) -> None:
-        """Report addresses that stand in and are not numeric."""
+        """Report backup addresses that are not numeric."""
         found = members.get("backup_addr")
         for at, addr in enumerate(found if isinstance(found, list) else ()):
             if isinstance(addr, str) and addr and not is_address(addr):
@@ -166,7 +166,7 @@ class RankListReader:
                 )
 
     def spare(self, index: int, members: dict[str, Any], instance: object) -> None:
-        """Note the chip of a rank, and whether it is a spare."""
+        """Record the chip of a rank, and whether it is a spare."""
         local_id = members.get("local_id")
         self.networks.local_ids.setdefault(instance, set()).add(
             local_id if type(local_id) is int else None
@@ -180,7 +180,7 @@ class RankListReader:
             self.reader.report(shape.MISSING_KEY, path, message)
 
     def finish(self) -> None:
-        """Judge the spares, and make a node of each network of layer 0."""
+        """Judge the spares, and make each network of layer 0 a node."""
         spares = self.networks.spares
         for path, _, _ in spares[1:]:
             self.reader.report(
@@ -200,7 +200,7 @@ class RankListReader:
         self.divide()
 
     def divide(self) -> None:
-        """Sort the ranks by their networks; each is a node."""
+        """Sort the ranks by network; the ranks of one network are a node."""
         columns, found = self.reader.columns, self.instances
         places: dict[object, list[int]] = {}
         for index, instance in enumerate(found):

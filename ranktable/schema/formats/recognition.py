@@ -1,4 +1,4 @@
-"""Which format a document has, told by its keys; the formats are imported later."""
+"""Detect the format of a document by its keys, before its module is imported."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def is_hccl_2_0(document: dict[str, Any]) -> bool:
 
 
 def is_rootinfo(document: dict[str, Any]) -> bool:
-    """Whether a document is the driver's topology of one host."""
+    """Whether a document is the driver's information about one host."""
     return "topo_file_path" in document
 
 
 def is_changed(document: dict[str, Any]) -> bool:
-    """Whether a document lists the ranks that a spare has replaced."""
+    """Whether a document lists ranks that a spare has replaced."""
     listed, count = document.get("rank_list"), document.get("rank_count")
     if not isinstance(listed, list) or type(count) is not int:
         return False
@@ -31,7 +31,7 @@ def is_changed(document: dict[str, Any]) -> bool:
 
 
 def is_vllm_pd(document: dict[str, Any]) -> bool:
-    """Whether a document lists devices that prefill or decode."""
+    """Whether a document lists prefill and decode devices."""
     return "prefill_device_list" in document or "decode_device_list" in document
 
 
@@ -46,7 +46,7 @@ def is_topology(document: dict[str, Any]) -> bool:
 
 
 def is_logical(document: dict[str, Any]) -> bool:
-    """Whether a document lists nodes of ranks that have items."""
+    """Whether a document lists nodes whose ranks have an ``item_id``."""
     nodes = document.get("node_list")
     node = nodes[0] if isinstance(nodes, list) and nodes else None
     return isinstance(node, dict) and "rank_list" in node
@@ -74,7 +74,7 @@ def is_paddle_topology(document: dict[str, Any]) -> bool:
 
 
 def _first(value: object) -> dict[str, Any]:
-    """Return the first object of a list, an empty one if there is none."""
+    """Return the first object of a list, or an empty one."""
     first = value[0] if isinstance(value, list) and value else None
     return first if isinstance(first, dict) else {}
 
@@ -86,7 +86,7 @@ def is_hccl_1_1(document: dict[str, Any]) -> bool:
 
 
 def is_local_comm_res(document: dict[str, Any]) -> bool:
-    """Whether a document is about one device, and says nothing of ranks."""
+    """Whether a document describes one device, without ranks."""
     if "endpoint_list" in document:
         return True
     if "server_list" not in document:
@@ -112,17 +112,17 @@ def is_cce(document: dict[str, Any]) -> bool:
 
 
 def is_of_no_file(_: dict[str, Any]) -> bool:
-    """Return False, for a format that is written and never detected."""
+    """Return False: the format is written, but never detected."""
     return False
 
 
 def is_lab(document: dict[str, Any]) -> bool:
-    """Whether a document lists groups, of a laboratory."""
+    """Whether a document lists groups in the lab form."""
     return "group_list" in document and "deploy_mode" in document
 
 
 def is_cloud(document: dict[str, Any]) -> bool:
-    """Whether a document lists groups, of a cloud."""
+    """Whether a document lists groups in the cloud form."""
     return "group_list" in document and "deploy_mode" not in document
 
 

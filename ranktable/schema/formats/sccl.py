@@ -1,9 +1,9 @@
 """The SCCL rank table since August 2024: ``node_list`` of ``device_list``.
 
-Written by ``tpu_gen_sccl_rank_table`` and by hand from SOPHGO's manual; devices name
-their rank ``rank`` (SCCL's C++ reader), ``world_rank`` (torch_tpu's Python reader), or
-both. ``host``, ``placement``, ``layout`` and ``topology`` are our own additions, which
-every reader of the vendor ignores.
+``tpu_gen_sccl_rank_table`` writes it, and users by hand from SOPHGO's manual. The key
+of the rank is ``rank`` (SCCL's C++ reader), ``world_rank`` (torch_tpu's Python reader),
+or both. ``host``, ``placement``, ``layout`` and ``topology`` are additions of
+ranktable; every reader of the vendor ignores them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ TOPOLOGY = Field(
 
 
 def spares_field(host_key: str, devices_key: str) -> Field:
-    """Return the field of nodes without ranks, spelt as the nodes of a format are."""
+    """Return the field of spare nodes, which have the form of nodes without ranks."""
     return Field(
         key=SPARES_KEY,
         kind=Kind.LIST,

@@ -1,7 +1,7 @@
 """The SCCL rank table of July and August 2024: ``server_list`` of ``device``.
 
-Written by the first generator, whose sample has blank addresses, and read only by the
-torch_tpu of that time, which compares ``server_count`` (an integer) with the list.
+The first generator wrote it; its sample has blank addresses. Only the torch_tpu of
+that time reads it, and compares ``server_count`` (an integer) with the list.
 """
 
 from __future__ import annotations

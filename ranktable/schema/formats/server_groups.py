@@ -201,7 +201,7 @@ def _judge_count(reader: RecordReader, path: Path, group: dict[str, Any]) -> Non
 
 
 def _judge_ranks(reader: RecordReader, first: int, group: str) -> None:
-    """Report the first rank of a group that is not there once, from 0 to n - 1."""
+    """Report the first rank of a group that is repeated, or not in 0 to n - 1."""
     columns = reader.columns
     starts = columns.starts[first:]
     servers = [
@@ -210,7 +210,7 @@ def _judge_ranks(reader: RecordReader, first: int, group: str) -> None:
     indices = [index for server in servers for index in server]
     ranks = [columns.ranks[index] for index in indices]
     if any(rank is None or rank < 0 for rank in ranks):
-        return  # reported by now
+        return  # already reported
     if _odd_rank(reader, indices) is None:
         return
     if all(_odd_rank(reader, server) is None for server in servers):

@@ -1,8 +1,8 @@
-"""Forms of Ascend's table of servers that others read: MindIE, and Huawei's cloud.
+"""Variants of Ascend's server list for other readers: MindIE and Huawei Cloud.
 
-``mindie`` is a table 1.0 in which every server names its pod; a file that is read is
-always ``hccl-1.0``. ``cce`` is what the Volcano of Huawei Cloud writes, with versions
-that HCCL refuses. Source: MindIE-LLM, ranktable_config.cpp; volcano,
+``mindie`` is a table 1.0 in which every server has the address of its pod; such a file
+is read as ``hccl-1.0``. ``cce`` is what the Volcano of Huawei Cloud writes, with
+versions that HCCL refuses. Source: MindIE-LLM, ranktable_config.cpp; volcano,
 ranktable_define.go, and volcano-global, types.go.
 """
 

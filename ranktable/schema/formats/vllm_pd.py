@@ -1,7 +1,7 @@
-"""vLLM-Ascend's table of prefill and decode devices, which releases to 0.12 read.
+"""vLLM-Ascend's table of prefill and decode devices, read by releases up to 0.12.
 
-``cluster_id`` counts the devices from 1, prefill before decode; the rank of a device
-is its place. Source: vLLM-Ascend's ``gen_ranktable.py`` and its connector.
+``cluster_id`` counts the devices from 1, prefill before decode. The rank of a device is
+its index. Source: vLLM-Ascend's ``gen_ranktable.py`` and its connector.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ TABLE = Record(
 
 
 def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
-    """Put the devices into columns, server by server; the rank is the place."""
+    """Put the devices into columns, server by server; the rank is the index."""
     reader.begin()
     servers: dict[str | None, list[tuple[Path, int, dict[str, Any]]]] = {}
     rank = 0
@@ -147,7 +147,7 @@ def fill(reader: RecordReader, data: Any) -> None:  # noqa: ANN401 - plain data
 
 
 def _judge_count(reader: RecordReader, data: Any, servers: int) -> None:  # noqa: ANN401
-    """Note a count that is not the number of servers; the file may be of processes."""
+    """Report a count that differs from the servers; it may count processes."""
     count = plain_number(data.get("server_count")) if isinstance(data, dict) else None
     if count is not None and count != servers:
         has = counted(servers, "server")
@@ -159,7 +159,7 @@ def _judge_count(reader: RecordReader, data: Any, servers: int) -> None:  # noqa
 def _judge(
     reader: RecordReader, devices: list[tuple[Path, int, dict[str, Any]]]
 ) -> None:
-    """Report what two devices have in common, and what one lacks."""
+    """Report values that two devices share, and values that one lacks."""
     clusters: dict[object, Path] = {}
     seen: dict[tuple[object, ...], Path] = {}
     in_pods = any(
@@ -186,7 +186,7 @@ def _judge_device(
     device: dict[str, Any],
     seen: dict[tuple[object, ...], Path],
 ) -> None:
-    """Report a chip, an address or a super device id that was there before."""
+    """Report a chip, an address or a super device id that is repeated."""
     for keys in (
         ("server_id", "device_id"),
         ("device_ip",),
@@ -200,19 +200,19 @@ def _judge_device(
             message = f"{keys[-1]} {quoted(device[keys[-1]])} is listed twice"
             at, other = (*path, keys[-1]), (*first, keys[-1])
             reader.report(rules.DUPLICATE_DEVICE, at, message, related=(other,))
-            return  # one mistake, however many values agree
+            return  # one finding is enough, however many values are repeated
 
 
 ROLE = "prefill_or_decode"
-"""The key of the list of a device, where its server has devices in both."""
+"""The key of the list of a device, if its server has devices in both lists."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PrefillDecodeFormat(RecordFormat):
-    """The format; a server may have devices that prefill and others that decode."""
+    """The format; a server may have both prefill and decode devices."""
 
     def build(self, columns: Columns) -> Parts:
-        """Return the parts of a table, with the lists of such a server's devices."""
+        """Return the parts of a table; devices of such a server name their list."""
         parts = build_record_parts(columns)
         top = columns.document.data
         listed = top.get(LISTS["prefill"]) if isinstance(top, dict) else None
@@ -239,10 +239,10 @@ def _with_lists(node: Node, num_prefill: int) -> Node:
 
 
 def make(table: RankTable) -> dict[str, object]:
-    """Return the plain data of a table of this format that was changed.
+    """Return the plain data of a changed table of this format.
 
     Raises:
-        NotExpressibleError: It is not known which devices prefill.
+        NotExpressibleError: It is not known which devices are prefill devices.
     """
     lists: dict[str, list[dict[str, object]]] = {key: [] for key in LISTS}
     devices = [(node, device) for node in table.nodes for device in node.devices]
@@ -273,9 +273,9 @@ def make(table: RankTable) -> dict[str, object]:
 
 
 def _refuse_other_order(lists: dict[str, list[dict[str, object]]]) -> None:
-    """Raise NotExpressibleError where a rank that decodes is below one that prefills.
+    """Raise NotExpressibleError if a decode rank is below a prefill rank.
 
-    The rank of a device is its place, and those that prefill come first.
+    The rank of a device is its index, and prefill devices come first.
     """
     ranks = [int(str(one["cluster_id"])) for own in lists.values() for one in own]
     if ranks != sorted(ranks):

@@ -1,1 +1,1 @@
-"""What each reader of the vendor would make of one file, wrong or not."""
+"""What each reader of the vendors returns for a file, sound or not."""

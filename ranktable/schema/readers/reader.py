@@ -1,4 +1,4 @@
-"""A reader of rank tables, ours or the vendor's, and its result for one file."""
+"""The interface of a reader of rank tables, and its result for one file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MAX_TEXT_LENGTH = 400
-"""Characters of one outcome; a node of 64 chips fits, a flattened cluster is cut."""
+"""Most characters of one outcome; a node of 64 chips fits."""
 
 
 class Reader(Protocol):
@@ -21,7 +21,7 @@ class Reader(Protocol):
 
     @property
     def title(self) -> str:
-        """What it is, for people."""
+        """A name for people."""
 
     def outcomes(self, data: bytes, ranks: Sequence[int]) -> list[str]:
         """Return what the process of each rank gets, in one pass over the file.
@@ -31,7 +31,7 @@ class Reader(Protocol):
             ranks: Global ranks of the processes.
 
         Returns:
-            One text a rank, in their order: a result or the exception.
+            One text for each rank, in the same order: a result or the exception.
         """
 
 
@@ -41,8 +41,8 @@ class ReaderResult:
 
     Attributes:
         reader: Name of the reader.
-        title: What it is, for people.
-        outcomes: Pairs of a rank and what its process gets, in the requested order.
+        title: A name for people.
+        outcomes: Pairs of a rank and the result of its process, in the given order.
     """
 
     reader: str
@@ -53,8 +53,8 @@ class ReaderResult:
 def indexed(chip_map: list[int], rank: int) -> str:
     """Return a chip_map and what a script gets from ``chip_map[rank]``.
 
-    The manual's script indexes the list with the global rank, whether the list
-    belongs to the job or to one node.
+    The manual's script uses the global rank as index, whether the list has the chips
+    of the job or of one node.
 
     >>> indexed([4, 5], 1)
     '[4, 5]; chip_map[1] is 5'
@@ -68,12 +68,12 @@ def indexed(chip_map: list[int], rank: int) -> str:
 
 def listed(chips: list[int]) -> str:
     """Return a list of chips as Python prints it, the first part of a long one."""
-    # A chip takes a character or more, so what is left out here would be cut anyway.
+    # A chip takes at least one character, so more chips than this would be cut anyway.
     return shortened(str(chips[: MAX_TEXT_LENGTH + 1]))
 
 
 def shortened(text: str) -> str:
-    """Return text that is not much longer than ``MAX_TEXT_LENGTH``."""
+    """Return text, cut to about ``MAX_TEXT_LENGTH`` characters."""
     return text if len(text) <= MAX_TEXT_LENGTH else text[:MAX_TEXT_LENGTH] + "..."
 
 

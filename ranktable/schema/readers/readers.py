@@ -1,7 +1,7 @@
 """Every reader, ours first, and its result for one file.
 
-The libraries of Ascend cannot run here, so their results come from the rules: each rule
-knows what a reader does with its mistake.
+Ascend's libraries cannot run here, so their results come from the rules: each rule says
+what a reader does with the mistake.
 """
 
 from __future__ import annotations
@@ -59,20 +59,20 @@ def _chip(chip_map: list[int], rank: int) -> str:
 
 
 READERS: tuple[Reader, ...] = (Ranktable(), TorchTpu(), Sccl(), TorchTpu2024())
-"""In the order of a report."""
+"""The readers, in the order of a report."""
 
 
 def readings(
     data: bytes | None, ranks: Sequence[int], report: Report | None = None
 ) -> list[ReaderResult]:
-    """Return the result of every reader for a file; no bytes make this raise.
+    """Return the result of every reader for a file; never raises because of the file.
 
     Args:
-        data: Bytes of the file, None where it cannot be read: only the readers of
-            Ascend's tables are known then.
-        ranks: Global ranks of the processes to answer for.
-        report: What was found in the file, for the readers of Ascend's tables; they
-            are left out for a table of SCCL.
+        data: Bytes of the file, None if it cannot be read: then only the readers of
+            Ascend's tables have a result.
+        ranks: Global ranks of the processes.
+        report: The findings, for the readers of Ascend's tables; these readers are left
+            out for a table of SCCL.
     """
     found = [
         ReaderResult(
@@ -96,7 +96,7 @@ def readings(
 
 
 NAMES = ("hccl-2025", "hccl-2026", "torch_npu", "mindspore", "mindie", "vllm", "xllm")
-"""Those that are judged by rules; SCCL and torch_tpu are followed line by line."""
+"""Readers whose results come from rules; SCCL and torch_tpu are simulated."""
 
 LINKS = {
     "torch_npu": "accepted, but not read: the path is a link, so the ranks negotiate "
@@ -109,10 +109,10 @@ UNREADABLE = {
     "mindspore": "refused: EI0004",
     "torch_npu": "not read: the ranks negotiate without a table, silently",
 }
-"""What they say where there is no file, or one that cannot be read."""
+"""Their results if there is no file, or one that cannot be read."""
 
 REFUSES = "refuses the table"
-"""The effect if a reader's answer is not known; the message is shown instead."""
+"""The effect if only the refusal is known; the finding's message is shown instead."""
 
 MAX_EFFECTS = 3
 
@@ -130,7 +130,7 @@ def verdicts(report: Report) -> list[tuple[TableReader, str]]:
 
 
 def verdict(reader: TableReader, report: Report) -> str:
-    """Return ``accepted``, with what is wrong if anything, or ``refused`` with what."""
+    """Return ``accepted`` or ``refused``, with the reason if there is one."""
     if reader.name == "mindie":  # it has rules of its own
         assert report.data is not None  # noqa: S101 - the caller has looked
         report = check(report.data, reader=reader.name, limit=1)
@@ -144,7 +144,7 @@ def verdict(reader: TableReader, report: Report) -> str:
 
 
 def _effects(reader: TableReader, report: Report) -> tuple[list[str], list[str]]:
-    """Return what a reader says to the findings: refusals, and what it takes."""
+    """Return the effects of the findings: those that refuse the table, and others."""
     refused, wrong = [], []
     for finding in report.findings:
         effect = reader.effect(finding.rule)

@@ -1,8 +1,8 @@
 """SCCL's C++ reader, the public header ``rank_table.h``: ``get_device_id(rank)``.
 
-It reads the file with ``nlohmann::json::parse``, walks the devices in document order
-and answers the ``device_id`` of the first one whose ``rank`` fits, else -1. Nothing
-catches what it throws, so the process ends.
+It reads the file with ``nlohmann::json::parse``, and looks at the devices in document
+order. The result is the ``device_id`` of the first one with the same ``rank``, else -1.
+No exception is caught, so the process ends with it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NOT_KNOWN = "not known: nested too deeply to say"
 _UINT64_END = 1 << 64
 _INT64_START = -(1 << 63)
 _MAX_INTEGER_LENGTH = 20
-"""Characters of the longest integer of 64 bits, the sign included."""
+"""Characters of the longest 64-bit integer, with its sign."""
 
 _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F]|(u[dD][89a-fA-F])|.)", re.DOTALL
@@ -32,19 +32,19 @@ _ESCAPE = re.compile(
 
 
 class CppError(Exception):
-    """An exception of the C++ library; its text names it."""
+    """An exception of the C++ library; its text is the message."""
 
 
 def parse(data: bytes) -> Any:  # noqa: ANN401 - any JSON
     """Return the data of a JSON file as SCCL reads it.
 
-    Strict JSON in UTF-8, but a byte order mark is skipped and a zero byte ends the
-    file. The last of repeated keys wins. An integer is an ``int`` when 64 bits hold
-    it, else a ``float``. In a file with several defects that end the parse, the one
-    that is named may not be the first.
+    It is strict JSON in UTF-8, but a byte order mark is skipped, and a zero byte ends
+    the file. The last of repeated keys is used. An integer is an ``int`` if it fits
+    into 64 bits, else a ``float``. If several defects end the parse, the message may be
+    about another one than that of the library.
 
     Raises:
-        CppError: The library throws, or would exhaust its stack for all we know.
+        CppError: The library throws, or might exhaust its stack.
     """
     text = data.removeprefix(codecs.BOM_UTF8).partition(b"\0")[0]
     try:
@@ -55,11 +55,11 @@ def parse(data: bytes) -> Any:  # noqa: ANN401 - any JSON
             parse_constant=_constant,
         )
     except RecursionError as error:
-        # The parser has no recursion, but what is parsed is copied recursively.
+        # The parser is not recursive, but copying its result is.
         raise CppError(NOT_KNOWN) from error
     except ValueError as error:
         raise CppError(PARSE_ERROR) from error
-    # Escapes stand in strings only, since the text is JSON by now.
+    # Escapes can only be in strings, because the text is JSON.
     if any(escape[1] for escape in _ESCAPE.finditer(text.decode())):
         raise CppError(PARSE_ERROR)
     return document
@@ -79,17 +79,17 @@ def _real(text: str) -> float:
 
 
 def _constant(_: str) -> NoReturn:
-    raise CppError(PARSE_ERROR)  # NaN and Infinity are Python's
+    raise CppError(PARSE_ERROR)  # only Python reads NaN and Infinity
 
 
 NO_DEVICE = -1
-"""The answer for a rank that no device has, and for a value that is not a number."""
+"""The result for a rank without a device, or for a value that is not a number."""
 
 _INT_BITS = 32
 _INT_END = 1 << (_INT_BITS - 1)
 _STOI = re.compile(r"[ \t\n\v\f\r]*([+-]?[0-9]+)")
 _MAX_DIGITS = 4000
-"""Digits that are looked at; Python refuses to convert more than 4300."""
+"""Most digits that are read; Python refuses to convert more than 4300."""
 
 
 class Sccl:
@@ -119,10 +119,10 @@ def _devices(document: Any) -> Iterator[Any]:  # noqa: ANN401 - any JSON
 
 
 def _member(value: Any, key: str) -> Any:  # noqa: ANN401 - any JSON
-    """Return ``value[key]``, which the library adds as null where it is missing.
+    """Return ``value[key]``; the library adds a missing key as null.
 
     Raises:
-        CppError: The value is neither an object nor null, which becomes an object.
+        CppError: The value is neither an object nor null (null becomes an object).
     """
     if value is None:
         return None
@@ -132,9 +132,9 @@ def _member(value: Any, key: str) -> Any:  # noqa: ANN401 - any JSON
 
 
 def _values(value: Any) -> Iterator[Any]:  # noqa: ANN401 - any JSON
-    """Yield what the library iterates over: null is empty, a string is one value."""
+    """Yield what the library iterates over: nothing for null, a string itself."""
     if isinstance(value, dict):
-        # Objects of the library are sorted by the bytes of their keys, which is the
+        # The library sorts objects by the bytes of their keys; in UTF-8 this is the
         # order of their code points.
         yield from (value[key] for key in sorted(value))
     elif isinstance(value, list):
@@ -152,7 +152,7 @@ def _chip(device: Any) -> str:  # noqa: ANN401 - any JSON
 
 
 def _number(device: Any, key: str) -> int | None:  # noqa: ANN401 - any JSON
-    """Return a value as C++ ``int``, None where the language leaves it undefined.
+    """Return a value as a C++ ``int``, None if the language does not define it.
 
     Raises:
         CppError: The value is a text without a number, or the device is not an object.
@@ -165,12 +165,12 @@ def _number(device: Any, key: str) -> int | None:  # noqa: ANN401 - any JSON
     if isinstance(value, float):
         number = int(value)  # truncates towards zero, as static_cast does
         return number if -_INT_END <= number < _INT_END else None
-    # A wider integer keeps its low bits.
+    # A wider integer is cut to its low bits.
     return (value + _INT_END) % (1 << _INT_BITS) - _INT_END
 
 
 def _stoi(text: str) -> int:
-    """Return what ``std::stoi`` reads: blanks, a sign, digits, and then anything.
+    """Return what ``std::stoi`` reads: blanks, a sign, digits, then any text.
 
     Raises:
         CppError: There are no digits, or the number does not fit an ``int``.

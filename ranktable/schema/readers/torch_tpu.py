@@ -1,11 +1,11 @@
-"""torch_tpu.tpu.read_rank_table of July and August 2024, and since then.
+"""torch_tpu.tpu.read_rank_table of July and August 2024, and of later releases.
 
 The files are read with ``open(path, "r")`` and ``json.load``. Since August 2024 the
-function returns the chips of the node that holds the rank of the process, in file
-order; the manual's script then takes ``chip_map[rank]``, which fits the first node
-only. It reads ``world_rank``, a key that no generator of the vendor writes. Before, it
-returned the chips of the whole file to every rank, after it had compared the count of
-servers and the address of each with the address of the machine.
+function returns the chips of the node that has the rank of the process, in file order.
+The manual's script then takes ``chip_map[rank]``, which is right on the first node
+only. The function reads ``world_rank``, a key that no generator of the vendor writes.
+Before August 2024 it compared the count of servers, and the address of each server with
+that of the machine, and returned the chips of the whole file to every rank.
 
 Source: sophgo/torch-tpu, torch_tpu/tpu/utils.py, 5cacb475 (2024-07-03), c60da905, and
 bc46f06c (2024-08-23) to fe9b478b (2025-12-09).
@@ -30,16 +30,16 @@ ERRORS = (
     TypeError,
     ValueError,  # among them JSONDecodeError and UnicodeDecodeError
 )
-"""What Python raises when it takes plain data for a rank table."""
+"""Exceptions of Python if plain data is not a rank table."""
 
 
-def load(data: bytes) -> Any:  # noqa: ANN401 - the vendor's code takes it as it comes
+def load(data: bytes) -> Any:  # noqa: ANN401 - the vendor's code accepts any JSON
     """Return the data of a JSON file as the vendor's Python code gets it.
 
-    The last of repeated keys wins, NaN is a number, a byte order mark is refused. The
-    file is opened as text, so a line break is one character in every spelling, which
-    is how positions in messages are counted. The encoding is that of the locale; this
-    takes UTF-8. Messages are those of the Python that runs this.
+    The last of repeated keys is used, NaN is a number, and a byte order mark is
+    refused. The file is opened as text, so every kind of line break counts as one
+    character in the positions of messages. The real encoding is that of the locale;
+    here it is UTF-8. Messages are those of the running Python.
 
     Raises:
         ValueError: It is not UTF-8, not JSON, or has an integer of too many digits.
@@ -71,11 +71,11 @@ class TorchTpu:
 
 
 class _LookUps:
-    """One reading for many processes, each of which would read the table itself.
+    """One walk over a table for many processes, each of which would read it itself.
 
     Attributes:
         chip_maps: Chips of the last node that has a rank, by rank.
-        failures: Exception that ends the walk of a rank before everybody's.
+        failures: Exception by rank, for ranks whose own chips cannot be read.
     """
 
     def __init__(self, ranks: Sequence[int]) -> None:
@@ -87,8 +87,8 @@ class _LookUps:
         """Look at every device of every node, in document order.
 
         Raises:
-            Exception: One of ``ERRORS``, which the process of every rank meets that
-                has not failed before.
+            Exception: One of ``ERRORS``; every process that has not failed before gets
+                it.
         """
         for node in document["node_list"]:
             chips: list[int] | str | None = None
@@ -105,10 +105,10 @@ class _LookUps:
 
 
 def _chips(node: Any) -> list[int] | str:  # noqa: ANN401 - any JSON
-    """Return the chips of a node, or the exception they end in.
+    """Return the chips of a node, or the exception that they cause.
 
-    They are converted for the node that holds the rank only, so a device_id that is
-    missing on one node leaves the ranks of the others alone.
+    Only the process whose rank is on the node converts them, so a missing device_id
+    does not affect the ranks of other nodes.
     """
     try:
         return [int(device["device_id"]) for device in node["device_list"]]
@@ -144,7 +144,7 @@ def _chip_map(document: Any) -> list[int]:  # noqa: ANN401 - any JSON, as in the
     machine: str | None = None
     for server in document["server_list"]:
         # The address of the machine comes from ifconfig and is not known here. It is
-        # taken to be that of the first server; a second one can then not match.
+        # assumed to be that of the first server, so a second one cannot match.
         address = server["server_ip"]
         if machine is None and isinstance(address, str) and address:
             machine = address

@@ -1,4 +1,4 @@
-"""The rules: one file a family, every code in one place.
+"""The rules of rank tables, one file for each family of rules.
 
 ``ranktable.report.catalogue`` lists the codes of all packages.
 """

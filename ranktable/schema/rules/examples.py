@@ -59,7 +59,7 @@ def pods_table(
     pods: tuple[tuple[str, str], ...] = (("0", "n1"), ("1", "n2")),
     version: str = "1.2",
 ) -> bytes:
-    """Return an example: servers n1 and n2 of a device each, and (pod, server)."""
+    """Return an example: servers n1 and n2 with one device each, and super pods."""
     servers = []
     for rank, (address, super_id) in enumerate(zip(addresses, ids, strict=True)):
         chip = "0" if super_id is None else f'0","super_device_id":"{super_id}'

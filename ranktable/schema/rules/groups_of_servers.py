@@ -1,4 +1,4 @@
-"""RT254 to RT259 and RT269: tables of several groups, which no vendor checks."""
+"""RT254 to RT259 and RT269: tables of several groups, which vendors do not check."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def _entry(device: int, cluster: int, super_device: int | None = None) -> str:
 
 
 def _none_on_a3(columns: Columns, options: Options) -> Iterator[Finding]:
-    """Yield RT258 for a table of A3 in which no device has what A3 needs."""
+    """Yield RT258 for an A3 table in which no device has a super_device_id."""
     if options.npu != "A3" or not columns.num_devices:
         return
     data: Any = columns.document.data
     paths = [columns.device_path(index) for index in range(columns.num_devices)]
     if any(not _IN_PODS.isdisjoint(data[key][place]) for key, place in paths):
-        return  # the reader names the devices that lack it
+        return  # the reader reports the devices without one
     yield NO_SUPER_DEVICE_ID.finding(
         SourceSpan(min(paths, key=lambda path: path[0] == "decode_device_list")),
         "no device has a super_device_id, which A3 needs",

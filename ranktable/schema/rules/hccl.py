@@ -1,4 +1,4 @@
-"""RT213 to RT215 and RT271 to RT277: what Ascend's HCCL 1.x asks of a rank table."""
+"""RT213 to RT215 and RT271 to RT277: what Ascend's HCCL 1.x requires of a table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 COMPLETED = "completed"
 ADDRESS = "device_ip"
 OF_SUPER_PODS = ("hccl-1.2", "cce")
-"""Formats that say which servers are in a super pod."""
+"""Formats with a list of super pods and their servers."""
 
 _MAX_PORT = 65535
 _MANUAL_LENGTH, _MAX_LENGTH = 64, 127
@@ -47,7 +47,7 @@ def _duplicate_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
     first_use: dict[str, int] = {}
     for index, text in enumerate(columns.addresses):
         parts = text.split(",") if text is not None else []
-        for address in filter(is_device_address, parts):  # RT211 is about the others
+        for address in filter(is_device_address, parts):  # others are RT211
             first = first_use.setdefault(address, index)
             if first == index and parts.count(address) == 1:
                 continue
@@ -72,7 +72,7 @@ def _duplicate_address(
 
 def _interleaved(columns: Columns, _: Options) -> Iterator[Finding]:
     if not is_permutation(columns.ranks):
-        return  # missing and repeated ranks are reported as such
+        return  # missing and repeated ranks have rules of their own
     servers: list[list[int]] = []
     if not columns.are_ranks_in_file_order():
         servers = [[node] for node, _, _ in columns.nodes()]
@@ -94,7 +94,7 @@ def _interleaved(columns: Columns, _: Options) -> Iterator[Finding]:
 def _mixed(
     columns: Columns, groups: Iterable[list[int]]
 ) -> Iterator[tuple[int, int, list[int]]]:
-    """Yield groups of nodes with ranks among those of each other, as one.
+    """Yield groups of nodes whose ranks are mixed with those of another group.
 
     Yields:
         The first node of the first group and of the second one, and all nodes.
@@ -122,7 +122,7 @@ def _mixed(
 
 
 def pods_of(columns: Columns) -> Iterator[tuple[str, Path, list[tuple[str, Path]]]]:
-    """Yield the id of each pod and of each of its servers, with their places."""
+    """Yield the id of each pod and of each of its servers, with their paths."""
     pods = columns.top.get(PODS)
     for place, pod in enumerate(pods if isinstance(pods, list) else ()):
         name = pod.get("super_pod_id") if isinstance(pod, dict) else None
@@ -141,7 +141,7 @@ def pods_of(columns: Columns) -> Iterator[tuple[str, Path, list[tuple[str, Path]
 
 
 def pod_of_servers(columns: Columns) -> dict[str, str]:
-    """Return the first pod of every server that is in one."""
+    """Return the first pod of every server that is in a pod."""
     found: dict[str, str] = {}
     for pod, _, servers in pods_of(columns):
         for server, _ in servers:
@@ -170,7 +170,7 @@ def _is_of_a3(columns: Columns, options: Options) -> bool:
 
 
 def _unreachable(columns: Columns, options: Options, rule: Rule) -> Iterator[Finding]:
-    """Yield a finding for each server whose devices others cannot reach."""
+    """Yield a finding for each server whose devices other servers cannot reach."""
     if columns.num_nodes == 1 or not columns.num_without_address():
         return
     pods = num_pods(columns) if columns.format.name in OF_SUPER_PODS else 0
@@ -211,13 +211,13 @@ def _missing_address(
 
 
 def _unequal_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
-    """Yield RT272 for devices with another number of addresses than most."""
+    """Yield RT272 for devices whose number of addresses is not the usual one."""
     written = columns.addresses
     nothing = columns.num_without_address()
     is_joined = columns.has_joined_addresses()
     if not is_joined and (nothing in (0, len(written)) or columns.num_nodes > 1):
-        return  # what is missing on one of several servers is RT271
-    # An empty part is RT211: it is a bad address, not one more.
+        return  # a missing address on one of several servers is RT271
+    # An empty part is a bad address, RT211, and does not count.
     counts = [
         0 if text is None else len(text.strip(",").split(",")) for text in written
     ]
@@ -243,7 +243,7 @@ def _mixed_families(columns: Columns, _: Options) -> Iterator[Finding]:
         return
     first = next(family for family in families if family is not None)
     index = families.index(not first)
-    # HCCL compares them where there are several servers.
+    # HCCL compares them if there are several servers.
     weight = Severity.WARNING if columns.num_nodes == 1 else None
     keys = columns.format.address_keys
     yield MIXED_FAMILIES.finding(
@@ -274,7 +274,7 @@ def _bad_ports(columns: Columns, _: Options) -> Iterator[Finding]:
 
 def _long_names(columns: Columns, _: Options) -> Iterator[Finding]:
     longest = max(map(len, filter(None, columns.hosts)), default=0)
-    if 4 * longest <= _MANUAL_LENGTH:  # no character has more bytes in UTF-8
+    if 4 * longest <= _MANUAL_LENGTH:  # no character has more than 4 bytes in UTF-8
         return
     for node, host in enumerate(columns.hosts):
         length = len(host.encode()) if host is not None else 0
@@ -309,7 +309,7 @@ def _loopback(columns: Columns, _: Options) -> Iterator[Finding]:
 
 
 def _backup_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
-    """Yield RT277 for a backup that is the device's own address or port."""
+    """Yield RT277 for a backup that equals the address or port of its device."""
     backups = columns.optional.get("backup_device_ip", ())
     for index, backup in enumerate(backups):
         if backup and backup in (columns.addresses[index] or "").split(","):

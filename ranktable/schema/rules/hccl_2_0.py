@@ -1,4 +1,4 @@
-"""RT263 to RT268: what HCCL 2.0 asks of the layers and addresses of a rank."""
+"""RT263 to RT268: what HCCL 2.0 requires of the layers and addresses of a rank."""
 
 from __future__ import annotations
 

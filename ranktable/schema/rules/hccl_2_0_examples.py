@@ -9,7 +9,7 @@ from typing import Any
 def level(
     *addresses: tuple[str, str], layer: int = 0, instance: str = "az0"
 ) -> dict[str, Any]:
-    """Return a layer: pairs of an address and a port."""
+    """Return a layer, given pairs of an address and a port."""
     return {
         "net_layer": layer,
         "net_instance_id": instance,
@@ -40,7 +40,7 @@ def rank(
 
 
 def table(*ranks: dict[str, object], **keys: object) -> bytes:
-    """Return a table, one rank a line."""
+    """Return a table with one rank on each line."""
     listed = ",\n  ".join(json.dumps(one) for one in ranks)
     head = json.dumps({"version": "2.0", "rank_count": len(ranks), **keys})
     return f'{head[:-1]}, "rank_list": [\n  {listed}]}}\n'.encode()

@@ -1,4 +1,4 @@
-"""RT285 to RT287: what only some generations of Ascend's chips ask for."""
+"""RT285 to RT287: what only some generations of Ascend's chips require."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _illegal_sets(columns: Columns, options: Options) -> Iterator[Finding]:
         if count != _FOUR and count in _POWERS:
             continue
         if any(chip is not None and chip >= _CHIPS for chip in chips):
-            continue  # RT208 is about those
+            continue  # RT208 reports those
         if count == _FOUR and (None in chips or frozenset(chips) in LEGAL_FOURS):
             continue
         if not columns.quota.is_spent(ILLEGAL_CHIP_SET):

@@ -12,7 +12,7 @@ _LOG = Refusal("a line in the device log only (HCCL_E_PARA)")
 def _cloud(
     *pods: tuple[str, str], group_count: int = 1, instance_count: int | None = None
 ) -> bytes:
-    """Return an example: a pod of one chip for each (name, server)."""
+    """Return an example with a pod of one chip for each (name, server)."""
     instances = [
         {
             "pod_name": name,
@@ -38,7 +38,7 @@ def _cloud(
 
 
 def _lab(count: int) -> bytes:
-    """Return an example: so many ranks on one server."""
+    """Return an example with so many ranks on one server."""
     instances = [
         {
             "rank_id": str(rank),

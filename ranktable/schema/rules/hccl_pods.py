@@ -51,7 +51,7 @@ def _podless_servers(columns: Columns, _: Options) -> Iterator[Finding]:
     ]
     unknown = len(set(of_servers) - set(columns.hosts))
     if len(lacking) <= unknown:
-        return  # the names that are unknown are theirs, misspelt
+        return  # the unknown names are probably these servers, misspelt
     for node in lacking:
         if not columns.quota.is_spent(SERVER_WITHOUT_POD):
             key = columns.format.host_key
@@ -80,7 +80,7 @@ def _duplicate_pods(columns: Columns, _: Options) -> Iterator[Finding]:
 
 
 def _missing_super_ids(columns: Columns, _: Options) -> Iterator[Finding]:
-    """Yield RT282 for devices without a number in their pod, or with a wrong one."""
+    """Yield RT282 for devices without an SDID, or with a wrong one."""
     ids = columns.optional.get(SUPER_ID)
     is_needed = bool(columns.top.get(PODS))
     if ids is None:
@@ -98,7 +98,7 @@ def _missing_super_ids(columns: Columns, _: Options) -> Iterator[Finding]:
         if (text is None and not is_needed) or (is_number and _is_uint32(str(text))):
             continue
         if text is None and columns.is_given(index, SUPER_ID):
-            continue  # reported as a value of another type
+            continue  # reported as a wrong type
         if not columns.quota.is_spent(MISSING_SUPER_ID):
             said = "no" if text is None else quoted(text) + " as"
             yield MISSING_SUPER_ID.finding(
@@ -145,7 +145,7 @@ def _duplicate_super_id(
         f"{columns.name(index)}" + (" of one super pod" if is_pod else ""),
         hint="npu-smi info -t spod-info -i N -c C prints the SDID",
         related=(columns.span(first, (SUPER_ID,), label="first use"),),
-        # Without super pods nothing reads the number.
+        # Without super pods, no reader uses the number.
         weight=None if is_pod else Severity.WARNING,
     )
 

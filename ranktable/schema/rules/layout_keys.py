@@ -1,4 +1,4 @@
-"""RT508, RT509 and RT511: the layout and the chips that a table remembers."""
+"""RT508, RT509 and RT511: the layout and the chips that a table stores."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _other_size(columns: Columns, _: Options) -> Iterator[Finding]:
     layout = layout_of(columns)
     if layout is None or world_size_of(layout) == columns.num_devices:
         return
-    if is_permutation(columns.ranks):  # not a part of a table, nor one with gaps
+    if is_permutation(columns.ranks):  # a part of a table, or gaps, are not judged
         yield _finding(
             OTHER_SIZE,
             LAYOUT_KEY,

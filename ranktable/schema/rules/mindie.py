@@ -1,4 +1,4 @@
-"""RT288 to RT290: what MindIE asks of a rank table 1.0 besides; notes for others."""
+"""RT288 to RT290: what MindIE requires in addition to HCCL; for others, notes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _is_for_mindie(columns: Columns, options: Options) -> bool:
 
 
 def _weight(columns: Columns) -> Severity | None:
-    """Return error for a table that is meant for MindIE alone."""
+    """Return error for a table that only MindIE reads, otherwise None."""
     return Severity.ERROR if columns.format.name == FORMAT else None
 
 

@@ -1,4 +1,4 @@
-"""RT207 to RT212: every chip of a node once, counts, addresses and hosts."""
+"""RT207 to RT212: chips used once per node, counts, addresses and hosts."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _are_distinct(found: Chips) -> bool:
 def _odd_nodes(
     columns: Columns, is_sound: Callable[[Chips], bool]
 ) -> Iterator[tuple[int, int, Chips]]:
-    """Yield each node whose chips are not sound, its first device and its chips."""
+    """Yield each node with wrong chips, its first device and its chips."""
     sound: set[Chips] = set()
     for node, start, end in columns.nodes():
         found = tuple(columns.device_ids[start:end])
@@ -124,7 +124,7 @@ def _wrong_count(columns: Columns, _: Options) -> Iterator[Finding]:
 
 
 def wrong_count(path: Path, written: int, listed: str, count: int) -> Finding:
-    """Return RT210 for a count that stands at a path and does not fit its list."""
+    """Return RT210 for a count that differs from the length of its list."""
     return WRONG_COUNT.finding(
         SourceSpan(path),
         f"{path[-1]} is {written}, but {listed} has "
@@ -135,7 +135,7 @@ def wrong_count(path: Path, written: int, listed: str, count: int) -> Finding:
 
 def _bad_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
     if not columns.are_addresses_sound():
-        # With both keys the emulator's, which SCCL reads, is the device's address.
+        # If both keys are present, the address is the emulator's, which SCCL reads.
         keys = columns.format.address_keys[::-1]
         written = {address for address in columns.addresses if address is not None}
         bad = {address for address in written if not _is_address(columns, address)}
@@ -149,11 +149,11 @@ def _bad_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
 
 
 def _bad_other_addresses(columns: Columns, _: Options) -> Iterator[Finding]:
-    """Yield RT211 for addresses that are not the ones of devices: ``host_ip``."""
+    """Yield RT211 for wrong addresses under other keys, such as ``host_ip``."""
     has_blank = columns.format.has_blank_addresses
     for field, of_node in columns.format.other_addresses:
         for index, address in enumerate(columns.optional.get(field.key, ())):
-            # HCCL refuses an empty host_ip; an address of a device may be empty.
+            # HCCL refuses an empty host_ip; the address of a device may be empty.
             is_needed = bool(address) or of_node or not has_blank
             if not isinstance(address, str) or not is_needed:
                 continue

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 
 MAX_SCCL_CHIPS = 16
-"""Size of the array of chips in SCCL's 2024 source, written without a bound check."""
+"""Length of the array of chips in SCCL's source of 2024, which is not checked."""
 
 
 def tp_of(columns: Columns, options: Options) -> int:
-    """Return how many consecutive ranks are a tensor parallel group, 1 if unknown."""
+    """Return the size of tensor parallel groups of consecutive ranks, 1 if unknown."""
     layout = layout_of(columns)
     if options.tp is not None or layout is None:
         return options.tp or 1
@@ -46,16 +46,16 @@ def tp_of(columns: Columns, options: Options) -> int:
 
 
 def topology_of(columns: Columns, options: Options) -> Topology | None:
-    """Return the links of the chips: those of the options, or that the table names."""
+    """Return the links of the chips, from the options or from the table's key."""
     if options.topology is not None:
         return options.topology
-    # A file is not read on the word of another file.
+    # A table must not decide which files are read.
     named = columns.top.get(TOPOLOGY_KEY)
     return next((one for one in BUILT_IN if one.name == named), None)
 
 
 def layout_of(columns: Columns) -> Mapping[str, int | str] | None:
-    """Return the layout that a table remembers, None if there is none or a bad one."""
+    """Return the layout that a table stores, None if there is none or a wrong one."""
     text = columns.top.get(LAYOUT_KEY)
     try:
         return parse_layout(text) if isinstance(text, str) else None
@@ -65,7 +65,7 @@ def layout_of(columns: Columns) -> Mapping[str, int | str] | None:
 
 def _broken_rings(columns: Columns, options: Options) -> Iterator[Finding]:
     box = topology_of(columns, options)
-    # The table is right or wrong by itself; what it names only lets it be judged.
+    # If only the table names the links, a ring that is not closed is a warning.
     weight = Severity.WARNING if options.topology is None else None
     for finding in _open_orders(columns, box, is_known=True) if box else ():
         yield replace(finding, weight=weight)
@@ -96,7 +96,7 @@ def _is_odd(order: Sequence[int]) -> bool:
 def _open_orders(
     columns: Columns, box: Topology, *, is_known: bool
 ) -> Iterator[Finding]:
-    """Yield the nodes whose chips, in rank order, are not a ring of a box."""
+    """Yield the nodes whose chips, in rank order, are not a ring of the topology."""
     for node, order in _orders(columns):
         chips = [columns.device_ids[index] or 0 for index in order]
         if not all(0 <= chip < box.num_chips for chip in chips):
@@ -109,10 +109,10 @@ def _open_orders(
 
 
 def _orders(columns: Columns) -> Iterator[tuple[int, list[int]]]:
-    """Yield each node whose chips are all there, and its devices by rank.
+    """Yield each node without missing chips, and its devices by rank.
 
-    Of nodes with the same chips and consecutive ranks only the first comes, since most
-    nodes of a cluster are alike.
+    Of nodes with the same chips and consecutive ranks only the first is yielded,
+    because most nodes of a cluster are alike.
     """
     seen: set[tuple[int | None, ...]] = set()
     for node, start, end in columns.nodes():
@@ -129,7 +129,7 @@ def _orders(columns: Columns) -> Iterator[tuple[int, list[int]]]:
 
 
 def rank_order(columns: Columns, start: int, end: int) -> list[int]:
-    """Return the devices of a node by rank, without those that are unreadable."""
+    """Return the devices of a node by rank, without those that cannot be read."""
     readable = [
         (rank, index)
         for index in range(start, end)
@@ -160,7 +160,7 @@ def _no_ring(  # noqa: PLR0913 - one sentence needs them all
     hint = suggest(chips, box)
     if not known:
         hint = f"{hint}; if the host is linked like this, check with --topology"
-    # The chip after the first missing link, and the one before it.
+    # The chip after the first missing link, and the chip before it.
     first, second = (order[chips.index(chip)] for chip in broken[0])
     return rule.finding(
         columns.device_id_span(second),
@@ -171,7 +171,7 @@ def _no_ring(  # noqa: PLR0913 - one sentence needs them all
 
 
 def suggest(order: Sequence[int], box: Topology) -> str:
-    """Return a hint with the legal orders of these chips, or of as many others."""
+    """Return a hint with legal orders of these chips, or of as many other chips."""
     return _suggest(tuple(sorted(order)), box)
 
 
@@ -197,7 +197,7 @@ def _suggest(chips: tuple[int, ...], box: Topology) -> str:
 
 
 def listed(order: Sequence[int]) -> str:
-    """Return an order as messages show it: ``0,2,6,7``."""
+    """Return an order as text for messages: ``0,2,6,7``."""
     return ",".join(map(str, order))
 
 
@@ -206,9 +206,9 @@ def _is_free(columns: Columns) -> bool:
 
 
 def _disordered(columns: Columns) -> Iterator[tuple[int, int, list[int]]]:
-    """Yield (node, first device, ranks) if ranks do not follow the file.
+    """Yield (node, first device, ranks) for nodes not in rank order.
 
-    Missing and repeated ranks are reported as such.
+    Missing and repeated ranks have rules of their own.
     """
     ranks = columns.ranks
     if columns.are_ranks_in_file_order() or not is_permutation(ranks):
@@ -224,7 +224,7 @@ def _are_consecutive(ranks: list[int]) -> bool:
 
 
 def _keep_order(columns: Columns, ranks: list[int]) -> bool:
-    """Whether the place of a device is its local rank."""
+    """Whether the index of each device is its local rank."""
     return _are_consecutive(ranks) or (_is_free(columns) and ranks == sorted(ranks))
 
 
@@ -248,7 +248,7 @@ def _nodes_out_of_order(columns: Columns, _: Options) -> Iterator[Finding]:
 
 
 def _free_placement(columns: Columns, _: Options) -> Iterator[Finding]:
-    """Note that RANK has to come from a table of free placement."""
+    """Yield the note that RANK must come from a table with free placement."""
     if not _is_free(columns):
         return
     apart = (node for node, _, r in _disordered(columns) if not _are_consecutive(r))
@@ -296,7 +296,7 @@ def _too_many_chips(columns: Columns, _: Options) -> Iterator[Finding]:
 
 
 def _too_many_nodes(columns: Columns, _: Options) -> Iterator[Finding]:
-    """Yield RT505 when the table spans more nodes than SCCL connects."""
+    """Yield RT505 if the table has more nodes than SCCL can connect."""
     if columns.num_nodes > 1:
         yield TOO_MANY_NODES.finding(
             SourceSpan(columns.node_path(1)),
@@ -308,8 +308,8 @@ def _too_many_nodes(columns: Columns, _: Options) -> Iterator[Finding]:
 def _open_groups(columns: Columns, options: Options) -> Iterator[Finding]:
     """Yield RT507 for nodes whose tensor parallel groups could be rings.
 
-    A node whose chips are not a ring, or whose ranks are not consecutive, is passed
-    over: other rules report that.
+    A node whose chips are not a ring, or whose ranks are not consecutive, is ignored:
+    other rules report it.
     """
     tp, topology = tp_of(columns, options), topology_of(columns, options)
     if tp == 1:
@@ -331,7 +331,7 @@ def _open_groups(columns: Columns, options: Options) -> Iterator[Finding]:
 def _judge_groups(
     columns: Columns, node: int, order: list[int], topology: Topology | None, tp: int
 ) -> Iterator[Finding]:
-    """Judge one node, whose devices are given in rank order."""
+    """Judge one node, given its devices in rank order."""
     box = topology or SOPHGO_8
     chips = tuple(columns.device_ids[index] or 0 for index in order)
     first = columns.ranks[order[0]] or 0
@@ -358,7 +358,7 @@ def _judge_groups(
 
 
 def _first_open(box: Topology, chips: tuple[int, ...], tp: int) -> int:
-    """Return the place of the first chip of the first group that is not a ring."""
+    """Return the index of the first chip of the first group that is not a ring."""
     return next(
         place
         for place in range(0, len(chips), tp)

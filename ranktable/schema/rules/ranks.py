@@ -1,4 +1,4 @@
-"""RT201 to RT206 and RT118: every rank from 0 to world_size - 1, once, for all."""
+"""RT201 to RT206 and RT118: ranks from 0 to world_size - 1, each once."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Census:
-    """Which ranks the devices of a table have.
+    """How often every rank occurs in a table.
 
     Attributes:
         first_use: The first device of every rank that is not negative.
-        repeated: Devices whose rank an earlier device has.
+        repeated: Devices whose rank an earlier device already has.
         negative: Devices with a negative rank.
         free: Ranks below the number of devices that no device has.
-        offered: A free rank for each of those devices, as far as there are any.
-        lowest: The lowest rank if the ranks are dense from another than 0.
+        offered: A free rank for each of those devices, as long as there are free ranks.
+        lowest: The lowest rank, if the ranks have no gaps but do not begin at 0.
     """
 
     first_use: dict[int, int]
@@ -44,7 +44,7 @@ class _Census:
 
 
 def _census(columns: Columns) -> _Census | None:
-    """Return the census of a table, None if every rank is there once."""
+    """Return the census of a table, None if every rank occurs once."""
     if "ranks" not in columns.worked_out:
         columns.worked_out["ranks"] = _count(columns)
     found = columns.worked_out["ranks"]
@@ -85,7 +85,7 @@ def _count(columns: Columns) -> _Census | None:
 
 
 def is_permutation(ranks: list[int | None]) -> bool:
-    """Whether these are the ranks 0 .. world_size - 1, each once, in any order."""
+    """Whether these are the ranks 0 .. world_size - 1 in any order, each once."""
     expected = list(range(len(ranks)))
     return ranks == expected or (None not in ranks and sorted(ranks) == expected)  # type: ignore[type-var]
 
@@ -140,7 +140,7 @@ def _shifted(columns: Columns, _: Options) -> Iterator[Finding]:
 
 
 def _gaps(columns: Columns, _: Options) -> Iterator[Finding]:
-    """Yield RT201 for each missing rank that no other defect accounts for.
+    """Yield RT201 for each missing rank that no other finding explains.
 
     Source: the rank table description in SOPHGO's manual, field ``rank``, range
     [0, devices - 1].
@@ -208,7 +208,7 @@ def _wrong_local_ranks(columns: Columns, _: Options) -> Iterator[Finding]:
 
 
 def _one_reader_only(columns: Columns, _: Options) -> Iterator[Finding]:
-    """Note, once in a table for each key, that a reader would miss it."""
+    """Yield one note for each key that a reader needs and some device lacks."""
     for lacking, index in columns.lacking.items():
         span = columns.rank_span(index)
         present = str(span.path[-1])

@@ -1,4 +1,4 @@
-"""RT260 to RT262: values of tables that are not nodes of devices."""
+"""RT260 to RT262: values of files that are not lists of nodes with devices."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ NO_GLOBAL_RANKS = Rule(
 
 
 def no_global_ranks(format_name: str) -> Finding:
-    """Return RT262 for a file of a format that gives no ranks."""
+    """Return RT262 for a file whose format has no ranks of a job."""
     by_group = "ranktable split --by group writes the rank table of each group"
     hints = {
         "server-groups": by_group,

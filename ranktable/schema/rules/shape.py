@@ -1,4 +1,4 @@
-"""RT110 to RT117: JSON, but not of the shape of a rank table, or of a site."""
+"""RT110 to RT117: JSON with another shape than a rank table or a site's schema."""
 
 from __future__ import annotations
 

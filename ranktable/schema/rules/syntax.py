@@ -1,4 +1,4 @@
-"""RT001 to RT109: the bytes could not be read, are not text, or are not strict JSON."""
+"""RT001 to RT109: the file cannot be read, or is not UTF-8, JSON or YAML."""
 
 from __future__ import annotations
 
