@@ -1,4 +1,4 @@
-"""Hosts, chips and how people describe them."""
+"""Hosts and chips, and the files that describe them."""
 
 from __future__ import annotations
 

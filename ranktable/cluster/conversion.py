@@ -1,9 +1,9 @@
 """Convert rank tables from one format to another, and name what is lost.
 
-A format holds hosts, chips, ranks and addresses, and keys of its own. Here a table is
-given what the other format needs besides, and loses what that one has no place for.
-What was lost is told by reading the new file again and comparing the two tables, so
-that no pair of formats has code of its own.
+A format has hosts, chips, ranks and addresses, and keys of its own. The conversion adds
+what the other format needs, and removes what it cannot express. To find what was lost,
+the new file is read again and the two tables are compared, so no pair of formats needs
+code of its own.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from ranktable.schema.format import Format
 
 MINDIE = "mindie"
-"""A table 1.0 with the addresses of containers; a name for ``--to`` only."""
+"""A table 1.0 with addresses of containers; this name is for ``--to`` only."""
 
 WRITTEN = (
     *("sccl-1.0", "sccl-2024", "hccl-1.0", "hccl-1.1", "hccl-1.2", "hccl-2.0"),
     *(MINDIE, "cce", "vllm-pd", "hccl-logical", "gaudi-hcl", "paddle-mapping"),
     "kubernetes",
 )
-"""Formats that are written from a table of another one."""
+"""Formats that can be written from a table of another format."""
 
 SUPER_DEVICE = "super_device_id"
 CONTAINER = "container_ip"
@@ -63,7 +63,7 @@ _COUNTS = (
     *("rank_id", "local_rank", "local_id", "device_id"),
     vllm_pd.ROLE,
 )
-"""Keys that repeat what the model holds, besides those that end in ``_count``."""
+"""Keys that repeat what the model has, besides those that end in ``_count``."""
 
 _TAKEN = {
     "super_device_ids": ("hccl-1.2", "vllm-pd", "cce"),
@@ -82,21 +82,21 @@ _OPTIONS = {
     "is_skeleton": "--skeleton",
 }
 GAP = "FILL IN: {}"
-"""What stands where only the machine knows the value; no reader takes it."""
+"""Written for a value that only the machine knows; all readers refuse it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
-    """Values that a format needs and another one lacks.
+    """Values that one format needs and another one lacks.
 
     Attributes:
         device_ips: Address of every device, in the order of nodes and ranks.
         super_device_ids: ``super_device_id`` of every device, in the same order.
-        pods: Super pod of every server; one for all.
+        pods: Super pod of every server, or one for all.
         container_ips: Address of the container on every server.
-        prefill: Number of ranks that prefill; the others decode.
-        collective_id: Name of the job, which HCCL 1.1 asks for.
-        is_skeleton: Whether to write marked gaps where a value cannot be known.
+        prefill: Number of prefill ranks; the other ranks decode.
+        collective_id: Name of the job, which HCCL 1.1 requires.
+        is_skeleton: Whether to write marked gaps for values that are not known.
     """
 
     device_ips: Sequence[Sequence[str]] | None = None
@@ -114,8 +114,8 @@ class Conversion:
 
     Attributes:
         data: The bytes of its file.
-        losses: What the file does not say any more, in words.
-        num_gaps: Devices with marked gaps, which have to be filled in.
+        losses: What the new file lacks, as texts.
+        num_gaps: Number of devices with marked gaps, which must be filled in.
     """
 
     data: bytes
@@ -126,7 +126,7 @@ class Conversion:
 def convert_table(
     table: RankTable, to: str, options: TableOptions | None = None
 ) -> Conversion:
-    """Return a table in another format, and what the new file cannot hold.
+    """Return a table in another format, and what the new file lacks.
 
     Args:
         table: A sound table whose ranks are those of one job.
@@ -134,8 +134,8 @@ def convert_table(
         options: Values that the format needs and the table lacks.
 
     Raises:
-        ArgumentError: There is no such format, it cannot be written, or it needs what
-            nothing says; the hint names the option of ``ranktable convert``.
+        ArgumentError: There is no such format, it cannot be written, or a value that it
+            needs is missing; the hint names the option of ``ranktable convert``.
         RankTableError: The table would not be sound in that format.
     """
     options = options or TableOptions()
@@ -172,10 +172,10 @@ def convert_table(
 
 
 def with_servers(table: RankTable, names: Sequence[str]) -> RankTable:
-    """Return a table whose nodes have other hosts; super pods stay with their nodes.
+    """Return a table whose nodes have other hosts, in the same super pods.
 
     Raises:
-        ArgumentError: There are too few names or too many, or one occurs twice.
+        ArgumentError: There are too few or too many names, or one occurs twice.
     """
     _refuse_count("--server-id", names, table.num_nodes)
     twice = [name for name, times in Counter(names).items() if times > 1]
@@ -193,7 +193,7 @@ def with_servers(table: RankTable, names: Sequence[str]) -> RankTable:
 
 
 def _refuse_others(options: TableOptions, to: str) -> None:
-    """Raise ArgumentError for an option that the format to write does not use."""
+    """Raise ArgumentError for an option that the format does not use."""
     for name, targets in _TAKEN.items():
         value = getattr(options, name)
         is_given = value is not None and value is not False
@@ -209,7 +209,7 @@ def _refuse_rank_list(table: RankTable, to: str) -> None:
 
 
 def _with_given(table: RankTable, to: str, options: TableOptions) -> RankTable:
-    """Return the table with what options add; spelt anew."""
+    """Return the table with the values of the options, in its new form."""
     pods = _pods(table, options)
     devices_before = 0
     nodes = []
@@ -276,7 +276,7 @@ def _pods(table: RankTable, options: TableOptions) -> list[str | None]:
 
 
 def pods_of(table: RankTable) -> list[str | None]:
-    """Return the super pod of every node: from the table's list, it, or its chips."""
+    """Return the super pod of every node: from the list, the node, or its chips."""
     listed: dict[str, str] = {}
     for pod in objects(table.extra.get(PODS)):
         for server in objects(pod.get("server_list")):
@@ -290,7 +290,7 @@ def pods_of(table: RankTable) -> list[str | None]:
 
 
 def _with_roles(nodes: list[Node], prefill: int | None) -> list[Node]:
-    """Return the nodes of vLLM's table: their first ranks prefill."""
+    """Return the nodes of vLLM's table: their first ranks are prefill ranks."""
     if prefill is None:
         if all(node.group in ("prefill", "decode") for node in nodes):
             return nodes
@@ -316,7 +316,7 @@ def _with_roles(nodes: list[Node], prefill: int | None) -> list[Node]:
 
 
 def _refuse_incomplete(table: RankTable, to: str) -> None:
-    """Raise ArgumentError where the target needs what the table does not say."""
+    """Raise ArgumentError if the format needs a value that the table lacks."""
     if to == "hccl-1.1" and COLLECTIVE_ID not in table.extra:
         raise ArgumentError(
             "hccl-1.1 needs a collective_id, the name of the job",
@@ -349,7 +349,7 @@ def _refuse_incomplete(table: RankTable, to: str) -> None:
 
 
 def _refuse_names(hosts: Sequence[str | None], to: str) -> None:
-    """Raise ArgumentError for hosts that are not called by their addresses."""
+    """Raise ArgumentError for a host that is not an IP address."""
     if to == "gaudi-hcl" and len(hosts) == 1 and hosts[0] is None:
         return
     for host in hosts:
@@ -374,7 +374,7 @@ def _refuse_nodes(nameless: list[int], to: str) -> None:
 
 
 def _refuse_host_ranks(table: RankTable, to: str) -> None:
-    """Raise ArgumentError for processes of hosts where the target has chips only."""
+    """Raise ArgumentError for ranks on hosts if the format has ranks on chips only."""
     on_hosts = [d.rank for n in table.nodes for d in n.devices if d.device_id < 0]
     if on_hosts and to not in _WITH_HOST_RANKS:
         verb = "runs" if len(on_hosts) == 1 else "run"
@@ -416,7 +416,7 @@ def _refuse_for_mindie(nodes: Sequence[Node]) -> None:
 
 
 def _stripped(table: RankTable, target: Format) -> RankTable:
-    """Return the table with the keys that the target has a place for."""
+    """Return the table with only the keys that the format has."""
     if target.name == "hccl-2.0":
         return table
     if not target.joins_addresses:
@@ -457,7 +457,7 @@ def _bare(node: Node) -> Node:
 
 
 def _with_vllm_pods(table: RankTable) -> RankTable:
-    """Return the table with the super pod of a node on its devices, as vLLM has it."""
+    """Return the table with super pods as keys of devices, as vLLM's tables have."""
 
     def moved(node: Node) -> Node:
         keys = (SUPER_DEVICE, SUPER_POD_KEY, "device_hccn_ip")
@@ -474,14 +474,14 @@ def _with_vllm_pods(table: RankTable) -> RankTable:
 
 
 def _top_keys(format_: Format) -> set[str]:
-    """Return the keys that a format declares for the top of a file."""
+    """Return the keys at the top of a file that a format declares."""
     keys = {field.key for field in format_.table_fields}
     record = getattr(format_, "record", None)
     return keys | {member.key for member in getattr(record, "members", ())}
 
 
 def _device_keys(format_: Format) -> set[str]:
-    """Return the keys that a format declares for a device; HCCL keeps pod_name."""
+    """Return the keys of a device that a format declares; HCCL keeps pod_name."""
     keys = {field.key for field in format_.device_fields} - {"pod_name"}
     return keys | {format_.host_key}
 
@@ -491,7 +491,7 @@ def _counts(key: str) -> bool:
 
 
 def _kept(node: Node, drop: set[str], types: Mapping[str, Kind]) -> Node:
-    """Return a node whose devices have the keys of the target, as texts."""
+    """Return a node whose devices have the keys of the format, as texts."""
     devices = [
         structs.replace(
             one,
@@ -503,7 +503,7 @@ def _kept(node: Node, drop: set[str], types: Mapping[str, Kind]) -> Node:
         )
         for one in node.devices
     ]
-    # A pod of the lab's tables, which is a node here, has the rank of its one chip.
+    # A pod of a lab table is a node here, and has the rank of its only chip.
     repeated = (SUPER_POD_KEY, "rank_id")
     extra = {k: v for k, v in node.extra.items() if k not in repeated}
     return structs.replace(node, devices=tuple(devices), extra=extra, group=None)
@@ -518,7 +518,7 @@ def _listed_pods(nodes: Sequence[Node]) -> list[object]:
 
 
 def _skeleton(table: RankTable, options: TableOptions) -> Conversion:
-    """Return a table 2.0 with gaps where only the machine knows the value."""
+    """Return a table 2.0 with marked gaps for values that only the machine knows."""
     if not options.is_skeleton:
         raise ArgumentError(
             f"a table of the format {table.format} has no layers and no EIDs, which "
@@ -560,9 +560,10 @@ def _skeleton(table: RankTable, options: TableOptions) -> Conversion:
 
 
 def losses_beside_hosts(table: RankTable) -> list[str]:
-    """Return the losses of a table of which hosts, chips and ranks are kept.
+    """Return what is lost if only hosts, chips and ranks of a table are kept.
 
-    What a table remembers for our own commands is not one: no launcher asks for it.
+    The layout and the topology of a table are not counted, because launchers do not
+    use them.
     """
     bare = RankTable(
         nodes=[
@@ -581,11 +582,11 @@ def losses_beside_hosts(table: RankTable) -> list[str]:
 
 
 def losses(before: RankTable, after: RankTable) -> Iterator[str]:
-    """Yield in words what the new table lacks.
+    """Yield what the new table lacks, as texts.
 
     Args:
         before: The table that was converted.
-        after: What was read from the file that was written.
+        after: The table that was read from the new file.
     """
     source = by_name(before.format)
     yield from _lost_of_top(before, after, source)
@@ -614,7 +615,7 @@ def _has_roles(table: RankTable) -> bool:
 
 
 def _lost_of_top(before: RankTable, after: RankTable, source: Format) -> Iterator[str]:
-    """Yield the keys at the top that are lost; a status of completed says nothing."""
+    """Yield the keys at the top that are lost, except a status of completed."""
     lists = {source.nodes_key, "prefill_device_list", "decode_device_list"}
     for key, value in before.extra.items():
         is_kept = key in after.extra or key in lists or value == "completed"
@@ -637,12 +638,12 @@ def _lost_of(before: Device, after: Device) -> Iterator[str]:
 
 
 def _repeats(key: str, source: Format) -> bool:
-    """Whether a key says once more what the model holds."""
+    """Whether a key repeats what the model has."""
     return _counts(key) or key in _POD_KEYS or key == source.host_key
 
 
 def unsound_in(to: str, error: RankTableError) -> str:
-    """Return why a table cannot be written in a format, from what was found in it."""
+    """Return why a table cannot be written in a format, given the findings."""
     found = error.diagnostics
     lines = [f"{one.message} ({one.code})" for one in found[:3]]
     return f"the table would not be sound as {to}: " + "; ".join(lines)

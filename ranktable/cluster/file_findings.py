@@ -1,4 +1,4 @@
-"""Findings about several files at once, and the reports of all."""
+"""Findings about several files together, and one report for each file."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from ranktable.schema.document import SourceSpan
 
     FileSpan = tuple[int, SourceSpan | None]
-    """Index of a file and a place in it, None for the file as a whole."""
+    """Index of a file and a place in it; None for the place means the whole file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputFile:
-    """One file of several.
+    """One of several input files.
 
     Attributes:
-        file: Its name, as it is reported.
-        text: Its text, None when it could not be read.
-        format: Name of its format, None when it is not a rank table.
-        path: Its real path, None when it is not a file.
+        file: Its name in reports.
+        text: Its text, None if it could not be read.
+        format: Name of its format, None if it is not a rank table.
+        path: Its real path, None if it is not a file.
     """
 
     file: str
@@ -37,7 +37,7 @@ class InputFile:
 
 
 class FileFinding(NamedTuple):
-    """A finding in one file, whose related places may be in others."""
+    """A finding in one file; its related places may be in other files."""
 
     file: int
     finding: Finding
@@ -45,16 +45,16 @@ class FileFinding(NamedTuple):
 
 
 class FileFindings:
-    """What was found so far in several files, at most so many of each code.
+    """The findings in several files, at most a given number of each code.
 
     Attributes:
         files: The files.
-        found: The findings, in the order in which they were made.
-        has_errors: Whether any of them is an error, kept or not.
+        found: The findings, in the order in which they were added.
+        has_errors: Whether one of them is an error, also if it was not kept.
     """
 
     def __init__(self, files: Sequence[InputFile], limit: int | None = None) -> None:
-        """Keep this many findings of each code, None for all."""
+        """Keep at most this many findings of each code, None for all."""
         self.files = files
         self.found: list[FileFinding] = []
         self.has_errors = False
@@ -69,18 +69,18 @@ class FileFindings:
         hint: str | None = None,
         related: tuple[FileSpan, ...] = (),
     ) -> None:
-        """Add a finding of a rule, unless there are enough of it."""
+        """Add a finding of a rule, unless its quota is used up."""
         file, span = place
         self.add(FileFinding(file, rule.finding(span, message, hint=hint), related))
 
     def add(self, item: FileFinding) -> None:
-        """Keep a finding, unless there are enough of its rule."""
+        """Add a finding, unless the quota of its rule is used up."""
         self.has_errors |= item.finding.severity is Severity.ERROR
         if not self._quota.is_spent(item.finding.rule):
             self.found.append(item)
 
     def add_omitted(self, quota: Quota) -> None:
-        """Count what was left out where the findings were made."""
+        """Add the counts of findings that were left out elsewhere."""
         for rule, count in quota.omitted.values():
             self.has_errors |= rule.severity is Severity.ERROR
             self._quota.omit(rule, count)
@@ -133,7 +133,7 @@ def _order(diagnostic: Diagnostic) -> tuple[int, int, str]:
 
 
 def _with_omitted(reports: list[Report], quota: Quota) -> list[Report]:
-    """Count what was left out of each code in the last report that has the code."""
+    """Add the counts of omitted findings to the last report with the same code."""
     for code, (rule, count) in quota.omitted.items():
         index = max(i for i, report in enumerate(reports) if code in report.totals)
         report = reports[index]

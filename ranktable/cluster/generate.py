@@ -1,8 +1,8 @@
-"""From chips on a command line, or in lists, to a rank table.
+"""Make a rank table from chips that are given on a command line or in lists.
 
-``[[0..7],['4','5']]`` has one inner list a node. The vendor's tools evaluate such an
-argument as Python; this reads the same texts, and says where in the argument something
-is wrong. Ranks count over the nodes in the order given.
+``[[0..7],['4','5']]`` has one inner list for each node. The vendor's tools evaluate
+such an argument as Python; this module parses the same texts, and shows the place of a
+mistake. Ranks are counted over the nodes in the given order.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ if TYPE_CHECKING:
     from ranktable.schema.topology import Topology
 
 MAX_DEVICES = 1 << 20
-"""Devices of a table; a range beyond this is a slip of the finger."""
+"""Most devices of a table; a larger range is a typing mistake."""
 
 MAX_CHIP = 999_999
-"""Largest chip; hosts have tens of them."""
+"""Largest device_id; real hosts have less than a hundred chips."""
 
 _RANGE = re.compile(r"([0-9]+)\.\.([0-9]+)")
+_NUMBERS = re.compile(r"([0-9]{1,19})(?:(?:\.\.|-)([0-9]{1,19}))?")
 
 
 @dataclass(frozen=True, slots=True)
 class ListedChip:
-    """One chip as it was written.
+    """One chip as it is written.
 
     Attributes:
         device_id: Its index on its host.
@@ -49,6 +50,27 @@ class ListedChip:
     position: int
 
 
+def parse_numbers(text: str, *, noun: str, example: str) -> list[int]:
+    """Return the numbers in a list such as ``0-7,16``, in its order.
+
+    Args:
+        text: Numbers and inclusive ranges that count up, joined by commas.
+        noun: What an item is, with an article.
+        example: What to write instead of an item that is something else.
+
+    Raises:
+        ArgumentError: An item is something else, or there are too many numbers.
+    """
+    found: list[int] = []
+    for item in text.split(","):
+        match = _NUMBERS.fullmatch(item.strip())
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if not first <= last < first + MAX_DEVICES - len(found):
+            raise ArgumentError(f"{item!r} is not {noun}; write {example}")
+        found += range(first, last + 1)
+    return found
+
+
 def parse_device_list(text: str) -> list[list[ListedChip]]:
     """Return the chips of each node, in rank order.
 
@@ -57,8 +79,8 @@ def parse_device_list(text: str) -> list[list[ListedChip]]:
             ``[['4','5']]``.
 
     Raises:
-        ArgumentError: It is malformed, empty, or names a chip twice in a node; the
-            error shows the place.
+        ArgumentError: It has another form, is empty, or names a chip twice in a node;
+            the error shows the place.
     """
     nodes = parse_nested_list(text)
     if not nodes.items:
@@ -155,11 +177,11 @@ def parse_address_list(text: str, sizes: list[int]) -> list[list[str]]:
 
     Args:
         text: Lists of the same shape as the chips, ``[['10.0.0.5','10.0.0.5']]``, or
-            one address a node, ``['10.0.0.5','10.0.0.6']``.
+            one address for each node, ``['10.0.0.5','10.0.0.6']``.
         sizes: Number of chips of each node.
 
     Raises:
-        ArgumentError: The shape differs, or something is not an IP address.
+        ArgumentError: The shape differs, or an item is not an IP address.
     """
     nodes = parse_nested_list(text)
     if len(nodes.items) != len(sizes):
@@ -208,11 +230,11 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item of a list.
+    """One item of a nested list.
 
     Attributes:
         text: The item without its quotation marks.
-        is_quoted: Whether it had any.
+        is_quoted: Whether it had quotation marks.
         position: Offset in the argument.
     """
 
@@ -268,13 +290,13 @@ def parse_nested_list(text: str) -> ItemList:
 
 def _item(match: re.Match[str]) -> Item:
     kind = match.lastgroup or ""
-    # The group begins after the quotation mark; the item begins with it.
+    # The group begins after the quotation mark; the item includes the mark.
     is_quoted = kind != "word"
     return Item(match[kind], is_quoted, match.start(kind) - is_quoted)
 
 
 def _unfinished(text: str, at: int, depth: int) -> ArgumentError:
-    """Return the error for a text that ends, or stops making sense, within a list."""
+    """Return the error for a text that ends, or has a wrong word, inside a list."""
     rest = text[at:]
     if rest.strip():
         position = at + len(rest) - len(rest.lstrip())
@@ -307,14 +329,14 @@ def make_table(
     is_emulated: bool = False,
     layouts: Sequence[Sequence[Layout]] | None = None,
 ) -> RankTable:
-    """Return the table whose ranks count over these chips.
+    """Return the table with these chips, whose ranks count up in this order.
 
     Args:
-        chips: ``device_id`` of every chip, one sequence a node, in rank order.
-        addresses: An address for every chip or None, in the same shape.
+        chips: ``device_id`` of every chip, one sequence for each node, in rank order.
+        addresses: An address or None for every chip, in the same shape.
         hosts: The host of each node.
-        is_emulated: Whether these are addresses of emulated devices.
-        layouts: How to spell every device, in the same shape.
+        is_emulated: Whether the addresses are those of emulated devices.
+        layouts: The form of every device, in the same shape.
     """
     nodes = []
     rank = 0
@@ -337,13 +359,13 @@ def make_table(
 
 
 def ring_order(device_ids: Sequence[int], topology: Topology) -> list[int]:
-    """Return a node's chips in ring order, as they are if they are in it already.
+    """Return a node's chips in ring order; unchanged if they already are.
 
-    The ring begins with the first chip given and, of its two directions, goes to the
-    smaller neighbour first.
+    The ring begins with the first given chip, and goes first to the smaller of its two
+    neighbours.
 
     Raises:
-        ArgumentError: These chips form no ring; the hint names those that do.
+        ArgumentError: These chips do not form a ring; the hint names chips that do.
     """
     if not topology.broken_links(device_ids):
         return list(device_ids)
@@ -360,10 +382,10 @@ def ring_order(device_ids: Sequence[int], topology: Topology) -> list[int]:
 def grouped_ring_order(
     device_ids: Sequence[int], topology: Topology, tp: int
 ) -> ChipOrder:
-    """Return a node's chips in a ring order that closes the tensor parallel groups.
+    """Return the chips of a node in a ring order that closes its groups too.
 
-    Where no order does, it is one with the fewest hops around them; the chips stay as
-    they are if no order is better.
+    If no order closes them, it is one with the fewest hops around the groups. If no
+    order is better, the chips keep their order.
 
     Args:
         device_ids: The chips.
@@ -371,7 +393,7 @@ def grouped_ring_order(
         tp: Size of the groups of consecutive ranks.
 
     Raises:
-        ArgumentError: These chips form no ring, or the groups do not fill the node.
+        ArgumentError: The chips do not form a ring, or groups do not fill the node.
     """
     ordered = tuple(ring_order(device_ids, topology))
     size = len(ordered)
@@ -382,6 +404,6 @@ def grouped_ring_order(
             hint=f"groups that do have {fitting} ranks",
         )
     here, best = compare_orders(topology, ordered, tp)
-    if here is None or best is None:  # a ring has a way between any two of its chips
+    if here is None or best is None:  # in a ring, all chips are connected
         raise AssertionError(ordered)
     return best if best.hops < here.hops else replace(here, is_proven=best.is_proven)

@@ -1,6 +1,6 @@
-"""Huawei's hccn.conf: the addresses of the network cards of a host's devices, judged.
+"""Huawei's hccn.conf: read the addresses of a host's devices, and judge them.
 
-Source: ``hccn_tool``, which writes ``address_N``, ``netmask_N`` and others of device N.
+Source: ``hccn_tool``, which writes ``address_N``, ``netmask_N`` and other keys of N.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from ranktable.schema.rules.syntax import DUPLICATE_KEY
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ranktable.schema.document import Offsets
+
 NAME = "hccn.conf"
 _LINE = re.compile(r"^[ \t]*([a-z_]+)_([0-9]{1,4})[ \t]*=([^\n]*)$", re.MULTILINE)
 _KEYS = frozenset(("address", "netmask", "netdetect", "gateway", "send_arp_status"))
@@ -42,7 +44,7 @@ def is_hccn_conf(text: str) -> bool:
 
 
 def judge_hccn_conf(data: bytes, *, file: str, limit: int | None = None) -> Report:
-    """Return what is wrong with an hccn.conf."""
+    """Return the report of an hccn.conf."""
     text, quota = data.decode("utf-8", "replace"), Quota(limit)
     found = [one for one in _findings(text) if not quota.is_spent(one.rule)]
     return make_report(
@@ -50,17 +52,22 @@ def judge_hccn_conf(data: bytes, *, file: str, limit: int | None = None) -> Repo
     )
 
 
-def _findings(text: str) -> Iterator[Finding]:
-    owners: dict[str, tuple[int, SourceSpan]] = {}
-    places: dict[int, SourceSpan] = {}
-    seen: set[int] = set()
+def addresses_in(text: str) -> Iterator[tuple[int, str, Offsets]]:
+    """Yield the device, the text and the offsets of every address."""
     for line in _LINE.finditer(text):
-        seen.add(int(line[2]))
         if line[1] == "address":
             address = line[3].strip()
             start = line.end() - len(line[3].lstrip())
-            place = SourceSpan(offsets=(start, start + len(address)))
-            yield from _judge_address(int(line[2]), address, place, places, owners)
+            yield int(line[2]), address, (start, start + len(address))
+
+
+def _findings(text: str) -> Iterator[Finding]:
+    owners: dict[str, tuple[int, SourceSpan]] = {}
+    places: dict[int, SourceSpan] = {}
+    seen = {int(line[2]) for line in _LINE.finditer(text)}
+    for device, address, offsets in addresses_in(text):
+        place = SourceSpan(offsets=offsets)
+        yield from _judge_address(device, address, place, places, owners)
     devices = range(max(seen) + 1)
     lacking = [device for device in devices if device not in places]
     if lacking and places:
@@ -81,7 +88,7 @@ def _judge_address(
     places: dict[int, SourceSpan],
     owners: dict[str, tuple[int, SourceSpan]],
 ) -> Iterator[Finding]:
-    """Yield what is wrong with the address of a device; remember it."""
+    """Yield what is wrong with the address of a device, and record the address."""
     if device in places:
         message = f"address_{device} is given twice"
         yield DUPLICATE_KEY.finding(place, message, related=(places[device],))

@@ -1,7 +1,7 @@
-"""Host lists in Slurm's notation: ``rack[1-2]n[08-10],login``, expanded and folded.
+"""Host lists in Slurm's notation: ``rack[1-2]n[08-10],login``; expand and fold them.
 
-The order of a list is the order of ranks, so it is kept: nothing is sorted and nothing
-is dropped.
+The order of a list is the order of ranks, so lists are neither sorted nor are names
+dropped.
 
 Source: SchedMD/slurm, src/common/hostlist.c.
 """
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 _OUTSIDE = r"[!-Z\\^-~]*"  # names and the commas between them
 DIGITS = "[0-9]{1,18}"
-"""A number in a bracket; Slurm folds names such as gpu2023010001, and takes two numbers
-of 20 digits for the same one (Slurm 22.05)."""
+"""A number in brackets. Slurm folds names such as gpu2023010001, and considers two
+different numbers of 20 digits equal (Slurm 22.05)."""
 _RANGES = f"{DIGITS}(?:-{DIGITS})?"
-# Every repetition begins with a character of its own, so that nothing is tried twice.
+# Every repetition begins with a different character, so nothing is tried twice.
 _LIST = re.compile(rf"{_OUTSIDE}(?:\[{_RANGES}(?:,{_RANGES})*\]{_OUTSIDE})*")
 _NUMBER = re.compile(rf"\[({DIGITS})\]")
 _LIST_OF_NUMBERS = re.compile(rf"{_OUTSIDE}(?:\[{DIGITS}\]{_OUTSIDE})*")
@@ -32,15 +32,16 @@ def expand_hosts(text: str) -> list[str]:
     """Return the hosts of a list, in its order.
 
     Args:
-        text: Names with ranges in brackets, joined by commas: ``n[001-128],login``.
-            A range counts up and is as wide as its low end; of several brackets the
-            leftmost counts slowest. Empty items are skipped, as Slurm does.
+        text: Names with ranges in brackets, separated by commas: ``n[001-128],login``.
+            A range counts up and has the width of its first number. If there are
+            several brackets, the leftmost changes slowest. Empty items are skipped, as
+            in Slurm.
 
     Raises:
         ArgumentError: The text is malformed, names more than ``MAX_HOSTS`` hosts, or
             one of more than ``MAX_NAME`` characters; the error shows the place.
     """
-    # Other programs write a bracket for every host; around one number it means nothing.
+    # Some programs write brackets for every host; around one number they mean nothing.
     if _LIST_OF_NUMBERS.fullmatch(text):
         hosts = _within_limits(text.replace("[", "").replace("]", "").split(","))
     elif _LIST.fullmatch(text):
@@ -49,19 +50,19 @@ def expand_hosts(text: str) -> list[str]:
         hosts = None
     if hosts is None:
         check_list(text)
-        raise AssertionError(text)  # the two read the same notation
+        raise AssertionError(text)  # _expand and check_list accept the same notation
     return hosts
 
 
 def _expand(text: str) -> list[str] | None:
-    """Return the hosts of a well-formed list, None if one of its limits is passed."""
+    """Return the hosts of a well-formed list, None if it exceeds a limit."""
     outside, *rest = text.replace("]", "[").split("[")
     hosts = outside.split(",")
-    room = MAX_HOSTS + text.count(",")  # empty items take some, too
-    names, tail = [hosts.pop()], ""  # names have the tail in common
+    room = MAX_HOSTS + text.count(",")  # empty items are counted too
+    names, tail = [hosts.pop()], ""  # the names share the tail
     last, numbers = "", [""]
     for inside, after in zip(rest[::2], rest[1::2], strict=True):
-        if inside != last:  # racks repeat one bracket
+        if inside != last:  # often the same bracket is repeated for each rack
             last, numbers = inside, _numbers(inside)
         suffix, comma, more = after.partition(",")
         if not numbers or len(names) * len(numbers) + len(hosts) > room:
@@ -87,14 +88,14 @@ def _with_tail(names: list[str], tail: str) -> list[str]:
 
 
 def _within_limits(hosts: list[str]) -> list[str] | None:
-    """Return hosts without the empty ones, None if they are too many or too long."""
+    """Return the hosts without empty ones, None if they exceed a limit."""
     found = list(filter(None, hosts))
     is_short = max(map(len, found), default=0) <= MAX_NAME
     return found if is_short and len(found) <= MAX_HOSTS else None
 
 
 def _numbers(ranges: str) -> list[str]:
-    """Return the numbers of a bracket as written, none if a limit is passed."""
+    """Return the numbers of a bracket as written, none if they exceed a limit."""
     if "," not in ranges:
         return _range(ranges)
     if "-" not in ranges:
@@ -123,16 +124,16 @@ def _range(item: str) -> list[str]:
 
 
 MAX_RANGE = 1 << 16
-"""Hosts of one range; Slurm's own limit."""
+"""Most hosts of one range; Slurm has the same limit."""
 
 MAX_HOSTS = 1 << 20
-"""Hosts of one list; brackets multiply, so that a short text can mean billions."""
+"""Most hosts of a list; several brackets multiply, so a short text can mean many."""
 
 MAX_NAME = 255
-"""Characters of one host, where DNS has 253; a bracket repeats what is beside it."""
+"""Most characters of a host; DNS allows 253."""
 
 NAME = r"[!-+\--Z\\^-~]"
-"""A character of a name: blanks, brackets, commas and control characters are none."""
+"""A character of a name: no blank, bracket, comma or control character."""
 
 _MAX_SHOWN = 40
 _PIECE = re.compile(rf"{NAME}+|\[[^\[\]]*\]|,")
@@ -140,10 +141,10 @@ _RANGE = re.compile(rf"({DIGITS})(?:-({DIGITS}))?")
 
 
 def _pieces(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the names, brackets and commas of a list, each with its place.
+    """Yield the names, brackets and commas of a list, each with its offset.
 
     Raises:
-        ArgumentError: Something else stands there.
+        ArgumentError: There is something else in the list.
     """
     at = 0
     while at < len(text):
@@ -158,7 +159,7 @@ def check_list(text: str) -> None:
     """Raise unless every part of a list can be expanded.
 
     Raises:
-        ArgumentError: The first part that cannot, and its place.
+        ArgumentError: For the first part that cannot be expanded, with its place.
     """
     hosts = count = length = 0
     for at, piece in _pieces(text):
@@ -168,7 +169,8 @@ def check_list(text: str) -> None:
             numbers, width = 1, len(piece)
             if piece.startswith("["):
                 numbers, width = _check_ranges(text, at + 1, piece[1:-1])
-            # Of what is too many already, the product may have any number of digits.
+            # If there are already too many, the product could have any number of
+            # digits.
             count = min((count or 1) * numbers, MAX_HOSTS + 1)
             length += width
         if length > MAX_NAME:
@@ -179,15 +181,15 @@ def check_list(text: str) -> None:
 
 
 def _check_ranges(text: str, start: int, ranges: str) -> tuple[int, int]:
-    """Return how many numbers a bracket has, and the digits of the longest.
+    """Return how many numbers a bracket has, and the length of the longest.
 
     Args:
         text: The list.
-        start: Where the ranges stand in it.
-        ranges: What is between the brackets.
+        start: Offset of the ranges in it.
+        ranges: The text between the brackets.
 
     Raises:
-        ArgumentError: One is not a range, counts down, or is too long.
+        ArgumentError: An item is not a range, counts down, or is too long.
     """
     at, count, width = start, 0, 0
     for item in ranges.split(","):
@@ -235,19 +237,19 @@ _HOST = re.compile(f"{NAME}{{1,{MAX_NAME}}}")
 _DIGITS = re.compile(r"([0-9]{1,9})(?![0-9])")
 
 _Folded = tuple[list[str], list[str], int]
-"""Texts, the number or bracket after each but the last, and the leftmost bracket."""
+"""Texts, the number or bracket after each but the last, index of the first bracket."""
 
 
 @dataclass(slots=True)
 class _HostRun:
-    """Consecutive hosts that differ in one number, or consecutive brackets that do.
+    """Consecutive hosts that differ in one number, or consecutive such brackets.
 
     Attributes:
-        first: The first of them.
-        texts: What stands around the numbers; one more than there are numbers.
-        numbers: The numbers as they are written; at ``axis`` the last one.
-        axis: Index of the number that differs, None while there is one of them.
-        ranges: (first, count) of the numbers at the axis, first as it is written.
+        first: The first of these hosts.
+        texts: The texts around the numbers; one more than there are numbers.
+        numbers: The numbers as written; at ``axis``, that of the last host.
+        axis: Index of the number that differs, None if there is only one host.
+        ranges: (first, count) of the numbers at the axis; first as written.
     """
 
     first: str | _Folded
@@ -258,11 +260,11 @@ class _HostRun:
 
 
 def fold_hosts(hosts: Iterable[str]) -> str:
-    """Return a list that expands to exactly these hosts, in this order.
+    """Return a list that expands to exactly these hosts in this order.
 
-    Consecutive hosts that differ in one number share a bracket, and consecutive
-    brackets that differ in one number further left are put together too; time and
-    length grow with the number of hosts.
+    Consecutive hosts that differ in one number share a bracket. Consecutive brackets
+    that differ in one number further left are merged too. Time and length grow linearly
+    with the number of hosts.
 
     >>> fold_hosts(["n1", "n2", "n3", "x", "r1n1", "r1n2", "r2n1", "r2n2"])
     'n[1-3],x,r[1-2]n[1-2]'
@@ -272,7 +274,7 @@ def fold_hosts(hosts: Iterable[str]) -> str:
             a comma, a blank or a control character.
     """
     folded = _fold(hosts)
-    # Each pass puts together what differs in one more place; names have few numbers.
+    # Each pass merges along one more number; names have few numbers.
     while True:
         merged = _merge(folded)
         if len(merged) == len(folded):
@@ -283,7 +285,7 @@ def fold_hosts(hosts: Iterable[str]) -> str:
 
 
 def _fold(hosts: Iterable[str]) -> list[str | _Folded]:
-    """Put hosts together that differ in one number."""
+    """Merge hosts that differ in one number."""
     folded: list[str | _Folded] = []
     run: _HostRun | None = None
     is_host, split = _HOST.fullmatch, _DIGITS.split
@@ -302,14 +304,14 @@ def _fold(hosts: Iterable[str]) -> list[str | _Folded]:
 
 
 def _merge(folded: Sequence[str | _Folded]) -> list[str | _Folded]:
-    """Put together neighbours that differ in one number left of their brackets."""
+    """Merge neighbours that differ in one number left of their brackets."""
     merged: list[str | _Folded] = []
     run: _HostRun | None = None
     for item in folded:
         if run is not None and not _extends(run, item):
             merged.append(_written(run))
             run = None
-        if isinstance(item, str):  # it has been compared with its neighbours already
+        if isinstance(item, str):  # already compared with its neighbours
             merged.append(item)
         elif run is None:
             run = _HostRun(item, item[0], item[1])
@@ -319,7 +321,7 @@ def _merge(folded: Sequence[str | _Folded]) -> list[str | _Folded]:
 
 
 def _extends(run: _HostRun, item: str | _Folded) -> bool:
-    """As ``_extend``, where the number must stand left of the first bracket."""
+    """Call ``_extend`` for numbers left of the first bracket only."""
     if isinstance(item, str):
         return False
     texts, fields, bracket = item
@@ -327,12 +329,12 @@ def _extends(run: _HostRun, item: str | _Folded) -> bool:
 
 
 def _extend(run: _HostRun, numbers: list[str], end: int | None = None) -> bool:
-    """Put numbers into a run if they differ from its last ones at the run's axis.
+    """Add numbers to a run if they differ from the last ones only at its axis.
 
     Args:
         run: The run.
-        numbers: As many numbers as it has.
-        end: The place that the axis must stand left of, None if it need not.
+        numbers: As many numbers as the run has.
+        end: The axis must be less than this index; None for no limit.
     """
     axis = _one_difference(numbers, run.numbers)
     if (
@@ -356,7 +358,7 @@ def _extend(run: _HostRun, numbers: list[str], end: int | None = None) -> bool:
 
 
 def _one_difference(these: list[str], those: list[str]) -> int | None:
-    """Return the place where two lists of one length differ, None unless it is one."""
+    """Return the index where two lists differ, None unless it is exactly one."""
     found = None
     for place, text in enumerate(these):
         if text != those[place]:
@@ -367,7 +369,7 @@ def _one_difference(these: list[str], those: list[str]) -> int | None:
 
 
 def _written(run: _HostRun) -> str | _Folded:
-    """Return what is alone in its run as it was, else the run with its bracket."""
+    """Return a host that is alone in its run as it was, otherwise with a bracket."""
     if run.axis is None:
         return run.first
     fields = list(run.numbers)

@@ -1,4 +1,4 @@
-"""A text that is being read piece by piece, and what was found wrong with it."""
+"""A text that is being parsed, and its findings."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ranktable.schema.diagnostic import (
     quoted,
 )
 from ranktable.schema.document import SourceSpan
+from ranktable.schema.files import refuse_other_types
 from ranktable.schema.format import is_address
 from ranktable.schema.json_parser import decode
 from ranktable.schema.rules.syntax import TOO_LARGE, TOO_MANY
@@ -29,7 +30,7 @@ T = TypeVar("T")
 MAX_LINES = 1 << 21
 
 MAX_SLOTS = 1 << 20
-"""Processes of a job; a rank table has no more chips."""
+"""Most processes of a job; a rank table has the same limit of chips."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 _DIGITS = re.compile(r"[0-9]+")
@@ -41,7 +42,7 @@ class Token(NamedTuple):
     """A piece of a text with its offsets.
 
     Attributes:
-        text: What is meant; quotation marks of a shell are taken off.
+        text: The text without a shell's quotation marks.
         start: Offset of its first character.
         end: Offset after its last character.
     """
@@ -55,7 +56,7 @@ class Token(NamedTuple):
         return SourceSpan(offsets=(self.start, self.end), label=label)
 
     def part(self, start: int, end: int | None = None) -> Token:
-        """Return the piece between two offsets of this one."""
+        """Return the part between two offsets of this piece."""
         text = self.text[start:end]
         return Token(text, self.start + start, self.start + start + len(text))
 
@@ -72,13 +73,13 @@ class SourceText:
 
     Attributes:
         text: The text.
-        found: What was found, as many of each code as the quota allows.
+        found: The findings, of each code at most as many as the quota allows.
         is_sound: Whether no error was found, shown or not.
-        left_out: What the text says of hosts and a description has no place for.
+        left_out: What the text says about hosts that a ``Hostfile`` cannot express.
     """
 
     def __init__(self, text: str, quota: Quota | None = None) -> None:
-        """Begin with nothing found."""
+        """Start without findings."""
         self.text = text
         self.quota = quota or Quota()
         self.found: list[Finding] = []
@@ -104,14 +105,14 @@ class SourceText:
         self.found.append(rule.finding(span, message, hint=hint, related=related))
 
     def add(self, findings: Iterable[Finding]) -> None:
-        """Add findings that somebody else made, and counted where a quota is kept."""
+        """Add findings of another reader, which has counted them in its quota."""
         for finding in findings:
             if finding.severity is Severity.ERROR:
                 self.is_sound = False
             self.found.append(finding)
 
     def lines(self) -> Iterator[Token]:
-        """Yield every line, without its end; only a newline ends one."""
+        """Yield every line without its end; only a newline ends a line."""
         at = 0
         for text in self.text.split("\n"):
             yield Token(text, at, at + len(text))
@@ -120,13 +121,13 @@ class SourceText:
     def number(
         self, word: Token, what: str, *, hint: str | None = None, lax: str = ""
     ) -> int | None:
-        """Return the number that a word is, None after saying that it is none.
+        """Return the number in a word, None after reporting that it is not a number.
 
         Args:
             word: The word.
-            what: What it should be, with an article.
+            what: What the number means, with an article.
             hint: What to write.
-            lax: What the launcher makes of it.
+            lax: What the launcher reads instead.
         """
         if _DIGITS.fullmatch(word.text):
             if len(word.text) <= _MAX_DIGITS:
@@ -148,7 +149,7 @@ class SourceText:
         hint: str | None = None,
         lax: str = "",
     ) -> int | None:
-        """Return the number of processes that a word is, within the limit."""
+        """Return the number of processes in a word, if it is within the limit."""
         number = self.number(word, what, hint=hint, lax=lax)
         if number is not None and number > MAX_SLOTS:
             self.too_many(word, "processes")
@@ -156,11 +157,11 @@ class SourceText:
         return number
 
     def too_many(self, word: Token, what: str) -> None:
-        """Say that there are more hosts or processes than the limit."""
+        """Report that there are more hosts or processes than the limit."""
         self.report(TOO_MANY, word, f"this is more than {MAX_SLOTS} {what}")
 
     def host(self, word: Token) -> str | None:
-        """Return the host that a word is, None after saying that it is none."""
+        """Return the host in a word, None after reporting that it is not a host."""
         if is_host(word.text):
             return word.text
         hint = None
@@ -175,7 +176,7 @@ class SourceText:
         return None
 
     def refuse_long(self) -> bool:
-        """Say if there are too many lines or commas; return whether there are."""
+        """Report too many lines or commas; return whether there are too many."""
         for character, what in (("\n", "lines"), (",", "commas")):
             if self.text.count(character) > MAX_LINES:
                 message = f"the file has more than {MAX_LINES} {what}"
@@ -184,7 +185,7 @@ class SourceText:
         return False
 
     def refuse_nothing(self, hosts: Iterable[object]) -> None:
-        """Say that there are no hosts, unless something else was said."""
+        """Report that there are no hosts, unless there is another error."""
         if self.is_sound and not any(True for _ in hosts):
             self.report(rules.NO_HOSTS, None, "the file names no host")
 
@@ -195,7 +196,7 @@ def is_host(text: str) -> bool:
 
 
 def words_of(line: Token) -> list[Token]:
-    """Return the words of a line, with blanks between them."""
+    """Return the words of a line, which are separated by blanks."""
     return [
         line.part(match.start(), match.end()) for match in _WORD.finditer(line.text)
     ]
@@ -209,7 +210,7 @@ _PLAIN = re.compile(r"([^:\[\]]*)(?::([^:]*))?")
 def endpoint_parts(
     source: SourceText, word: Token
 ) -> tuple[Token, Token | None] | None:
-    """Return the host and the port of an endpoint, None after saying what is wrong."""
+    """Return the host and the port of an endpoint, None after reporting an error."""
     match = _BRACKETS.fullmatch(word.text) or _PLAIN.fullmatch(word.text)
     if match is None:
         source.report(
@@ -224,7 +225,7 @@ def endpoint_parts(
 
 
 def endpoint_host(source: SourceText, word: Token) -> Token | None:
-    """Return the host of an endpoint whose port may be left out."""
+    """Return the host of an endpoint; the port may be missing."""
     parts = endpoint_parts(source, word)
     if parts is None:
         return None
@@ -234,7 +235,7 @@ def endpoint_host(source: SourceText, word: Token) -> Token | None:
 
 
 def port_number(source: SourceText, word: Token) -> int | None:
-    """Return a port, None after saying that it is none."""
+    """Return a port, None after reporting that it is not one."""
     port = source.number(word, "a port")
     if port is not None and not 0 < port <= MAX_PORT:
         source.report(
@@ -245,7 +246,7 @@ def port_number(source: SourceText, word: Token) -> int | None:
 
 
 def endpoint(host: str, port: int) -> str:
-    """Return an endpoint as it is written."""
+    """Return an endpoint as text."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -262,15 +263,19 @@ def read_source(  # noqa: PLR0913 - every one is an option of its own
 
     Args:
         data: The file.
-        read: The reader; it returns None after reporting what is wrong.
+        read: The reader; it returns None after reporting errors.
         file: Name to report.
         name: Name of the format.
-        limit: Findings of each code to place; the report counts all.
+        limit: Most findings of each code to locate; the report counts all.
         max_size_bytes: The largest file that is read.
 
     Returns:
-        What was found; the value, None if there is an error; what the value leaves out.
+        The report; the value, None if there is an error; and what the value leaves out.
+
+    Raises:
+        TypeError: The data is neither bytes nor text.
     """
+    refuse_other_types(data)
     quota = Quota(limit)
 
     def report(found: list[Finding], text: str | None) -> Report:
@@ -279,9 +284,9 @@ def read_source(  # noqa: PLR0913 - every one is an option of its own
     if len(data) > max_size_bytes:
         message = f"the file is larger than {max_size_bytes} bytes"
         return report([TOO_LARGE.finding(None, message)], None), None, ()
-    decoded = decode(data) if isinstance(data, bytes) else (data, [])
+    decoded = (data, []) if isinstance(data, str) else decode(data)
     if isinstance(decoded, Finding):
-        assert isinstance(data, bytes)  # noqa: S101 - a text is decoded
+        assert not isinstance(data, str)  # noqa: S101 - a text is decoded
         text = data.decode("utf-8", "replace") if decoded.span else None
         return report([decoded], text), None, ()
     text, found = decoded

@@ -1,4 +1,4 @@
-"""One table becomes several, one per node, or the table of some of its ranks."""
+"""Split a table into one table for each node, or take the table of some ranks."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from ranktable.schema.model import Node, RankTable
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,200}")
-"""Hosts that are safe as a name of a file: no slash, no leading dot or dash."""
+"""Hosts that are safe as file names: no slash, and no dot or dash at the beginning."""
 
 
 def file_names(table: RankTable) -> list[str]:
-    """Return the name of every node's file: its host, or its number.
+    """Return the file name for every node: its host, or its number.
 
-    Numbers are used for all nodes where one has no host, or one that is not a name of a
-    file, or that of another; they are padded, so that a shell lists them in order.
+    Numbers are used for all nodes if one has no host, a host that is not a safe file
+    name, or the host of another node. They are padded, so that a shell sorts them.
     """
     hosts = [node.host for node in table.nodes]
     are_names = all(host is not None and _FILE_NAME.fullmatch(host) for host in hosts)
@@ -38,12 +38,12 @@ def file_names(table: RankTable) -> list[str]:
 
 
 def split_by_node(table: RankTable, *, renumber: bool) -> Iterator[tuple[str, bytes]]:
-    """Yield the name and the bytes of every node's file.
+    """Yield the name and the bytes of a file for every node.
 
     Args:
         table: A sound table.
-        renumber: Whether the ranks of every file begin at 0. If not, they stay as they
-            are, and only the file with rank 0 is a sound table by itself.
+        renumber: Whether the ranks of every file begin at 0. If not, they stay the
+            same, and only the file with rank 0 is a sound table by itself.
     """
     format_ = by_name(table.format)
     for name, node in zip(file_names(table), table.nodes, strict=True):
@@ -68,7 +68,7 @@ def _renumbered(node: Node) -> Node:
 
 
 def subset(table: RankTable, ranks: Sequence[int]) -> RankTable:
-    """Return the table of some ranks; the place of a rank in the list is its new one.
+    """Return the table of some ranks; the new rank is the index in the list.
 
     Raises:
         ArgumentError: A rank is not in the table, or is given twice.
@@ -101,10 +101,10 @@ def _part(node: Node, places: dict[int, int]) -> Node:
 def with_nodes(
     table: RankTable, nodes: Sequence[Node], *, is_renumbered: bool
 ) -> RankTable:
-    """Return a table with some of its nodes, and the super pods of those only.
+    """Return a table with some of its nodes, and only the super pods of these.
 
-    Where fewer ranks are numbered anew, the layout and the spares of the whole job are
-    left out. Parts that keep their ranks keep them too, for merge.
+    If the ranks are counted again, the layout and the spares of the whole job are left
+    out. Parts that keep their ranks keep them too, for merge.
     """
     extra = dict(table.extra)
     if PODS in extra:
@@ -116,5 +116,5 @@ def with_nodes(
 
 
 def without_job(extra: Mapping[str, object]) -> dict[str, object]:
-    """Return the keys of a table without those that are about all ranks of a job."""
+    """Return the keys of a table without those that concern all ranks of a job."""
     return {k: v for k, v in extra.items() if k not in (LAYOUT_KEY, SPARES_KEY)}

@@ -1,9 +1,9 @@
-"""Waiting for a rank table that is complete, sound and no longer changing.
+"""Wait for a rank table that is complete, sound and no longer changing.
 
-Generators write in place, so a reader may meet half a file; a ConfigMap is a chain of
-links whose targets are exchanged. So the file is read as a whole, over and over with a
-pause, until two readings in a row have the same sound content. Times of files are not
-trusted: on a network they are old, and two writings may share one.
+Generators write in place, so a reader may see half of a file. A ConfigMap is a chain of
+links whose targets are replaced. So the whole file is read again after each pause,
+until two readings in a row give the same sound content. Times of files are not used: on
+a network they may be old, and two writes may have the same time.
 
 Source: Huawei's ascend-operator (``O_TRUNC``, then write) and the start scripts that
 poll ``status``; the volumes of Kubernetes.
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from ranktable.schema.diagnostic import Report
 
 COMPLETED = "completed"
-"""The status of a table that its controller has filled in."""
+"""The status of a table that its controller has completed."""
 
 INITIALIZING = "initializing"
-"""The status of one that it will fill in."""
+"""The status of a table that its controller has not completed yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """The time, which a test replaces.
+    """The clock, which tests replace.
 
     Attributes:
-        now: Seconds since some moment.
-        sleep: Waits for so many seconds.
+        now: Returns the time in seconds.
+        sleep: Waits for a number of seconds.
     """
 
     now: Callable[[], float]
@@ -45,12 +45,12 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a table is still waited for.
+    """Why a table is not ready yet.
 
     Attributes:
-        kind: What makes it another reason: the code of the finding.
+        kind: Identifies the reason: the code of the finding.
         text: The reason in words.
-        is_final: Whether waiting cannot help.
+        is_final: Whether waiting longer does not help.
     """
 
     kind: str
@@ -63,9 +63,9 @@ class WaitResult:
     """How the waiting ended.
 
     Attributes:
-        report: What was found in the last reading.
-        reason: Why it was given up, None when the table is there.
-        waited_s: How long it took.
+        report: The report of the last reading.
+        reason: Why waiting ended without a table, None if the table is ready.
+        waited_s: How many seconds it took.
     """
 
     report: Report
@@ -82,18 +82,19 @@ def wait_for_table(  # noqa: PLR0913 - what it does and whom it tells, by name
     clock: Clock,
     on_reason: Callable[[Reason, float], None],
 ) -> WaitResult:
-    """Return when a file has held the same sound table twice, or time is up.
+    """Return when two readings of a file give the same sound table, or at a time-out.
 
-    A status that is neither ``initializing`` nor ``completed`` in two readings is not
-    waited for: no operator comes back to mend a misspelt word.
+    A status that is neither ``initializing`` nor ``completed`` in two readings ends the
+    waiting, because no operator will correct a misspelt word.
 
     Args:
         read: Returns the bytes of the file or raises UnreadableError.
         file: Its name.
-        timeout_s: How long to wait.
-        interval_s: Pause between two readings.
-        clock: The time.
-        on_reason: Told after every reading why it goes on, and since how many seconds.
+        timeout_s: Most seconds to wait.
+        interval_s: Seconds between two readings.
+        clock: The clock.
+        on_reason: Called after every reading with the reason to go on, and the seconds
+            since this reason is the same.
     """
     start = clock.now()
     watcher = _Watcher(read, file)
@@ -109,7 +110,7 @@ def wait_for_table(  # noqa: PLR0913 - what it does and whom it tells, by name
 
 
 class _Watcher:
-    """What the last reading brought."""
+    """The state after the last reading."""
 
     def __init__(self, read: Callable[[], bytes], file: str) -> None:
         self.read = read
@@ -119,7 +120,7 @@ class _Watcher:
         self.report = check_bytes(b"", Options(), file=file)
 
     def look(self) -> Reason | None:
-        """Read once more; return why to go on, None when there is no reason."""
+        """Read the file once; return why to wait, None if the table is ready."""
         try:
             data = self.read()
         except UnreadableError as error:
@@ -139,14 +140,14 @@ class _Watcher:
 
 
 _SHOWN = 20
-"""Findings of each code that are kept."""
+"""Most findings of each code that are kept."""
 
 UNCONFIRMED = Reason("", "it is sound, and had no time to be read once more")
 CHANGED = Reason("changed", "it changed since the last reading")
 
 
 def _defect(report: Report) -> Reason | None:
-    """Return why a table is not ready; of a half-written one there is no status."""
+    """Return why a table is not ready; a half-written one has no status."""
     columns = report.columns
     status = columns.top.get("status") if columns else None
     if status is None and columns and not columns.format.has_global_ranks:

@@ -1,1 +1,1 @@
-"""Which chips this node has: device nodes, sysfs, procfs and the vendors' tools."""
+"""Find the chips of this node: device nodes, sysfs, procfs and vendors' tools."""

@@ -1,8 +1,8 @@
 """AMD GPUs, from ``amd-smi list --json``.
 
-AMD calls the tool example code and recommends its library, which has to match the
-installation of ROCm; so the tool is asked, and only for what its list has had in every
-release.
+AMD calls the tool example code and recommends its library, but the library must match
+the installed ROCm. So the tool is used, and only for values that its list has had in
+every release.
 
 Source: ROCm, AMD SMI CLI tool.
 """
@@ -48,10 +48,10 @@ def detect(machine: Machine) -> ProbeResult:
 
 
 def parse_list(text: str) -> list[ProbedChip]:
-    """Return the GPUs of ``amd-smi list --json``.
+    """Return the GPUs in the output of ``amd-smi list --json``.
 
     Raises:
-        NotDetectedError: It is something else.
+        NotDetectedError: It is another output.
     """
     document = read_json(text)
     if not isinstance(document, list) or len(document) > MAX_CHIPS:

@@ -1,9 +1,9 @@
-"""Ascend NPUs: device nodes, hccn.conf and the two lists of npu-smi that are not drawn.
+"""Ascend NPUs: device nodes, hccn.conf and two lists of npu-smi.
 
-A chip has four numbers. A rank table wants the physical one, which is N of
-``/dev/davinciN`` and of ``address_N`` in hccn.conf. ``npu-smi info -m`` gives the NPU,
-the chip in it, the logic id (the place among those that can be result) and, in some
-releases, the physical one; a row with ``-`` is a controller, not a chip.
+A chip has four numbers. A rank table needs the physical one, which is the N of
+``/dev/davinciN`` and of ``address_N`` in hccn.conf. ``npu-smi info -m`` prints the NPU,
+the chip in it, the logic id (its index among the visible chips) and, in some releases,
+the physical number; a row with ``-`` is a controller, not a chip.
 
 Source: Huawei, npu-smi command reference; outputs of 910B and 910C hosts.
 """
@@ -20,9 +20,10 @@ from ranktable.cluster.discovery.chip_family import (
     refuse_repetition,
 )
 from ranktable.cluster.discovery.machine import NotDetectedError
+from ranktable.cluster.hccn_conf import addresses_in
 from ranktable.cluster.probes.probe_line import ProbedChip
 from ranktable.schema.diagnostic import counted, folded, quoted
-from ranktable.schema.format import is_address
+from ranktable.schema.format import is_device_address
 
 if TYPE_CHECKING:
     from ranktable.cluster.discovery.machine import Machine
@@ -41,8 +42,8 @@ class MappedChip:
     """A row of ``npu-smi info -m``.
 
     Attributes:
-        logic_id: Its place among the chips that can be result.
-        physical_id: Its number in the host, None where the list has no such column.
+        logic_id: Its index among the visible chips.
+        physical_id: Its number in the host, None if the list has no such column.
         name: Its model.
     """
 
@@ -52,10 +53,10 @@ class MappedChip:
 
 
 def parse_list(text: str) -> int:
-    """Return the number of chips that ``npu-smi info -l`` counts.
+    """Return the number of chips in the output of ``npu-smi info -l``.
 
     Raises:
-        NotDetectedError: It says something else.
+        NotDetectedError: It is another output.
     """
     pairs = [_PAIR.fullmatch(line) for line in text.splitlines() if line.strip()]
     if not pairs or not all(pairs):
@@ -74,10 +75,10 @@ def parse_list(text: str) -> int:
 
 
 def parse_mapping(text: str) -> list[MappedChip]:
-    """Return the chips that ``npu-smi info -m`` lists, without the controllers.
+    """Return the chips in the output of ``npu-smi info -m``, without controllers.
 
     Raises:
-        NotDetectedError: It is something else.
+        NotDetectedError: It is another output.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     head = _HEAD.fullmatch(lines[0]) if lines else None
@@ -112,8 +113,6 @@ def _row(line: str, *, has_physical: bool) -> MappedChip | None:
 NODES = ("/dev", "davinci")
 HCCN = "/etc/hccn.conf"
 
-_ADDRESS = re.compile(r"address_(0|[1-9][0-9]{0,5})=(.*)")
-
 
 def detect(machine: Machine) -> ProbeResult:
     """Return the chips of a node."""
@@ -141,7 +140,7 @@ def detect(machine: Machine) -> ProbeResult:
 
 
 def _mapped(machine: Machine, result: ProbeResult) -> list[MappedChip]:
-    """Return what npu-smi lists, nothing if its two lists cannot be had."""
+    """Return the chips that npu-smi lists, none if a list is not available."""
     try:
         mapped = parse_mapping(machine.run("npu-smi", "info", "-m"))
         count = parse_list(machine.run("npu-smi", "info", "-l"))
@@ -185,8 +184,8 @@ def _models(
             f"it lists the chips {folded(sorted(by_id))}, the device nodes are "
             f"{folded(device_ids)}",
         )
-        # In a container it numbers anew; chips of one model are that whatever their
-        # number.
+        # In a container npu-smi uses other numbers; if all chips have one model, that
+        # model is certain.
         return dict.fromkeys(device_ids, names.pop()) if len(names) == 1 else {}
     return by_id
 
@@ -206,28 +205,21 @@ def _addresses(
 
 
 def parse_hccn(text: str) -> dict[int, str]:
-    """Return the IP address of every chip's network interface.
+    """Return the IP address of the network interface of every chip.
 
     Args:
-        text: The file hccn.conf; of its keys only ``address_N`` matters here.
+        text: The file hccn.conf; only its keys ``address_N`` are read.
 
     Raises:
-        NotDetectedError: An address is none, or a chip has two.
+        NotDetectedError: An address is not valid, or a chip has two.
     """
     found: dict[int, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        match = _ADDRESS.fullmatch(line.strip())
-        if match is None:
-            continue
-        device_id, address = int(match[1]), match[2].strip()
-        if not is_address(address):
-            raise NotDetectedError(
-                f"{HCCN}:{number}: {quoted(address)} is not an IP address"
-            )
+    for device_id, address, (start, _) in addresses_in(text):
+        place = f"{HCCN}:{text.count(chr(10), 0, start) + 1}"
+        if not is_device_address(address):
+            raise NotDetectedError(f"{place}: {quoted(address)} is not an IP address")
         if found.setdefault(device_id, address) != address:
-            raise NotDetectedError(
-                f"{HCCN}:{number}: chip {device_id} has two addresses"
-            )
+            raise NotDetectedError(f"{place}: chip {device_id} has two addresses")
     return found
 
 

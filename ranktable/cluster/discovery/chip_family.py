@@ -1,4 +1,4 @@
-"""A family of chips: where it shows, how it is detected, and what tools print of it."""
+"""A family of chips: how it is detected, and how the output of its tools is parsed."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class ProbeResult:
-    """What was result of one family of chips.
+    """What was found of one family of chips.
 
     Attributes:
         chips: The chips.
-        driver: Version of the driver, None when it is not known.
-        unseen: What could not be result, and why.
+        driver: Version of the driver, None if it is not known.
+        unseen: What could not be found out, and why.
     """
 
     chips: list[ProbedChip] = field(default_factory=list)
@@ -33,25 +33,25 @@ class ProbeResult:
     unseen: list[NotDetected] = field(default_factory=list)
 
     def miss(self, what: str, why: str | NotDetectedError) -> None:
-        """Note something that could not be result."""
+        """Record something that could not be found out."""
         self.unseen.append(NotDetected(what, str(why)))
 
     def miss_chips(self, tool: str) -> None:
-        """Note a tool that is there and ends well, and lists no chips."""
+        """Record that a tool ran without an error and listed no chips."""
         if not self.chips and not self.unseen:
             self.miss(tool, f"{tool} lists no chips")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChipFamily:
-    """A family of chips that is looked for.
+    """A family of chips that is searched for.
 
     Attributes:
         name: Its name.
-        vendor: Who makes it, as a line names it.
-        looked_for: What shows that it is there, for people.
-        traces: Folders and prefixes of the names whose numbers show it without a tool.
-        detect: Returns what a node has of it.
+        vendor: Its maker, as the line names it.
+        looked_for: What shows that it is present, for people.
+        traces: Folders and prefixes of names whose numbers show chips without a tool.
+        detect: Returns the chips of this family on a node.
     """
 
     name: str
@@ -61,12 +61,12 @@ class ChipFamily:
     detect: Callable[[Machine], ProbeResult]
 
     def count_traces(self, machine: Machine) -> int:
-        """Return how many chips show without asking a tool."""
+        """Return how many chips can be seen without a tool."""
         return max((len(machine.numbers(*trace)) for trace in self.traces), default=0)
 
 
 def refuse_repetition(numbers: Iterable[int], what: str) -> None:
-    """Raise NotDetectedError when a tool lists a number twice."""
+    """Raise NotDetectedError if a tool lists a number twice."""
     found: set[int] = set()
     for number in numbers:
         if number in found:
@@ -78,13 +78,13 @@ _BUS_ADDRESS = re.compile(
     r"([0-9a-f]{1,8}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])", re.IGNORECASE
 )
 _NOTHING = frozenset({"", "-", "0", "F", "N/A", "[N/A]", "NA", "Unknown", "unknown"})
-"""What tools print for a value that they do not have; F is a sensor at fault."""
+"""What tools print for a missing value; F means that a sensor failed."""
 
 _MAX_TEXT_LENGTH = 120
 
 
 def read_json(text: str) -> object:
-    """Return the data of a tool's JSON, read as strictly as a rank table.
+    """Return the JSON output of a tool, read as strictly as a rank table.
 
     Raises:
         NotDetectedError: It is not JSON, or has a key twice.
@@ -103,10 +103,10 @@ def read_json(text: str) -> object:
 
 
 def read_csv(text: str, columns: int) -> tuple[list[list[str]], list[str]]:
-    """Return the rows of a tool's CSV, and the lines that are none.
+    """Return the rows of a tool's CSV output, and its other lines.
 
-    The tools quote nothing; the last column, a name, may hold a comma. Drivers in
-    trouble mix messages into the rows, which begin with a number.
+    The tools do not quote values; the last column, a name, may have a comma. Rows begin
+    with a number; other lines are messages, which drivers print if something is wrong.
 
     Raises:
         NotDetectedError: A row has fewer columns, or there are too many rows.
@@ -131,14 +131,14 @@ def read_csv(text: str, columns: int) -> tuple[list[list[str]], list[str]]:
 
 
 def chips_of_csv(text: str, subject: str) -> tuple[list[ProbedChip], list[str]]:
-    """Return the chips of a tool's CSV, and the messages between the rows.
+    """Return the chips in a tool's CSV output, and the messages between the rows.
 
     Args:
         text: Rows of index, UUID, PCI address, serial number and name.
-        subject: What a message calls a chip.
+        subject: Name of a chip in messages.
 
     Raises:
-        NotDetectedError: A row is something else, or an index is listed twice.
+        NotDetectedError: A row has another form, or an index is listed twice.
     """
     rows, messages = read_csv(text, 5)
     chips = []
@@ -160,10 +160,10 @@ def chips_of_csv(text: str, subject: str) -> tuple[list[ProbedChip], list[str]]:
 
 
 def device_id_of(value: object) -> int:
-    """Return the index of a chip that a tool gives as a number or as digits.
+    """Return the index of a chip that a tool prints as a number or as digits.
 
     Raises:
-        NotDetectedError: It is none.
+        NotDetectedError: It is not an index.
     """
     if type(value) is str and re.fullmatch(r"0|[1-9][0-9]{0,5}", value):
         return int(value)
@@ -173,7 +173,7 @@ def device_id_of(value: object) -> int:
 
 
 def bus_address_of(value: object) -> str | None:
-    """Return a PCI address in the spelling of sysfs, None if it is none.
+    """Return a PCI address in the form of sysfs, None if it is not one.
 
     >>> bus_address_of("00000000:C1:00.0"), bus_address_of("000:01:00.0")
     ('0000:c1:00.0', '0000:01:00.0')
@@ -186,7 +186,7 @@ def bus_address_of(value: object) -> str | None:
 
 
 def text_of(value: object) -> str | None:
-    """Return a text of a tool, None for what stands for nothing or is not a text."""
+    """Return a value of a tool, None for a placeholder or another type."""
     if not isinstance(value, str):
         return None
     text = value.strip()

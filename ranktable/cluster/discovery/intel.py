@@ -44,10 +44,10 @@ def detect_gpus(machine: Machine) -> ProbeResult:
 
 
 def parse_discovery(text: str) -> list[ProbedChip]:
-    """Return the GPUs of ``xpu-smi discovery -j``.
+    """Return the GPUs in the output of ``xpu-smi discovery -j``.
 
     Raises:
-        NotDetectedError: It is something else, or xpu-smi says why it found none.
+        NotDetectedError: It is another output, or xpu-smi reports an error.
     """
     document = read_json(text)
     if not isinstance(document, dict):
@@ -123,7 +123,7 @@ def parse_csv(text: str) -> tuple[list[ProbedChip], list[str]]:
         text: Rows of index, UUID, PCI address, serial number and name.
 
     Raises:
-        NotDetectedError: A row is something else.
+        NotDetectedError: A row has another form.
     """
     return chips_of_csv(text, "hl-smi: the PCI address of a chip")
 

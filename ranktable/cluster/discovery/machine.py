@@ -1,4 +1,4 @@
-"""The node that is probed: its files and its tools, below a folder that is its /."""
+"""The node that is probed: its files and tools, below a folder that stands for /."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
 
 class NotDetectedError(Exception):
-    """Something that could not be seen; the text says why."""
+    """Something could not be found out; the text is the reason."""
 
 
 MAX_OUTPUT_BYTES = 1 << 20
-"""Of either stream; a tool says a few kilobytes of a node."""
+"""Most bytes of each output stream; the output for a node has some kilobytes."""
 
 _PART_BYTES = 1 << 16
 _LINGER_S = 0.1
-"""For what a tool that has ended left in its pipes."""
+"""Time for the remaining output of a tool that has ended."""
 
 _END_S = 1.0
-"""For a killed tool to go. One that hangs in its driver stays, and is left behind."""
+"""Time for a killed tool to end; one that hangs in its driver is not waited for."""
 
 
 def run_command(
@@ -39,11 +39,11 @@ def run_command(
 ) -> str:
     """Return what a program prints on standard output.
 
-    No shell is involved, standard input is empty, and everything the program started
-    is killed when its time is up.
+    No shell is used and standard input is empty. After the time-out the program and
+    everything that it started are killed.
 
     Raises:
-        NotDetectedError: It cannot be started, fails, hangs or prints too much.
+        NotDetectedError: It cannot be started, fails, does not end or prints too much.
     """
     name = os.path.basename(arguments[0])  # noqa: PTH119 - any name, no Path needed
     try:
@@ -70,7 +70,7 @@ def run_command(
 def _read(
     process: subprocess.Popen[bytes], name: str, end: float, timeout_s: float
 ) -> tuple[bytes, bytes]:
-    """Return both streams of a tool that ends in time."""
+    """Return both output streams of a tool, if it ends in time."""
     out, err = bytearray(), bytearray()
     with selectors.DefaultSelector() as selector:
         for stream, found in ((process.stdout, out), (process.stderr, err)):
@@ -79,7 +79,7 @@ def _read(
         while selector.get_map() and time.monotonic() < end:
             ready = selector.select(_LINGER_S)
             if not ready and process.poll() is not None:
-                break  # something that it started keeps the pipes open
+                break  # a process that it started keeps the pipes open
             for key, _ in ready:
                 if not _take(key.fd, key.data, name):
                     selector.unregister(key.fileobj)
@@ -91,7 +91,7 @@ def _read(
 
 
 def _take(descriptor: int, found: bytearray, name: str) -> bool:
-    """Read what is there; return False at the end of the stream."""
+    """Read the available bytes; return False at the end of the stream."""
     part = os.read(descriptor, _PART_BYTES)
     found += part
     if len(found) > MAX_OUTPUT_BYTES:
@@ -100,7 +100,7 @@ def _take(descriptor: int, found: bytearray, name: str) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill what is left of a tool, and close its pipes."""
+    """Kill the processes of a tool that still run, and close its pipes."""
     with contextlib.suppress(OSError):
         os.killpg(process.pid, signal.SIGKILL)
     for stream in (process.stdout, process.stderr):
@@ -118,7 +118,7 @@ def _failed(name: str, status: int, output: bytes) -> str:
 
 ROOT = "/"
 TIMEOUT_S = 10.0
-"""For one tool; they answer in a second or two, and a wedged driver never lets them."""
+"""For one tool; they need a second or two, or hang if the driver does."""
 
 _MAX_FILE_BYTES = 1 << 20
 _USUAL_FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin")
@@ -130,9 +130,9 @@ class Machine:
 
     Attributes:
         root: Folder that stands for /.
-        runs_programs: Whether programs below a root that is not / are run. They are
-            somebody else's files, and would run here with our rights.
-        timeout_s: Time that every tool has.
+        runs_programs: Whether programs below another root than / are run. They come
+            from other people, and would run with the rights of this user.
+        timeout_s: Time limit of every tool.
         env: Environment of the tools.
     """
 
@@ -143,15 +143,15 @@ class Machine:
 
     @property
     def is_this_one(self) -> bool:
-        """Whether it is the machine we run on, not a folder that stands for one."""
+        """Whether it is the running machine, not a folder that stands for one."""
         return os.path.realpath(self.root) == ROOT
 
     def path(self, path: str) -> str:
-        """Return the real place of a path of the node."""
+        """Return the real path of a path of the node."""
         return os.path.join(self.root, path.lstrip("/"))  # noqa: PTH118 - any name
 
     def host(self) -> str:
-        """Return the name of the node: its own, or that in its /etc/hostname."""
+        """Return the host name, for another root that in its /etc/hostname."""
         if not self.is_this_one:
             try:
                 return self.text("/etc/hostname").strip() or socket.gethostname()
@@ -160,7 +160,7 @@ class Machine:
         return socket.gethostname()
 
     def exists(self, path: str) -> bool:
-        """Whether the node has a file, a folder or a device of this name."""
+        """Whether the node has a file, a folder or a device at this path."""
         return os.path.exists(self.path(path))  # noqa: PTH110 - any name
 
     def names(self, folder: str) -> list[str]:
@@ -171,7 +171,7 @@ class Machine:
             return []
 
     def numbers(self, folder: str, prefix: str) -> list[int]:
-        """Return the numbers of the names in a folder that are a prefix and one."""
+        """Return the N of all names in a folder that are the prefix and N."""
         pattern = re.compile(re.escape(prefix) + r"(0|[1-9][0-9]{0,5})")
         matches = map(pattern.fullmatch, self.names(folder))
         return sorted(int(match[1]) for match in matches if match)
@@ -202,17 +202,17 @@ class Machine:
         folders: Sequence[str] = (),
         libraries: str | None = None,
     ) -> str:
-        """Return what a tool of the node prints.
+        """Return the output of a tool of the node.
 
         Args:
             program: Its name.
             arguments: Its arguments.
-            folders: Where its vendor installs it, if not in a usual folder.
-            libraries: Folder of the vendor's libraries that it needs.
+            folders: Where its vendor installs it, besides the usual folders.
+            libraries: Folder of vendor's libraries that it needs.
 
         Raises:
-            NotDetectedError: It is not installed or may not be run, fails, hangs or
-                prints too much.
+            NotDetectedError: It is not installed or cannot be run, fails, does not end
+                or prints too much.
         """
         found = self.find(program, folders)
         if found is None:

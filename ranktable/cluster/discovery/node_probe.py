@@ -1,4 +1,4 @@
-"""One look at a node: the first family of chips that is there."""
+"""Probe a node: use the first family of chips that it has."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ CHIP_FAMILIES: tuple[ChipFamily, ...] = (
     intel.INTEL,
     sophgo.BM168X,
 )
-"""Every family, in the order in which they are looked for; the first one is taken.
+"""Every family, in the order in which they are tried; the first that is found is used.
 
-The last one is driven by no communication library; a host may have one beside others.
+No communication library uses the last one; a host may have it besides other chips.
 """
 
 
@@ -42,7 +42,7 @@ def probe(machine: Machine, host: str | None = None) -> NodeProbe:
 
     Args:
         machine: The node.
-        host: Its name in the line; by default its own.
+        host: Its name in the line; by default its host name.
     """
     name = host or machine.host()
     unseen: list[NotDetected] = []
@@ -76,7 +76,7 @@ def _line(
 
 
 def _others(machine: Machine, families: Sequence[ChipFamily]) -> list[NotDetected]:
-    """Return the families that show as well, which a line has no room for."""
+    """Return other families that the node has; a line describes only one."""
     found = []
     for family in families:
         count = family.count_traces(machine)

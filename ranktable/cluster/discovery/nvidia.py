@@ -1,6 +1,6 @@
-"""NVIDIA GPUs: nvidia-ml-py where it is installed, else nvidia-smi.
+"""NVIDIA GPUs: by nvidia-ml-py if it is installed, otherwise by nvidia-smi.
 
-The index is the order of the PCI addresses. CUDA may count otherwise unless
+The index follows the order of the PCI addresses. CUDA may use another order unless
 CUDA_DEVICE_ORDER=PCI_BUS_ID is set.
 
 Source: NVIDIA, ``nvidia-smi --help-query-gpu``; the reference of NVML.
@@ -53,11 +53,11 @@ def detect(machine: Machine) -> ProbeResult:
 
 
 def _output(machine: Machine, result: ProbeResult) -> str:
-    """Return the rows, of the library or of the tool."""
+    """Return the rows that the library or the tool prints."""
     if machine.is_this_one and find_spec("pynvml") is not None:
-        # In a process of its own: a call into a wedged driver does not come back.
+        # In another process, because a call into a hanging driver never returns.
         command = [sys.executable, "-m", "ranktable.cluster.discovery.nvml"]
-        # What lies in the working folder is not a library.
+        # A file in the working folder must not be imported as the library.
         env = {**machine.env, "PYTHONSAFEPATH": "1"}
         try:
             return run_command(command, env=env, timeout_s=machine.timeout_s)
@@ -67,7 +67,7 @@ def _output(machine: Machine, result: ProbeResult) -> str:
 
 
 def _compare_with_kernel(machine: Machine, result: ProbeResult) -> None:
-    """Note the GPUs that the kernel's driver has and that are not listed."""
+    """Record the GPUs that the driver has but the tool does not list."""
     there = map(bus_address_of, machine.names(f"{KERNEL}/gpus"))
     listed = {chip.bus_address for chip in result.chips}
     for address in there:
@@ -82,7 +82,7 @@ def parse_csv(text: str) -> tuple[list[ProbedChip], list[str]]:
         text: Rows of index, UUID, PCI address, serial number and name.
 
     Raises:
-        NotDetectedError: A row is something else.
+        NotDetectedError: A row has another form.
     """
     chips, messages = chips_of_csv(text, "the PCI address of a GPU")
     return chips, [line for line in messages if not line.startswith(_NONE_FOUND)]

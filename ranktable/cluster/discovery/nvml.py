@@ -1,7 +1,7 @@
-"""``python -m ranktable.cluster.discovery.nvml``: the GPUs as nvidia-smi lists them.
+"""``python -m ranktable.cluster.discovery.nvml``: a list of GPUs like nvidia-smi's.
 
-nvidia-ml-py asks the driver's library directly. It is run as a process, so that a
-driver that never answers costs its time limit and no more.
+nvidia-ml-py calls the driver's library directly. It runs in a process of its own, so
+that a driver that does not answer only costs the time limit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def rows(nvml: Any) -> list[str]:  # noqa: ANN401 - the library has no types
-    """Return a row of CSV for every GPU: index, UUID, PCI address, serial, name."""
+    """Return one CSV row for every GPU: index, UUID, PCI address, serial, name."""
     found: list[str] = []
     nvml.nvmlInit()
     try:
@@ -23,7 +23,7 @@ def rows(nvml: Any) -> list[str]:  # noqa: ANN401 - the library has no types
 
 
 def _line(nvml: Any, index: int) -> str:  # noqa: ANN401
-    """Return the row of a GPU, or what the driver says instead."""
+    """Return the row of a GPU, or the driver's error message."""
     try:
         return _row(nvml, index)
     except nvml.NVMLError as error:
@@ -35,7 +35,7 @@ def _row(nvml: Any, index: int) -> str:  # noqa: ANN401
     try:
         serial = _text(nvml.nvmlDeviceGetSerial(handle))
     except nvml.NVMLError:
-        serial = "[N/A]"  # consumer cards have none
+        serial = "[N/A]"  # consumer cards have no serial number
     cells = (
         _text(nvml.nvmlDeviceGetUUID(handle)),
         _text(nvml.nvmlDeviceGetPciInfo(handle).busId),

@@ -1,9 +1,9 @@
 """SOPHGO's TPUv7 family (BM1690, SG2260), which SCCL drives, and BM1684 and BM1684X.
 
-The driver ``sg-host-drv`` makes one ``/dev/sg-host-drv-N`` a chip; N is the device_id.
-``tpu-smi`` lists cards and their chips, in the same order, with a status. SCCL does not
-drive BM1684 and BM1684X; they are found all the same. A SoC of these has the device
-node and no proc files.
+The driver ``sg-host-drv`` creates one ``/dev/sg-host-drv-N`` for each chip; N is the
+device_id. ``tpu-smi`` lists cards and their chips in the same order, with a status.
+SCCL does not support BM1684 and BM1684X, but they are found too. A SoC with such a chip
+has the device node, but no proc files.
 
 Sources: sophgo/torch-tpu (``torch_tpu/tpu/versions.py``), the README of
 sophgo/vllm-tpu, and ``tpu_demo_ops_matrix.py`` of tilelang-tpu for the shape of the
@@ -41,7 +41,7 @@ INSTALLED = "/opt/tpuv7/tpuv7-current"
 TOOL = ("tpu-smi", "--noloop", "--json_format")
 
 _TPUV7_MODELS = {("0x1f1c", "0x1690"): "BM1690"}
-"""By PCI vendor and device."""
+"""Model by PCI vendor and device."""
 
 
 def detect_tpuv7(machine: Machine) -> ProbeResult:
@@ -128,7 +128,7 @@ def _add_status(machine: Machine, result: ProbeResult) -> None:
 
 
 def _check_access(machine: Machine, result: ProbeResult) -> None:
-    """Note the chips that this user cannot open."""
+    """Record the chips that this user cannot open."""
     for chip in result.chips:
         node = f"/dev/sg-host-drv-{chip.device_id}"
         if not os.access(machine.path(node), os.R_OK | os.W_OK):
@@ -136,13 +136,13 @@ def _check_access(machine: Machine, result: ProbeResult) -> None:
 
 
 def parse_tpu_smi(text: str) -> list[str | None]:
-    """Return the status of every chip, by card and by chip of the card.
+    """Return the status of every chip, ordered by card and by chip of the card.
 
     Args:
-        text: What ``tpu-smi --noloop --json_format`` prints.
+        text: Output of ``tpu-smi --noloop --json_format``.
 
     Raises:
-        NotDetectedError: It is something else.
+        NotDetectedError: It is another output.
     """
     document = read_json(text)
     if not isinstance(document, dict):
@@ -200,7 +200,7 @@ SOC = ("/dev", "bm-tpu")
 
 _CHIP_ID = re.compile(r"(?:0x)?(168[0-9])(x?)", re.IGNORECASE)
 _BM168X_MODELS = {"1686": "BM1684X"}
-"""Other chip ids are the number of the model."""
+"""Model by chip id; for other ids, the id is the number of the model."""
 
 
 def detect_bm168x(machine: Machine) -> ProbeResult:
@@ -227,7 +227,7 @@ def detect_bm168x(machine: Machine) -> ProbeResult:
 
 
 def _homes(machine: Machine) -> dict[int, tuple[str, str]]:
-    """Return the folders of the card and of the chip, for every chip."""
+    """Return the folders of the card and the chip, for every chip."""
     return {
         number: (f"{PROC}/card{card}", f"{PROC}/card{card}/bmsophon{number}")
         for card in machine.numbers(PROC, "card")
@@ -249,7 +249,7 @@ def _chip(machine: Machine, device_id: int, home: tuple[str, str] | None) -> Pro
 
 
 def parse_chip_id(text: str | None) -> str | None:
-    """Return the model of a card from its file chipid, None if it says none.
+    """Return the model in the file chipid of a card, None if there is none.
 
     >>> parse_chip_id("0x1684x"), parse_chip_id("0x1686"), parse_chip_id("1684")
     ('BM1684X', 'BM1684X', 'BM1684')

@@ -1,1 +1,1 @@
-"""What launchers and schedulers read about the hosts of a job: one file a format."""
+"""Files in which launchers and schedulers list the hosts of a job, one per module."""

@@ -1,6 +1,6 @@
 """Configurations of accelerate, one per machine: ``num_machines``, ``num_processes``.
 
-``num_processes`` is the total; every machine starts the same share of it.
+``num_processes`` is the total; every machine starts an equal share of it.
 
 Source: huggingface/accelerate, src/accelerate/commands/config/config_args.py and
 src/accelerate/utils/launch.py.
@@ -44,7 +44,7 @@ KEYS = frozenset(
         *("ipex_config", "mpirun_config", "parallelism_config", "dynamo_config"),
         *("downcast_bf16", "tpu_name", "tpu_zone", "tpu_use_cluster", "tpu_use_sudo"),
         *("command_file", "commands", "tpu_vm", "tpu_env"),
-        # Of older versions, which are converted.
+        # Keys of older versions, which accelerate converts.
         *("fp16", "dynamo_backend"),
     )
 )
@@ -60,7 +60,7 @@ _IDS = re.compile(r"[0-9]{1,6}(?:,[0-9]{1,6})*")
 
 
 def read(source: SourceText) -> Hostfile | None:
-    """Return the machines of a configuration; the first one has a name."""
+    """Return the machines of a configuration; only the first one has a name."""
     documents = documents_in(source)
     if not documents:
         source.refuse_nothing(())
@@ -136,7 +136,7 @@ def _main_host(fields: Fields, machines: int | None) -> str | None:
 
 
 def _chips(fields: Fields, slots: int) -> tuple[int, ...] | None:
-    """Return the chips of this machine, None if the launcher takes what there is."""
+    """Return the chips of this machine, None if the launcher uses all."""
     value = fields.get("gpu_ids")
     if value in (None, "all"):
         return None
@@ -158,7 +158,7 @@ def _chips(fields: Fields, slots: int) -> tuple[int, ...] | None:
 
 
 def write(hostfile: Hostfile, options: WriterOptions) -> str:
-    """Return the configuration of one machine, by default of the first."""
+    """Return the configuration for one machine, by default the first."""
     refuse_interleaved(hostfile, TITLE)
     size = even_size(hostfile, TITLE)
     machines = len(hostfile.hosts)

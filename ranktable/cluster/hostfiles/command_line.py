@@ -1,4 +1,4 @@
-"""Command lines of launchers: words as a shell has them, options and the rest."""
+"""Command lines of launchers: split into words as a shell does, and into options."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _TOKEN = re.compile(
 )
 _QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.DOTALL)
 _HOST = re.compile(r"#\s*host:\s*(\S+)\s*")
-_MAX_OPTION = 40  # what is longer is not a typing mistake
-# The first line that is not blank and not a comment, and those that go on with it.
+_MAX_OPTION = 40  # a longer word is not a typing mistake
+# The first line that is not blank and not a comment, with its continuation lines.
 _FIRST = re.compile(r"(?:[ \t\r]*(?:#[^\n]*)?\n)*((?:[^\\\n]|\\.)*)", re.DOTALL)
 _CONTINUED = re.compile(r"\\\r?\n")
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[^}]*\}|\([^)]*\))")
@@ -40,7 +40,7 @@ class Command:
 
     Attributes:
         words: Its words.
-        host: The host named in a comment ``# host: n1`` above it.
+        host: The host in a comment ``# host: n1`` above it.
     """
 
     words: list[Token]
@@ -53,10 +53,10 @@ class Syntax:
 
     Attributes:
         program: Name of the program.
-        modules: Names under which ``python -m`` starts it.
+        modules: Module names with which ``python -m`` starts it.
         values: Options with a value, with hyphens.
-        flags: Options without one.
-        variables: Beginning of the variables that stand for options.
+        flags: Options without a value.
+        variables: Prefix of the variables that set options.
         aliases: Other names of options.
     """
 
@@ -69,15 +69,15 @@ class Syntax:
 
 
 def is_variable(text: str) -> bool:
-    """Whether a word is a variable of the shell, such as ``$SLURM_NODEID``."""
+    """Whether a word is a shell variable, such as ``$SLURM_NODEID``."""
     return _VARIABLE.fullmatch(text) is not None
 
 
 def is_command_of(syntax: Syntax, text: str) -> bool:
     """Whether a text begins with a command that starts a launcher.
 
-    The launcher has an option or a script behind it: prose may name it too, and so may
-    a Makefile, below other lines.
+    An option or a script must follow the launcher, because texts may mention its name,
+    and so may a Makefile, further below.
     """
     first = _FIRST.match(text)
     words = _CONTINUED.sub(" ", first[1] if first else "").split()
@@ -88,7 +88,7 @@ def is_command_of(syntax: Syntax, text: str) -> bool:
 
 
 def commands_in(source: SourceText) -> Iterator[Command]:
-    """Yield every command; a backslash at the end of a line goes on in the next."""
+    """Yield every command; a backslash at the end of a line continues the command."""
     words: list[Token] = []
     host: Token | None = None
     for match in _TOKEN.finditer(source.text):
@@ -115,8 +115,8 @@ def options_of(
 ) -> dict[str, Token] | None:
     """Return the options of a command, None if it does not start the launcher.
 
-    Options that are unknown or lack a value are said to be so. What follows the script
-    is the script's own.
+    Unknown options, and options that lack a value, are reported. Words after the script
+    belong to the script.
     """
     start = _program(command.words, syntax)
     if start is None:
@@ -130,7 +130,7 @@ def options_of(
 
 
 def _program(words: Sequence[Token], syntax: Syntax) -> int | None:
-    """Return the place after the name of the program."""
+    """Return the index after the name of the program."""
     for place, word in enumerate(words):
         if word.text == syntax.program or word.text.endswith(f"/{syntax.program}"):
             return place + 1
@@ -140,7 +140,7 @@ def _program(words: Sequence[Token], syntax: Syntax) -> int | None:
 
 
 def _variables(words: Sequence[Token], syntax: Syntax) -> dict[str, Token]:
-    """Return the options that variables before the program give."""
+    """Return the options that are set by variables before the program."""
     found = {}
     for word in words if syntax.variables else ():
         name, mark, _ = word.text.partition("=")
@@ -157,7 +157,7 @@ def _read_option(
     syntax: Syntax,
     found: dict[str, Token],
 ) -> int:
-    """Read an option, whose value may be the next word; return how many it takes."""
+    """Read an option, whose value may be the next word; return the number of words."""
     name, mark, _ = word.text.partition("=")
     option = name.lstrip("-").replace("_", "-")
     option = syntax.aliases.get(option, option)

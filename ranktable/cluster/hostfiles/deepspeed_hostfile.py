@@ -1,8 +1,8 @@
 """Host files of DeepSpeed, ``worker-0 slots=4``, and its filters ``worker-1:0,2``.
 
-The slots of a host are the chips 0 to slots - 1. Hosts stay in the order of the host
-file. Slots that are included stay in the order in which they are given, so that a
-filter can put chips into any order.
+The slots of a host are the chips 0 to slots - 1. Hosts keep the order of the host file.
+Included slots keep the order in which they are given, so a filter can put chips into
+any order.
 
 Source: microsoft/DeepSpeed, deepspeed/launcher/runner.py, _parse_hostfile and
 parse_resource_filter.
@@ -68,7 +68,7 @@ def _read_line(source: SourceText, words: list[Token], table: HostTable) -> None
 
 
 def _lax(text: str) -> str:
-    """Return what DeepSpeed makes of a number: the digits of any script it has."""
+    """Return what DeepSpeed reads from a wrong number: its digits, of any script."""
     match = re.match(r"\d{1,9}", text)
     return f"DeepSpeed takes it as {int(match[0])}" if match else "DeepSpeed stops"
 
@@ -84,10 +84,10 @@ def _report_rest(source: SourceText, words: list[Token]) -> None:
 
 
 def write(hostfile: Hostfile, _options: WriterOptions) -> str:
-    """Return the host file of a hostfile.
+    """Return the text of a host file.
 
-    DeepSpeed takes the chips 0 to slots - 1 of a host; where the hostfile has
-    others, a comment has the option that chooses them.
+    DeepSpeed uses the chips 0 to slots - 1 of a host. For other chips, a comment has
+    the option that selects them.
     """
     refuse_interleaved(hostfile, TITLE)
     names = names_of(hostfile, TITLE)
@@ -115,7 +115,7 @@ Chosen = dict[str, "list[int] | None"]
 
 
 def include(source: SourceText, hostfile: Hostfile) -> Hostfile | None:
-    """Return the hosts and chips that a filter includes; None if it is wrong."""
+    """Return the hosts and chips that a filter includes, None if it is wrong."""
     chosen: Chosen = {}
     first: dict[str, Token] = {}
     for name, slots in _items(source, hostfile):
@@ -134,7 +134,7 @@ def include(source: SourceText, hostfile: Hostfile) -> Hostfile | None:
 
 
 def exclude(source: SourceText, hostfile: Hostfile) -> Hostfile | None:
-    """Return the hosts and chips that a filter leaves; None if it is wrong."""
+    """Return the hosts and chips that a filter leaves, None if it is wrong."""
     left = {host.name: dict.fromkeys(host.device_ids or ()) for host in hostfile.hosts}
     for name, slots in _items(source, hostfile):
         own = left[name.text]
@@ -159,7 +159,7 @@ def exclude(source: SourceText, hostfile: Hostfile) -> Hostfile | None:
 
 
 def _with(host: Host, slots: list[int] | None) -> Host:
-    """Return a host with these of its slots, None for all of them."""
+    """Return a host with only these slots, None for all of them."""
     if slots is None:
         return host
     return replace(host, slots=len(slots), device_ids=tuple(slots))
@@ -177,7 +177,7 @@ Slot = tuple[int, Token]
 def _items(
     source: SourceText, hostfile: Hostfile
 ) -> list[tuple[Token, list[Slot] | None]]:
-    """Return the hosts of a filter with their slots, None for all."""
+    """Return the hosts of a filter with their slots, None for all slots."""
     hosts = {host.name: host for host in hostfile.hosts}
     items = []
     for word in Token(source.text, 0, len(source.text)).parts("@"):
@@ -222,7 +222,7 @@ def _slots(source: SourceText, host: Host, listed: Token) -> list[Slot]:
 
 
 def _once(source: SourceText, slots: list[Slot]) -> list[int]:
-    """Return the numbers of slots without repetitions."""
+    """Return the numbers of slots without duplicates."""
     first: dict[int, Token] = {}
     for number, word in slots:
         if number in first:
@@ -238,10 +238,10 @@ def _once(source: SourceText, slots: list[Slot]) -> list[int]:
 
 
 def filter_of(names: Sequence[str], chips: Sequence[Sequence[int]]) -> str | None:
-    """Return the include filter that chooses these chips, None if all are chosen.
+    """Return the include filter that selects these chips, None if all are selected.
 
     Raises:
-        ArgumentError: A host cannot be named in a filter.
+        ArgumentError: The name of a host cannot be in a filter.
     """
     if all(list(own) == list(range(len(own))) for own in chips):
         return None

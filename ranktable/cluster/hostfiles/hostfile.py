@@ -1,4 +1,4 @@
-"""The hosts of a job as a launcher's file names them, from a rank table and back."""
+"""The hosts of a job, as in a launcher's file; from a rank table and back."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Host:
     """One host.
 
     Attributes:
-        name: Name or address, None if the hostfile leaves it to the launcher.
-        slots: Number of processes, None if it is known on the host only.
-        device_ids: Chip of each process, None if the hostfile names none.
-        ranks: Rank of each process in increasing order, None if ranks count over the
+        name: Name or address, None if the launcher chooses the host.
+        slots: Number of processes, None if only the host knows it.
+        device_ids: Chip of each process, None if the file names none.
+        ranks: Rank of each process in increasing order, None if ranks count up over the
             hosts in their order.
     """
 
@@ -48,15 +48,15 @@ class Hostfile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriterOptions:
-    """What a hostfile needs and a rank table does not say.
+    """Values that a host file needs and a rank table lacks.
 
     Attributes:
-        script: What is started on every node, with its arguments.
+        script: The script that is started on every node, with its arguments.
         port: Port of the rendezvous, or the first port of a node.
         node: Index of the node for which a file is written.
         name: Name of a job.
         image: Image of a container.
-        resource: Name under which a cluster counts its chips: ``nvidia.com/gpu``.
+        resource: Name of the chips as a resource of a cluster: ``nvidia.com/gpu``.
     """
 
     script: str | None = None
@@ -69,17 +69,17 @@ class WriterOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LauncherFormat:
-    """One kind of hostfile.
+    """One format of host files.
 
     Attributes:
         name: Its name on the command line.
-        title: What people call it, with an article.
-        read: Returns the hostfile in a text, None after saying what is wrong.
-        write: Returns the text of a hostfile; raises ``ArgumentError`` with the
-            reason where it cannot be expressed.
-        matches: Whether a text looks like one.
-        options: Names of the options that the writer takes.
-        names_hosts: Whether the hosts get their names from the job, as pods do.
+        title: A name for people, with an article.
+        read: Returns the hosts in a text, None after reporting errors.
+        write: Returns the text for some hosts; raises ``ArgumentError`` with the reason
+            if the format cannot express them.
+        matches: Whether a text looks like this format.
+        options: Names of the options that the writer uses.
+        names_hosts: Whether the hosts are named after the job, as pods are.
     """
 
     name: str
@@ -98,7 +98,7 @@ def sizes_of(hostfile: Hostfile) -> list[int]:
     """Return the number of processes of every host.
 
     Raises:
-        ArgumentError: The number is not known for one of them.
+        ArgumentError: The number of a host is not known.
     """
     return [_size(node_rank, host) for node_rank, host in enumerate(hostfile.hosts)]
 
@@ -113,14 +113,14 @@ def _size(node_rank: int, host: Host) -> int:
 
 
 def called(node_rank: int, host: Host) -> str:
-    """Return how a message calls a host."""
+    """Return the name of a host for messages."""
     if host.name is None:
         return f"node {node_rank}"
     return f"node {node_rank} ({printable(host.name)})"
 
 
 def chips_of(hostfile: Hostfile) -> list[tuple[int, ...]]:
-    """Return the chips of every host, 0 to slots - 1 where none are named."""
+    """Return the chips of every host; by default 0 to slots - 1."""
     sizes = sizes_of(hostfile)
     return [
         tuple(range(size)) if host.device_ids is None else host.device_ids
@@ -152,8 +152,7 @@ def hosts_of_ranks(hostfile: Hostfile) -> list[int]:
 def hostfile_from_table(table: RankTable) -> Hostfile:
     """Return the hosts of a table in the order of their lowest ranks.
 
-    Addresses of devices and keys that the format does not define are left out: no
-    launcher has a place for them.
+    Addresses of devices and extra keys are left out, because launchers do not use them.
     """
     nodes = sorted(table.nodes, key=lambda node: min(d.rank for d in node.devices))
     return Hostfile(hosts=tuple(map(_host, nodes)))
@@ -170,11 +169,11 @@ def _host(node: Node) -> Host:
 
 
 def table_from_hostfile(hostfile: Hostfile) -> RankTable:
-    """Return the table of a hostfile: its chips, else 0 to slots - 1 of each host.
+    """Return the table of some hosts: their chips, or 0 to slots - 1 of each host.
 
     Raises:
-        ArgumentError: The size of a host is not known, a host is given by its place
-            in an allocation, or its ranks are not consecutive.
+        ArgumentError: The number of processes of a host is not known, a host is given
+            by its index in an allocation, or its ranks are not consecutive.
     """
     for host in hostfile.hosts:
         if _place(host.name) is not None:
@@ -201,7 +200,7 @@ def _node(host: Host, ranks: Sequence[int], chips: Sequence[int]) -> Node:
 
 
 def with_chips(hostfile: Hostfile, chips: Sequence[Sequence[int]]) -> Hostfile:
-    """Return a hostfile whose hosts have these chips, in the order of their ranks.
+    """Return the hosts with these chips, in the order of their ranks.
 
     Raises:
         ArgumentError: The numbers of hosts or of processes differ.
@@ -227,13 +226,13 @@ def with_chips(hostfile: Hostfile, chips: Sequence[Sequence[int]]) -> Hostfile:
 
 
 def with_hosts(hostfile: Hostfile, names: Sequence[str]) -> Hostfile:
-    """Return a hostfile with other names for its hosts.
+    """Return the hosts with other names.
 
-    A host that is given as ``+n1`` is the one at index 1 of the names; all others take
-    the names in their order.
+    A host that is given as ``+n1`` gets the name with index 1; all others get the names
+    in their order.
 
     Raises:
-        ArgumentError: There are too few names or too many, or one occurs twice.
+        ArgumentError: There are too few or too many names, or one occurs twice.
     """
     seen: set[str] = set()
     for name in names:
@@ -253,7 +252,7 @@ def with_hosts(hostfile: Hostfile, names: Sequence[str]) -> Hostfile:
 
 
 def _place(name: str | None) -> int | None:
-    """Return the index of ``+n1``, None for a name."""
+    """Return the N of ``+nN``, None for a name."""
     match = _PLACE.fullmatch(name or "")
     return int(match[1]) if match else None
 
@@ -261,7 +260,7 @@ def _place(name: str | None) -> int | None:
 def _resolved(
     hostfile: Hostfile, places: Iterable[int | None], names: Sequence[str]
 ) -> Hostfile:
-    """Return the hosts with their places replaced; one host may be given both ways."""
+    """Return the hosts with names for indices; a host may be given in both ways."""
     found: dict[str, list[Host]] = defaultdict(list)
     for host, place in zip(hostfile.hosts, places, strict=True):
         if place is not None and place >= len(names):
@@ -275,7 +274,7 @@ def _resolved(
 
 
 def _joined(name: str, parts: list[Host]) -> Host:
-    """Return one host with the ranks of its parts."""
+    """Return one host with the ranks of all parts."""
     has_chips = all(part.device_ids is not None for part in parts)
     pairs = sorted(
         (rank, chip)
@@ -302,8 +301,8 @@ def names_of(hostfile: Hostfile, title: str) -> list[str]:
     """Return the name of every host.
 
     Raises:
-        ArgumentError: A host has none, or one that no file can hold, or it stands
-            twice: its chips would be assigned twice.
+        ArgumentError: A host has no name, or one that a file cannot have, or occurs
+            twice, so that its chips would be assigned twice.
     """
     names: list[str] = []
     first: dict[str, int] = {}
@@ -329,7 +328,7 @@ def names_of(hostfile: Hostfile, title: str) -> list[str]:
 
 
 def refuse_interleaved(hostfile: Hostfile, title: str) -> None:
-    """Raise ArgumentError if ranks do not count over the hosts one after the other."""
+    """Raise ArgumentError unless ranks count up over the hosts one after the other."""
     first = 0
     for node_rank, ranks in enumerate(ranks_of(hostfile)):
         if ranks != tuple(range(first, first + len(ranks))):
@@ -343,10 +342,10 @@ def refuse_interleaved(hostfile: Hostfile, title: str) -> None:
 
 
 def even_size(hostfile: Hostfile, title: str) -> int:
-    """Return the number of processes that every host has.
+    """Return the number of processes of every host.
 
     Raises:
-        ArgumentError: They differ.
+        ArgumentError: The hosts have different numbers.
     """
     sizes = sizes_of(hostfile)
     for node_rank, size in enumerate(sizes):
@@ -363,7 +362,7 @@ def script_words(script: str | None) -> list[str]:
     """Return a script and its arguments.
 
     Raises:
-        ArgumentError: A quotation mark is open.
+        ArgumentError: A quotation mark is not closed.
     """
     try:
         words = shlex.split(DEFAULT_SCRIPT if script is None else script)
@@ -381,11 +380,11 @@ def _shown(numbers: tuple[int, ...]) -> str:
 
 @dataclass(slots=True)
 class Entry:
-    """A host and what is known of it so far.
+    """A host, and its slots as far as the file has been read.
 
     Attributes:
-        word: Its name, where it stands first.
-        slots: Number of processes, None while unknown.
+        word: Its name where it first occurs.
+        slots: Number of processes, None if it is not known yet.
     """
 
     word: Token
@@ -393,25 +392,25 @@ class Entry:
 
 
 class HostTable:
-    """Hosts in the order of a file.
+    """The hosts of a file, in its order.
 
     Attributes:
         entries: The hosts by name.
     """
 
     def __init__(self, source: SourceText) -> None:
-        """Begin without hosts."""
+        """Start without hosts."""
         self.source = source
         self.entries: dict[str, Entry] = {}
         self.total = 0
 
     def add(self, word: Token, slots: int | None, twice: str) -> None:
-        """Add a host, or report that it is already there.
+        """Add a host; report one that has been added before.
 
         Args:
             word: The name.
-            slots: Number of processes, None if unknown.
-            twice: What the launcher does with a host that is there twice.
+            slots: Number of processes, None if it is not known.
+            twice: What the launcher does with a host that occurs twice.
         """
         first = self.entries.get(word.text)
         if first is not None:
@@ -423,7 +422,7 @@ class HostTable:
         self.grow(word, slots)
 
     def grow(self, word: Token, slots: int | None) -> None:
-        """Count the slots of a host; say that it has none, or that all have many."""
+        """Add slots to a host; report a host without slots, and too many in total."""
         if slots == 0:
             self.source.report(
                 rules.NO_SLOTS,
@@ -437,7 +436,7 @@ class HostTable:
             self.source.too_many(word, "processes")
 
     def report_twice(self, word: Token, first: Token, twice: str) -> None:
-        """Say that a host is there twice."""
+        """Report a host that occurs twice."""
         self.source.report(
             rules.HOST_TWICE,
             word,
@@ -447,7 +446,7 @@ class HostTable:
         )
 
     def hostfile(self, *, are_chips: bool = False) -> Hostfile | None:
-        """Return the hosts, None if something is wrong with them.
+        """Return the hosts, None if there were errors.
 
         Args:
             are_chips: Whether the slots of a host are its chips 0 to slots - 1.
@@ -471,7 +470,7 @@ class HostTable:
 
 @dataclass(slots=True)
 class _AssignedHost:
-    """The ranks of one host: rank and slot, None where that is not a single number."""
+    """The ranks of one host: rank and slot, None for a slot that is not one number."""
 
     word: Token
     ranks: list[tuple[int, int | None]] = field(default_factory=list)
@@ -480,10 +479,10 @@ class _AssignedHost:
 
 
 class RankAssignment:
-    """The ranks of a file, as far as it is read."""
+    """The ranks of a file, as far as it has been read."""
 
     def __init__(self, source: SourceText) -> None:
-        """Begin without ranks."""
+        """Start without ranks."""
         self.source = source
         self.hosts: dict[str, _AssignedHost] = {}
         self.ranks: dict[int, Token] = {}
@@ -499,11 +498,11 @@ class RankAssignment:
         """Add a rank.
 
         Args:
-            name: What tells the host from others.
+            name: The name by which hosts are distinguished.
             host: The host.
             rank: The rank.
-            place: Where the rank stands.
-            slot: Its slot, and where that stands.
+            place: The place of the rank.
+            slot: Its slot, and the place of the slot.
         """
         if rank in self.ranks:
             self.source.report(
@@ -532,7 +531,7 @@ class RankAssignment:
             placed.slots[number] = word
 
     def hostfile(self) -> Hostfile | None:
-        """Return the hosts by their lowest ranks, None if something is wrong."""
+        """Return the hosts by their lowest ranks, None if there are errors."""
         self.source.refuse_nothing(self.hosts)
         self._refuse_gaps()
         if not self.source.is_sound:

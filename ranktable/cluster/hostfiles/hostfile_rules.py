@@ -1,4 +1,4 @@
-"""RT130 to RT139: shape of a host file; RT220 to RT229: meaning of one."""
+"""RT130 to RT139: the shape of host files; RT220 to RT229: their meaning."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ from ranktable.cluster.hostfiles.kubernetes_manifests import (
     find_objects,
     job_name,
     known_by,
+    manifest,
     name_of,
     pod_size,
     pods,
@@ -68,7 +69,7 @@ def read_pytorchjob(source: SourceText) -> Hostfile | None:
 
 
 def _size(job: Fields, kind: str) -> int | None:
-    """Return the processes of a pod: the job's number, else what its container says."""
+    """Return the processes of a pod, from the job or from its container."""
     for path in (("spec", "nprocPerNode"), (*_POLICY, "nProcPerNode")):
         value = job.get(*path)
         if value is not None:
@@ -77,7 +78,7 @@ def _size(job: Fields, kind: str) -> int | None:
 
 
 def _check_policy(job: Fields, count: int) -> None:
-    """Say if the number of workers is left open; without a master it needs none."""
+    """Report a variable number of workers, or a job that lacks a master."""
     if job.get(*_POLICY) is None:
         if job.get(*_SPECS, "Master") is None and job.source.is_sound:
             message = "there is no Master, and no elasticPolicy that needs none"
@@ -96,13 +97,13 @@ def _check_policy(job: Fields, count: int) -> None:
 
 
 def write_pytorchjob(hostfile: Hostfile, options: WriterOptions) -> str:
-    """Return a PyTorchJob with a pod for every node; the first one is the master."""
+    """Return a PyTorchJob with one pod for each node; the first is the master."""
     size = equal_pods(hostfile, PYTORCHJOB_TITLE)
     name = job_name(options)
     _, script = port_and_script(options)
     workers = len(hostfile.hosts) - 1
-    # The operator gives torchrun its options as variables, and knows the container
-    # by the name pytorch only.
+    # The operator passes torchrun's options as variables, and only to a container with
+    # the name pytorch.
     pod = {
         "spec": {
             "containers": [container(options, size, ["torchrun", *script], "pytorch")]
@@ -112,13 +113,8 @@ def write_pytorchjob(hostfile: Hostfile, options: WriterOptions) -> str:
     specs = {"Master": master}
     if workers:
         specs["Worker"] = {**master, "replicas": workers}
-    job = {
-        "apiVersion": f"{PYTORCHJOB_GROUP}/v1",
-        "kind": "PyTorchJob",
-        "metadata": {"name": name},
-        "spec": {"nprocPerNode": str(size), "pytorchReplicaSpecs": specs},
-    }
-    return dump_yaml(job)
+    spec = {"nprocPerNode": str(size), "pytorchReplicaSpecs": specs}
+    return dump_yaml(manifest(f"{PYTORCHJOB_GROUP}/v1", "PyTorchJob", name, spec))
 
 
 PYTORCHJOB = LauncherFormat(
@@ -160,7 +156,7 @@ def read_trainjob(source: SourceText) -> Hostfile | None:
 
 
 def write_trainjob(hostfile: Hostfile, options: WriterOptions) -> str:
-    """Return a TrainJob with a pod for every node."""
+    """Return a TrainJob with one pod for each node."""
     size = equal_pods(hostfile, TRAINJOB_TITLE)
     name = job_name(options)
     _, script = port_and_script(options)
@@ -172,13 +168,8 @@ def write_trainjob(hostfile: Hostfile, options: WriterOptions) -> str:
     }
     if "resources" in made:
         trainer["resourcesPerNode"] = made["resources"]
-    job = {
-        "apiVersion": f"{TRAINJOB_GROUP}/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": {"name": name},
-        "spec": {"runtimeRef": {"name": RUNTIME}, "trainer": trainer},
-    }
-    return dump_yaml(job)
+    spec = {"runtimeRef": {"name": RUNTIME}, "trainer": trainer}
+    return dump_yaml(manifest(f"{TRAINJOB_GROUP}/v1alpha1", "TrainJob", name, spec))
 
 
 TRAINJOB = LauncherFormat(

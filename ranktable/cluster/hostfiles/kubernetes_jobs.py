@@ -1,4 +1,4 @@
-"""Indexed Jobs of Kubernetes with their Service, and JobSets, groups of such Jobs.
+"""Indexed Jobs of Kubernetes with their Service, and JobSets of several Jobs.
 
 Sources: kubernetes.io, "Job with Pod-to-Pod Communication"; kubernetes-sigs/jobset,
 site/static/examples/simple/jobset-with-network.yaml.
@@ -19,6 +19,7 @@ from ranktable.cluster.hostfiles.kubernetes_manifests import (
     find_objects,
     job_name,
     known_by,
+    manifest,
     name_of,
     pod_size,
     pods,
@@ -41,7 +42,7 @@ _LABELS = ("job-name", "batch.kubernetes.io/job-name")
 
 
 def read_job(source: SourceText) -> Hostfile | None:
-    """Return the pods of an Indexed Job, named as its Service makes them known."""
+    """Return the pods of an Indexed Job, with the names that its Service gives them."""
     try:
         job, documents = find_objects(source, "Job", "batch")
     except LookupError:
@@ -58,7 +59,7 @@ def read_job(source: SourceText) -> Hostfile | None:
 
 
 def pod_count(fields: Fields, *spec: str | int) -> int | None:
-    """Return the number of pods of a Job, all of which have to run at once."""
+    """Return the number of pods of a Job; all must run at the same time."""
     count = fields.integer(*spec, "completions", least=1)
     parallel = fields.integer(*spec, "parallelism", least=1)
     if None not in (count, parallel) and count != parallel:
@@ -79,7 +80,7 @@ def pod_count(fields: Fields, *spec: str | int) -> int | None:
 def _check_service(
     job: Fields, documents: Iterable[Fields], name: str, subdomain: str
 ) -> None:
-    """Compare the Service with the Job, where it is in the same file."""
+    """Compare the Service with the Job, if it is in the same file."""
     services = [fields for fields in documents if fields.get("kind") == "Service"]
     named = [
         service for service in services if service.get("metadata", "name") == subdomain
@@ -108,36 +109,27 @@ def _check_service(
 
 
 def write_job(hostfile: Hostfile, options: WriterOptions) -> str:
-    """Return a Service and an Indexed Job with a pod for every node."""
+    """Return a Service and an Indexed Job with one pod for each node."""
     size = equal_pods(hostfile, JOB_TITLE)
     name = job_name(options)
     pod = _pod(hostfile, options, size, f"{name}-0.{name}")
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": name},
-        "spec": {
-            "clusterIP": "None",
-            "publishNotReadyAddresses": True,
-            "selector": {"job-name": name},
-        },
+    headless = {
+        "clusterIP": "None",
+        "publishNotReadyAddresses": True,
+        "selector": {"job-name": name},
     }
-    job = {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name},
-        "spec": _indexed(len(hostfile.hosts), {"subdomain": name, **pod}),
-    }
-    return dump_yaml(service, job)
+    service = manifest("v1", "Service", name, headless)
+    indexed = _indexed(len(hostfile.hosts), {"subdomain": name, **pod})
+    return dump_yaml(service, manifest("batch/v1", "Job", name, indexed))
 
 
 def _pod(
     hostfile: Hostfile, options: WriterOptions, size: int, master: str
 ) -> dict[str, object]:
-    """Return what every pod of an Indexed Job is: a torchrun that finds the first."""
+    """Return the spec of every pod: a torchrun that connects to the first pod."""
     port, script = port_and_script(options)
     arguments = agent_arguments(
-        # Kubernetes puts the variable's value here; it needs no shell.
+        # Kubernetes replaces the variable here; no shell is needed.
         node_rank="$(JOB_COMPLETION_INDEX)",
         num_nodes=len(hostfile.hosts),
         num_processes=size,
@@ -150,7 +142,7 @@ def _pod(
 
 
 def _indexed(count: int, pod: dict[str, object]) -> dict[str, object]:
-    """Return the spec of an Indexed Job of as many pods."""
+    """Return the spec of an Indexed Job with this number of pods."""
     return {
         "completions": count,
         "parallelism": count,
@@ -226,23 +218,17 @@ def _read_job(
 
 
 def write_jobset(hostfile: Hostfile, options: WriterOptions) -> str:
-    """Return a JobSet of one job with a pod for every node."""
+    """Return a JobSet of one job with one pod for each node."""
     size = equal_pods(hostfile, JOBSET_TITLE)
     name = job_name(options)
     pod = _pod(hostfile, options, size, f"{name}-node-0-0.{name}")
     job = _indexed(len(hostfile.hosts), pod)
-    jobset = {
-        "apiVersion": f"{GROUP}/v1alpha2",
-        "kind": "JobSet",
-        "metadata": {"name": name},
-        "spec": {
-            "network": {"enableDNSHostnames": True, "subdomain": name},
-            "replicatedJobs": [
-                {"name": "node", "replicas": 1, "template": {"spec": job}}
-            ],
-        },
+    replicated = {"name": "node", "replicas": 1, "template": {"spec": job}}
+    spec = {
+        "network": {"enableDNSHostnames": True, "subdomain": name},
+        "replicatedJobs": [replicated],
     }
-    return dump_yaml(jobset)
+    return dump_yaml(manifest(f"{GROUP}/v1alpha2", "JobSet", name, spec))
 
 
 JOBSET = LauncherFormat(

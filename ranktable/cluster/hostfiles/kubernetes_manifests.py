@@ -1,6 +1,6 @@
-"""Objects of Kubernetes in a file: found by kind, read by paths, and written.
+"""Kubernetes objects in a file: find them by kind, read and write their fields.
 
-Every field is found by its path, with the defects named.
+Every field is found by its path, and each defect is reported.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from ranktable.schema.rules.syntax import TOO_MANY
 from ranktable.schema.yaml_parser import parse_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ranktable.cluster.hostfiles.hostfile import WriterOptions
     from ranktable.cluster.source_text import SourceText
     from ranktable.schema.document import Path, SourceSpan
 
-# YAML's flow style begins with a brace too; its keys have no quotation marks.
+# YAML's flow style also begins with a brace, but its keys have no quotation marks.
 _JSON = re.compile(r"\s*\{\s*(?:\"|\}\s*\Z)")
 _NO_NUMBER = "write a whole number, without quotation marks"
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """One document and the source that it is from."""
+    """One document of a file, and the text of the file."""
 
     source: SourceText
     document: Document
@@ -61,13 +61,13 @@ class Fields:
         return self.document.get(*path)
 
     def report(self, message: str, *path: str | int, hint: str | None = None) -> None:
-        """Say that a field is missing or wrong."""
+        """Report a missing or wrong field."""
         self.source.report(rules.WRONG_FIELD, self.span_of(*path), message, hint=hint)
 
     def integer(
         self, *path: str | int, least: int = 0, default: int | None = None
     ) -> int | None:
-        """Return a whole number, the default if it is absent."""
+        """Return an integer, or the default if the field is absent."""
         value = self.get(*path)
         name = dotted(path)
         if value is None:
@@ -84,7 +84,7 @@ class Fields:
         return value
 
     def text(self, *path: str | int, default: str | None = None) -> str | None:
-        """Return a text, the default if it is absent."""
+        """Return a text, or the default if the field is absent."""
         value = self.get(*path)
         if value is None:
             if default is None:
@@ -96,7 +96,7 @@ class Fields:
         return value
 
     def fixed(self, wanted: object, *path: str | int, why: str) -> None:
-        """Say if a field is not what it has to be."""
+        """Report a field that does not have the required value."""
         value = self.get(*path)
         if value != wanted or type(value) is not type(wanted):
             found = "missing" if value is None else quoted(value)
@@ -105,12 +105,12 @@ class Fields:
 
 
 def dotted(path: Path) -> str:
-    """Return a path as people write it: ``spec.template.spec.subdomain``."""
+    """Return a path with dots: ``spec.template.spec.subdomain``."""
     return ".".join(str(step) for step in path)
 
 
 def documents_in(source: SourceText) -> list[Fields]:
-    """Return the documents of a YAML or JSON text that hold mappings."""
+    """Return the documents of a YAML or JSON text that are mappings."""
     found: list[Fields] = []
     if _JSON.match(source.text):
         parsed = _parsed(source)
@@ -139,16 +139,16 @@ def _parsed(source: SourceText) -> tuple[object, list[Finding]] | Finding:
     except RecursionError:
         finding = find_too_deep(source.text)
         if finding is None:
-            raise  # it is the caller who is deep
+            raise  # the stack of the caller is the reason
         return finding
 
 
 def dump_yaml(*documents: object) -> str:
-    """Return documents as YAML, keys in the order given."""
+    """Return documents as YAML, with the keys in the given order."""
     import yaml  # noqa: PLC0415 - imported where a YAML file is written
 
     class Dumper(yaml.SafeDumper):
-        """Writes what is used twice twice; aliases are hard to read and to change."""
+        """Writes repeated values in full, because aliases are hard to read and edit."""
 
         def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - of none
             return True
@@ -158,9 +158,21 @@ def dump_yaml(*documents: object) -> str:
         Dumper=Dumper,
         sort_keys=False,
         default_flow_style=False,
-        width=10_000,  # a line is never folded, whatever library writes it
+        width=10_000,  # long lines are not folded, with any version of the library
     )
     return text
+
+
+def manifest(
+    version: str, kind: str, name: str, spec: Mapping[str, object]
+) -> dict[str, object]:
+    """Return an object of Kubernetes."""
+    return {
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
 
 
 MANIFEST_OPTIONS = ("name", "image", "resource", "script", "port")
@@ -172,12 +184,12 @@ _DOMAIN = re.compile(
     r"(?=.{1,244}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
 )
 _RESOURCE = re.compile(r"(?=.{1,63}\Z)[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
-# The longest ending of a pod's name is that of JobSet: -node-0-1048575.
+# The longest ending of a pod's name is JobSet's: -node-0-1048575.
 _MAX_NAME = _MAX_LABEL - len("-node-0-1048575")
 
 
 def known_by(kind: str) -> re.Pattern[str]:
-    """Return what a manifest of a kind has."""
+    """Return a pattern that matches manifests of a kind."""
     return re.compile(
         rf"^[{{ \t,]*\"?kind\"?:[ \t]*\"?{kind}\"?[ \t]*(?:#.*|,|}})?$", re.MULTILINE
     )
@@ -186,10 +198,10 @@ def known_by(kind: str) -> re.Pattern[str]:
 def find_objects(
     source: SourceText, kind: str, group: str
 ) -> tuple[Fields, list[Fields]]:
-    """Return the one object of a kind and every object of the file.
+    """Return the only object of a kind, and all objects of the file.
 
     Raises:
-        LookupError: There is none, or several; it has been said.
+        LookupError: There is none, or several; this has been reported.
     """
     documents = documents_in(source)
     found = [fields for fields in documents if fields.get("kind") == kind]
@@ -208,7 +220,7 @@ def find_objects(
 
 
 def name_of(fields: Fields) -> str:
-    """Return the name of an object, empty after saying that it is wrong."""
+    """Return the name of an object, or an empty text after reporting an error."""
     name = fields.text("metadata", "name") or ""
     if name and not (_LABEL.fullmatch(name) and len(name) <= _MAX_LABEL):
         message = f"metadata.name {quoted(name)} cannot begin the name of a host"
@@ -220,7 +232,7 @@ def name_of(fields: Fields) -> str:
 def pods(
     source: SourceText, fields: Fields, names: Sequence[str], slots: int | None
 ) -> Hostfile | None:
-    """Return the pods of an object, None if something is wrong."""
+    """Return the pods of an object, None after reporting errors."""
     if source.is_sound and (
         len(names) > MAX_HOSTS or len(names) * (slots or 0) > MAX_SLOTS
     ):
@@ -233,10 +245,10 @@ def pods(
 
 
 def job_name(options: WriterOptions) -> str:
-    """Return the name of a job that is to be written.
+    """Return the name of a new job.
 
     Raises:
-        ArgumentError: No host can have it.
+        ArgumentError: The name of a host cannot begin with it.
     """
     name = DEFAULT_NAME if options.name is None else options.name
     if not _LABEL.fullmatch(name) or len(name) > _MAX_NAME:
@@ -251,7 +263,7 @@ def equal_pods(hostfile: Hostfile, title: str) -> int:
     """Return the number of processes of every pod.
 
     Raises:
-        ArgumentError: The nodes differ, which pods of one template cannot.
+        ArgumentError: The nodes differ, but pods of one template have the same number.
     """
     refuse_interleaved(hostfile, title)
     return even_size(hostfile, title)
@@ -260,10 +272,10 @@ def equal_pods(hostfile: Hostfile, title: str) -> int:
 def container(
     options: WriterOptions, size: int, command: Sequence[str], name: str
 ) -> dict[str, object]:
-    """Return the container that every pod has.
+    """Return the container of every pod.
 
     Raises:
-        ArgumentError: No image is given, or Kubernetes would refuse it or the resource.
+        ArgumentError: There is no image, or Kubernetes would refuse it or the resource.
     """
     if options.image is None:
         raise ArgumentError(
@@ -302,7 +314,7 @@ def _extended(resource: str) -> str:
 
 
 def port_and_script(options: WriterOptions) -> tuple[int, list[str]]:
-    """Return the port of the rendezvous, and what the pods start."""
+    """Return the port of the rendezvous, and the command line of the pods."""
     return options.port or DEFAULT_PORT, script_words(options.script)
 
 
@@ -311,10 +323,11 @@ _VARIABLES = ("PET_NPROC_PER_NODE", "NPROC_PER_NODE")
 
 
 def pod_size(fields: Fields, *template: str | int) -> int | None:
-    """Return the processes of a pod, None if its manifest does not say.
+    """Return the processes of a pod, None if the manifest does not say.
 
-    The option of torchrun is looked for in the command and its arguments, then the
-    variable of that option, then a resource such as ``nvidia.com/gpu``.
+    The number comes from torchrun's option in the command and its arguments, from the
+    variable of that option, or from a resource such as ``nvidia.com/gpu``, in this
+    order.
 
     Args:
         fields: The object.
@@ -361,7 +374,7 @@ def _in_variables(fields: Fields, path: Path) -> Iterator[tuple[Path, object]]:
 
 
 def size_at(fields: Fields, path: Path, value: object) -> int | None:
-    """Return the processes that a value says; None if the host or a variable says."""
+    """Return the number of processes; None if it is the host's or a variable."""
     text = str(value)
     if text in SIZES_OF_THE_HOST or text.startswith("$"):
         return None

@@ -1,4 +1,4 @@
-"""Every format of a launcher or scheduler, in the order in which they are listed."""
+"""All formats of launchers and schedulers, in the order of a listing."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ranktable.cluster.hostfiles.slurm import SLURM_NODELIST, SRUN_HOSTFILE
 from ranktable.cluster.hostfiles.torchrun import TORCHRUN
 from ranktable.cluster.source_text import SourceText, read_source
 from ranktable.schema.diagnostic import quoted
+from ranktable.schema.files import refuse_other_types
 from ranktable.schema.format import Format
 from ranktable.schema.formats import DEFAULT, by_name, names
 from ranktable.schema.writing import dumps
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from ranktable.schema.diagnostic import Report
 
 _TABLE_KEY = re.compile(r"""\b(hccl|jobstart_hccl|global_ranktable)\.json["']?\s*:""")
-"""As in ``config_map.KEYS``."""
+"""The same keys as in ``config_map.KEYS``."""
 
 LAUNCHER_FORMATS: tuple[LauncherFormat, ...] = (
     OPENMPI_HOSTFILE,
@@ -53,10 +54,10 @@ _BY_NAME = {format_.name: format_ for format_ in LAUNCHER_FORMATS}
 
 
 def format_of(name: str) -> LauncherFormat:
-    """Return the format of a name, or of the beginning of a name that no other has.
+    """Return the format with this name, or with the only name that begins with it.
 
     Raises:
-        ArgumentError: There is no such format, or there are several.
+        ArgumentError: There is no such format, or several names begin like this.
     """
     if name in _BY_NAME:
         return _BY_NAME[name]
@@ -75,10 +76,10 @@ def format_of(name: str) -> LauncherFormat:
 
 
 def any_format_of(name: str) -> LauncherFormat | Format:
-    """Return the format of a name, be it a launcher's or one of rank tables.
+    """Return a format of launchers or of rank tables by name; see ``format_of``.
 
     Raises:
-        ArgumentError: There is no such format, or there are several.
+        ArgumentError: There is no such format, or several names begin like this.
     """
     if name == DEFAULT_TABLE:
         return DEFAULT
@@ -96,20 +97,20 @@ def any_format_of(name: str) -> LauncherFormat | Format:
 
 
 DETECTED_CHARACTERS = 1 << 20
-"""How much of a text is looked at to tell its format."""
+"""Characters of a text that are examined to detect its format."""
 
 
 def formats_like(text: str) -> list[LauncherFormat]:
     """Return the formats that the beginning of a text looks like."""
     start = text[:DETECTED_CHARACTERS]
     if "ConfigMap" in start and _TABLE_KEY.search(start):
-        return []  # Ascend's operators want the table beside the job, in one file
+        return []  # Ascend's operators have the table and the job in one file
     return [format_ for format_ in LAUNCHER_FORMATS if format_.matches(start)]
 
 
 def detect_formats(data: bytes | str) -> list[LauncherFormat]:
-    """Return the format of a file, several where they read it differently, or none."""
-    text = data.decode("utf-8", "replace") if isinstance(data, bytes) else data
+    """Return the format of a file; several if it is ambiguous, or none."""
+    text = data if isinstance(data, str) else data.decode("utf-8", "replace")
     formats = formats_like(text.removeprefix("\ufeff"))
     if len(formats) < 2:  # noqa: PLR2004 - no choice
         return formats
@@ -126,11 +127,11 @@ def convert(
     to: LauncherFormat | Format | str,
     options: WriterOptions | None = None,
 ) -> str:
-    """Return the file of a format with the hosts of another one.
+    """Return the hosts of one file as a file of another format.
 
     Args:
         hostfile: The hosts.
-        to: A launcher's format, one of rank tables, or the name of one.
+        to: A format of launchers or of rank tables, or its name.
         options: Values that the format needs and the hosts lack.
 
     Raises:
@@ -143,13 +144,13 @@ def convert(
 
 
 DEFAULT_TABLE = "sccl"
-"""Stands for the format of rank tables that is written by default."""
+"""The name for the default format of rank tables."""
 
 MAX_SIZE_BYTES = 64 * 1024 * 1024
 """A rank file of a million ranks is 32 MB."""
 
 DEFAULT_LIMIT = 20
-"""Findings of each code that are placed and shown."""
+"""Most findings of each code that are located and shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +158,9 @@ class HostfileReading:
     """The result of reading.
 
     Attributes:
-        report: What was found.
-        hostfile: The hostfile, None if there is an error.
-        left_out: What the text has about hosts and the hostfile cannot hold.
+        report: The findings.
+        hostfile: The hosts, None if there is an error.
+        left_out: What the text says about hosts that ``hostfile`` cannot express.
     """
 
     report: Report
@@ -178,13 +179,15 @@ def read_hostfile(
 
     Args:
         data: The file.
-        format: Its format or the name of one; by default it is detected.
+        format: Its format or its name; by default it is detected.
         file: Name to report.
-        limit: Findings of each code to place; the report counts all.
+        limit: Most findings of each code to locate; the report counts all.
 
     Raises:
-        ArgumentError: There is no such format, or several, or none detected.
+        ArgumentError: There is no such format, or none or several are detected.
+        TypeError: The data is neither bytes nor text.
     """
+    refuse_other_types(data)
     if format is None:
         formats = detect_formats(data)
         if len(formats) != 1:
@@ -205,14 +208,14 @@ def read_text(
     name: str,
     limit: int | None = DEFAULT_LIMIT,
 ) -> HostfileReading:
-    """Read a file, or an option, with a reader.
+    """Read a file, or the value of an option, with a reader.
 
     Args:
         data: The file.
-        read: The reader; it returns None after reporting what is wrong.
+        read: The reader; it returns None after reporting errors.
         file: Name to report.
         name: Name of the format.
-        limit: Findings of each code to place; the report counts all.
+        limit: Most findings of each code to locate; the report counts all.
     """
     return HostfileReading(
         *read_source(

@@ -47,7 +47,7 @@ def read(source: SourceText) -> Hostfile | None:
 
 
 def _words(source: SourceText, line: Token) -> list[Token]:
-    """Return the words before a comment."""
+    """Return the words of a line before a comment."""
     before, mark, _ = line.text.partition("#")
     words = words_of(line.part(0, len(before)))
     if mark and words:
@@ -64,7 +64,7 @@ def _words(source: SourceText, line: Token) -> list[Token]:
 def _read_line(
     source: SourceText, words: list[Token], table: HostTable, last: str
 ) -> str:
-    """Add the host of a line; return its name."""
+    """Add the host of a line, and return its name."""
     before: set[str] = set()
     for word in words[1:]:
         _check_key(source, word, before)
@@ -104,7 +104,7 @@ def _slots(source: SourceText, counts: list[Token]) -> int | None:
 
 
 def _atoi(text: str) -> str:
-    """Return what MPICH makes of a number: the digits it begins with, else 0."""
+    """Return the number that MPICH reads: the digits at the beginning, else 0."""
     match = re.match(r"-?[0-9]{1,9}", text)
     return "1" if not text else match[0] if match else "0"
 

@@ -1,12 +1,12 @@
 """Host files and rank files of Open MPI and PRRTE.
 
-A host file has ``node01 slots=8``. Comments are ``#``, ``//`` and ``/* */``; the
-latter end a line on either side, and a comment to the end of the line needs a newline:
-Open MPI 4.1 was seen to refuse one at the very end of a file.
+A host file has ``node01 slots=8``. Comments are ``#``, ``//`` and ``/* */``. The last
+kind ends a line on both sides. A comment up to the end of the line needs a newline:
+Open MPI 4.1 refused one at the very end of a file.
 
-A rank file has ``rank 0=node01 slot=0``. A slot is a CPU of the host, by its logical
-number; a rank table's chip is written there. Open MPI 4.1.4 was seen to bind to CPU 0
-where a slot is not a number.
+A rank file has ``rank 0=node01 slot=0``. A slot is a CPU of the host by its logical
+number; here it is the chip of the rank table. Open MPI 4.1.4 binds to CPU 0 if a slot
+is not a number.
 
 Source: openpmix/prrte, src/util/hostfile/hostfile.c, hostfile_lex.l,
 src/mca/rmaps/rank_file/rmaps_rank_file_lex.l, rmaps_rank_file.c and docs,
@@ -59,7 +59,7 @@ _ODD = {
 
 
 def read_lines(source: SourceText) -> Iterator[list[Token]]:
-    """Yield the words of every line that has any; ``=`` is a word of its own."""
+    """Yield the words of every line that is not empty; ``=`` is a word."""
     words: list[Token] = []
     text = source.text
     at, end = 0, len(text)
@@ -71,7 +71,7 @@ def read_lines(source: SourceText) -> Iterator[list[Token]]:
             words.append(Token(match[0], at, match.end()))
         elif kind == "other":
             _report_odd(source, match[0], at)
-            # Nothing sensible can be made of the rest of the line.
+            # The rest of the line has no meaning.
             words = []
             at = text.find("\n", at) + 1 or end
             continue
@@ -117,7 +117,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
 def host_word(source: SourceText, word: Token) -> Token | None:
-    """Return the host of ``[user@]host``, None after saying what is wrong."""
+    """Return the host of ``[user@]host``, None after reporting an error."""
     users = list(word.parts("@"))
     host = users[-1]
     if len(users) > 2 or not users[0].text:  # noqa: PLR2004 - user@host
@@ -144,12 +144,12 @@ def _problem(text: str) -> str | None:
 
 
 def compared_name(name: str) -> str:
-    """Return the name that Open MPI compares: without a domain, addresses whole."""
+    """Return the name that Open MPI compares: names without domain, whole addresses."""
     return name if is_address(name) else name.partition(".")[0]
 
 
 def refuse_names(names: Iterable[str], title: str) -> None:
-    """Raise ArgumentError for hosts that cannot be written or are one to Open MPI."""
+    """Raise ArgumentError for hosts that Open MPI cannot read or cannot distinguish."""
     seen: dict[str, str] = {}
     for name in names:
         shown = printable(name)
@@ -172,9 +172,9 @@ _REACHING = {"user": "user names", "port": "ports"}
 
 
 def read_keys(source: SourceText, words: list[Token]) -> dict[str, tuple[int, Token]]:
-    """Return ``slots`` and ``maximum`` as far as they are given, with their places.
+    """Return ``slots`` and ``maximum`` with their places, as far as they are given.
 
-    A port and a user name say how to reach the host: they are checked and left out.
+    A port and a user name only help to reach the host: they are checked and left out.
     """
     found: dict[str, tuple[int, Token]] = {}
     at = 0
@@ -237,13 +237,13 @@ _HOST_LINE = re.compile(
 
 @dataclass(slots=True)
 class _ListedHost:
-    """A host while the file is read.
+    """A host of the file, as far as it has been read.
 
     Attributes:
-        word: Its name, where it stands first.
-        lines: Number of its lines that give no number.
-        slots: The number that a line gives.
-        maximum: The maximum that a line gives, and where.
+        word: Its name where it first occurs.
+        lines: Number of its lines without a number.
+        slots: The number in one of its lines.
+        maximum: The maximum in one of its lines, and its place.
     """
 
     word: Token
@@ -260,7 +260,7 @@ class _ListedHost:
             return self.slots
         if self.maximum is not None:
             return self.maximum[0]
-        # One bare line means as many as the host has CPUs; two mean two.
+        # One line without a number means all CPUs of the host; two mean two slots.
         return self.lines if self.lines > 1 else None
 
 
@@ -289,7 +289,7 @@ class _HostfileReader:
             self.host(words)
 
     def rank(self, words: list[Token]) -> None:
-        """Count a slot for the host of ``rank N=HOST slot=LIST``."""
+        """Add a slot to the host of ``rank N=HOST slot=LIST``."""
         shape = [word.text for word in words[2:6]]
         if len(shape) < 2 or shape[0] != EQUALS:  # noqa: PLR2004 - = and a host
             self.source.report(
@@ -365,7 +365,7 @@ class _HostfileReader:
                     place,
                     f"the maximum of {maximum} slots is below the {entry.slots} given",
                 )
-        if not entry.is_given:  # only a port or a user name
+        if not entry.is_given:  # the line has only a port or a user name
             entry.lines += 1
 
 
@@ -378,14 +378,14 @@ def read_hostfile(source: SourceText) -> Hostfile | None:
         reader.hosts.pop(compared_name(word.text), None)
     table = HostTable(source)
     for name, host in reader.hosts.items():
-        # A line of a rank file counts one slot, however few there are.
+        # A line of a rank file adds one slot, even if the host has fewer.
         slots = host.lines if name in reader.placed else host.number()
         table.add(host.word, slots, _TWICE)
     return table.hostfile()
 
 
 def write_hostfile(hostfile: Hostfile, _options: WriterOptions) -> str:
-    """Return the host file of a hostfile."""
+    """Return the text of a host file."""
     refuse_interleaved(hostfile, HOSTFILE_TITLE)
     names = names_of(hostfile, HOSTFILE_TITLE)
     refuse_names(names, HOSTFILE_TITLE)
@@ -408,7 +408,7 @@ RANKFILE_TITLE = "an Open MPI rank file"
 _EXAMPLE = "write, for example, rank 0=node01 slot=0"
 _SHAPE = (("rank",), None, (EQUALS,), None, ("slot", "slots"), (EQUALS,), None)
 _RELATIVE = re.compile(r"\+[nN][0-9]{1,7}")
-# [package:]cores, and more after a semicolon.
+# [package:]cores, with more of them after semicolons.
 _CORES = r"(?:\*|[0-9]{1,9}(?:-[0-9]{1,9})?(?:,[0-9]{1,9}(?:-[0-9]{1,9})?)*)"
 _SLOTS = re.compile(rf"(?:[0-9]{{1,9}}:)?{_CORES}(?:;(?:[0-9]{{1,9}}:)?{_CORES})*")
 _COUNTS_DOWN = re.compile(r"([0-9]+)-([0-9]+)")
@@ -416,7 +416,7 @@ _RANK_LINE = re.compile(r"^[ \t]*rank[ \t]+\S+[ \t]*=", re.MULTILINE)
 
 
 def read_rankfile(source: SourceText) -> Hostfile | None:
-    """Return the hosts of a rank file, with the ranks and slots of each."""
+    """Return the hosts of a rank file, with the ranks and slots of each host."""
     assignment = RankAssignment(source)
     for words in read_lines(source):
         _read_line(source, words, assignment)
@@ -476,7 +476,7 @@ def _placed_host(source: SourceText, word: Token) -> Token | None:
 
 
 def _slot(source: SourceText, word: Token) -> tuple[int | None, Token]:
-    """Return the slot if the list is a single one, and its place."""
+    """Return the slot if the list is a single number, and its place."""
     if not _SLOTS.fullmatch(word.text):
         source.report(
             rules.BAD_COUNT,
@@ -493,7 +493,7 @@ def _slot(source: SourceText, word: Token) -> tuple[int | None, Token]:
 
 
 def write_rankfile(hostfile: Hostfile, _options: WriterOptions) -> str:
-    """Return the rank file of a hostfile, a line for each rank in their order."""
+    """Return the text of a rank file, with one line for each rank in their order."""
     names = names_of(hostfile, RANKFILE_TITLE)
     refuse_names(names, RANKFILE_TITLE)
     placed = zip(names, ranks_of(hostfile), chips_of(hostfile), strict=True)

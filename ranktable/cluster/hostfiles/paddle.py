@@ -1,8 +1,8 @@
 """Command lines of Paddle's launcher, ``--ips a,b --devices 0,1``, and its endpoints.
 
-One command is started on every node as it is, so that all nodes have the same devices.
-A list of endpoints has one per rank, ``10.0.0.1:6070,10.0.0.1:6071``: its host tells
-the node; ports need not follow each other.
+The same command is started on every node, so all nodes have the same devices. A list of
+endpoints has one for each rank, ``10.0.0.1:6070,10.0.0.1:6071``: its host is the node,
+and ports do not have to be consecutive.
 
 Sources: PaddlePaddle/Paddle, python/paddle/distributed/launch/context/args_envs.py,
 python/paddle/distributed/launch/controllers/collective.py and
@@ -156,7 +156,7 @@ def _devices(source: SourceText, word: Token | None) -> tuple[int, ...] | None:
 def _slots(
     source: SourceText, word: Token | None, devices: tuple[int, ...] | None
 ) -> int | None:
-    """Return the processes of a node: one per device, unless a number is given."""
+    """Return the processes of a node: one for each device, or the given number."""
     if word is None or is_variable(word.text):
         return None if devices is None else len(devices)
     number = source.count(word, "a number of processes")
@@ -251,7 +251,7 @@ def _read_items(source: SourceText, listed: Token, assignment: RankAssignment) -
 
 
 def write_endpoints(hostfile: Hostfile, options: WriterOptions) -> str:
-    """Return the endpoint of every rank, the ports of a node one after the other."""
+    """Return the endpoint of every rank; the ports of a node are consecutive."""
     names = names_of(hostfile, ENDPOINTS_TITLE)
     first = options.port or DEFAULT_PORT
     if first + max(sizes_of(hostfile)) - 1 > MAX_PORT:

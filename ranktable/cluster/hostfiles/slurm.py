@@ -1,10 +1,10 @@
 """Slurm's node lists with tasks, ``n[01-02] 8(x2)``, and the host files of srun.
 
-A node list and the number of tasks of each node stand side by side or on two lines, as
-``SLURM_JOB_NODELIST`` and ``SLURM_TASKS_PER_NODE`` have them; lines with these
-variables are read too. A host file of srun, which ``SLURM_HOSTFILE`` names, has one
-host a task: with ``srun --distribution=arbitrary`` a task runs on the host of its line,
-so that this is the one way to tell Slurm about ranks in an order that is not its own.
+A node list and the number of tasks of each node are next to each other or on two lines,
+as in ``SLURM_JOB_NODELIST`` and ``SLURM_TASKS_PER_NODE``; lines with these variables
+are read too. A host file of srun, which ``SLURM_HOSTFILE`` names, has one host for each
+task. With ``srun --distribution=arbitrary`` a task runs on the host of its line; this
+is the only way to give Slurm ranks in another order than its own.
 
 Sources: SchedMD/slurm, src/common/hostlist.c, uint32_compressed_to_str in
 src/common/slurm_protocol_api.c, and slurm_read_hostfile in src/api/allocate.c.
@@ -50,7 +50,7 @@ _NODELIST_KNOWN = re.compile(
 
 
 def read_nodelist(source: SourceText) -> Hostfile | None:
-    """Return the hosts of a node list, with their tasks where those are given."""
+    """Return the hosts of a node list, with their tasks if these are given."""
     nodes, counts = _words(source)
     if nodes is None:
         source.refuse_nothing(())
@@ -63,7 +63,7 @@ def read_nodelist(source: SourceText) -> Hostfile | None:
     table = HostTable(source)
     for place, name in enumerate(names):
         size = None if sizes is None else sizes[place]
-        # A name within brackets stands nowhere, so the list is shown.
+        # A name inside brackets has no place of its own, so the list is shown.
         table.add(
             Token(name, nodes.start, nodes.end), size, "Slurm has every node once"
         )
@@ -92,7 +92,7 @@ def _words(source: SourceText) -> tuple[Token | None, Token | None]:
 
 
 def _assigned(word: Token) -> tuple[str | None, Token]:
-    """Return the variable that a word sets, None if it sets none, and the value."""
+    """Return the variable that a word assigns, None if none, and its value."""
     match = _ASSIGNMENT.fullmatch(word.text)
     if match is None:
         return None, word
@@ -100,7 +100,7 @@ def _assigned(word: Token) -> tuple[str | None, Token]:
 
 
 def expand_token(source: SourceText, nodes: Token) -> list[str]:
-    """Return the hosts of a list in Slurm's notation; say what is wrong with it."""
+    """Return the hosts of a list in Slurm's notation; report errors."""
     try:
         names = expand_hosts(nodes.text)
     except ArgumentError as error:
@@ -147,7 +147,7 @@ def _sizes(source: SourceText, counts: Token, num_hosts: int) -> list[int] | Non
 
 
 def write_nodelist(hostfile: Hostfile, _options: WriterOptions) -> str:
-    """Return the node list of a hostfile and the tasks of its nodes."""
+    """Return the text of a node list with the tasks of its nodes."""
     refuse_interleaved(hostfile, NODELIST_TITLE)
     nodes = fold_hosts(names_of(hostfile, NODELIST_TITLE))
     counts = ",".join(_counts(sizes_of(hostfile)))
@@ -176,7 +176,7 @@ _SRUN_KNOWN = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*[A-Za-z0-9][^\s:=\[]*\*[0-9]
 
 
 def read_srun(source: SourceText) -> Hostfile | None:
-    """Return the hosts of a host file, whose lines are the ranks."""
+    """Return the hosts of a host file, with one rank for each line."""
     assignment = RankAssignment(source)
     for line in source.lines():
         words = words_of(line.part(0, len(line.text.partition("#")[0])))
@@ -215,7 +215,7 @@ def _hosts(source: SourceText, word: Token) -> list[str]:
 
 
 def write_srun(hostfile: Hostfile, _options: WriterOptions) -> str:
-    """Return the host of every rank, one per line."""
+    """Return the text of a host file: the host of every rank, one on each line."""
     names = names_of(hostfile, SRUN_TITLE)
     return "".join(f"{names[node]}\n" for node in hosts_of_ranks(hostfile))
 

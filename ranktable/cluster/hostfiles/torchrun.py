@@ -1,4 +1,4 @@
-"""Command lines of torchrun, one per node.
+"""Command lines of torchrun, one for each node.
 
 Source: pytorch, torch/distributed/run.py and elastic/rendezvous/utils.py.
 """
@@ -63,7 +63,7 @@ SYNTAX = Syntax(
 )
 SIZES_OF_THE_HOST = (
     *("auto", "cpu", "gpu", "xpu"),
-    # Names of the private-use backends of vendors.
+    # Names of vendors' backends for PyTorch's private-use device.
     *("npu", "tpu", "hpu", "mlu", "musa", "sdaa", "privateuseone"),
 )
 _THIS_HOST = ("localhost", "127.0.0.1", "::1", "0:0:0:0:0:0:0:1")
@@ -72,14 +72,14 @@ _RANGE = 2  # MIN:MAX
 
 @dataclass(slots=True)
 class _CommandNodes:
-    """The facts from the commands read so far.
+    """The facts from the commands that have been read.
 
     Attributes:
-        count: Number of nodes and where it stands first.
-        hosts: What is known of a node, by its index.
-        places: Where the index of a node stands.
-        names: Where the host of a node stands.
-        first: The host of node 0 and where it stands.
+        count: Number of nodes, and where it first occurs.
+        hosts: The hosts that are known, by the index of their node.
+        places: Where the index of a node is.
+        names: Where the host of a node is.
+        first: The host of node 0, and where it is.
     """
 
     count: tuple[int, Token] | None = None
@@ -92,8 +92,8 @@ class _CommandNodes:
 def read(source: SourceText) -> Hostfile | None:
     """Return the nodes of torchrun's commands.
 
-    A command without an index, or with a variable in its place, is every node's; then
-    the nodes have no names. A node without a command has a size that is not known.
+    A command without an index, or with a variable as its index, is for every node; the
+    nodes then have no names. The size of a node without a command is not known.
     """
     nodes = _CommandNodes()
     for command in commands_in(source):
@@ -117,7 +117,7 @@ def read(source: SourceText) -> Hostfile | None:
 
 
 def _named_by_others(host: Host, nodes: _CommandNodes) -> Host:
-    """Return node 0, which the addresses of the other commands may name."""
+    """Return node 0 with its name, which the other commands may have as address."""
     if nodes.first is None:
         return host
     nodes.names[0] = nodes.first
@@ -125,7 +125,7 @@ def _named_by_others(host: Host, nodes: _CommandNodes) -> Host:
 
 
 def _is_host_twice(source: SourceText, nodes: _CommandNodes) -> bool:
-    """Whether two nodes are one host, whose chips both would take; says so."""
+    """Report two nodes on one host, which would share its chips; return whether so."""
     first: dict[str, int] = {}
     for index, word in sorted(nodes.names.items()):
         other = first.setdefault(word.text, index)
@@ -201,7 +201,7 @@ def _add(
 
 
 def _num_nodes(source: SourceText, options: dict[str, Token]) -> int | None:
-    """Return the number of nodes, None after saying that it is not known."""
+    """Return the number of nodes, None after reporting that it is not known."""
     word = options.get("nnodes")
     if word is None:
         return 1
@@ -234,7 +234,7 @@ def _num_nodes(source: SourceText, options: dict[str, Token]) -> int | None:
 
 
 def node_size(source: SourceText, word: Token | None) -> int | None:
-    """Return the processes of a node; None if only the host or a variable knows."""
+    """Return the processes of a node; None if only the host or a variable has it."""
     if word is None:
         return 1
     if word.text in SIZES_OF_THE_HOST or is_variable(word.text):
@@ -255,7 +255,7 @@ def _is_static(options: dict[str, Token]) -> bool:
 
 
 def _master(source: SourceText, options: dict[str, Token]) -> Token | None:
-    """Return the host of node 0, None where it is this host or a variable."""
+    """Return the host of node 0, None if it is this host or a variable."""
     endpoint = options.get("rdzv-endpoint")
     if endpoint is None:
         word = options.get("master-addr")
@@ -286,7 +286,7 @@ def agent_arguments(  # noqa: PLR0913 - every one is an option of its own
     master_port: int,
     script: Sequence[str],
 ) -> list[str]:
-    """Return the arguments of the torchrun of one node, script included."""
+    """Return the arguments of torchrun on one node, with the script."""
     per_node = ["--nproc-per-node", str(num_processes)]
     if num_nodes == 1:
         return ["--standalone", *per_node, *script]
@@ -301,7 +301,7 @@ def agent_arguments(  # noqa: PLR0913 - every one is an option of its own
 
 
 def write(hostfile: Hostfile, options: WriterOptions) -> str:
-    """Return a command for every node, each below the name of its host."""
+    """Return one command for each node, below a comment with the name of its host."""
     refuse_interleaved(hostfile, TITLE)
     script = script_words(options.script)
     sizes = sizes_of(hostfile)

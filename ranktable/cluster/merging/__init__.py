@@ -1,1 +1,1 @@
-"""Several tables, or lines of probes, become one table."""
+"""Merge several rank tables, or lines of probes, into one table."""

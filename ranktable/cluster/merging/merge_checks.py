@@ -1,8 +1,9 @@
-"""RT230 to RT235: whether nodes and files go together; duplicates, uniformity."""
+"""RT230 to RT235: duplicates and differences between the files of one table."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.probes.probe_rules import (
@@ -29,14 +30,18 @@ from ranktable.schema.rules.examples import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from ranktable.cluster.file_findings import FileFindings, FileSpan
     from ranktable.cluster.merging.merge_nodes import FileNode
+    from ranktable.schema.document import Path
     from ranktable.schema.format import Format
 
+    Part = tuple[int, Path, Mapping[str, object]]
+    """Index of a file, the path of something in it, and its plain data."""
+
     Owners = dict[int, tuple[FileNode, int]]
-    """Who has a rank: the node and the index of the device in it."""
+    """The user of a rank: the node, and the index of the device in it."""
 
 _OTHER_FILE = "the other file"
 
@@ -62,14 +67,14 @@ def check_duplicate_nodes(
     *,
     with_addresses: bool = False,
 ) -> None:
-    """Report every node that an earlier one is, too (RT230).
+    """Report every node that is the same as an earlier one (RT230).
 
     Args:
         nodes: The nodes.
         format_: Their format.
-        findings: Where to report.
-        with_addresses: Whether an address tells a node that has no host. It does where
-            every node made its own file; parts of one table are what they are.
+        findings: The findings so far, to which these are added.
+        with_addresses: Whether an address identifies a node without a host. It does if
+            every node has made its own file, but not for parts of one table.
     """
     first_use: dict[tuple[str, str], FileNode] = {}
     for node in nodes:
@@ -91,7 +96,7 @@ def check_duplicate_nodes(
 
 
 def _names(node: FileNode, *, with_addresses: bool) -> Iterator[tuple[str, str]]:
-    """Yield what only one node has, with the kind of each."""
+    """Yield values that only one node can have, with the kind of each."""
     if node.host is not None:
         yield "host", node.host
     for identifier in sorted(node.identifiers):
@@ -107,9 +112,9 @@ def _is_loopback(address: str) -> bool:
 
 
 def _are_one(kind: str, first: FileNode, other: FileNode) -> bool:
-    """Whether a shared name makes two of them one node.
+    """Whether a shared value means that two nodes are the same.
 
-    Nodes of one table may share an address, and two hosts that are named are believed.
+    Nodes of one table may share an address, and two different host names are trusted.
     """
     if kind != "address":
         return True
@@ -117,7 +122,7 @@ def _are_one(kind: str, first: FileNode, other: FileNode) -> bool:
 
 
 def check_sizes(nodes: Sequence[FileNode], findings: FileFindings) -> None:
-    """Report every node with another number of devices than most (RT232)."""
+    """Report every node whose number of devices is not the usual one (RT232)."""
     sizes = Counter(len(node.node.devices) for node in nodes)
     usual = max(sizes, key=lambda size: (sizes[size], size))
     for node in nodes:
@@ -132,7 +137,7 @@ def check_sizes(nodes: Sequence[FileNode], findings: FileFindings) -> None:
 
 
 def check_models(nodes: Sequence[FileNode], findings: FileFindings) -> None:
-    """Report every node whose chips are others than the first one's (RT144)."""
+    """Report every node with other chips than the first one (RT144)."""
     first = nodes[0]
     known = next((node for node in nodes if node.model), first)
     for node in nodes:
@@ -149,11 +154,11 @@ def check_models(nodes: Sequence[FileNode], findings: FileFindings) -> None:
 
 def _make(node: FileNode) -> str:
     make = " ".join(filter(None, (node.vendor or "unknown make", node.model)))
-    return printable(make)  # whatever a probe line has
+    return printable(make)  # a line of probe may contain any text
 
 
 def check_formats(formats: Sequence[Format], findings: FileFindings) -> Format:
-    """Return the format of the first file; RT233 for each that has another."""
+    """Return the format of the first file; RT233 for each file of another format."""
     first = formats[0]
     for index, format_ in enumerate(formats):
         if format_ is not first:
@@ -169,33 +174,34 @@ def check_formats(formats: Sequence[Format], findings: FileFindings) -> Format:
     return first
 
 
-def check_tops(
-    tops: Sequence[Mapping[str, object]], findings: FileFindings, *at: str
+def agreed_keys(
+    parts: Iterable[Part], findings: FileFindings, of: str = ""
 ) -> dict[str, object]:
-    """Return what the files say of the whole table; RT233 where two of them differ.
+    """Return the keys of one thing; RT233 if two files have different values.
 
     Args:
-        tops: Of every file the keys at its top, without the nodes.
-        findings: Where to report.
-        at: Path of what they are about, where that is not the key itself.
+        parts: The thing in each file: index of the file, path there, and plain data.
+        findings: The findings so far, to which these are added.
+        of: Its name after that of a key, in messages; none for the whole table.
     """
-    agreed: dict[str, tuple[int, object]] = {}
-    for index, top in enumerate(tops):
-        for key, value in top.items():
-            first, other = agreed.setdefault(key, (index, value))
+    agreed: dict[str, tuple[int, SourceSpan, object]] = {}
+    for file, path, members in parts:
+        for key, value in members.items():
+            span = SourceSpan((*path, key))
+            first, there, other = agreed.setdefault(key, (file, span, value))
             if other != value:
                 findings.report(
                     PARTS_DISAGREE,
-                    (index, SourceSpan(at or (key,))),
-                    f"{key} is {quoted(value)}, and {quoted(other)} in "
+                    (file, span),
+                    f"{key}{of} is {quoted(value)}, and {quoted(other)} in "
                     f"{findings.files[first].file}",
-                    related=((first, SourceSpan(at or (key,), label=_OTHER_FILE)),),
+                    related=((first, replace(there, label=_OTHER_FILE)),),
                 )
-    return {key: value for key, (_, value) in agreed.items()}
+    return {key: value for key, (_, _, value) in agreed.items()}
 
 
 def check_ranks(nodes: Sequence[FileNode], findings: FileFindings) -> None:
-    """Report ranks that two nodes have (RT231) and that none has (RT234)."""
+    """Report ranks that two nodes have (RT231) and ranks that are missing (RT234)."""
     owners: Owners = {}
     for node in nodes:
         clashes = [

@@ -1,4 +1,4 @@
-"""Tables of groups (server-groups) become one: the servers of each group together."""
+"""Merge tables of groups (server-groups): the servers of each group are joined."""
 
 from __future__ import annotations
 
@@ -6,28 +6,26 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.cluster.file_findings import FileFinding
 from ranktable.cluster.merging.merge_checks import (
-    PARTS_DISAGREE,
     REPEATED_NODE,
+    agreed_keys,
     check_ranks,
     check_sizes,
-    check_tops,
 )
 from ranktable.cluster.merging.merge_nodes import (
     FileNode,
     Merged,
     host_key,
     in_order,
+    judged,
     numbered,
 )
-from ranktable.cluster.server_groups import SERVERS, server_with_ranks
+from ranktable.cluster.tables_of_groups import SERVERS, server_with_ranks
 from ranktable.schema.check import loads
-from ranktable.schema.diagnostic import Options, Quota, printable, quoted
-from ranktable.schema.document import SourceSpan
+from ranktable.schema.diagnostic import printable, quoted
 from ranktable.schema.formats.server_groups import FORMAT, KEY
 from ranktable.schema.super_pods import PODS, pods_of_all
-from ranktable.schema.writing import encode, judge_document
+from ranktable.schema.writing import encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
     from ranktable.cluster.file_findings import FileFindings, FileSpan
     from ranktable.cluster.merging.merge_nodes import MergeOptions
     from ranktable.schema.columns import Columns
-    from ranktable.schema.document import Path
+    from ranktable.schema.document import Path, SourceSpan
     from ranktable.schema.model import RankTable
 
 COUNT = "server_count"
@@ -48,7 +46,7 @@ class _Group:
 
     Attributes:
         name: Its group_id.
-        parts: What each file has of it: index of the file, path there, plain data.
+        parts: For each file with the group: index of the file, path there, plain data.
         nodes: Its servers.
     """
 
@@ -63,23 +61,24 @@ def merge_groups(
     options: MergeOptions,
     findings: FileFindings,
 ) -> Merged:
-    """Return one table with the groups of all files; a group may be in several.
+    """Return one table with the groups of all files; a group may be in several files.
 
     Args:
         tables: The tables of groups.
         sources: The columns of each.
         options: Order of the servers in a group, and numbering of its ranks.
-        findings: What was found in the files.
+        findings: The findings so far, to which these are added.
 
     Raises:
-        ArgumentError: The servers cannot be put in the order that is asked for.
+        ArgumentError: The requested order of the servers is not possible.
     """
     if options.hosts is not None:
         raise ArgumentError(
             "--hosts lists the nodes of one job; a table of groups has several jobs"
         )
     documents: list[Any] = [table.document for table in tables]
-    top = check_tops([_without(one, KEY) for one in documents], findings)
+    tops = ((at, (), _without(one, KEY)) for at, one in enumerate(documents))
+    top = agreed_keys(tops, findings)
     groups = _groups_of(tables, sources, findings)
     listed = [_joined(group, options, findings) for group in groups]
     _check_addresses(groups, findings)
@@ -123,7 +122,11 @@ def _joined(
     group: _Group, options: MergeOptions, findings: FileFindings
 ) -> dict[str, Any]:
     """Return the plain data of a group; its nodes become those of the data."""
-    keys = _agreed_keys(group, findings)
+    parts = (
+        (file, path, _without(one, *_OF_SERVERS)) for file, path, one in group.parts
+    )
+    of = f" of the group {printable(group.name)}"
+    keys: dict[str, Any] = agreed_keys(parts, findings, of)
     nodes = list(_different(group.nodes, findings))
     busy = [node for node in nodes if node.node.devices]
     if busy and not findings.has_errors:
@@ -142,29 +145,11 @@ def _joined(
     return {**{key: joined[key] for key in first if key in joined}, **joined, **pods}
 
 
-def _agreed_keys(group: _Group, findings: FileFindings) -> dict[str, Any]:
-    """Return what the files say of a group; RT233 where two of them differ."""
-    agreed: dict[str, tuple[FileSpan, object]] = {}
-    for file, path, part in group.parts:
-        for key, value in _without(part, *_OF_SERVERS).items():
-            span = file, SourceSpan((*path, key))
-            first, other = agreed.setdefault(key, (span, value))
-            if other != value:
-                findings.report(
-                    PARTS_DISAGREE,
-                    span,
-                    f"{key} of the group {printable(group.name)} is {quoted(value)}, "
-                    f"and {quoted(other)} in {findings.files[first[0]].file}",
-                    related=(first,),
-                )
-    return {key: value for key, (_, value) in agreed.items()}
-
-
 def _different(nodes: Sequence[FileNode], findings: FileFindings) -> Iterator[FileNode]:
-    """Yield the servers of a group, each once; RT230 for one that is there twice.
+    """Yield the servers of a group, each once; RT230 for a repeated one.
 
-    A coordinator or a controller, which has no chips, may be in every file. Servers of
-    one host with other chips are pods of their own.
+    A coordinator or a controller without chips may be in every file. Servers of one
+    host with different chips are different pods.
     """
     first_use: dict[tuple[str | None, int], FileNode] = {}
     idle: list[FileNode] = []
@@ -186,7 +171,7 @@ def _different(nodes: Sequence[FileNode], findings: FileFindings) -> Iterator[Fi
 
 
 def _check_addresses(groups: Sequence[_Group], findings: FileFindings) -> None:
-    """Report every address of a device that an earlier file has, too (RT230)."""
+    """Report every address of a device that an earlier file also has (RT230)."""
     first_use: dict[str, tuple[FileNode, int]] = {}
     nodes = [node for group in groups for node in group.nodes]
     for node in nodes:
@@ -209,7 +194,7 @@ def _check_addresses(groups: Sequence[_Group], findings: FileFindings) -> None:
 def _begins_anew(nodes: Sequence[FileNode]) -> bool:
     """Whether ranks begin at 0 in each server, as MindIE counts them on one host.
 
-    Files of several hosts that do so were made apart, and their ranks clash.
+    If files of several hosts do so, they were made separately, and their ranks clash.
     """
     ranks = [sorted(device.rank for device in node.node.devices) for node in nodes]
     is_anew = all(found == list(range(len(found))) for found in ranks)
@@ -231,7 +216,7 @@ def _is_sound(
     options: MergeOptions,
     findings: FileFindings,
 ) -> bool:
-    """Report what the rules find in the whole table; return whether no error is."""
+    """Report what the rules find in the whole table; return whether it has no error."""
 
     def origin(span: SourceSpan | None) -> FileSpan:
         path: Any = span.path if span is not None else ()
@@ -242,11 +227,4 @@ def _is_sound(
         assert server is not None  # noqa: S101 - a node of a table
         return file, replace(span, path=(*server.path, *path[4:]))
 
-    quota = Quota(options.limit)
-    for found in judge_document(FORMAT, document, Options(), quota):
-        file, span = origin(found.span)
-        related = tuple(map(origin, found.related))
-        moved = replace(found, span=span, related=())
-        findings.add(FileFinding(file, moved, related))
-    findings.add_omitted(quota)
-    return not findings.has_errors
+    return judged(FORMAT, document, origin, options, findings)

@@ -1,4 +1,4 @@
-"""Rank tables, parts of one, or lines of ``ranktable probe``: nodes to be merged."""
+"""The inputs of merge: rank tables, parts of tables, or ``ranktable probe`` lines."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.file_findings import FileFinding, FileFindings, InputFile
 from ranktable.cluster.generate import ring_order
 from ranktable.cluster.merging.merge_checks import (
+    agreed_keys,
     check_duplicate_files,
     check_duplicate_nodes,
     check_formats,
     check_models,
     check_sizes,
-    check_tops,
 )
 from ranktable.cluster.merging.merge_groups import merge_groups
 from ranktable.cluster.merging.merge_nodes import (
@@ -27,8 +27,8 @@ from ranktable.cluster.merging.merge_nodes import (
     merge_nodes,
 )
 from ranktable.cluster.probes.read_probes import read_probes
-from ranktable.cluster.server_groups import GROUPED
 from ranktable.cluster.splitting import without_job
+from ranktable.cluster.tables_of_groups import GROUPED
 from ranktable.schema.diagnostic import Finding, Severity
 from ranktable.schema.format import LAYOUT_KEY, TOPOLOGY_KEY
 from ranktable.schema.formats import DEFAULT
@@ -49,6 +49,7 @@ from ranktable.schema.topology import BUILT_IN
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from ranktable.cluster.merging.merge_checks import Part
     from ranktable.cluster.merging.merge_nodes import MergeOptions
     from ranktable.cluster.probes.read_probes import ProbedNode
     from ranktable.schema.columns import Columns
@@ -57,14 +58,14 @@ if TYPE_CHECKING:
     from ranktable.schema.topology import Topology
 
 OF_A_PART = (RANK_GAP.code, NOT_FROM_ZERO.code)
-"""What a part of a table may lack: its ranks need not begin at 0."""
+"""Findings that do not matter in a part of a table, such as ranks not from 0."""
 
 
 def is_part(report: Report, also: Sequence[str] = ()) -> bool:
-    """Whether a file is a sound table, but for ranks that other files may have.
+    """Whether a file is a sound table, except for ranks that other files may have.
 
     Args:
-        report: What was found in it.
+        report: Its findings.
         also: Codes of other errors that do not matter.
     """
     errors = report.count(Severity.ERROR)
@@ -74,16 +75,16 @@ def is_part(report: Report, also: Sequence[str] = ()) -> bool:
 def merge_tables(
     reports: Sequence[Report], paths: Sequence[str | None], options: MergeOptions
 ) -> Merged:
-    """Return one table of the nodes of several.
+    """Return one table with the nodes of several tables.
 
     Args:
-        reports: What was found in each file. A file may be a part of a table, whose
-            ranks do not begin at 0 or have gaps.
+        reports: The report of each file. A file may be a part of a table, whose ranks
+            do not begin at 0 or have gaps.
         paths: The real path of each file, None for standard input.
         options: Order of the nodes and numbering of the ranks.
 
     Raises:
-        ArgumentError: The nodes cannot be put in the order that is asked for.
+        ArgumentError: The requested order of the nodes is not possible.
     """
     unsound = [_as_part(report) for report in reports if not is_part(report)]
     if unsound:
@@ -108,7 +109,8 @@ def merge_tables(
     tops = [{"version": table.version, **table.extra} for table in tables]
     pods = pods_of_all(top.pop(PODS, None) for top in tops)
     groups = _joined_groups(format_, tops, findings)
-    extra = {**check_tops(tops, findings), **pods, **groups}
+    tops_of_files = ((at, (), top) for at, top in enumerate(tops))
+    extra = {**agreed_keys(tops_of_files, findings), **pods, **groups}
     extra.pop("version", None)
     if len(groups.get(GROUPS, ())) > 1:
         tables = [_with_group_names(table) for table in tables]
@@ -122,13 +124,13 @@ def merge_tables(
         check_sizes(nodes, findings)
     if options.renumber and _is_of_another_size(extra.get(LAYOUT_KEY), nodes):
         extra = without_job(extra)
-    # The table is spelt as the first file is.
+    # The table has the form of the first file.
     top = tables[0].with_changes(nodes=(), extra=extra)
     return merge_nodes(nodes, top, format_, options, findings)
 
 
 def _is_of_another_size(layout: object, nodes: Sequence[FileNode]) -> bool:
-    """Whether what the files remember is the layout of more or fewer ranks."""
+    """Whether the layout in the files is for another number of ranks."""
     try:
         known = parse_layout(layout) if isinstance(layout, str) else None
     except LayoutTextError:
@@ -140,7 +142,7 @@ def _is_of_another_size(layout: object, nodes: Sequence[FileNode]) -> bool:
 def _nodes_of(
     table: RankTable, columns: Columns, file: int, file_name: str
 ) -> Iterator[FileNode]:
-    """Yield the nodes of a table, each with where it and its devices were read."""
+    """Yield the nodes of a table, with the places of each node and its devices."""
     ranks: Any = columns.ranks
     found = {}
     for index, start, end in columns.nodes():
@@ -163,23 +165,25 @@ def _nodes_of(
 def _joined_groups(
     format_: Format, tops: Sequence[dict[str, object]], findings: FileFindings
 ) -> dict[str, list[dict[str, object]]]:
-    """Take the groups out of all files; return them as one key, each group once."""
+    """Remove the groups from all files, and return them as one key, each group once."""
     if format_.nodes_key != GROUPS:
         return {}
-    groups: dict[str, dict[str, object]] = {}
-    said: list[dict[str, object]] = [{} for _ in tops]
-    for top, keys in zip(tops, said, strict=True):
-        top["group_count"] = ""  # is counted when the table is written
-        for group in objects(top.pop(GROUPS)):
-            name = str(group[GROUP_NAME])
-            groups[name] = {**group, **groups.get(name, {})}
-            keys |= {f"{key} of the group {name}": group[key] for key in group}
-    check_tops(said, findings, GROUPS)
-    return {GROUPS: list(groups.values())}
+    parts: dict[str, list[Part]] = {}
+    for file, top in enumerate(tops):
+        top["group_count"] = ""  # it is counted when the table is written
+        for place, group in enumerate(objects(top.pop(GROUPS))):
+            part = file, (GROUPS, place), group
+            parts.setdefault(str(group[GROUP_NAME]), []).append(part)
+    return {
+        GROUPS: [
+            agreed_keys(of_group, findings, f" of the group {name}")
+            for name, of_group in parts.items()
+        ]
+    }
 
 
 def _with_group_names(table: RankTable) -> RankTable:
-    """Return a table whose servers name their group, as they do where there are two."""
+    """Return a table whose servers name their group, as if there were two groups."""
     groups: Any = table.extra[GROUPS]
     if len(groups) > 1:
         return table
@@ -196,7 +200,7 @@ def _columns(report: Report) -> Columns:
 
 
 def _as_part(report: Report) -> Report:
-    """Return a report without what a part may lack."""
+    """Return a report without the findings that do not matter in a part."""
     pairs = [
         pair
         for pair in zip(report.diagnostics, report.findings, strict=True)
@@ -220,10 +224,10 @@ def merge_probes(
     paths: Sequence[str | None],
     options: MergeOptions,
 ) -> Merged:
-    """Return the table of the nodes that printed these lines.
+    """Return the table of the nodes that have printed these lines.
 
-    Ranks count over the nodes in their order, by host unless another one is asked for;
-    the chips of a node are in the order of their device_id, or in ring order where the
+    Ranks count up over the nodes, which are sorted by host unless another order is
+    requested. The chips of a node are sorted by device_id, or in ring order if the
     links are known.
 
     Args:
@@ -233,8 +237,8 @@ def merge_probes(
         options: Order of the nodes, and the links of every host.
 
     Raises:
-        ArgumentError: The nodes cannot be put in the order that is asked for, or the
-            chips of a node form no ring.
+        ArgumentError: The requested order of the nodes is not possible, or the chips of
+            a node do not form a ring.
     """
     read: list[InputFile] = []
     findings = FileFindings(read, options.limit)
@@ -257,7 +261,7 @@ def merge_probes(
     check_duplicate_nodes(nodes, format_, findings)
     check_models(nodes, findings)
     check_sizes(nodes, findings)
-    known = options.topology in BUILT_IN  # a file of links is not remembered
+    known = options.topology in BUILT_IN  # the table does not name files of links
     extra = {TOPOLOGY_KEY: options.topology.name} if options.topology and known else {}
     top = RankTable(nodes=(), format=format_.name, extra=extra)
     options = replace(options, order=options.order or Order.BY_HOST, renumber=True)

@@ -1,4 +1,4 @@
-"""From nodes of several files to one sound table, or to what is wrong with them."""
+"""Merge the nodes of several files into one sound table, or report what is wrong."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ranktable.cluster.file_findings import FileFindings, FileSpan
     from ranktable.schema.columns import Columns
-    from ranktable.schema.diagnostic import Finding, Report
+    from ranktable.schema.diagnostic import Report
     from ranktable.schema.format import Format
     from ranktable.schema.model import Node, RankTable
     from ranktable.schema.topology import Topology
@@ -35,7 +35,7 @@ HostKey = tuple[tuple[str | int, ...], str]
 
 
 class Order(str, Enum):
-    """How the nodes of a merged table are put in order."""
+    """The order of the nodes of a merged table."""
 
     GIVEN = "given"
     BY_RANK = "by-rank"
@@ -44,14 +44,14 @@ class Order(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeOptions:
-    """How nodes are to be merged.
+    """How to merge nodes.
 
     Attributes:
-        order: Order of the nodes, None for the one that suits the files.
-        hosts: The hosts in the order of the nodes, None when they are not listed.
-        renumber: Whether ranks are counted anew.
-        topology: Links of every host, None when unknown.
-        limit: Findings of each code to keep, None for all.
+        order: Order of the nodes, None for the default of these files.
+        hosts: The hosts in the order of the nodes, None if they are not given.
+        renumber: Whether ranks are counted again.
+        topology: Links of every host, None if they are not known.
+        limit: Most findings of each code to keep, None for all.
     """
 
     order: Order | None = None
@@ -66,16 +66,16 @@ class FileNode:
     """One node of one file.
 
     Attributes:
-        node: The node; the ranks of a probe's are all 0.
+        node: The node; in a node of a probe all ranks are 0.
         file: Index of its file.
         file_name: Name of its file.
-        source: Columns of its table, None for a probe's.
-        index: Its index in them.
-        places: The index of each of its devices in them.
-        line: Gives the span of a probe's host, None for a node of a table.
+        source: Columns of its table, None for a probe.
+        index: Its index in these columns.
+        places: The index of each of its devices in these columns.
+        line: Returns the span of a probe's host; None for a node of a table.
         identifiers: UUIDs and serial numbers of its chips.
-        vendor: Who makes its chips, None when that is not known.
-        model: What its chips are, None when that is not known or they differ.
+        vendor: Maker of its chips, None if it is not known.
+        model: Model of its chips, None if it is not known or they differ.
     """
 
     node: Node
@@ -93,17 +93,17 @@ class FileNode:
 
     @property
     def host(self) -> str | None:
-        """Its host, None if none is known."""
+        """Its host, None if it is not known."""
         return self.node.host
 
     def origin(self, other: FileNode) -> str:
-        """Return where this node is, for a message about another one."""
+        """Return the origin of this node, for a message about another node."""
         return "an earlier node" if self.file == other.file else self.file_name
 
     def at(self, *steps: str | int, label: str | None = None) -> FileSpan:
-        """Return the place of something below the node, or of a probe's host.
+        """Return the place of a part of the node, or of a probe's host.
 
-        Devices are counted as the node has them, which need not be as the file does.
+        The index of a device is that in the node, which may be another one in the file.
         """
         if self.source is None:
             assert self.line is not None  # noqa: S101 - a probe's
@@ -114,9 +114,10 @@ class FileNode:
         return self.file, SourceSpan((*path, *steps), label=label)
 
     def with_ranks(self, first: int) -> FileNode:
-        """Return the node with ranks that count from one on.
+        """Return the node with ranks that count up from ``first``.
 
-        Chips are in numeric order, unless their order in the file is that of the ranks.
+        Chips are in numeric order, unless the file has them in the order of their
+        ranks.
         """
         order = list(range(len(self.node.devices)))
         devices = self.node.devices
@@ -134,18 +135,18 @@ class FileNode:
 
 
 def host_key(host: str) -> HostKey:
-    """Return the key under which hosts are in the order of their numbers.
+    """Return a sort key that compares the numbers in hosts as numbers.
 
     >>> sorted(["n10", "n9", "n1", "login"], key=host_key)
     ['login', 'n1', 'n9', 'n10']
     """
     pieces = _NUMBER.split(host)
-    # Texts and numbers alternate, so that two keys compare alike with alike.
+    # Texts and numbers alternate, so that two keys compare the same types.
     return tuple(int(p) if i % 2 else p for i, p in enumerate(pieces)), host
 
 
 def short(host: str) -> str:
-    """Return a host without its domain; an address has none.
+    """Return a host without its domain; an address is not changed.
 
     >>> short("n1.site"), short("10.0.0.1")
     ('n1', '10.0.0.1')
@@ -159,9 +160,9 @@ class Merged:
     """The result of merging.
 
     Attributes:
-        table: The table, None when there are errors.
-        data: The bytes of its file, None when there are errors.
-        reports: Every file with findings, in the order of the files.
+        table: The table, None if there are errors.
+        data: The bytes of its file, None if there are errors.
+        reports: A report for every file with findings, in the order of the files.
     """
 
     table: RankTable | None = None
@@ -176,17 +177,17 @@ def merge_nodes(
     options: MergeOptions,
     findings: FileFindings,
 ) -> Merged:
-    """Return the table of nodes, or why there is none.
+    """Return the table of some nodes, or reports of why there is none.
 
     Args:
         nodes: The nodes, in the order of their files.
         top: The table without its nodes.
         format_: Its format.
         options: Order of the nodes, and numbering of the ranks.
-        findings: What was found in the files.
+        findings: The findings so far.
 
     Raises:
-        ArgumentError: The nodes cannot be put in the order that is asked for.
+        ArgumentError: The requested order of the nodes is not possible.
     """
     if not findings.has_errors and options.hosts is not None:
         nodes = _in_order_of_hosts(nodes, options.hosts, findings)
@@ -214,9 +215,9 @@ def _judge(
     options: MergeOptions,
     findings: FileFindings,
 ) -> bool:
-    """Report what the rules for a table find; return whether that is not an error.
+    """Report what the rules find in the table; return whether there is no error.
 
-    Each finding is placed where its node was read.
+    Each finding gets the place of its node in its file.
     """
 
     def origin(span: SourceSpan | None) -> FileSpan:
@@ -230,21 +231,38 @@ def _judge(
             there = replace(there, part=span.part)
         return file, there
 
-    def moved(finding: Finding) -> FileFinding:
-        file, span = origin(finding.span)
-        related = tuple(map(origin, finding.related))
-        return FileFinding(file, replace(finding, span=span, related=()), related)
+    return judged(format_, document, origin, options, findings)
 
+
+def judged(
+    format_: Format,
+    document: dict[str, object],
+    origin: Callable[[SourceSpan | None], FileSpan],
+    options: MergeOptions,
+    findings: FileFindings,
+) -> bool:
+    """Report what the rules find in a merged table; return whether no error is.
+
+    Args:
+        format_: Its format.
+        document: Its plain data.
+        origin: Returns where a place in it was read.
+        options: The links of the hosts, and how many findings to keep.
+        findings: What was found in the files.
+    """
     quota = Quota(options.limit)
     rules = Options(topology=options.topology)
     for finding in judge_document(format_, document, rules, quota):
-        findings.add(moved(finding))
+        file, span = origin(finding.span)
+        related = tuple(map(origin, finding.related))
+        moved = replace(finding, span=span, related=())
+        findings.add(FileFinding(file, moved, related))
     findings.add_omitted(quota)
     return not findings.has_errors
 
 
 def numbered(nodes: Sequence[FileNode]) -> list[FileNode]:
-    """Return the nodes with ranks that count over them in their order."""
+    """Return the nodes with ranks that count up in this order."""
     sizes = (len(node.node.devices) for node in nodes)
     first_ranks = accumulate(sizes, initial=0)
     return [
@@ -253,10 +271,10 @@ def numbered(nodes: Sequence[FileNode]) -> list[FileNode]:
 
 
 def in_order(nodes: Sequence[FileNode], order: Order | None) -> Sequence[FileNode]:
-    """Return the nodes in an order; ranks stay with their nodes.
+    """Return the nodes in an order; each node keeps its ranks.
 
     Raises:
-        ArgumentError: They have no hosts to go by.
+        ArgumentError: They have no hosts to sort by.
     """
     if order in (None, Order.GIVEN):
         return nodes
@@ -275,10 +293,10 @@ def in_order(nodes: Sequence[FileNode], order: Order | None) -> Sequence[FileNod
 def _in_order_of_hosts(
     nodes: Sequence[FileNode], hosts: Sequence[str], findings: FileFindings
 ) -> list[FileNode]:
-    """Return the nodes in the order of a list; RT235 when they are not its hosts.
+    """Return the nodes in the order of a list; RT235 if the hosts differ.
 
-    A host of the list is the node with that name, else the only one whose name without
-    its domain is the same.
+    A host of the list is the node with that name, or the only node with this name
+    without its domain.
 
     Raises:
         ArgumentError: The list names a host twice.

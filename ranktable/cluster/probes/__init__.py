@@ -1,1 +1,1 @@
-"""Lines of ``ranktable probe``: what one node has."""
+"""Lines of ``ranktable probe``, which describe the chips of one node."""

@@ -1,4 +1,4 @@
-"""What a probe finds on one node, as a value and as one line of JSON."""
+"""The result of a probe on one node, as a value and as a line of JSON."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ if TYPE_CHECKING:
     from ranktable.schema.document import Path
 
 VERSION = 1
-"""Of the line; it grows when a key changes its meaning, not when one is added."""
+"""Version of the line; it changes if a key gets another meaning, not for new keys."""
 
 MAX_CHIPS = 1024
-"""Chips of one host; hosts have tens of them."""
+"""Most chips of a host; real hosts have less than a hundred."""
 
 MAX_HOST_LENGTH = 255
-"""Characters of a host name, as in the domain name system."""
+"""Most characters of a host name, as in the domain name system."""
 
 HEALTHY = frozenset({"active", "ok", "normal"})
-"""Words of the vendors' tools for a chip that works, in small letters."""
+"""Words of the vendors' tools for a working chip, in lower case."""
 
 
 class ProbedChip(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One chip, with what is known of it; what is not known is left out of the line.
+    """One chip; values that are not known are left out of the line.
 
     Attributes:
-        device_id: Its index on its host, as a rank table has it.
+        device_id: Its index on its host, as in a rank table.
         bus_address: PCI address: ``0000:07:00.0``.
-        uuid: Identifier of the chip, the same in every host.
+        uuid: Identifier of the chip, unique among all hosts.
         serial: Serial number of the card, which several chips may share.
-        status: The word of the vendor's tool: ``Active``.
+        status: The status in the words of the vendor's tool: ``Active``.
         address: IP address of the chip's own network interface.
-        model: Its model where the chips of a node differ.
+        model: Its model, if the chips of the node differ.
     """
 
     device_id: int
@@ -61,28 +61,28 @@ class ProbedChip(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_healthy(self) -> bool:
-        """Whether its status, if there is one, is a good one."""
+        """Whether its status, if it has one, is that of a working chip."""
         return self.status is None or self.status.casefold() in HEALTHY
 
 
 class NotDetected(Struct, frozen=True):
-    """Something that could not be seen, and why."""
+    """Something that could not be found out, and why."""
 
     what: str
     why: str
 
 
 class NodeProbe(Struct, frozen=True, kw_only=True):
-    """What was seen of one node.
+    """What was found on one node.
 
     Attributes:
         probe: Version of the line.
         host: Name of the host.
-        vendor: Who makes the chips, None when there are none.
-        model: Model of all chips, None when it is not known or they differ.
-        driver: Version of the driver, None when it is not known.
+        vendor: Maker of the chips, None if there are none.
+        model: Model of all chips, None if it is not known or they differ.
+        driver: Version of the driver, None if it is not known.
         chips: The chips, by device_id.
-        unseen: What could not be seen.
+        unseen: What could not be found out.
     """
 
     probe: int = VERSION
@@ -94,12 +94,12 @@ class NodeProbe(Struct, frozen=True, kw_only=True):
     unseen: tuple[NotDetected, ...] = ()
 
     def to_line(self) -> str:
-        """Return the line, with its end; it is ASCII, whatever the names in it."""
+        """Return the line with a newline; it is ASCII, also for other names."""
         return json.dumps(to_builtins(self), separators=(",", ":")) + "\n"
 
     @property
     def is_sound(self) -> bool:
-        """Whether its values are right, where the types are."""
+        """Whether its values are valid; their types are valid already."""
         device_ids = [chip.device_id for chip in self.chips]
         return (
             self.probe == VERSION
@@ -114,7 +114,7 @@ class NodeProbe(Struct, frozen=True, kw_only=True):
 
 
 def is_printed(host: str) -> bool:
-    """Whether a host has neither blanks nor what cannot be printed."""
+    """Whether a host has only printable characters and no blanks."""
     return host.isprintable() and " " not in host
 
 
@@ -130,7 +130,7 @@ _KINDS = {
 
 
 def check_line(document: object) -> Iterator[Finding]:
-    """Yield what is wrong with the data of one line; the spans are within it."""
+    """Yield the findings in the data of one line; their spans are within it."""
     if not isinstance(document, dict) or "probe" not in document:
         what = (
             "it has no key probe"
@@ -162,20 +162,20 @@ def check_line(document: object) -> Iterator[Finding]:
 
 
 def _is_sound(line: dict[str, Any]) -> bool:
-    """Whether the schema would find nothing: a tenth of the time of asking it."""
+    """Whether the line satisfies the schema; ten times faster than the schema."""
     try:
         probe = msgspec.convert(line, NodeProbe)
     except msgspec.ValidationError:
         return False
     if not probe.is_sound:
         return False
-    # Of 1.0 msgspec makes 1.
+    # msgspec reads 1.0 as 1.
     numbers = (line["probe"], *(chip["device_id"] for chip in line["chips"]))
     return all(type(number) is int for number in numbers)
 
 
 def _is_sound_chip(item: object, schema: dict[str, Any]) -> bool:
-    """Whether an item is a chip that the schema would find nothing in."""
+    """Whether an item is a chip that satisfies the schema."""
     if not isinstance(item, dict) or "device_id" not in schema["properties"]:
         return False
     try:
@@ -193,13 +193,13 @@ def _is_of_the_line(error: ValidationError) -> bool:
 
 
 def _explained(error: ValidationError, line: dict[str, Any]) -> Iterator[Finding]:
-    """Yield an error of the schema in our words."""
+    """Yield the findings for an error of the schema."""
     value: Any = error.instance
     limit: Any = error.validator_value
     path = tuple(error.absolute_path)
     name = path[-1] if path and isinstance(path[-1], str) else _item(path)
     if error.validator == "required":
-        # There is an error for each of them, whose text alone names it.
+        # There is one error for each of them, and only its text has the name.
         missing = next(key for key in limit if error.message.startswith(repr(key)))
         yield _bad(path, f"{name} has no {missing}")
     elif error.validator == "type" and not isinstance(value, BadNumber):
@@ -240,7 +240,7 @@ def _no_chips(line: dict[str, Any]) -> Finding:
 def _unknown_keys(
     line: dict[str, Any], schema: dict[str, Any], *, with_items: bool
 ) -> Iterator[Finding]:
-    """Yield a warning for every key that the schema does not have."""
+    """Yield a warning for every key that is not in the schema."""
     known = schema["properties"]
     yield from _unknown((), line, known)
     for key in ("unseen", "chips") if with_items else ():
@@ -264,7 +264,7 @@ def _unknown(
 
 
 def _check_meaning(line: dict[str, Any]) -> Iterator[Finding]:
-    """Yield what a JSON Schema does not see."""
+    """Yield defects that a JSON Schema cannot express."""
     host, chips = line["host"], line["chips"]
     if type(host) is str and len(host) <= MAX_HOST_LENGTH and not is_printed(host):
         yield _bad(("host",), f"host {quoted(host)} has a blank or is not printable")

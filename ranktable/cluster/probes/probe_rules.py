@@ -1,4 +1,4 @@
-"""RT140 to RT145: lines of ``ranktable probe`` that give no node."""
+"""RT140 to RT145: lines of ``ranktable probe`` that do not describe a node."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Lines of ``ranktable probe``: text to values, strictly, with the place of a mistake.
+"""Read lines of ``ranktable probe``, strictly and with the place of each mistake.
 
-One line is one node. Several nodes may come in any order, as srun prints them.
+One line is one node. The nodes may be in any order, as srun prints them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _PROBE = re.compile(rb'^[ \t]*\{[ \t]*"probe"[ \t]*:', re.MULTILINE)
 _LINE = re.compile(r"[^\n]+")
 _DECODER = msgspec.json.Decoder(NodeProbe)
 _SHOWN = 40
-"""Characters of a line that is not a probe's, as a message shows it."""
+"""Characters that a message shows of a line that is not from probe."""
 
 
 def is_probe_text(data: bytes) -> bool:
-    """Whether bytes hold lines of ``ranktable probe``, whatever stands between them."""
+    """Whether bytes have lines of ``ranktable probe``, with any text between them."""
     if _PROBE.search(data):
         return True
-    # A tool that sorts keys puts others before it.
+    # Tools that sort keys may put others before this one.
     first = data.lstrip().partition(b"\n")[0]
     try:
         document = msgspec.json.decode(first)
@@ -43,7 +43,7 @@ def is_probe_text(data: bytes) -> bool:
 
 
 def read_probes(text: str) -> Iterator[ProbedNode | Finding]:
-    """Yield every node of a text, and what is wrong with any line.
+    """Yield every node of a text, and the findings in its lines.
 
     The spans of the findings are offsets in the text.
     """
@@ -56,10 +56,10 @@ def read_probes(text: str) -> Iterator[ProbedNode | Finding]:
 
 
 def _as_printed(text: str) -> NodeProbe | None:
-    """Return what a line says if it is, byte for byte, what probe prints of a node.
+    """Return the node of a line if it is exactly as probe prints it, else None.
 
-    Then no key is repeated or unknown and no type is wrong, and only the values are
-    left to be looked at: a third of the time of judging the line.
+    Then no key is repeated or unknown and no type is wrong, so only the values must be
+    judged. This takes a third of the time.
     """
     try:
         probe = _DECODER.decode(text)
@@ -71,19 +71,19 @@ def _as_printed(text: str) -> NodeProbe | None:
 
 @dataclass(frozen=True, slots=True)
 class ProbedNode:
-    """What one line says, and the line itself."""
+    """The node of one line, and the line itself."""
 
     probe: NodeProbe
     line: _Line
 
     @property
     def span(self) -> SourceSpan:
-        """The host in the text, found when somebody asks."""
+        """The host in the text; it is searched when it is first used."""
         return self.line.at(SourceSpan(("host",)))
 
 
 class _Line:
-    """One line of the text, and where it begins."""
+    """One line of the text, with its offset."""
 
     def __init__(self, text: str, start: int) -> None:
         self.text = text.rstrip("\r")
@@ -97,7 +97,7 @@ class _Line:
             yield from self.judged()
 
     def judged(self) -> Iterator[ProbedNode | Finding]:
-        """Yield the node of a line that may be anything, and what is wrong with it."""
+        """Yield the node of a line of any form, and the findings in it."""
         if not self.text.lstrip().startswith("{"):
             shown = quoted(self.text.strip()[:_SHOWN])
             yield NOT_A_PROBE_LINE.finding(
@@ -109,7 +109,7 @@ class _Line:
             yield self.unfinished() if parsed.rule is TRUNCATED else self.placed(parsed)
             return
         document, found = parsed
-        # Imported only where a line is not as probe prints it.
+        # Imported only if a line is not exactly as probe prints it.
         from ranktable.cluster.probes.probe_line import (  # noqa: PLC0415
             check_line,
         )
@@ -157,5 +157,5 @@ class _Line:
             finding,
             span=self.span() if finding.span is None else self.at(finding.span),
             related=tuple(map(self.at, finding.related)),
-            edit=None,  # no command repairs a stream
+            edit=None,  # a stream cannot be repaired in place
         )

@@ -1,4 +1,4 @@
-"""From the bytes of a cluster spec to its value, or to what is wrong with it."""
+"""Read a cluster spec: from its bytes to a value, or to findings."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from ranktable.schema.topology import Topology
 
 MAX_SIZE_BYTES = 4 * 1024 * 1024
-"""A spec is a page; one that lists 100,000 odd hosts is 1 MB."""
+"""Most specs have one page; one that lists 100,000 irregular hosts has 1 MB."""
 
 DEFAULT_LIMIT = 20
-"""Findings of each code that are placed and shown."""
+"""Most findings of each code that are located and shown."""
 
 _ITEM = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
 _MAX_SHOWN = 60
@@ -48,7 +48,7 @@ class SpecReading:
     """The result of reading.
 
     Attributes:
-        report: What was found.
+        report: The findings.
         spec: The spec, None if there is an error.
     """
 
@@ -63,8 +63,8 @@ def read_spec(
 
     Args:
         data: The file.
-        file: Its path; a ring that is a file is looked for beside it.
-        limit: Findings of each code to place; the report counts all.
+        file: Its path; a ring given as a file is searched in the same folder.
+        limit: Most findings of each code to locate; the report counts all.
     """
 
     def read(source: SourceText) -> ClusterSpec | None:
@@ -82,22 +82,22 @@ class _SpecNodes:
     """The nodes of a spec.
 
     Attributes:
-        count: How many there are.
-        index: Index of each host, None where only the count is known.
+        count: Number of nodes.
+        index: Index of each host, None if only the count is known.
     """
 
     count: int
     index: dict[str, int] | None
 
     def called(self, node: int) -> str:
-        """Return what to call a node in a message."""
+        """Return the name of a node for messages."""
         return f"node {node}" if self.index is None else list(self.index)[node]
 
 
 class _SpecReader:
-    """Reads the values of a spec whose shape is right.
+    """Reads the values of a spec whose shape is sound.
 
-    Every key is looked at, whatever is wrong with the others.
+    Every key is judged, even if others are wrong.
     """
 
     def __init__(self, document: SpecDocument, file: str) -> None:
@@ -140,7 +140,7 @@ class _SpecReader:
         return _SpecNodes(len(hosts), {host: index for index, host in enumerate(hosts)})
 
     def _chips(self) -> tuple[list[tuple[Path, Chips]], list[int]] | None:
-        """Return the sets of chips with their paths, and the set of every node."""
+        """Return the sets of chips with their paths, and for every node its set."""
         value = self.values.get("chips")
         if value is None:
             return None
@@ -196,7 +196,7 @@ class _SpecReader:
         set_of: list[int],
         topology: Topology | None,
     ) -> list[Chips] | None:
-        """Return the chips of every node in ring order, None if one has no ring."""
+        """Return the chips of every node in ring order, None if a node has no ring."""
         ordered: list[Chips] = []
         for path, chips in sets:
             try:
@@ -283,12 +283,12 @@ class _SpecReader:
         """Return the index of the group of every node.
 
         Args:
-            key: The key whose groups they are.
+            key: The key of these groups.
             lists: The host list of every group, with its path.
             of_key: Whether the lists are the keys at these paths.
 
         Returns:
-            The indices; None after reporting what is wrong, or without nodes.
+            The indices; None after reporting an error, or without nodes.
         """
         found = [self._indices(path, value, of_key=of_key) for path, value in lists]
         if self.nodes is None or self.nodes.index is None or None in found:
@@ -343,7 +343,7 @@ class _SpecReader:
     def _hosts(
         self, path: Path, value: str, *, of_key: bool = False
     ) -> list[str] | None:
-        """Return the hosts of a list, None after reporting what is wrong with it."""
+        """Return the hosts of a list, None after reporting errors."""
         hint, offsets = None, None
         try:
             hosts = expand_hosts(value)
@@ -371,7 +371,7 @@ class _SpecReader:
     def _item(
         self, path: Path, value: str, host: str, *, of_key: bool
     ) -> Offsets | None:
-        """Return the offsets of the last item of a list that has a host."""
+        """Return the offsets of the last item of a list that contains a host."""
         for match in reversed(list(_ITEM.finditer(value))):
             if host in expand_hosts(match[0]):
                 return self.document.part(path, value, *match.span(), of_key=of_key)

@@ -1,4 +1,4 @@
-"""Cluster specs: what one says once it is sound, and the rank table that it makes.
+"""Cluster specs: the value of a sound one, and the rank table that it describes.
 
 Addresses may follow a pattern: ``10.{node/250}.{node%250}.{chip+1}``.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import make_table
@@ -19,101 +19,67 @@ if TYPE_CHECKING:
 
     from ranktable.schema.model import RankTable
 
+_BRACES = re.compile(r"\{[^{}]*\}?|\}")
 _FIELD = re.compile(
     r"\{(?P<name>node|chip)(?:(?P<operator>[/%])(?P<by>[1-9][0-9]{0,6}))?"
-    r"(?:\+(?P<plus>[0-9]{1,7}))?\}|\{(?P<host>host)\}"
+    r"(?:\+(?P<plus>[0-9]{1,7}))?\}"
 )
+_HOST = "{host}"
 _HINT = "{node}, {chip} and {host} can stand in braces: {node%250+1}"
 
 
-@dataclass(frozen=True, slots=True)
-class PatternField:
-    """What stands in braces: a number that may be divided, and added to."""
+class PatternField(NamedTuple):
+    """A placeholder in braces: a number with optional division and addition."""
 
     name: str
-    operator: str | None = None
-    by: int = 1
-    plus: int = 0
+    operator: str
+    by: int
+    plus: int
 
-    def of(self, number: int) -> str:
-        """Return the field for the place of a node or the number of a chip."""
-        if self.operator == "/":
-            number //= self.by
-        elif self.operator == "%":
-            number %= self.by
-        return str(number + self.plus)
+    def of(self, node: int, chip: int) -> int:
+        """Return its number for the place of a node and the number of a chip."""
+        number = node if self.name == "node" else chip
+        number = number % self.by if self.operator == "%" else number // self.by
+        return number + self.plus
 
 
 @dataclass(frozen=True, slots=True)
 class AddressPattern:
-    """Text and fields by turns."""
+    """A text with places for the numbers of fields, and for the host."""
 
-    parts: tuple[str | PatternField, ...]
+    template: str
+    fields: tuple[PatternField, ...]
 
     def addresses(self, node: int, host: str | None, chips: Sequence[int]) -> list[str]:
         """Return the address of every chip of a node."""
-        addresses = [""] * len(chips)
-        text = ""  # what all of them have in common since the last chip
-        for part in self.parts:
-            if isinstance(part, str):
-                text += part
-            elif part.name == "host":
-                text += host or ""
-            elif part.name == "node":
-                text += part.of(node)
-            else:
-                addresses = [
-                    f"{address}{text}{part.of(chip)}"
-                    for address, chip in zip(addresses, chips, strict=True)
-                ]
-                text = ""
-        return [address + text for address in addresses]
+        numbers = ([field.of(node, chip) for field in self.fields] for chip in chips)
+        return [self.template.format(*each, host=host or "") for each in numbers]
 
     @property
     def has_host(self) -> bool:
-        """Whether the name of the host is part of it."""
-        return any(
-            isinstance(part, PatternField) and part.name == "host"
-            for part in self.parts
-        )
+        """Whether it contains the name of the host."""
+        return _HOST in self.template
 
 
 def parse_pattern(text: str) -> AddressPattern:
-    """Return the pattern that a text is.
+    """Return the pattern in a text.
 
     Raises:
-        ArgumentError: There are braces around something else; it has the place.
+        ArgumentError: There is something else in braces; the error has its place.
     """
-    parts: list[str | PatternField] = []
-    at = 0
-    for match in _FIELD.finditer(text):
-        parts += [_plain(text, at, match.start()), _field(match)]
-        at = match.end()
-    parts.append(_plain(text, at, len(text)))
-    return AddressPattern(tuple(part for part in parts if part != ""))
-
-
-def _plain(text: str, start: int, end: int) -> str:
-    brace = re.search(r"[{}]", text[start:end])
-    if brace is None:
-        return text[start:end]
-    position = start + brace.start()
-    word = re.match(r"\{[^{}]*\}?|\}", text[position:])
-    shown = word[0] if word else brace[0]
-    raise ArgumentError(
-        f"{shown} is not known here", text=text, position=position, hint=_HINT
+    for braces in _BRACES.finditer(text):
+        if braces[0] != _HOST and not _FIELD.fullmatch(braces[0]):
+            reason, at = f"{braces[0]} is not known here", braces.start()
+            raise ArgumentError(reason, text=text, position=at, hint=_HINT)
+    fields = tuple(
+        PatternField(name, operator, int(by or 1), int(plus or 0))
+        for name, operator, by, plus in _FIELD.findall(text)
     )
-
-
-def _field(match: re.Match[str]) -> PatternField:
-    if match["host"]:
-        return PatternField("host")
-    by, plus = int(match["by"] or 1), int(match["plus"] or 0)
-    return PatternField(match["name"], match["operator"], by, plus)
+    return AddressPattern(_FIELD.sub("{}", text), fields)
 
 
 NAME = "cluster-spec"
-"""Name of the format, as ``ranktable schema`` takes it."""
+"""Name of the format, as in ``ranktable schema``."""
 
 SCHEMA_FILE = "cluster-spec.schema.json"
 
@@ -123,17 +89,17 @@ ORDERS: tuple[Order, ...] = get_args(Order)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSpec:
-    """A cluster; every sequence has one item a node, in the order of ``nodes``.
+    """A cluster; every sequence has one item for each node, in the order of ``nodes``.
 
     Attributes:
-        hosts: Name of every node, None where nodes is a count.
+        hosts: Name of every node, None if nodes is a count.
         chips: ``device_id`` of every chip of every node, in ring order if there is a
             ring.
         addresses: Address of every chip, in the same shape, None if there are none.
         racks: Index of the rack of every node, None if there are no racks.
-        spares: Indices of the nodes that are kept out of the table.
-        order: In which order nodes get their ranks.
-        ring: Name of the topology, None if chips stay as they are.
+        spares: Indices of the nodes that are left out of the table.
+        order: The order in which nodes get their ranks.
+        ring: Name of the topology, None if chips keep their order.
     """
 
     hosts: Sequence[str] | None
@@ -148,8 +114,8 @@ class ClusterSpec:
 def spec_schema_text() -> bytes:
     """Return the JSON Schema (draft 2020-12) of a cluster spec as UTF-8 text.
 
-    It is the home of keys, types and ranges; that a host list is well formed, and that
-    hosts, chips and addresses agree, is for ``ranktable gen --spec``.
+    It defines keys, types and ranges. ``ranktable gen --spec`` checks that host lists
+    are well formed, and that hosts, chips and addresses match.
     """
     return schema_text(SCHEMA_FILE)
 
@@ -167,7 +133,7 @@ def table_from_spec(spec: ClusterSpec, *, is_emulated: bool = False) -> RankTabl
 
 
 def spare_hosts(spec: ClusterSpec) -> list[str]:
-    """Return the hosts that are kept out of the table."""
+    """Return the hosts that are left out of the table."""
     return [spec.hosts[index] for index in sorted(spec.spares)] if spec.hosts else []
 
 

@@ -1,4 +1,4 @@
-"""RT150 to RT156: shape of a cluster spec; RT240 to RT249: meaning of one."""
+"""RT150 to RT156: the shape of a cluster spec; RT240 to RT249: its meaning."""
 
 from __future__ import annotations
 

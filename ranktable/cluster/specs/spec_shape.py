@@ -1,4 +1,4 @@
-"""The shape of a cluster spec, judged by its JSON Schema and told in our messages."""
+"""Judge the shape of a cluster spec by its JSON Schema, with our own messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _KINDS = {
     "Chip": "a chip",
     "Racks": "a number of hosts or a mapping of racks to their hosts",
 }
-"""What a value should be, by the title of its part of the schema; the rest is text."""
+"""Expected value, by the title of its part of the schema; other values are text."""
 
 _NAMES_NOTHING = {"chips": "chips names no hosts", "racks": "racks names no rack"}
 _LEFT_TO_THE_READER = ("pattern", "required", "additionalProperties")
@@ -36,13 +36,13 @@ _LEFT_TO_THE_READER = ("pattern", "required", "additionalProperties")
 
 @dataclass(frozen=True, slots=True)
 class SpecDocument:
-    """A spec that is a mapping, and where to report what is wrong with its values.
+    """A spec that is a mapping, with a method to report wrong values.
 
     Attributes:
         source: The text.
         document: The document.
-        values: Values of the keys; of a list or a mapping some items may be wrong.
-        wrong: Paths of the values, and of the keys, whose shape is wrong.
+        values: Values of the keys; some items of a list or a mapping may be wrong.
+        wrong: Paths of the values and keys whose shape is wrong.
     """
 
     source: SourceText
@@ -69,7 +69,7 @@ class SpecDocument:
     def part(
         self, path: Path, value: str, start: int, end: int, *, of_key: bool = False
     ) -> Offsets | None:
-        """Return the offsets of a part of a text, None where it is spelt otherwise."""
+        """Return the offsets of a part of a text, None if the file has another form."""
         span = self.document.span_of(*path, of_key=of_key).offsets or (0, 0)
         written = self.source.text[slice(*span)]
         quote = written[:1] in ("'", '"')
@@ -80,12 +80,12 @@ class SpecDocument:
 
 
 def dotted(path: Path) -> str:
-    """Return a path as people write it: ``racks.r1``."""
+    """Return a path with dots: ``racks.r1``."""
     return ".".join(map(str, path))
 
 
 def read_shape(source: SourceText) -> SpecDocument | None:
-    """Return the one document of a text, None if it is not a mapping."""
+    """Return the only document of a text, None if it is not a mapping."""
     documents, findings = parse_yaml(source.text, source.quota)
     source.add(findings)
     if not source.is_sound:
@@ -113,7 +113,7 @@ def read_shape(source: SourceText) -> SpecDocument | None:
 
 
 def _check_keys(spec: SpecDocument, data: dict[str, object]) -> None:
-    """Report the keys that are unknown and those that are missing."""
+    """Report unknown keys and missing keys."""
     schema: Any = validator_of(SCHEMA_FILE).schema
     keys = [key for key in schema["properties"] if not key.startswith("$")]
     for key in data:
@@ -132,7 +132,7 @@ def _check_keys(spec: SpecDocument, data: dict[str, object]) -> None:
 
 
 def _check_values(spec: SpecDocument) -> None:
-    """Report the values and the keys of a wrong shape."""
+    """Report values and keys with a wrong shape."""
     for error in errors_of(SCHEMA_FILE, spec.document.data):
         of_key = "propertyNames" in error.absolute_schema_path
         path = (*error.absolute_path, *((error.instance,) if of_key else ()))

@@ -1,4 +1,4 @@
-"""The groups of a table of groups (server-groups), each as a rank table of its own."""
+"""The groups of a table of groups (server-groups), each as a rank table."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _LIST = "server_group_list"
 
 
 def tables_of(table: RankTable) -> dict[str, RankTable]:
-    """Return the tables that a table of groups holds, by name; else the table itself.
+    """Return the tables of all groups by name; for other tables, the table itself.
 
-    Ranks stay as they are. Where they begin anew in every server of a group, every
-    server is a table.
+    Ranks stay the same. If they begin at 0 in every server of a group, every server is
+    a table.
 
     Raises:
-        ArgumentError: A group has the name of a server of another one, such as 2-0.
+        ArgumentError: A group has the name of another group's server, such as 2-0.
     """
     if table.format != GROUPED:
         return {"": table}
@@ -56,7 +56,7 @@ def tables_of(table: RankTable) -> dict[str, RankTable]:
 
 
 def _jobs_of(group: str, nodes: list[Node]) -> dict[str, list[Node]]:
-    """Return the nodes of a group by job: all of them, or each by itself."""
+    """Return the nodes of each job of a group: all of them, or each separately."""
     ranks = [device.rank for node in nodes for device in node.devices]
     if len(set(ranks)) == len(ranks):
         return {f"group-{group}": nodes}
@@ -81,9 +81,9 @@ def _part(table: RankTable, group: str, nodes: list[Node]) -> RankTable:
 
 
 def written_tables_of(table: RankTable) -> dict[str, RankTable]:
-    """Return the tables of the groups as HCCL reads them: every host is one server.
+    """Return the tables of the groups in the form of HCCL: one server for each host.
 
-    Several pods of a group may be on one host. A device keeps its rank.
+    Several pods of a group may be on one host. Ranks stay the same.
 
     Raises:
         ArgumentError: As ``tables_of``.
@@ -109,14 +109,14 @@ def _with_whole_hosts(table: RankTable) -> RankTable:
 
 
 def group_of(table: RankTable, name: str | None) -> tuple[str, RankTable]:
-    """Return the name and the table of one group; the only one needs no name.
+    """Return the name and the table of one group; if there is only one, name is None.
 
     Args:
         table: A table of groups.
         name: ``2`` or ``group-2``.
 
     Raises:
-        ArgumentError: There is no such group, or none is named and there are several.
+        ArgumentError: There is no such group, or name is None and there are several.
     """
     parts = tables_of(table)
     names = ", ".join(printable(key.removeprefix("group-")) for key in parts)
@@ -139,15 +139,15 @@ def group_of(table: RankTable, name: str | None) -> tuple[str, RankTable]:
 
 
 def with_group(whole: RankTable, name: str, changed: RankTable) -> RankTable:
-    """Return a table of groups in which one of them has other servers, chips or ranks.
+    """Return a table of groups in which one group has changed.
 
     Args:
         whole: The table of groups.
         name: Name of the group, as ``group_of`` returns it.
-        changed: What its table has become.
+        changed: The table of this group after the change.
 
     Raises:
-        ArgumentError: The name is that of one server of a group.
+        ArgumentError: The name is that of one server in a group.
         RankTableError: The table would not be sound.
     """
     document: Any = whole.document
@@ -167,7 +167,7 @@ def with_group(whole: RankTable, name: str, changed: RankTable) -> RankTable:
 
 
 def _changed(group: dict[str, Any], table: RankTable) -> dict[str, Any]:
-    """Return the plain data of a group with other nodes; servers without chips stay."""
+    """Return the plain data of a group with other nodes, and servers without chips."""
     servers = _servers(group["server_list"], list(table.nodes))
     found = {**group, "server_list": servers}
     if "server_count" in group:
@@ -192,7 +192,7 @@ def server_with_ranks(server: dict[str, Any], node: Node) -> dict[str, Any]:
 
 
 def _servers(before: list[dict[str, Any]], nodes: list[Node]) -> list[dict[str, Any]]:
-    """Return the servers of nodes, each at its place and spelt as before."""
+    """Return the servers of nodes, each at its old place and in its old form."""
     found = []
     for server in before:
         chips = {
@@ -222,7 +222,7 @@ def _new_server(node: Node, *, by_address: bool) -> dict[str, Any]:
 
 
 def _device(device: Device, before: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return the plain data of a device; only its rank differs from before."""
+    """Return the plain data of a device; only its rank may have changed."""
     if before is not None:
         as_before = type(before["rank_id"])
         return {**before, "rank_id": as_before(device.rank)}
@@ -235,9 +235,9 @@ def _device(device: Device, before: dict[str, Any] | None = None) -> dict[str, A
 
 
 def split_groups_by_node(table: RankTable) -> Iterator[tuple[str, bytes]]:
-    """Yield the name and the bytes of every server's file: its group with it alone.
+    """Yield name and bytes of a file for every server: its group with only this server.
 
-    Ranks stay as they are; merge puts the files together again.
+    Ranks stay the same; merge joins the files again.
     """
     document: Any = table.document
     names = iter(file_names(table))
