@@ -13,8 +13,8 @@ if TYPE_CHECKING:
         Communicators,
         communicators,
     )
-    from ranktable.layout.errors import LayoutError
     from ranktable.layout.grid import Groups, Neighbours
+    from ranktable.layout.layout_errors import LayoutError
     from ranktable.layout.megatron import megatron_groups
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.layout.placing import place_ranks
@@ -31,7 +31,7 @@ _HOMES = {
     "Communicators": "ranktable.layout.communicator",
     "Flow": "ranktable.layout.traffic",
     "Groups": "ranktable.layout.grid",
-    "LayoutError": "ranktable.layout.errors",
+    "LayoutError": "ranktable.layout.layout_errors",
     "Model": "ranktable.layout.traffic",
     "Neighbours": "ranktable.layout.grid",
     "PRESETS": "ranktable.layout.sizes",

@@ -1,9 +1,9 @@
-"""Placements that may be better: nodes in another order, ranks in boxes, exchanges.
+"""Candidate placements: other node orders, boxes of ranks, exchanges of two.
 
-A box holds a few neighbours along every axis. Where the ranks of a domain are a box
-with sides that divide the sizes of the axes, every group along an axis touches
-size/side domains, so that what crosses follows from the sides alone. The shapes are
-few: the ways to write the number of ranks as a product.
+A box is a block of the grid of ranks: a few neighbours along every axis. If the ranks
+of a domain are a box, and its sides divide the sizes of the axes, every group along an
+axis touches size/side domains. So the sides alone decide how many bytes cross. There
+are few boxes: one for each way to write the number of ranks as a product.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from ranktable.layout.traffic import Flow
 
 Box = tuple[int, ...]
-"""The side along every axis of a grid."""
+"""Number of ranks along every axis of a grid."""
 
 MAX_BOXES = 2_000
-"""Boxes of one size that are looked at; 2^17 ranks have a few hundred."""
+"""Most boxes of one size that are compared; 2^17 ranks have a few hundred."""
 
 
 def boxes(sizes: Sequence[int], volume: int) -> Iterator[Box]:
@@ -48,7 +48,7 @@ def boxes(sizes: Sequence[int], volume: int) -> Iterator[Box]:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """Boxes within boxes, the smallest first, and the bytes that cross them all."""
+    """Nested boxes, the smallest first, and the bytes that cross all of them."""
 
     boxes: tuple[Box, ...]
     cost: float
@@ -62,13 +62,13 @@ def best_chains(
     first: Box | None = None,
     limit: int,
 ) -> list[tuple[Box, ...]]:
-    """Return boxes within boxes, those first that the fewest bytes cross.
+    """Return chains of nested boxes, those with the fewest crossing bytes first.
 
     Args:
         layout: The layout; the boxes are those of the grid of its ``mesh_shape``.
-        flows: What is sent; what belongs to no axis of that grid is passed over.
+        flows: What is sent; flows along axes outside that grid are ignored.
         volumes: Ranks of a domain, the smallest first; each divides the next.
-        first: The smallest box, where it is given.
+        first: The smallest box, if it is given.
         limit: Number of results.
     """
     axes = grid_axes(layout)
@@ -106,7 +106,7 @@ def _extended(chains: Sequence[_Chain], box: Box, cost: float) -> _Chain | None:
 
 
 def grid_axes(layout: ParallelLayout) -> tuple[Axis, ...]:
-    """Return the axes of the grid that every rank is a point of, the fastest first."""
+    """Return the axes of the grid of all ranks, the fastest first."""
     every = layout.along("-".join(reversed(layout.mesh_shape)))
     return every.inside
 
@@ -114,7 +114,7 @@ def grid_axes(layout: ParallelLayout) -> tuple[Axis, ...]:
 def _places(
     flow: Flow, layout: ParallelLayout, axes: Sequence[Axis]
 ) -> list[int] | None:
-    """Return the places of a flow's axes in the grid, None if it is in another."""
+    """Return the positions of a flow's axes, None if they are in another grid."""
     groups = layout.along(flow.axes)
     names = [axis.name for axis in axes]
     if {axis.name for axis in (*groups.inside, *groups.outside)} != {*names}:
@@ -125,7 +125,7 @@ def _places(
 def _cost(
     box: Box, flows: Sequence[Flow], layout: ParallelLayout, axes: Sequence[Axis]
 ) -> float:
-    """Return the bytes that cross the boundary of domains that are such boxes."""
+    """Return the bytes that cross the boundary of domains of this box shape."""
     total = 0.0
     for flow in flows:
         places = _places(flow, layout, axes) or []
@@ -136,7 +136,7 @@ def _cost(
 
 
 def _box_crossing(flow: Flow, size: int, held: int) -> float:
-    """Return the bytes of one group that each domain holds so many members of."""
+    """Return the bytes of one group that has ``held`` members in each domain."""
     domains = size // held
     if domains == 1:
         return 0.0
@@ -163,7 +163,7 @@ def ranks_in_boxes(layout: ParallelLayout, chain: Sequence[Box]) -> list[int]:
 
 
 def box_of_block(layout: ParallelLayout, volume: int) -> Box | None:
-    """Return the box that consecutive ranks are, None where they are none."""
+    """Return the box that consecutive ranks form, None if they do not form one."""
     sides = []
     left = volume
     for axis in grid_axes(layout):
@@ -176,14 +176,14 @@ def box_of_block(layout: ParallelLayout, volume: int) -> Box | None:
 
 
 MAX_CHAINS = 8
-"""Boxes within boxes that are tried; the first is the best where all sizes divide."""
+"""Chains that are tried; the first is the best if all sizes divide."""
 
 
 def node_orders(costs: CostModel, owners: Owners) -> Iterator[Owners]:
     """Yield placements in which every node holds consecutive ranks.
 
-    The first has the nodes in the order in which they are; then they are grouped as
-    the boundaries group them, and put where boxes of their blocks want them.
+    The first keeps the nodes in their order. In the next, nodes of one domain follow
+    each other. Then the boxes of their blocks decide which node comes where.
     """
     sizes = Counter(owners)
     order = list(dict.fromkeys(owners))
@@ -201,7 +201,7 @@ def node_orders(costs: CostModel, owners: Owners) -> Iterator[Owners]:
 
 
 def free_orders(costs: CostModel, owners: Owners) -> Iterator[Owners]:
-    """Yield placements in which a node may hold any ranks: boxes, then every order."""
+    """Yield placements in which a node may hold any ranks: by boxes, then others."""
     sizes = Counter(owners)
     grouped = by_domain(costs, list(dict.fromkeys(owners)), sizes)
     slots = [node for node in grouped for _ in range(sizes[node])]
@@ -237,7 +237,7 @@ def by_domain(costs: CostModel, order: Sequence[int], sizes: Counter[int]) -> li
         held: Counter[int] = Counter()
         for node in order:
             held[boundary.domains[node]] += sizes[node]
-        # dictionaries keep the order in which domains are met
+        # dictionaries keep the order in which the domains occur
         keys.append({d: (-held[d], at) for at, d in enumerate(held)})
     return sorted(
         order,
@@ -253,8 +253,8 @@ def _chains(
 ) -> list[tuple[Box, ...]]:
     """Return boxes within boxes for the domains of the boundaries.
 
-    A boundary whose domains are uneven counts with its largest ones, and is left out
-    where there is no such box.
+    If the domains of a boundary differ in size, the largest size counts. A boundary is
+    left out if there is no such box.
     """
     found: list[tuple[Box, ...]] = []
     volumes: list[int] = []
@@ -292,10 +292,10 @@ def _dealt(ranks: Sequence[int], slots: Sequence[int]) -> Owners:
 
 
 MAX_WORK = 1_500_000
-"""Members of groups that are looked at, about a second; then the search is given up."""
+"""Members of groups to look at before the search stops, about a second."""
 
 _GAIN = 1e-9
-"""Of what crosses; a smaller gain may be the rounding of a sum."""
+"""Relative gain; a smaller one may be a rounding error of the sum."""
 
 
 def exchange(
@@ -306,24 +306,24 @@ def exchange(
     *,
     work: int = MAX_WORK,
 ) -> Owners:
-    """Return a placement that no exchange of two units makes better.
+    """Return a placement that no exchange of two units improves.
 
     Args:
         costs: Groups, flows and boundaries.
         owners: The placement to begin with.
-        units: Ranks that stay together, all of them on one node: its block, or one
-            rank. Two units of one size may change places.
-        ceiling: Bytes that may cross every boundary at most, or as many as cross it
-            in the beginning.
+        units: Ranks that stay together on one node: its block, or one rank. Two units
+            of one size may change places.
+        ceiling: Most bytes that may cross every boundary; if a boundary had more at the
+            beginning, as many as then.
         work: Members of groups to look at before giving up.
     """
-    search = _Exchange(costs, owners, ceiling, work)
+    search = _SwapSearch(costs, owners, ceiling, work)
     while search.goes_round(units):
         pass
     return search.owners
 
 
-class _Exchange:
+class _SwapSearch:
     """A placement that is being improved."""
 
     def __init__(
@@ -335,7 +335,7 @@ class _Exchange:
         self.totals = list(costs.totals(owners))
         self.work = work
         self.along = [costs.layout.along(flow.axes) for flow in costs.flows]
-        # Nodes in the same domains everywhere are alike but for themselves.
+        # Nodes that are in the same domains at all larger boundaries are alike.
         self.domains = [one.domains for one in costs.boundaries]
 
     def goes_round(self, units: Sequence[Sequence[int]]) -> bool:

@@ -1,7 +1,7 @@
-"""Boundaries that bytes cross: between nodes, and between what holds several nodes.
+"""Boundaries that bytes cross: between nodes, racks, pods and other groups of nodes.
 
-What holds nodes is known from a topology, from a list such as ``rack=4,pod=16``, or
-from the super pods of the table itself.
+The groups of nodes are known from a topology file, from a list such as
+``rack=4,pod=16``, or from the super pods of the table.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ranktable.cluster.argument import ArgumentError
-from ranktable.layout.errors import LayoutError
+from ranktable.layout.layout_errors import LayoutError
 from ranktable.schema.diagnostic import printable
 from ranktable.schema.format import SUPER_POD_KEY
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Boundary:
-    """One kind of domain, and which of them every node of a table is in.
+    """One kind of domain, and the domain of every node of a table.
 
     Attributes:
         name: What one domain is called: ``node``, ``rack``.
-        domains: Domain of every node by node_rank; counted from 0 as they come.
+        domains: Domain of every node by node_rank; numbered from 0 in file order.
         labels: Name of every domain.
-        is_contiguous: Whether the ranks of a domain have to follow each other, as
-            those of a super pod have.
+        is_contiguous: Whether the ranks of a domain must be consecutive, as those of a
+            super pod must.
     """
 
     name: str
@@ -41,11 +41,11 @@ class Boundary:
 
     @property
     def is_trivial(self) -> bool:
-        """Whether there is nothing to cross."""
+        """Whether there are no two domains, so that no byte crosses."""
         return len(self.labels) == 1
 
     def num_ranks(self, sizes: Sequence[int]) -> list[int]:
-        """Return the number of ranks of every domain, from those of every node."""
+        """Return the number of ranks of every domain, given the ranks of every node."""
         counted: Counter[int] = Counter()
         for domain, size in zip(self.domains, sizes, strict=True):
             counted[domain] += size
@@ -64,7 +64,7 @@ def node_boundary(table: RankTable) -> Boundary:
 def make_boundary(
     name: str, labels: Sequence[str], *, is_contiguous: bool = False
 ) -> Boundary:
-    """Return the boundary of domains that are known by a label for every node."""
+    """Return the boundary of domains, given a label for every node."""
     numbers: dict[str, int] = {}
     domains = tuple(numbers.setdefault(label, len(numbers)) for label in labels)
     return Boundary(
@@ -84,7 +84,7 @@ def smallest_first(boundaries: Sequence[Boundary]) -> tuple[Boundary, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """One level.
+    """One level of a topology.
 
     Attributes:
         name: What a group is called: ``rack``.
@@ -108,7 +108,7 @@ def boundaries_of(
     """Return the boundaries of a topology on a table.
 
     Args:
-        hierarchy: The topology; it may have hosts that the table has not.
+        hierarchy: The topology; it may have hosts that are not in the table.
         table: The table, whose nodes need hosts.
         file: Name of the topology.
 
@@ -153,14 +153,15 @@ def is_level_list(text: str) -> bool:
 
 
 def boundaries_of_levels(text: str, table: RankTable) -> tuple[Boundary, ...]:
-    """Return the boundaries of a list of levels, the nodes taken in file order.
+    """Return the boundaries of a list of levels, with the nodes in file order.
 
     Args:
         text: Names and numbers of nodes, the smallest first: ``rack=4,pod=16``.
         table: The table.
 
     Raises:
-        ArgumentError: It is not such a list, or a number does not hold the one before.
+        ArgumentError: It is not such a list, or a number is not a multiple of the
+            one before.
     """
     found: list[Boundary] = []
     before = 1
@@ -196,15 +197,15 @@ _POD_SHAPE = (
 
 
 def super_pods(table: RankTable) -> Boundary | None:
-    """Return the boundary between the super pods of a table, None where it has none.
+    """Return the boundary between the super pods of a table, None if it has none.
 
-    The ranks of one super pod have to follow each other; HCCL refuses any other order.
+    HCCL refuses a table in which the ranks of a super pod are not consecutive.
 
     Source: Ascend's rank table 1.2, ``super_pod_list[].server_list[].server_id``, and
     envref_07_0100, HCCL_LOGIC_SUPERPOD_ID.
 
     Raises:
-        LayoutError: They are spelt in another way, or a node is in none or in two.
+        LayoutError: The list has another form, or a node is in no super pod or in two.
     """
     pods = table.extra.get(_POD_LIST)
     found: list[object]

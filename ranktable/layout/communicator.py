@@ -1,7 +1,7 @@
 """Groups on a rank table: the ranks, nodes, chips and name of each.
 
-A communicator is a context, a group and a topology. Here the context is the name, the
-group the ranks in their order, and the topology the coordinates that they share.
+A communicator has a context, a group and a topology. Here the context is its name, the
+group its ranks in their order, and the topology the coordinates that they share.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ranktable.layout.errors import LayoutError
 from ranktable.layout.grid import Groups
+from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.megatron import groups_named
 from ranktable.layout.sizes import factors
 from ranktable.schema.diagnostic import counted
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Communicator:
-    """One group of ranks, and where they are.
+    """One group of ranks on a table.
 
     Attributes:
-        kind: What kind of group it is: its axes, such as ``tp``.
-        index: Its place among the groups of that kind.
-        ranks: Global rank of every member; the place of one is its group rank.
-        on: The table and the layout that it belongs to.
+        kind: The axes of the group, such as ``tp``.
+        index: Its index among the groups of that kind.
+        ranks: Global ranks of the members, in the order of their group rank.
+        on: The table and the layout to which it belongs.
     """
 
     kind: str
@@ -57,12 +57,12 @@ class Communicator:
 
     @property
     def nodes(self) -> tuple[int, ...]:
-        """The nodes that it spans, each once, in increasing order."""
+        """The nodes of the members, each once, in increasing order."""
         return tuple(sorted({self.on.table.node_ranks[rank] for rank in self.ranks}))
 
     @property
     def chip_map(self) -> list[int]:
-        """``device_id`` of every member, by group rank, as SCCL wants it."""
+        """``device_id`` of every member, by group rank, as SCCL needs it."""
         return [self.on.chips[rank] for rank in self.ranks]
 
     @property
@@ -78,7 +78,7 @@ class Communicator:
 
 
 class Communicators:
-    """The communicators of a job; each is made when it is asked for.
+    """The communicators of a job; each is made when it is first used.
 
     Attributes:
         table: The rank table.
@@ -91,7 +91,7 @@ class Communicators:
         layout: ParallelLayout,
         groups: Mapping[str, Sequence[Sequence[int]]],
     ) -> None:
-        """Keep the groups of every kind."""
+        """Store the groups of every kind."""
         self.table = table
         self.layout = layout
         self._groups = groups
@@ -115,7 +115,7 @@ class Communicators:
         """Return a communicator by its name.
 
         Raises:
-            KeyError: There is none of that name.
+            KeyError: There is no communicator with this name.
         """
         kind, _, index = name.rpartition("/")
         if not index.isdecimal() or int(index) >= len(self._groups.get(kind, ())):
@@ -132,7 +132,7 @@ class Communicators:
         return (self._made(kind, at, ranks) for at, ranks in enumerate(groups))
 
     def ranks_of_kind(self, kind: str) -> Sequence[Sequence[int]]:
-        """Return the ranks only of the communicators of one kind.
+        """Return the ranks of the communicators of one kind.
 
         Raises:
             KeyError: There is no such kind.
@@ -145,7 +145,7 @@ class Communicators:
         Raises:
             IndexError: The table has no such rank.
         """
-        self.table.node_rank_of(rank)  # raises for a rank that is not there
+        self.table.node_rank_of(rank)  # raises for an unknown rank
         found = []
         for kind, groups in self._groups.items():
             index = _index_of(rank, groups)
@@ -173,13 +173,13 @@ def communicators(
 
     Args:
         table: The rank table.
-        layout: The layout; it must be one of as many ranks.
+        layout: The layout, for as many ranks as the table has.
         groups: The axes of each kind, such as ``["tp", "dp-cp"]``, or ``embedding``
             and ``position-embedding``; by default every axis of more than one rank. Or
             lists of ranks by kind, such as those of ``megatron_groups``.
 
     Raises:
-        LayoutError: The layout has another number of ranks, or no such axes.
+        LayoutError: The layout has another number of ranks, or lacks such axes.
     """
     if layout.world_size != table.world_size:
         sizes = {name: layout.sizes[name] for name in layout.mesh_shape}
@@ -198,7 +198,7 @@ def communicators(
 
 
 class Placed:
-    """A layout on a table, with what is looked up for every rank.
+    """A layout on a table, with values that are computed once for all ranks.
 
     Attributes:
         table: The rank table.
@@ -206,7 +206,7 @@ class Placed:
     """
 
     def __init__(self, table: RankTable, layout: ParallelLayout) -> None:
-        """Look nothing up yet."""
+        """Start without computed values."""
         self.table = table
         self.layout = layout
 

@@ -1,16 +1,16 @@
 """Which groups cross which boundary, what they send, and a lower bound.
 
-The bound: let a domain hold G ranks of a grid whose axes have the sizes n_i, and let
-every domain beyond the first cost a group of axis i at least w_i bytes. The domain
-touches |proj_i| groups of axis i, and by the discrete inequality of Loomis and Whitney
-the product of all |proj_i| is at least G^(d-1). With |proj_i| = G/a_i that means: a_i
-is at least 1 and at most min(n_i, G), and the product of all a_i is at most G. The sum
-of w_i G/a_i over the domains, less w_i for every group, is what crosses; its least
-value over all real a_i is the bound. It is reached where every domain is a box with
-sides a_i that divide n_i.
+The bound is proved as follows. A domain holds G ranks of a grid whose axes have the
+sizes n_i. Each domain of a group of axis i, after the first, costs at least w_i bytes.
+A domain touches |proj_i| groups of axis i. By the discrete inequality of Loomis and
+Whitney, the product of all |proj_i| is at least G^(d-1). Write |proj_i| = G/a_i: then
+each a_i is at least 1 and at most min(n_i, G), and the product of all a_i is at most G.
+The bytes that cross are the sum of w_i G/a_i over the domains, minus w_i for every
+group. The lowest value over all real a_i is the bound. A placement reaches it if every
+domain is a box with sides a_i that divide n_i.
 
-The least value is taken from the dual problem, where every multiplier gives a bound
-that holds, so that an inexact search makes it lower and never wrong.
+The lowest value is computed from the dual problem. There, every multiplier gives a
+valid bound, so a search that is not exact makes the bound lower, but never wrong.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import product
-from math import exp, log
+from itertools import compress, product
+from math import exp, gcd, log
 from operator import ne
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -37,15 +37,18 @@ if TYPE_CHECKING:
 Owners = list[int]
 """A placement: the node of every rank."""
 
+LOST = -1
+"""The node of a rank that a table with gaps lacks."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AxisCrossing:
     """The groups along some axes at one boundary.
 
     Attributes:
-        inside: Number of groups that lie in one domain.
+        inside: Number of groups that lie inside one domain.
         spread: The largest number of domains of one group.
-        crossing: Bytes that cross, None if nothing is known to be sent.
+        crossing: Bytes that cross, None if it is not known what is sent.
     """
 
     inside: int
@@ -60,10 +63,10 @@ class AxisRow:
     Attributes:
         axes: The axes.
         num_groups: Number of groups.
-        group_size: Ranks of each.
-        at: What is known at every boundary, in their order.
-        is_rail_aligned: Whether each group joins the same local ranks of every node
-            that it touches; None if none leaves its node.
+        group_size: Number of ranks of each.
+        at: The crossings at every boundary, in their order.
+        is_rail_aligned: Whether each group joins the same local ranks of all its
+            nodes; None if no group leaves its node.
     """
 
     axes: str
@@ -74,11 +77,11 @@ class AxisRow:
 
 
 class Look(NamedTuple):
-    """What crosses with one placement.
+    """The bytes that cross with one placement.
 
     Attributes:
-        rows: A row for every axis, and for all axes along which is sent.
-        busiest: For every boundary the domain that sends most over it, and how much.
+        rows: One row for every axis, and for all axes along which data is sent.
+        busiest: For every boundary, the domain that sends most and its bytes.
     """
 
     rows: list[AxisRow]
@@ -86,15 +89,15 @@ class Look(NamedTuple):
 
 
 class Members:
-    """The groups of a flow, looked up by rank; each list is made when it is needed.
+    """The groups of a flow with their lookups by rank, computed when first used.
 
     Attributes:
         groups: The groups.
-        size: Ranks of a group.
+        size: Number of ranks of a group.
     """
 
     def __init__(self, groups: Groups) -> None:
-        """Keep the groups."""
+        """Store the groups."""
         self.groups, self.size = groups, groups.group_size
 
     @cached_property
@@ -104,18 +107,18 @@ class Members:
 
     @cached_property
     def first(self) -> list[int]:
-        """The first rank of its group."""
+        """For every rank, the first rank of its group."""
         firsts = [ranks[0] for ranks in self.groups]
         return list(map(firsts.__getitem__, self.group))
 
     @cached_property
     def place(self) -> list[int]:
-        """Its place there."""
+        """For every rank, its index in its group."""
         return self.groups.places()
 
     @cached_property
     def previous(self) -> list[int]:
-        """The rank before it in the group, for the first rank the last one."""
+        """For every rank, the rank before it in its group; for the first, the last."""
         found = [0] * self.groups.world_size
         for ranks in self.groups:
             before = ranks[-1]
@@ -125,17 +128,17 @@ class Members:
         return found
 
 
-@lru_cache(maxsize=8)  # a change asks for the groups of one layout several times
+@lru_cache(maxsize=8)  # a change uses the groups of one layout several times
 def _members(layout: ParallelLayout, axes: str) -> Members:
     return Members(layout.along(axes))
 
 
 class CostModel:
-    """What does not change with the placement: groups, flows and boundaries.
+    """The facts that are the same for all placements: groups, flows, boundaries.
 
     Attributes:
         layout: The layout.
-        flows: What is sent; may be nothing.
+        flows: What is sent; may be empty.
         boundaries: The boundaries, the one between nodes first.
         shown: Groups to show besides those of the axes and of the flows.
     """
@@ -147,7 +150,7 @@ class CostModel:
         boundaries: Sequence[Boundary],
         shown: Sequence[str] = (),
     ) -> None:
-        """Keep what is given."""
+        """Store the arguments."""
         self.shown = tuple(shown)
         self.layout = layout
         self.flows = tuple(flows)
@@ -160,12 +163,12 @@ class CostModel:
 
     @cached_property
     def members(self) -> tuple[Members, ...]:
-        """The groups of every flow, looked up by rank."""
+        """For every flow, lookups of its groups by rank."""
         return tuple(_members(self.layout, flow.axes) for flow in self.flows)
 
     @cached_property
     def row_names(self) -> tuple[str, ...]:
-        """The axes of every row: all of more than one rank, and all of the flows."""
+        """The axes of every row: all of more than one rank, and those of the flows."""
         order = {name: at for at, name in enumerate(self.layout.axes)}
         names = dict.fromkeys((*(flow.axes for flow in self.flows), *self.layout.kinds))
         sent = sorted(names, key=lambda one: order.get(one.split("-")[0], len(order)))
@@ -180,11 +183,23 @@ class CostModel:
         return tuple(self.total(owners, one) for one in self.boundaries)
 
     def total(self, owners: Owners, boundary: Boundary) -> float:
-        """Return the bytes that cross a boundary in a step."""
+        """Return the bytes that cross one boundary in a step."""
         domain_of = list(map(boundary.domains.__getitem__, owners))
+        width = _width(domain_of)
         return sum(
-            bytes_across(flow, members.groups, domain_of)
+            bytes_across(flow, members.groups, domain_of, width)
             for flow, members in zip(self.flows, self.members, strict=True)
+        )
+
+    def totals_of_left(self, owners: Owners) -> tuple[float, ...]:
+        """Return the same as ``totals`` between ranks that are not ``LOST``."""
+        domains = [(*one.domains, LOST) for one in self.boundaries]
+        return tuple(
+            sum(
+                _bytes_across_left(flow, members.groups, [one[at] for at in owners])
+                for flow, members in zip(self.flows, self.members, strict=True)
+            )
+            for one in domains
         )
 
     @cached_property
@@ -197,7 +212,7 @@ class CostModel:
         )
 
     def look(self, owners: Owners) -> Look:
-        """Return the bytes that cross with a placement."""
+        """Return rows and busiest domains of a placement."""
         senders = {flow.axes: flow for flow in self.flows}
         domains = self.domains(owners)
         local = local_ranks(owners)
@@ -228,9 +243,9 @@ def _axis_crossing(
     domain_of: list[int],
     sent: list[float],
 ) -> AxisCrossing:
-    """Return what crosses one boundary; add what every domain sends.
+    """Return what crosses one boundary; add what every domain sends to ``sent``.
 
-    Many groups are in the same domains: those of all chips of a node, for example.
+    Groups in the same domains are counted once, such as those of all chips of a node.
     """
     held = Counter(tuple(map(domain_of.__getitem__, ranks)) for ranks in groups)
     inside, spread, least, flat = 0, 1, 0.0, 0.0
@@ -248,9 +263,55 @@ def _axis_crossing(
     return AxisCrossing(inside=inside, spread=spread, crossing=crossing)
 
 
-def bytes_across(flow: Flow, groups: Groups, domain_of: Sequence[int]) -> float:
-    """Return what all groups of a flow send over a boundary; see ``Flow.crossing``."""
-    parts = groups.parts_of(domain_of)
+def _width(domain_of: Sequence[int]) -> int:
+    """Return the size of the largest blocks of ranks that lie in one domain each."""
+    changed = map(ne, domain_of, domain_of[1:])
+    return gcd(len(domain_of), *compress(range(1, len(domain_of)), changed))
+
+
+def bytes_across(
+    flow: Flow, groups: Groups, domain_of: Sequence[int], width: int = 1
+) -> float:
+    """Return what all groups of a flow send over a boundary; see ``Flow.crossing``.
+
+    The groups of the ranks of a block are alike, so one of them is counted.
+
+    Args:
+        flow: The flow.
+        groups: Its groups.
+        domain_of: The domain of every rank.
+        width: Ranks of a block; each block, from the first rank on, is in one domain.
+    """
+    blocks = groups.of_blocks(width)
+    if blocks is None:
+        blocks, width = groups, 1
+    times = len(groups) // len(blocks)
+    if flow.pattern is Pattern.ALL_TO_ALL:
+        times *= groups.group_size // blocks.group_size
+    pairs = blocks.group_size**2 * len(blocks)
+    parts = blocks.parts_of(domain_of[::width])
+    return times * _bytes_of(flow, parts, blocks, pairs, len(blocks))
+
+
+def _bytes_across_left(flow: Flow, groups: Groups, domain_of: Sequence[int]) -> float:
+    """Return the same between the ranks that are left."""
+    parts = [
+        left
+        for part in groups.parts_of(domain_of)
+        if (left := [domain for domain in part if domain != LOST])
+    ]
+    pairs = sum(len(part) ** 2 for part in parts)
+    return _bytes_of(flow, parts, groups, pairs, len(parts))
+
+
+def _bytes_of(
+    flow: Flow,
+    parts: Iterable[Sequence[int]],
+    groups: Groups,
+    pairs: int,
+    num_groups: int,
+) -> float:
+    """Return what groups send, given the domains of their members and their number."""
     if flow.pattern in (Pattern.CHAIN, Pattern.RING):
         edges = wraps = 0
         for part in parts:
@@ -258,16 +319,15 @@ def bytes_across(flow: Flow, groups: Groups, domain_of: Sequence[int]) -> float:
             wraps += part[0] != part[-1]
         wrap = flow.size_bytes if flow.pattern is Pattern.RING else flow.wrap_bytes
         return float(edges * flow.size_bytes + wraps * wrap)
-    size = groups.group_size
     if flow.pattern is Pattern.ALL_TO_ALL:
         held = sum(n * n for part in parts for n in Counter(part).values())
-        return flow.size_bytes / size * (size**2 * len(groups) - held)
+        return flow.size_bytes / groups.group_size * (pairs - held)
     touched = sum(map(len, map(set, parts)))
-    return (touched - len(groups)) * flow.per_domain
+    return (touched - num_groups) * flow.per_domain
 
 
 def local_ranks(owners: Owners) -> list[int]:
-    """Return the place of every rank within its node."""
+    """Return the index of every rank within its node."""
     seen: Counter[int] = Counter()
     local = []
     for node in owners:
@@ -277,7 +337,7 @@ def local_ranks(owners: Owners) -> list[int]:
 
 
 def _is_aligned(ranks: Sequence[int], owners: Owners, local: list[int]) -> bool | None:
-    """Whether a group joins the same local ranks of its nodes; None inside a node."""
+    """Whether a group joins the same local ranks of its nodes; None on one node."""
     nodes = [owners[rank] for rank in ranks]
     if nodes.count(nodes[0]) == len(nodes):
         return None
@@ -292,19 +352,19 @@ def _is_aligned(ranks: Sequence[int], owners: Owners, local: list[int]) -> bool 
 
 _HALVINGS = 200
 _ROUNDING = 1e-14
-"""Of the size of the terms; sums of floats may be that much too high."""
+"""Largest relative error of the sums of floats here."""
 
 _SAME = 1e-9
 _LESS_THAN_A_BYTE = 1e-3
 
 
 class _Term(NamedTuple):
-    """One flow as the bound sees it.
+    """One flow in the form that the bound needs.
 
     Attributes:
-        axes: Its axes in their grid, with their sizes.
-        size: Ranks of a group.
-        weight: Bytes for every domain of a group beyond the first.
+        axes: Names and sizes of its axes in their grid.
+        size: Number of ranks of a group.
+        weight: Bytes of each domain of a group after the first.
     """
 
     axes: tuple[tuple[str, int], ...]
@@ -313,7 +373,7 @@ class _Term(NamedTuple):
 
 
 def is_reached(bound: float, total: float) -> bool:
-    """Whether bytes are as few as a bound, but for rounding."""
+    """Whether some bytes equal a bound, apart from rounding."""
     return total - bound <= _SAME * total + _LESS_THAN_A_BYTE
 
 
@@ -322,16 +382,17 @@ def lower_bound(
     flows: Sequence[Flow],
     sizes: Iterable[int],
 ) -> float:
-    """Return the bytes that cross a boundary in a step with every placement.
+    """Return a lower bound of the bytes that cross a boundary in a step.
 
     Args:
         layout: The layout.
         flows: What is sent.
-        sizes: Ranks that every domain can hold, together as many as there are or more.
+        sizes: Most ranks that every domain can hold; their sum may exceed the world
+            size.
     """
     held: dict[int, float] = {}
     left = layout.world_size
-    # A rank costs less the more of them a domain holds, so the largest are filled.
+    # A larger domain costs less for each rank, so the largest are filled first.
     for size, count in sorted(Counter(sizes).items(), reverse=True):
         filled = min(left, size * count)
         left -= filled
@@ -353,10 +414,11 @@ def lower_bound(
 
 
 def _weight(flow: Flow, size: int) -> float:
-    """Return the bytes that cross for every domain beyond the first, at least.
+    """Return the least bytes of every domain of a group after the first.
 
-    A ring of neighbours crosses k times where it touches k domains, k being 2 or more:
-    k / (k - 1) times for every domain beyond the first, and k is at most its size.
+    A ring of neighbours in k domains crosses k times if k is 2 or more: k / (k - 1)
+    times for every domain after the first. The factor is smallest for the largest k,
+    and k is at most the size of the group.
     """
     if flow.pattern is Pattern.RING and size > 1:
         return flow.size_bytes * size / (size - 1)
@@ -364,7 +426,7 @@ def _weight(flow: Flow, size: int) -> float:
 
 
 def _all_to_all(flow: Flow, groups: Groups, largest: int) -> float:
-    """Return T(n - min(n, G)) a group, as sums of m_j^2 are at most n min(n, G)."""
+    """Return T(n - min(n, G)) for each group: sums of m_j^2 are <= n min(n, G)."""
     size = groups.group_size
     return flow.size_bytes * (size - min(size, largest)) * len(groups)
 
@@ -374,9 +436,9 @@ def _of_grid(
 ) -> float:
     """Return the best bound for flows of one grid.
 
-    The inequality is about different axes. Where flows share some, as dp-cp and cp do,
-    either counts with all of its axes, with one of them alone, or by itself: a group of
-    dp-cp touches as many domains as any group of dp within it.
+    The inequality needs different axes. Flows can share axes, as dp-cp and cp do. Each
+    of them is counted with all of its axes, with only one of them, or separately: a
+    group of dp-cp touches at least as many domains as any group of dp inside it.
     """
     best = 0.0
     for choice in product(*(_ways(term) for term in terms)):
@@ -396,7 +458,7 @@ def _of_grid(
 
 
 def _ways(term: _Term) -> Iterator[_Term | None]:
-    """Yield a flow with all of its axes, with each one alone, and not at all."""
+    """Yield a flow with all of its axes, with each one alone, and None."""
     yield term
     if len(term.axes) > 1:
         for name, size in term.axes:
@@ -406,7 +468,7 @@ def _ways(term: _Term) -> Iterator[_Term | None]:
 
 
 def _by_itself(term: _Term, largest: int, world_size: int) -> float:
-    """Return the bytes for a group that touches as few domains as can hold it."""
+    """Return the bytes of groups that touch as few domains as can hold them."""
     domains = -(-term.size // largest)
     return term.weight * (domains - 1) * (world_size // term.size)
 
@@ -430,7 +492,7 @@ def _least_touched(terms: Iterable[_Term], size: int) -> float:
         return free  # a domain has room for whole groups of every axis
 
     def dual(multiplier: float) -> tuple[float, float]:
-        """Return the value of the dual, and how much capacity is left."""
+        """Return the value of the dual, and how much capacity is unused."""
         value, left = -multiplier * room, room
         for cost, most in costs:
             side = min(max(log(cost / multiplier), 0.0), most)

@@ -1,7 +1,7 @@
-"""Expert parallel: five meanings of one size, which give different groups.
+"""Expert parallel: five libraries mean different groups by one size.
 
-For 16 ranks with tp 2, ep 4 and pp 1 the first expert group is 0,1,2,3 or 0,2,4,6 or
-0,4,8,12 or all sixteen, depending on whose ep it is.
+For 16 ranks with tp 2, ep 4 and pp 1, the first expert group is 0,1,2,3 or 0,2,4,6 or
+0,4,8,12 or all sixteen ranks, depending on the library.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.layout.errors import LayoutError
 from ranktable.layout.grid import make_grid, make_view
+from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.sizes import INFERRED, divisors, either, factors, nearest
 
 if TYPE_CHECKING:
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The request for the layout of the experts.
+    """The input for the layout of the experts.
 
     Attributes:
-        order: Every token, the fastest first.
-        written: The order as it was given.
-        sizes: Size of tp, cp, dp and pp, and of ep where it is an axis of its own.
-        dp_replicate: Copies that dp holds of what is sharded over the rest of it.
-        grid: The grid of everything but the experts.
-        ep: Size of the expert groups, None where nothing is said.
-        etp: Ranks that share one expert, None where nothing is said.
+        order: All axes, the fastest first.
+        written: The order as the user gave it.
+        sizes: Sizes of tp, cp, dp and pp, and of ep if it is an axis of its own.
+        dp_replicate: Number of copies in dp; each is sharded over the rest of dp.
+        grid: The grid of all axes except those of the experts.
+        ep: Size of the expert groups, None if it is not given.
+        etp: Ranks that share one expert, None if it is not given.
     """
 
     order: tuple[str, ...]
@@ -45,32 +45,32 @@ class Request:
 
     @property
     def data(self) -> tuple[str, ...]:
-        """The axes of the grid that make up dp."""
+        """The axes of the grid that together are dp."""
         return ("dp",) if self.dp_replicate == 1 else ("dp_shard", "dp_replicate")
 
     @property
     def shard(self) -> dict[str, int]:
-        """The axis over which one copy is sharded, with its size."""
+        """The axis over which one copy is sharded, by its name, and its size."""
         return {self.data[0]: self.sizes["dp"] // self.dp_replicate}
 
     @property
     def stage(self) -> dict[str, int]:
-        """The factors of the ranks of a stage that hold one copy."""
+        """The factors of the number of ranks of a stage that hold one copy."""
         return {"tp": self.sizes["tp"], "cp": self.sizes["cp"], **self.shard}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experts:
-    """Where the experts are.
+    """The layout of the experts.
 
     Attributes:
         ep: Size of the expert groups.
         etp: Ranks that share one expert.
         axes: Names that the experts add to those of the other axes.
-        view: The grid of the experts, None where the other grid has them too.
+        view: The grid of the experts, None if they are in the other grid.
         aliases: Names of the experts' axes in the other grid.
         counted: The order of the groups in the other grid; see ``View``.
-        refusal: Why Megatron refuses the order, None where it does not.
+        refusal: Why Megatron refuses the order, None if it does not.
     """
 
     ep: int
@@ -83,17 +83,17 @@ class Experts:
 
 
 def no_experts(request: Request, etp: int) -> Experts:
-    """Return the experts of a layout without experts: every rank has all."""
+    """Return a layout where ep is 1: every rank of a stage has all experts."""
     shared = ("tp",) if etp > 1 else ()
     aliases = {"ep": (), "etp": shared, "edp": ("cp", *request.data)}
     return Experts(ep=1, etp=etp, aliases=aliases)
 
 
 def fixed_etp(request: Request, size: int, why: str) -> int:
-    """Return the only etp of a style.
+    """Return the only etp that is possible in a style.
 
     Raises:
-        LayoutError: Another one is asked for.
+        LayoutError: Another one was given.
     """
     if request.etp not in (None, size):
         raise LayoutError(
@@ -115,11 +115,11 @@ def must_divide(ep: int, whole: Mapping[str, int], whose: str) -> None:
 
 
 def second_grid(request: Request) -> Experts:
-    """Return experts on a second grid, with the order of the first.
+    """Return experts on a second grid, in the same order as the first.
 
     tp x cp x dp x pp = etp x ep x edp x pp. Source: initialize_model_parallel of
-    Megatron-Core 0.16, which has two generators of ranks, one without ep and one
-    without cp, and asks that both give the same stages.
+    Megatron-Core 0.16. It has two rank generators, one without ep and one without cp,
+    and requires that both give the same stages.
     """
     sizes = request.sizes
     wanted = {"etp": request.etp or sizes["tp"], "ep": request.ep or 1}
@@ -127,7 +127,7 @@ def second_grid(request: Request) -> Experts:
     grid = _second_grid(request, wanted)
     model, experts = _stride_of_stages(request.grid), _stride_of_stages(grid)
     if sizes["pp"] > 1 and model != experts:
-        # Without experts no group is wrong, though Megatron refuses it; see _refusal.
+        # Without experts no group is wrong, although Megatron refuses it; see _refusal.
         if has_experts:
             raise LayoutError(_other_stages(request, wanted, model, experts))
         found = no_experts(request, wanted["etp"])
@@ -140,10 +140,10 @@ def second_grid(request: Request) -> Experts:
 
 
 def _refusal(request: Request, edp: int) -> str | None:
-    """Return why Megatron refuses the order, None where it does not.
+    """Return why Megatron refuses the order, None if it does not.
 
-    It asks for pp as the last axis, or for as many ranks along edp as along dp, even
-    where every group would be right.
+    Megatron requires that pp is the last axis, or that edp and dp are equal, even if
+    every group would be right.
     """
     order, dp, pp = request.written, request.sizes["dp"], request.sizes["pp"]
     if pp == 1 or order.endswith("pp") or edp == dp:
@@ -199,15 +199,15 @@ def _other_stages(
 
 
 def folded(request: Request) -> Experts:
-    """Return experts that take the place of tp, cp and dp together.
+    """Return experts that use the ranks of tp, cp and dp together.
 
-    ep is the fastest. Source: ParallelDims of torchtitan, whose sparse mesh is pp,
+    ep is the fastest axis. Source: ParallelDims of torchtitan, whose sparse mesh is pp,
     dp_replicate, efsdp, ep.
     """
     etp = fixed_etp(request, 1, "torchtitan leaves an expert whole")
     ep = request.ep or 1
     if ep == 1:
-        # efsdp is the whole of a copy then, tp included, and never dp_replicate.
+        # efsdp is then a whole copy, including tp, but never dp_replicate.
         aliases = {"ep": (), "etp": (), "edp": tuple(request.stage)}
         return Experts(ep=1, etp=etp, aliases=aliases)
     must_divide(ep, request.stage, "ep_style torchtitan")
@@ -224,7 +224,7 @@ def folded(request: Request) -> Experts:
 
 
 def _refuse_gaps(request: Request, ep: int) -> None:
-    """Raise LayoutError where the ranks to be folded are not a single run."""
+    """Raise LayoutError unless the ranks to be folded are consecutive."""
     axes = [axis for axis in request.grid.axes if axis.size > 1]
     places = [place for place, axis in enumerate(axes) if axis.name in request.stage]
     between = [axis.name for axis in axes[places[0] : places[-1]]]
@@ -239,10 +239,10 @@ def _refuse_gaps(request: Request, ep: int) -> None:
 
 
 def in_lane(request: Request) -> Experts:
-    """Return experts that split dp: ep before dp in the order is E+D, after it D+E.
+    """Return experts that split dp: with ep before dp in the order E+D, after it D+E.
 
-    Source: DeepSpeed, deepspeed/utils/groups.py. Its default takes neighbours in dp
-    for the experts (E+D); use_data_before_expert_parallel takes them for the copies.
+    Source: DeepSpeed, deepspeed/utils/groups.py. By default neighbours in dp hold
+    different experts (E+D); with use_data_before_expert_parallel, copies of one (D+E).
     """
     etp = fixed_etp(request, request.sizes["tp"], "DeepSpeed splits an expert as tp")
     ep = request.ep or 1
@@ -257,7 +257,7 @@ def in_lane(request: Request) -> Experts:
     for axis in request.grid.axes:
         sizes += pair if axis.name == name else [(axis.name, axis.size)]
     names = [axis for axis, _ in sizes]
-    # The groups of one lane of tp come first, then those of the next.
+    # The groups of one rank of tp come first, then those of the next.
     counted = {
         one: (other, *(name for name in names if name not in ("ep", "edp")))
         for one, other in (("ep", "edp"), ("edp", "ep"))
@@ -267,10 +267,10 @@ def in_lane(request: Request) -> Experts:
 
 
 def own_axis(request: Request) -> Experts:
-    """Return experts along an axis that the one grid has.
+    """Return experts along an axis of their own in the one grid.
 
-    Source: ProcessGroupManager of ScaleTorch, whose grid is DP, PP, CP, EP, TP;
-    likewise a mesh of JAX, where the expert axis is one of many.
+    Source: ProcessGroupManager of ScaleTorch, whose grid is DP, PP, CP, EP, TP. A mesh
+    of JAX is similar: the expert axis is one of many.
     """
     etp = fixed_etp(request, request.sizes["tp"], "an expert is split as tp")
     aliases = {"etp": ("tp",), "edp": request.data}
@@ -280,8 +280,8 @@ def own_axis(request: Request) -> Experts:
 def whole_stage(request: Request) -> Experts:
     """Return experts over tp, cp and dp together.
 
-    All ranks of a stage are one expert group; its size is not free. Source: vLLM's
-    groups over (dp, pp, pcp, tp), and vllm-ascend's MC2 groups.
+    All ranks of a stage are one expert group, so its size cannot be chosen. Source:
+    vLLM's groups over (dp, pp, pcp, tp), and vllm-ascend's MC2 groups.
     """
     etp = fixed_etp(request, 1, "vLLM leaves an expert whole")
     size = prod(request.stage.values())
@@ -299,7 +299,7 @@ def whole_stage(request: Request) -> Experts:
 
 
 def _counted(request: Request) -> dict[str, tuple[str, ...]]:
-    """Return how vLLM counts groups: along an axis, tp takes the place of that axis."""
+    """Return vLLM's order of groups: along an axis, tp is counted in its place."""
     names = [axis.name for axis in request.grid.axes]
     return {
         inside: tuple(
@@ -316,19 +316,19 @@ STYLES: tuple[tuple[str, Callable[[Request], Experts]], ...] = (
     ("scaletorch", own_axis),
     ("vllm", whole_stage),
 )
-"""What ep means, under the name of the project whose meaning it is."""
+"""The meanings of ep, by the name of the library that has it."""
 
 STYLE_NAMES = tuple(name for name, _ in STYLES)
 
 OWN_AXIS = "scaletorch"
-"""The style in which ep is a factor of the world."""
+"""The style in which the world size is a multiple of ep as an axis of its own."""
 
 
 def lay_out_experts(style: str, request: Request) -> Experts:
-    """Return the experts in one of the styles.
+    """Return the layout of the experts in one style.
 
     Raises:
-        LayoutError: Their sizes fit no grid of this style.
+        LayoutError: The sizes do not fit the grid of this style.
     """
     if request.ep == INFERRED and style not in (OWN_AXIS, "vllm"):
         stage = factors(request.stage)
@@ -341,7 +341,7 @@ def lay_out_experts(style: str, request: Request) -> Experts:
 
 
 class Counted(NamedTuple):
-    """The sizes that styles count in different ways; None for what follows."""
+    """The sizes that styles count differently; None for those that follow from them."""
 
     dp: int
     ep: int | None
@@ -351,16 +351,16 @@ class Counted(NamedTuple):
 def count_as(style: str, resolved: Resolved, *, was: str) -> Counted:
     """Return the sizes of a layout as another style counts them.
 
-    Where ep is an axis of its own, dp is the number of ranks for each expert; elsewhere
-    they are part of it. The product stays what it is.
+    If ep is an axis of its own, dp is the number of ranks of each expert; otherwise ep
+    is part of dp. The product is the same.
 
     Args:
         style: The new style.
         resolved: The layout.
-        was: Its style.
+        was: The old style.
 
     Raises:
-        LayoutError: ep cannot become an axis of its own.
+        LayoutError: ep cannot become an axis of its own, because it does not divide dp.
     """
     ep, etp = resolved.fields["ep"], resolved.fields["etp"]
     data = resolved.fields["dp"] * (ep if was == OWN_AXIS else 1)

@@ -1,7 +1,7 @@
 """Ranks as points of a grid: axes with strides, and the groups along some of them.
 
-The rank of a point is the sum of coordinate times stride, and the stride of an axis is
-the product of the sizes of all faster axes. Everything here follows from that.
+The rank of a point is the sum of coordinate times stride. The stride of an axis is the
+product of the sizes of all faster axes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple, overload
 
-from ranktable.layout.errors import LayoutError
+from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.sizes import did_you_mean
 
 if TYPE_CHECKING:
@@ -26,17 +26,27 @@ class Axis:
     Attributes:
         name: Name of the axis.
         size: Number of coordinates.
-        stride: How much a rank grows with one step along the axis.
+        stride: Difference of two ranks that are neighbours along the axis.
     """
 
     name: str
     size: int
     stride: int
 
+    def of_blocks(self, width: int) -> Axis | None:
+        """Return the axis of blocks of so many ranks, None if one of them cuts it."""
+        if self.stride % width == 0:
+            return Axis(self.name, self.size, self.stride // width)
+        end = self.stride * self.size
+        if self.size == 1 or width % end == 0:
+            return Axis(self.name, 1, 1)
+        is_cut = width % self.stride or end % width
+        return None if is_cut else Axis(self.name, end // width, 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Axes, the fastest first, that together number the ranks 0 to size - 1."""
+    """Axes, the fastest first, which together number the ranks 0 to size - 1."""
 
     axes: tuple[Axis, ...]
 
@@ -70,13 +80,14 @@ def make_grid(sizes: Iterable[tuple[str, int]]) -> Grid:
 class Groups(Sequence[list[int]]):
     """Groups of ranks along some axes of a grid, made on request.
 
-    The groups count over the other axes, and the ranks of a group over its own, in both
-    cases with the faster axis fastest. So does every library that was looked at, once
-    its order is written with the fastest axis first.
+    The groups are numbered by their coordinates along the other axes, and the ranks of
+    a group by those along its own, in both cases with the faster axis first. All
+    libraries that were examined do the same, if their order is written with the fastest
+    axis first.
 
     Attributes:
         inside: The axes along which a group runs.
-        outside: The axes that tell the groups apart.
+        outside: The axes whose coordinates differ between groups.
         group_size: Number of ranks of each group.
         world_size: Number of ranks of all groups.
     """
@@ -87,14 +98,14 @@ class Groups(Sequence[list[int]]):
     world_size: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Count the ranks."""
+        """Compute the number of ranks."""
         size = prod(axis.size for axis in self.inside)
         object.__setattr__(self, "group_size", size)
         count = prod(axis.size for axis in self.outside)
         object.__setattr__(self, "world_size", size * count)
 
     def counted_over(self, names: Sequence[str]) -> Groups:
-        """Return the same groups in another order: the first of these axes fastest."""
+        """Return the same groups in another order: by the first of these axes first."""
         outside = sorted(self.outside, key=lambda axis: names.index(axis.name))
         return Groups(self.inside, tuple(outside))
 
@@ -131,6 +142,18 @@ class Groups(Sequence[list[int]]):
             return (values[base : base + span : axis.stride] for base in bases)
         return (list(map(values.__getitem__, ranks)) for ranks in self)
 
+    def of_blocks(self, width: int) -> Groups | None:
+        """Return the groups of blocks of so many ranks, None if an axis is cut.
+
+        The ranks of a group of blocks are some groups of ranks. Each of these has the
+        blocks of that group, every one of them equally often and in the same order.
+        """
+        inside = [axis.of_blocks(width) for axis in self.inside]
+        outside = [axis.of_blocks(width) for axis in self.outside]
+        if None in inside or None in outside:
+            return None
+        return Groups(tuple(filter(None, inside)), tuple(filter(None, outside)))
+
     def _from(self, base: int) -> list[int]:
         return [base + offset for offset in _offsets(self.inside)]
 
@@ -152,7 +175,7 @@ class Groups(Sequence[list[int]]):
         return _number(rank, self.outside)
 
     def place_of(self, rank: int) -> int:
-        """Return the place of a rank within its group: its group rank.
+        """Return the index of a rank within its group: its group rank.
 
         Raises:
             IndexError: There is no such rank.
@@ -161,7 +184,7 @@ class Groups(Sequence[list[int]]):
         return _number(rank, self.inside)
 
     def places(self) -> list[int]:
-        """Return the place of every rank within its group, all at once."""
+        """Return the index of every rank within its group, all at once."""
         return self._counted(self.inside)
 
     def indices(self) -> list[int]:
@@ -169,7 +192,7 @@ class Groups(Sequence[list[int]]):
         return self._counted(self.outside)
 
     def _counted(self, axes: tuple[Axis, ...]) -> list[int]:
-        """Return how far every rank has come in counting over some axes."""
+        """Return the number of every rank along some axes together."""
         weights = {}
         weight = 1
         for axis in axes:
@@ -189,7 +212,7 @@ class Groups(Sequence[list[int]]):
         return found
 
     def moved(self, rank: int, place: int) -> int:
-        """Return the member at another place of the group that holds a rank.
+        """Return the member at another index of the group that holds a rank.
 
         Raises:
             IndexError: There is no such rank.
@@ -208,13 +231,13 @@ class Groups(Sequence[list[int]]):
 
 
 def check_number(name: str, value: object) -> None:
-    """Raise TypeError for what is not an integer: 1.0 would go on as 1.0, True as 1."""
+    """Raise TypeError for a value that is not an integer, such as 1.0 or True."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name} is {value!r}, which is not an integer")
 
 
 def _number(rank: int, axes: tuple[Axis, ...]) -> int:
-    """Return how far a rank has come in counting over some axes."""
+    """Return the number of a rank along some axes together."""
     number = 0
     weight = 1
     for axis in axes:
@@ -224,7 +247,7 @@ def _number(rank: int, axes: tuple[Axis, ...]) -> int:
 
 
 def _offset(number: int, axes: tuple[Axis, ...]) -> int:
-    """Return the part of a rank that the coordinates along some axes give."""
+    """Return the part of a rank that comes from its coordinates along some axes."""
     offset = 0
     for axis in axes:
         number, coordinate = divmod(number, axis.size)
@@ -247,11 +270,11 @@ class View:
 
     Attributes:
         grid: The grid.
-        names: The axes that each name stands for: usually itself; several for a name
-            such as ``dp`` where it is split; none for an axis that does not exist,
-            whose groups are then single ranks.
-        counted: For groups along one of these axes the other axes, the fastest first,
-            where the library counts its groups in another order than its ranks.
+        names: The axes for each name: usually the axis of that name; several for a
+            name such as ``dp`` if it is split; none for an axis that does not exist,
+            whose groups are single ranks.
+        counted: For groups along one of these axes, the other axes with the fastest
+            first, if the library numbers its groups in another order than its ranks.
     """
 
     grid: Grid
@@ -259,17 +282,17 @@ class View:
     counted: Mapping[str, tuple[str, ...]]
 
     def groups(self, names: Iterable[str]) -> Groups:
-        """Return the groups along the axes that these names stand for."""
+        """Return the groups along the axes of these names."""
         inside = {axis for name in names for axis in self.names[name]}
         groups = self.grid.groups(inside)
         counted = self.counted.get(*inside) if len(inside) == 1 else None
         return groups if counted is None else groups.counted_over(counted)
 
     def rank_at(self, coordinates: Mapping[str, int]) -> tuple[int, tuple[str, ...]]:
-        """Return the rank at a point, and the axes that it leaves open.
+        """Return the rank at a point, and the axes whose coordinates are missing.
 
-        Coordinates under other names are passed over; so are those that say again what
-        others have said.
+        Coordinates under unknown names are ignored; so are those that repeat what other
+        coordinates say.
         """
         rank = 0
         covered: set[str] = set()
@@ -289,7 +312,7 @@ def make_view(
     aliases: Mapping[str, tuple[str, ...]] | None = None,
     counted: Mapping[str, tuple[str, ...]] | None = None,
 ) -> View:
-    """Return a view of a grid under the names of its axes and some more."""
+    """Return a view of a grid with the names of its axes and some aliases."""
     own = {axis.name: (axis.name,) for axis in grid.axes}
     return View(grid, {**own, **(aliases or {})}, counted or {})
 
@@ -308,10 +331,10 @@ def split_names(axes: str) -> tuple[str, ...]:
 
 
 def find_view(views: Sequence[View], names: Iterable[str]) -> View:
-    """Return the first view that knows all of these names.
+    """Return the first view that has all of these names.
 
     Raises:
-        LayoutError: A name is unknown, or no view knows all of them.
+        LayoutError: A name is unknown, or no view has all of them.
     """
     wanted = tuple(names)
     for view in views:
@@ -339,8 +362,8 @@ class Neighbours(NamedTuple):
     """The ranks on either side of a rank.
 
     Attributes:
-        previous: The rank before it, None where there is none.
-        next: The rank after it, None where there is none.
+        previous: The rank before it, None if there is none.
+        next: The rank after it, None if there is none.
     """
 
     previous: int | None

@@ -1,7 +1,7 @@
-"""Every group that Megatron makes, in its order: those along axes, and its extra ones.
+"""Every group that Megatron creates, in its order: along axes, and special ones.
 
-Source: initialize_model_parallel of Megatron-Core 0.16: seventeen kinds of group in the
-plain case, and more for hierarchical or hybrid context parallel and for several
+Source: initialize_model_parallel of Megatron-Core 0.16: seventeen kinds of groups in
+the plain case, and more for hierarchical or hybrid context parallelism and for several
 instances of the distributed optimizer.
 """
 
@@ -12,8 +12,8 @@ from itertools import chain
 from math import prod
 from typing import TYPE_CHECKING
 
-from ranktable.layout.errors import LayoutError
 from ranktable.layout.grid import make_grid
+from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.sizes import divisors, either, factors, nearest
 
 if TYPE_CHECKING:
@@ -31,16 +31,16 @@ def megatron_groups(
     hybrid_cp: bool = False,
     optimizer_instances: int = 1,
 ) -> dict[str, Lists]:
-    """Return every group that Megatron makes for a layout, by kind.
+    """Return every group that Megatron creates for a layout, by kind.
 
     Args:
         layout: A layout with ep_style megatron.
         hierarchical_cp: Sizes of the levels of cp, the innermost first.
-        hybrid_cp: Whether dp and cp change their sizes from batch to batch.
+        hybrid_cp: Whether the sizes of dp and cp change from batch to batch.
         optimizer_instances: Copies of the distributed optimizer's state.
 
     Raises:
-        LayoutError: A size does not divide what it has to divide.
+        LayoutError: A size does not divide another one as it must.
 
     Warns:
         UserWarning: Megatron refuses the order.
@@ -55,7 +55,7 @@ def megatron_groups(
     along = layout.groups
     kinds: dict[str, Lists] = {"dp-cp": along("dp-cp")}
     if optimizer_instances != 1:
-        # Megatron joins the instances along edp alone, where its optimizer needs it.
+        # Megatron only joins the instances along edp, where its optimizer needs it.
         intra, _ = _instances("dp-cp", kinds["dp-cp"], optimizer_instances)
         kinds["dp-cp-intra"] = intra
     if hybrid_cp:
@@ -79,11 +79,11 @@ _EXPERT_KINDS = ("ep", "etp", "etp-ep", "etp-ep-pp", "edp")
 
 
 EMBEDDINGS = ("embedding", "position-embedding")
-"""Groups along no axis, which every library with stages makes."""
+"""Groups that are not along an axis, made by every library with pipeline stages."""
 
 
 def groups_named(layout: ParallelLayout, name: str) -> Sequence[Sequence[int]]:
-    """Return the groups along some axes, or those that hold an embedding.
+    """Return the groups along some axes, or those of the embedding.
 
     Raises:
         LayoutError: There are no such axes.
@@ -95,7 +95,7 @@ def groups_named(layout: ParallelLayout, name: str) -> Sequence[Sequence[int]]:
 
 
 def embedding_ranks(stages: Sequence[int]) -> list[int]:
-    """Return the ranks of a pipeline that hold the embedding: the first and last."""
+    """Return the first and last rank of a pipeline, which hold the embedding."""
     return [stages[0], stages[-1]] if len(stages) > 1 else list(stages)
 
 
@@ -114,7 +114,7 @@ def levels(ranks: Sequence[int], sizes: Sequence[int]) -> list[Lists]:
 
 
 def _by_level(groups: Iterable[Sequence[int]], sizes: Sequence[int]) -> list[Lists]:
-    """Return the groups of every level over all of some groups."""
+    """Return the groups of every level of a hierarchy, for all of these groups."""
     found = [levels(ranks, sizes) for ranks in groups]
     return [
         list(chain.from_iterable(one[level] for one in found))
@@ -137,7 +137,7 @@ def _hierarchical_cp(layout: ParallelLayout, sizes: Sequence[int]) -> dict[str, 
 
 
 def _hybrid(layout: ParallelLayout) -> dict[str, Lists]:
-    """Return slices of dp-cp for every power of two up to half its size."""
+    """Return slices of dp-cp for every power of two up to half of its size."""
     groups = layout.along("dp-cp")
     size = groups.group_size
     if not _is_cut_evenly(size):
@@ -165,7 +165,7 @@ def _is_cut_evenly(size: int) -> bool:
 
 
 def _instances(kind: str, groups: Lists, instances: int) -> list[Lists]:
-    """Return each group cut into slices, and what joins the slices."""
+    """Return each group cut into slices, and the groups that join the slices."""
     size = len(groups[0])
     if instances < 1 or size % instances:
         choices = either(nearest(instances, divisors(size)))
@@ -177,7 +177,7 @@ def _instances(kind: str, groups: Lists, instances: int) -> list[Lists]:
 
 
 def _whole_instances(kinds: dict[str, Lists], instances: int) -> Lists:
-    """Return the ranks of each instance, model by model: sorted only without pp."""
+    """Return the ranks of each instance; they are sorted only without pp."""
     models = kinds["etp-ep-pp"]
     each = len(models) // instances
     return [

@@ -1,6 +1,6 @@
-"""Which ranks belong together: sizes and an order, turned into groups.
+"""Sizes of the parallel axes and their order, from which the groups follow.
 
-A table may remember them: ``tp=8 pp=4 dp=2 order=tp-cp-ep-dp-pp``.
+A table can store them: ``tp=8 pp=4 dp=2 order=tp-cp-ep-dp-pp``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ranktable.layout.errors import LayoutError
 from ranktable.layout.experts import (
     OWN_AXIS,
     STYLE_NAMES,
@@ -27,6 +26,7 @@ from ranktable.layout.grid import (
     neighbours_in,
     split_names,
 )
+from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.sizes import (
     check_size,
     complete_order,
@@ -56,20 +56,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, init=False, kw_only=True)
 class ParallelLayout:
-    """Sizes of the parallel axes, and the order in which ranks count over them.
+    """Sizes of the parallel axes, and the order in which ranks are numbered.
 
     Attributes:
-        tp: Ranks that share every tensor.
-        cp: Ranks that share every sequence.
-        ep: Ranks over which the experts are spread; see ``ep_style``.
-        dp: Ranks that hold the same share of the model and other data.
-        pp: Stages of the pipeline.
+        tp: Tensor parallel size: ranks that share every tensor.
+        cp: Context parallel size: ranks that share every sequence.
+        ep: Expert parallel size; its meaning depends on ``ep_style``.
+        dp: Data parallel size: ranks with the same part of the model and other data.
+        pp: Number of stages of the pipeline.
         etp: Ranks that share one expert.
-        dp_replicate: Copies within dp, each sharded over the rest of it.
-        dcp: Ranks of a tp group that share the sequence of vLLM's decoding.
-        order: The axes, the fastest first: the one in which neighbours differ.
-        ep_style: Whose meaning ep has: megatron, torchtitan, deepspeed, scaletorch or
-            vllm.
+        dp_replicate: Number of copies in dp; each is sharded over the rest of dp.
+        dcp: Decode context parallel size of vLLM, a part of tp.
+        order: The axes, the fastest first: neighbouring ranks differ along it.
+        ep_style: The library that defines ep: megatron, torchtitan, deepspeed,
+                scaletorch or vllm.
         world_size: Number of ranks.
     """
 
@@ -102,7 +102,7 @@ class ParallelLayout:
         ep_style: str = "megatron",
         world_size: int | None = None,
     ) -> None:
-        """Check the sizes and infer the one that is -1.
+        """Check the sizes and compute the one that is -1.
 
         Args:
             tp: Size of tp.
@@ -110,15 +110,16 @@ class ParallelLayout:
             ep: Size of ep; by default 1, or the whole stage with ep_style vllm.
             dp: Size of dp.
             pp: Size of pp.
-            etp: Size of etp; by default what the ep_style has, tp with megatron.
-            dp_replicate: How many copies dp holds.
+            etp: Size of etp; by default the one of the ep_style, for megatron that of
+                tp.
+            dp_replicate: Number of copies in dp.
             dcp: vLLM's decode context parallel size, which divides tp.
             order: The axes, the fastest first; one of size 1 may be left out.
-            ep_style: Whose meaning ep has.
+            ep_style: The library that defines ep.
             world_size: Number of ranks; by default the product of the sizes.
 
         Raises:
-            LayoutError: There is no such layout; its text names every factor and the
+            LayoutError: The layout is not valid; the text names every factor and the
                 nearest valid choices.
         """
         given = GivenSizes(
@@ -153,17 +154,17 @@ class ParallelLayout:
 
         Args:
             name: megatron, deepspeed, torchtitan, scaletorch, vllm or jax.
-            **sizes: What else the layout is made with.
+            **sizes: The other arguments of a layout.
 
         Raises:
-            LayoutError: There is no such preset or layout.
+            LayoutError: There is no such preset, or the layout is not valid.
         """
         preset = find_preset(name)
         return cls(order=preset.order, ep_style=preset.ep_style, **sizes)
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """Names of the axes, the fastest first, then what the experts add to them."""
+        """Names of the axes, the fastest first, then those of the experts."""
         return self._resolved.axes
 
     @property
@@ -173,7 +174,7 @@ class ParallelLayout:
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
-        """The axes along which there is anybody to talk to."""
+        """The axes of more than one rank."""
         return tuple(name for name, size in self.sizes.items() if size > 1)
 
     @property
@@ -184,11 +185,11 @@ class ParallelLayout:
 
     @property
     def refusal(self) -> str | None:
-        """Why Megatron refuses the order, though no group may be wrong, else None."""
+        """Why Megatron refuses the order, None if it does not; groups may be right."""
         return self._resolved.refusal
 
     def along(self, axes: str) -> Groups:
-        """Return the groups along some axes as a sequence that makes them when asked.
+        """Return the groups along some axes as a sequence; each is made when used.
 
         Args:
             axes: Names of axes, such as ``tp`` or ``dp-cp``, in any order.
@@ -202,7 +203,7 @@ class ParallelLayout:
         return self._found[axes]
 
     def groups(self, axes: str) -> list[list[int]]:
-        """Return the groups along some axes, as the library of the order lists them.
+        """Return the groups along some axes, in the order of the library.
 
         Raises:
             LayoutError: There are no such axes, or they lie in different grids.
@@ -218,7 +219,7 @@ class ParallelLayout:
         return {name: self.along(name).place_of(rank) for name in self.axes}
 
     def rank(self, **coordinates: int) -> int:
-        """Return the rank at some coordinates; those of axes of size 1 may be left out.
+        """Return the rank at some coordinates; axes of size 1 may be left out.
 
         Raises:
             LayoutError: A coordinate is missing or out of range, or two contradict
@@ -234,8 +235,8 @@ class ParallelLayout:
         Args:
             rank: The rank.
             axes: Names of axes, such as ``pp``.
-            is_ring: Whether the last is followed by the first; by default everywhere
-                but along pp, whose stages are a chain unless they are interleaved.
+            is_ring: Whether the first follows the last; by default so for all axes
+                except pp, whose stages are a chain unless they are interleaved.
 
         Raises:
             IndexError: There is no such rank.
@@ -246,7 +247,7 @@ class ParallelLayout:
         return neighbours_in(self.along(axes), rank, is_ring=is_ring)
 
     def all_neighbours(self, axes: str) -> list[Neighbours]:
-        """Return what ``neighbours`` does, for every rank.
+        """Return the neighbours of every rank; see ``neighbours``.
 
         Raises:
             LayoutError: There are no such axes.
@@ -256,14 +257,14 @@ class ParallelLayout:
     def order_like(self, peer: str | ParallelLayout) -> ParallelLayout:
         """Return the layout with these sizes and the order and ep_style of a peer.
 
-        Where ep is an axis of its own, dp is the number of ranks for each expert;
-        elsewhere they are part of dp. The product stays what it is.
+        If ep is an axis of its own, dp is the number of ranks of each expert; otherwise
+        ep is part of dp. The product is the same.
 
         Args:
             peer: The name of a preset, or a layout.
 
         Raises:
-            LayoutError: The sizes fit no such layout.
+            LayoutError: No such layout has these sizes.
         """
         like = find_preset(peer) if isinstance(peer, str) else peer
         counted = count_as(like.ep_style, self._resolved, was=self.ep_style)
@@ -283,13 +284,13 @@ class ParallelLayout:
 
 
 def _is_ring(axes: str) -> bool:
-    """Whether the last is followed by the first; the stages of a pipeline end."""
+    """Whether the first follows the last; the stages of a pipeline are a chain."""
     return axes != "pp"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenSizes:
-    """What a layout is made with; see ``ParallelLayout``."""
+    """The arguments of a layout; see ``ParallelLayout``."""
 
     tp: int
     cp: int
@@ -305,7 +306,7 @@ class GivenSizes:
 
     @property
     def factors(self) -> dict[str, int]:
-        """The factors of the world as they are given."""
+        """The factors of the world size as they are given."""
         own = {"ep": self.ep or 1} if self.ep_style == OWN_AXIS else {}
         return {"tp": self.tp, "cp": self.cp, **own, "dp": self.dp, "pp": self.pp}
 
@@ -318,7 +319,7 @@ class Resolved:
         fields: Every size, and the world size.
         axes: Names of the axes, the fastest first, then those of the experts.
         views: The grid of the layout, and that of the experts if they have one.
-        has_experts: Whether experts are spread or shared in a way of their own.
+        has_experts: Whether the experts have groups of their own.
         refusal: Why Megatron refuses the order.
     """
 
@@ -386,7 +387,7 @@ def resolve(given: GivenSizes) -> Resolved:
 
 
 def _check(given: GivenSizes) -> None:
-    """Raise LayoutError for what is wrong by itself."""
+    """Raise LayoutError for each size that is wrong by itself."""
     for name, size in given.factors.items():
         check_size(name, size)
     if given.ep is not None:
@@ -424,7 +425,7 @@ def _make_grid(
 
 
 def _parts_of_tp(given: GivenSizes, grid: Grid) -> View | None:
-    """Return the grid in which dcp is a part of tp, None where it is 1.
+    """Return the grid in which dcp is a part of tp, None if dcp is 1.
 
     Source: vLLM, whose decode context parallel groups are runs within a tp group.
     """
@@ -463,7 +464,7 @@ def _axes(
 
 
 def describe_sizes(layout: ParallelLayout) -> str:
-    """Return the sizes above 1: ``tp 4 x dp 2``, and those of the experts."""
+    """Return the sizes above 1, and those of the experts: ``tp 4 x dp 2``."""
     grid, sizes = layout.mesh_shape, layout.sizes
     model = [axis for axis in layout.axes if axis in grid and grid[axis] > 1]
     text = " x ".join(f"{axis} {grid[axis]}" for axis in model) or "1"
@@ -476,9 +477,9 @@ def describe_sizes(layout: ParallelLayout) -> str:
 
 
 def spelt(layout: ParallelLayout) -> str:
-    """Return a layout as a table remembers it; a missing size is 1.
+    """Return a layout in the form that a table stores; a missing size is 1.
 
-    But etp is said beside ep, for it is as large as tp otherwise.
+    But etp is written beside ep, because a missing etp is as large as tp.
     """
     names = ["tp", "cp", "pp", "dp"]
     if layout.ep > 1:
@@ -496,10 +497,10 @@ def spelt(layout: ParallelLayout) -> str:
 
 
 def remembered(table: RankTable) -> ParallelLayout | None:
-    """Return the layout that a table remembers, None where it remembers none.
+    """Return the layout that a table stores, None if it stores none.
 
     Raises:
-        LayoutError: It is spelt in another way, or there is no such layout.
+        LayoutError: The text has another form, or the layout is not valid.
     """
     from ranktable.schema.format import LAYOUT_KEY  # noqa: PLC0415 - with msgspec
 
@@ -524,13 +525,13 @@ def remembered(table: RankTable) -> ParallelLayout | None:
 def remembering(
     table: RankTable, layout: ParallelLayout | None, *, topology: str | None = None
 ) -> RankTable:
-    """Return a table that remembers a layout and a built-in topology, if given.
+    """Return a table that stores a layout and the name of a topology, if given.
 
     Args:
         table: The table.
         layout: Its layout.
-        topology: The links of its chips. Files are not remembered: what they hold
-            would have to be read on the word of the table.
+        topology: Name of a built-in topology. Names of files are not stored, because a
+            table from elsewhere could then name any file to read.
     """
     from ranktable.schema.format import (  # noqa: PLC0415 - with msgspec
         LAYOUT_KEY,
@@ -546,5 +547,5 @@ def remembering(
 
 
 def neighbouring_tp(layout: ParallelLayout) -> int:
-    """Return the size of tensor parallel groups of consecutive ranks, 1 for others."""
+    """Return the size of tensor parallel groups of consecutive ranks, otherwise 1."""
     return written_tp(parse_layout(spelt(layout)))

@@ -1,4 +1,4 @@
-"""A table with its ranks placed anew, and the word that a free placement needs."""
+"""A table with its ranks placed in another way, and its key for a free placement."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 def is_free(table: RankTable) -> bool:
-    """Whether a table says that RANK comes from it, so that ranks may be anywhere."""
+    """Whether RANK comes from the table, so that a node may hold any ranks."""
     return table.extra.get(PLACEMENT_KEY) == FREE
 
 
 def place_ranks(table: RankTable, owners: Owners) -> RankTable:
     """Return a table whose nodes hold other ranks, the nodes in the order of ranks.
 
-    Every node keeps its chips in their order and has its ranks in increasing order. A
-    table in which the ranks of a node are not consecutive says so, as ``validate``
-    would refuse it otherwise.
+    Every node keeps the order of its chips, and has its ranks in increasing order. If
+    the ranks of a node are not consecutive, the new table says so in a key; without the
+    key, ``validate`` would report an error.
 
     Args:
         table: The table.

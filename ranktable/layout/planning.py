@@ -1,4 +1,4 @@
-"""A plan: what crosses which boundary, a lower bound, and a better placement."""
+"""A plan: bytes over every boundary, a lower bound, and a better placement."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ranktable.layout.arrangements import (
 )
 from ranktable.layout.boundaries import node_boundary, smallest_first
 from ranktable.layout.crossings import CostModel, is_reached, lower_bound
-from ranktable.layout.errors import LayoutError
+from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.sizes import factors
 from ranktable.layout.spreading import make_spread
 
@@ -35,13 +35,13 @@ if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
 
 MAX_UNITS = 1_024
-"""Blocks or ranks up to which exchanges of two are tried; there are half a million."""
+"""Blocks or ranks up to which exchanges of two are tried: half a million pairs."""
 
 MAX_TRYING = 4_000_000
-"""Members of groups that trying placements may look at, a second or two."""
+"""Members of groups to look at while placements are tried, a second or two."""
 
 MAX_RESTARTED = 256
-"""Ranks up to which exchanges begin with several placements, mixed ones among them."""
+"""Ranks up to which exchanges start from several placements, some of them random."""
 
 MAX_STARTS = 24
 MIN_TRIED = 4
@@ -51,14 +51,14 @@ MAX_PERMUTED = 6
 """Nodes up to which every order of them is tried."""
 
 _SAME = 1e-9
-"""Relative difference of two sums that are the same but for rounding."""
+"""Relative difference of two sums that may be a rounding error."""
 
 
 class Mode(str, Enum):
     """How ranks may be placed.
 
-    With ``NODE_ORDER`` every node holds consecutive ranks, so that every launcher can
-    start the job; with ``FREE`` a rank may be anywhere, and RANK has to come from the
+    With ``NODE_ORDER`` every node holds consecutive ranks, so every launcher can start
+    the job. With ``FREE`` a rank may be on any node, and RANK has to come from the
     table.
     """
 
@@ -68,15 +68,15 @@ class Mode(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What was found.
+    """A placement that was found, and what it was compared with.
 
     Attributes:
         costs: Groups, flows and boundaries.
-        mode: How ranks may be placed, None if nothing was to be placed.
+        mode: How ranks may be placed, None if only the table was examined.
         before: The placement of the table.
-        after: The better placement, or the same where nothing is gained.
-        bounds: Bytes that cross every boundary at least.
-        spread: The failure domains that were asked for.
+        after: The better placement, or the same one if there is no gain.
+        bounds: Lower bound of the bytes over every boundary.
+        spread: The failure domains that were requested.
         is_exhaustive: Whether every order of the nodes was tried.
     """
 
@@ -114,21 +114,22 @@ def make_plan(  # noqa: PLR0913 - what a plan is made of
     shown: Sequence[str] = (),
     spread: str | None = None,
 ) -> Plan:
-    """Return the traffic over the boundaries, and a better placement if there is one.
+    """Return the bytes over the boundaries, and a better placement if there is one.
 
-    A placement is better if less crosses one boundary and no more crosses any other.
+    A placement is better if fewer bytes cross one boundary and no more cross the
+    others.
 
     Args:
         table: The table.
         layout: The layout.
         flows: What is sent along every axis.
-        boundaries: What holds several nodes, the smallest first.
-        mode: How ranks may be placed, as ``Mode`` says; None to leave them.
-        shown: Groups to show besides, such as ``dp-cp`` and ``embedding``.
-        spread: Whose replicas are to be in different domains: ``dp:rack``.
+        boundaries: Groups of several nodes, the smallest first.
+        mode: How ranks may be placed; None to keep the placement.
+        shown: More groups to show, such as ``dp-cp`` and ``embedding``.
+        spread: Axes whose replicas must be in different domains: ``dp:rack``.
 
     Raises:
-        LayoutError: The layout is one of another number of ranks.
+        LayoutError: The layout has another number of ranks.
     """
     if layout.world_size != table.world_size:
         sizes = {name: layout.sizes[name] for name in layout.mesh_shape}
@@ -162,12 +163,12 @@ def make_plan(  # noqa: PLR0913 - what a plan is made of
 
 
 def is_spread(plan: Plan) -> bool:
-    """Whether the groups that a plan is to spread are in different domains."""
+    """Whether the groups that must be spread are in different domains."""
     return plan.spread is None or not plan.spread.shared(plan.after).groups
 
 
 class _Tried(NamedTuple):
-    """A placement, the bytes that cross every boundary, and what is not spread."""
+    """A placement, its bytes over every boundary, and what is not spread."""
 
     owners: Owners
     totals: Sequence[float]
@@ -198,7 +199,7 @@ class _Choice:
         self.ceiling = costs.totals(before)
 
     def best(self) -> Owners:
-        """Return the best placement, the one before where none is better."""
+        """Return the best placement, the one of the table if none is better."""
         chosen = self.tried(self.before)
         tried = [chosen]
         if self.is_optimal(chosen):
@@ -220,7 +221,7 @@ class _Choice:
         for begin in starts:
             owners = self.exchanged(begin, MAX_WORK // len(starts))
             if owners is chosen.owners:
-                continue  # it was looked at already
+                continue  # it was tried already
             chosen = self.better(chosen, self.tried(owners))
             if self.is_optimal(chosen):
                 break
@@ -234,14 +235,14 @@ class _Choice:
         return _Tried(owners, totals, shared)
 
     def better(self, one: _Tried, other: _Tried) -> _Tried:
-        """Return the second of two placements if it is better, and allowed."""
+        """Return the second placement if it is allowed and better, else the first."""
         is_less = other.total < one.total * (1 - _SAME)
         if one.shared and other.shared and one.shared != other.shared:
             is_less = other.shared < one.shared
         return other if is_less and self.is_allowed(other) else one
 
     def shuffled(self) -> Iterator[Owners]:
-        """Yield placements that have nothing to do with boxes, always the same."""
+        """Yield placements without any pattern, the same ones in every run."""
         if self.mode is Mode.FREE:
             shuffle = random.Random(0).shuffle  # noqa: S311 - where a search begins
             for _ in range(MAX_STARTS):
@@ -274,11 +275,11 @@ class _Choice:
         yield from islice(found, number)
 
     def is_allowed(self, tried: _Tried) -> bool:
-        """Whether no boundary is worse off, and ranks are contiguous where needed."""
+        """Whether no boundary has more bytes, and ranks are contiguous where needed."""
         pairs = zip(tried.totals, self.ceiling, strict=True)
         is_worse = any(not is_reached(most, total) for total, most in pairs)
         if self.spread is not None:
-            is_worse = False  # what is spread may send more
+            is_worse = False  # a spread placement may send more
         return not is_worse and all(
             _is_contiguous([boundary.domains[node] for node in tried.owners])
             for boundary in self.costs.boundaries
@@ -286,7 +287,7 @@ class _Choice:
         )
 
     def exchanged(self, owners: Owners, work: int) -> Owners:
-        """Return a placement after exchanging blocks or ranks."""
+        """Return the placement after useful exchanges of blocks or ranks."""
         if any(boundary.is_contiguous for boundary in self.costs.boundaries):
             return owners
         units: list[range] = blocks_of(owners)

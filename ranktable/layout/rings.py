@@ -1,11 +1,11 @@
-"""Groups inside a node as rings of the links between its chips, and the best order."""
+"""Groups inside a node as rings of chip links, and the best chip order."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ranktable.layout.errors import LayoutError
+from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.megatron import groups_named
 from ranktable.schema.chip_order import best_order
 from ranktable.schema.diagnostic import counted
@@ -24,8 +24,8 @@ def ring_orders(
 ) -> list[tuple[int, ...]]:
     """Return the closed rings of links through exactly these chips.
 
-    Every rotation of one and either direction is legal too; the one that begins with
-    the first chip stands for all of them.
+    All rotations and both directions of a ring are legal too. Only the one that begins
+    with the first chip is returned.
 
     Args:
         topology: The links of the host.
@@ -49,12 +49,12 @@ def best_chip_order(
         topology: The links of the host.
         chips: Distinct chips of the node.
         layout: The layout.
-        axes: Axes of the groups that are to be rings.
+        axes: Axes of the groups that must be rings.
         first_rank: Rank of the first process of the node.
 
     Returns:
-        The order, None where there is none; ``is_ring`` says whether it is a closed
-        ring of all chips, as SCCL needs it.
+        The order, None if there is none; ``is_ring`` says whether it is a closed
+        ring of all chips, as SCCL requires.
 
     Raises:
         LayoutError: A group leaves the node.
@@ -82,9 +82,9 @@ class RingRow:
     """The groups along some axes that lie inside nodes.
 
     Attributes:
-        inside: Their number.
-        closed: How many of them are closed rings of links.
-        hops: Links on the way around all of them, None where there is no way.
+        inside: Number of groups inside nodes.
+        closed: How many of these are closed rings of links.
+        hops: Number of links on the way around all of them, None if there is no way.
     """
 
     inside: int
@@ -94,11 +94,11 @@ class RingRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RingRows:
-    """The rings of a plan, for every axis.
+    """The ring rows of a plan, for every axis.
 
     Attributes:
-        before: Those of the table.
-        after: Those of the better placement.
+        before: The rows with the placement of the table.
+        after: The rows with the better placement.
     """
 
     before: dict[str, RingRow]
@@ -111,7 +111,7 @@ def ring_rows(
     topology: Topology,
     axes: Iterable[str],
 ) -> dict[str, RingRow]:
-    """Return for every axis how its groups inside nodes run over the links.
+    """Return for every axis the ring row of its groups inside nodes.
 
     Args:
         table: The table.
@@ -120,7 +120,7 @@ def ring_rows(
         axes: The axes, or names of groups of ``groups_named``.
 
     Raises:
-        LayoutError: A chip is not among those of the topology.
+        LayoutError: A chip is not in the topology.
     """
     chips = table.chip_map
     highest = max(chips)

@@ -1,4 +1,4 @@
-"""Sizes that multiply to the world, the order of their axes, and libraries' presets."""
+"""Sizes, the order of their axes, and the presets of libraries."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from difflib import get_close_matches
 from math import isqrt, prod
 from typing import TYPE_CHECKING
 
-from ranktable.layout.errors import LayoutError
+from ranktable.layout.layout_errors import LayoutError
 from ranktable.schema.remembered_layout import TOKENS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 INFERRED = -1
-"""As the value of one size: world_size divided by the other sizes."""
+"""As the value of one size: it becomes world_size divided by the other sizes."""
 
 
 def check_size(name: str, value: object, *, may_be_inferred: bool = True) -> None:
@@ -30,14 +30,14 @@ def check_size(name: str, value: object, *, may_be_inferred: bool = True) -> Non
 
 
 def resolve_sizes(given: Mapping[str, int], world_size: int | None) -> dict[str, int]:
-    """Return the sizes with the one that is -1 inferred.
+    """Return the sizes; the one that is -1 is computed.
 
     Args:
-        given: Every factor of the world; at most one is -1.
+        given: Every factor of the world size; at most one is -1.
         world_size: Number of ranks, None for the product of the factors.
 
     Raises:
-        LayoutError: The product is another one, or nothing can be inferred.
+        LayoutError: The product is not world_size, or no size fits for -1.
     """
     inferred = [name for name, size in given.items() if size == INFERRED]
     known = {name: size for name, size in given.items() if size != INFERRED}
@@ -104,7 +104,7 @@ def divisors(number: int) -> list[int]:
 
 
 def nearest(value: int, choices: Iterable[int]) -> list[int]:
-    """Return the largest choice up to a value and the smallest one above it."""
+    """Return the largest choice that is at most a value, and the smallest above it."""
     ordered = sorted(choices)
     below = [choice for choice in ordered if choice <= value]
     above = [choice for choice in ordered if choice > value]
@@ -112,7 +112,7 @@ def nearest(value: int, choices: Iterable[int]) -> list[int]:
 
 
 def either(choices: Iterable[object]) -> str:
-    """Return ``a``, ``a or b``, ``a, b or c``."""
+    """Return choices as text: ``a``, ``a or b``, ``a, b or c``."""
     *others, last = map(str, choices)
     return f"{', '.join(others)} or {last}" if others else last
 
@@ -121,10 +121,10 @@ _ALL = ", ".join(TOKENS)
 
 
 def parse_order(order: str) -> tuple[str, ...]:
-    """Return the tokens of an order.
+    """Return the axes of an order.
 
     Raises:
-        LayoutError: A token is unknown, spelt in another way or given twice.
+        LayoutError: A name is unknown, written in another way or given twice.
     """
     tokens = tuple(order.split("-"))
     for token in tokens:
@@ -143,10 +143,10 @@ def parse_order(order: str) -> tuple[str, ...]:
 
 
 def complete_order(order: str, sizes: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the tokens of an order with the axes of size 1 that it leaves out.
+    """Return the axes of an order, with the missing axes of size 1.
 
     Raises:
-        LayoutError: It is not an order, or leaves out an axis that has a size.
+        LayoutError: It is not an order, or an axis with a size above 1 is missing.
     """
     tokens = parse_order(order)
     missing = [name for name in TOKENS if name not in tokens]
@@ -173,6 +173,7 @@ class Preset:
     Attributes:
         order: Its axes, the fastest first.
         ep_style: What it means by ep.
+    ep_style: The meaning of ep.
     """
 
     order: str

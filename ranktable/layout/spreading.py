@@ -1,7 +1,7 @@
-"""Failure domains: replicas in different racks, so a rack has at most one.
+"""Failure domains: replicas in different racks, so that each rack has at most one.
 
-``dp:rack`` asks that the ranks of every dp group are in different racks, and if that
-can be that no rack holds ranks of two replicas.
+``dp:rack`` requires that the ranks of every dp group are in different racks and, if
+possible, that no rack has ranks of two replicas.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import islice, permutations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.layout.arrangements import grid_axes
-from ranktable.layout.errors import LayoutError
+from ranktable.layout.layout_errors import LayoutError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 MAX_SEQUENCES = 24
 MAX_STEPS = 10_000
-"""Choices of domains for replicas that are tried."""
+"""Most choices of domains for replicas that are tried."""
 
 
 class Shared(NamedTuple):
-    """What is not spread in a placement; less is better, the first first.
+    """How much of a placement is not spread; fewer groups count more than domains.
 
     Attributes:
         groups: Groups with two ranks in one domain.
@@ -40,7 +40,7 @@ class Shared(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spread:
-    """Axes whose replicas are to be in different domains of a boundary."""
+    """Axes whose replicas must be in different domains of a boundary."""
 
     axes: str
     boundary: str
@@ -49,7 +49,7 @@ class Spread:
     domain_of_node: Sequence[int]
 
     def shared(self, owners: Owners) -> Shared:
-        """Return what is not spread in a placement."""
+        """Return how much of a placement is not spread."""
         domains = [self.domain_of_node[node] for node in owners]
         broken = sum(
             len({domains[rank] for rank in ranks}) < len(ranks) for ranks in self.groups
@@ -64,7 +64,7 @@ class Spread:
         return any(len(set(held)) < len(held) for held in nodes)
 
     def impossible(self) -> str | None:
-        """Return why no placement at all is spread, None where that is not known."""
+        """Return why no placement can be spread, None if it may be possible."""
         size, domains = len(self.groups[0]), len(set(self.domain_of_node))
         if size > domains:
             return f"{self.axes} is {size}, and there are {domains} {self.boundary}s"
@@ -73,12 +73,12 @@ class Spread:
     def orders(
         self, owners: Owners, *, layout: ParallelLayout | None
     ) -> Iterator[Owners]:
-        """Yield placements that are spread, where nodes are of one size.
+        """Yield placements that are spread, if all nodes have the same size.
 
         Args:
             owners: The placement of the table.
-            layout: The layout, where a node may hold any ranks; None where it holds
-                consecutive ones.
+            layout: The layout, if a node may hold any ranks; None if the ranks of a
+                node are consecutive.
         """
         sizes = Counter(owners)
         size = sizes[owners[0]]
@@ -92,7 +92,7 @@ class Spread:
                     yield self._placed(blocks, domains, nodes)
 
     def _sequences(self, layout: ParallelLayout | None) -> Iterator[Sequence[int]]:
-        """Yield all ranks in orders in which consecutive ones could share a node."""
+        """Yield all ranks in orders whose consecutive ranks could share a node."""
         ranks = range(len(self.replicas))
         yield ranks
         if layout is None:
@@ -110,7 +110,7 @@ class Spread:
     def _apart(
         self, blocks: Sequence[Sequence[int]], nodes: Sequence[int]
     ) -> list[int] | None:
-        """Return the domain of every block if each domain can have one replica."""
+        """Return the domain of every block if each domain can have only one replica."""
         held: defaultdict[int, list[int]] = defaultdict(list)
         for at, block in enumerate(blocks):
             replicas = {self.replicas[rank] for rank in block}
@@ -131,10 +131,10 @@ class Spread:
     def _crosswise(
         self, blocks: Sequence[Sequence[int]], nodes: Sequence[int]
     ) -> list[int] | None:
-        """Return the domain of every block with the blocks of a group apart.
+        """Return the domain of every block; the blocks of a group have different ones.
 
-        Taking the domains with the most room for every group finds a way if there is
-        one, as all groups are of one size.
+        For every group, the domains with the most room are taken. As all groups have
+        the same size, this finds a solution if there is one.
         """
         group_of = {rank: at for at, ranks in enumerate(self.groups) for rank in ranks}
         sharing: defaultdict[frozenset[int], list[int]] = defaultdict(list)
@@ -176,7 +176,7 @@ class Spread:
 
 
 def _filled(needs: Sequence[int], room: Mapping[int, int]) -> list[list[int]] | None:
-    """Return domains for every need that it fills, None where none were found."""
+    """Return the domains that fill every need, None if none were found."""
     order = sorted(room, key=lambda domain: (-room[domain], domain))
     found: list[list[int]] = [[] for _ in needs]
     left = list(needs)
@@ -206,10 +206,10 @@ def _filled(needs: Sequence[int], room: Mapping[int, int]) -> list[list[int]] | 
 def make_spread(
     text: str, layout: ParallelLayout, boundaries: Sequence[Boundary]
 ) -> Spread:
-    """Return what ``dp:rack`` asks for.
+    """Return the axes and the boundary of a request such as ``dp:rack``.
 
     Raises:
-        LayoutError: It is spelt in another way, or there is no such axis or boundary.
+        LayoutError: It has another form, or there is no such axis or boundary.
     """
     axes, colon, name = text.partition(":")
     known = {boundary.name: boundary for boundary in boundaries}

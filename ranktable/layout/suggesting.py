@@ -1,4 +1,4 @@
-"""Sizes that a number of ranks can have, with how far their groups spread."""
+"""Valid sizes for a number of ranks, and how far their groups spread."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from math import prod
 from operator import ne
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.layout.errors import LayoutError
+from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.parallel import ParallelLayout
 from ranktable.layout.sizes import divisors
 
@@ -24,7 +24,7 @@ class Suggestion(NamedTuple):
 
     Attributes:
         layout: The layout.
-        spread: For each boundary the most domains that a group of every axis is in.
+        spread: For each boundary and axis, the most domains that one group is in.
     """
 
     layout: ParallelLayout
@@ -55,12 +55,12 @@ def _factors(number: int, count: int, most: int) -> Iterator[tuple[int, ...]]:
 def legal_layouts(
     world_size: int, fixed: Mapping[str, int], more: Mapping[str, int | str]
 ) -> Iterator[ParallelLayout]:
-    """Yield every layout of some ranks, those with few tp ranks first.
+    """Yield every valid layout of some ranks, those with small tp first.
 
     Args:
         world_size: The number of ranks.
-        fixed: Sizes of tp, cp, pp and dp that are known; cp is 1 otherwise.
-        more: What else a layout is made with, such as ep and the order.
+        fixed: Known sizes of tp, cp, pp and dp; cp is 1 if it is missing.
+        more: Other arguments of a layout, such as ep and the order.
     """
     known = {"cp": 1, **fixed}
     sizes = {
@@ -75,7 +75,7 @@ def legal_layouts(
                 try:
                     layout = ParallelLayout(tp=tp, cp=cp, pp=pp, dp=dp, **more)  # type: ignore[arg-type]  # by name
                 except LayoutError:
-                    continue  # the experts do not fit, which Megatron refuses too
+                    continue  # the experts do not fit; Megatron refuses this too
                 if layout.refusal is None:
                     yield layout
 
@@ -90,7 +90,7 @@ def domains_of_ranks(
 def spread_of(
     layout: ParallelLayout, domains: Mapping[str, list[int]]
 ) -> dict[str, dict[str, int]]:
-    """Return for each boundary the most domains that a group of every axis is in."""
+    """Return for each boundary and axis the most domains that one group is in."""
     return {
         name: {axis: _widest(layout.along(axis), held) for axis in layout.kinds}
         for name, held in domains.items()
@@ -98,16 +98,16 @@ def spread_of(
 
 
 def _widest(groups: Groups, domains: list[int]) -> int:
-    """Return the most domains that a group is in; the first tells if all are alike."""
+    """Return the most domains of one group; the first is enough if all are alike."""
     looked_at = groups[:1] if _are_alike(groups, domains) else groups
     return max(len({domains[rank] for rank in ranks}) for ranks in looked_at)
 
 
 def _are_alike(groups: Groups, domains: list[int]) -> bool:
-    """Whether every group lies in the domains as the first does.
+    """Whether every group lies in the domains in the same way as the first.
 
-    So it is where domains are runs of one size and the steps along the axis, and the
-    whole axis, hold a run or are held by one.
+    This is so if all domains are runs of one size, and both the stride and the length
+    of the axis are multiples or divisors of that size.
     """
     if len(groups.inside) != 1:
         return False

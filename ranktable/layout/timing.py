@@ -1,11 +1,11 @@
-"""Bytes turned into a time of a step: what the busiest domain sends / its bandwidth."""
+"""Bytes as a time: what the busiest domain sends in a step, divided by bandwidth."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.layout.errors import LayoutError
+from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.traffic import Pattern
 
 if TYPE_CHECKING:
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from ranktable.layout.traffic import Flow
 
 INSIDE = "intra"
-"""The name of what ranks send to others on their node."""
+"""The boundary name for bytes between ranks of one node."""
 
 
 class StepTime(NamedTuple):
-    """How long a step sends over a boundary.
+    """How long a step sends over one boundary.
 
     Attributes:
-        boundary: Its name, or ``intra`` for what stays inside nodes.
+        boundary: Its name, or ``intra`` for bytes that stay inside nodes.
         busiest: The domain, or the rank, that sends most.
-        size_bytes: What it sends in a step.
-        bandwidth: Bytes a second that it can send.
+        size_bytes: Bytes that it sends in a step.
+        bandwidth: Bytes per second that it can send.
     """
 
     boundary: str
@@ -36,12 +36,12 @@ class StepTime(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """The time."""
+        """Time in seconds."""
         return self.size_bytes / self.bandwidth
 
 
 class PlanTimes(NamedTuple):
-    """The times of a plan, before and after."""
+    """The times of a plan: with the placement of the table, and the better one."""
 
     before: list[StepTime]
     after: list[StepTime]
@@ -67,11 +67,12 @@ def step_times(
     Args:
         costs: Groups, flows and boundaries.
         owners: The node of every rank.
-        bandwidths: Bytes a second in one direction by the name of the boundary: of one
-            rank for ``intra``, of the links out of one node for ``node``, and so on.
+        bandwidths: Bytes per second in one direction, by the name of the boundary: of
+            one rank for ``intra``, of the links out of one node for ``node``, and so
+            on.
 
     Raises:
-        LayoutError: There is no such boundary, or nothing is known to be sent.
+        LayoutError: There is no such boundary, or it is not known what is sent.
     """
     names = (INSIDE, *(one.name for one in costs.boundaries))
     for name in bandwidths:
@@ -94,7 +95,7 @@ def step_times(
 
 
 def _busiest_rank(costs: CostModel, owners: Owners) -> tuple[int, float]:
-    """Return the rank that sends most within its node, and how much."""
+    """Return the rank that sends most within its node, and its bytes."""
     sent: defaultdict[int, float] = defaultdict(float)
     for flow, groups in zip(costs.flows, costs.groups, strict=True):
         for ranks in groups:
@@ -106,7 +107,7 @@ def _busiest_rank(costs: CostModel, owners: Owners) -> tuple[int, float]:
 def _add_inside(
     flow: Flow, ranks: Sequence[int], owners: Owners, sent: defaultdict[int, float]
 ) -> None:
-    """Add what every rank of a group sends to members on its node."""
+    """Add the bytes that every rank of a group sends to members on its node."""
     if flow.pattern in (Pattern.CHAIN, Pattern.RING):
         _add_edges_inside(flow, ranks, owners, sent)
         return
@@ -127,7 +128,7 @@ def _add_inside(
 def _add_edges_inside(
     flow: Flow, ranks: Sequence[int], owners: Owners, sent: defaultdict[int, float]
 ) -> None:
-    """Add what goes over the edges of a chain or a ring that stay on a node."""
+    """Add the bytes over the edges of a chain or a ring that stay on a node."""
     is_ring = flow.pattern is Pattern.RING
     for place, rank in enumerate(ranks):
         is_wrap = place == len(ranks) - 1

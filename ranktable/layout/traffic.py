@@ -1,26 +1,27 @@
-"""What the groups along some axes send in a step, and how much of it crosses.
+"""Bytes that groups send in a step, and how many of them cross a boundary.
 
-Per group of n members in k domains, V being its size: an all-reduce needs 2(k-1)V
-bytes over the boundary, a reduce-scatter or an all-gather (k-1)V, whatever the
-algorithm: each shard needs one partial sum from every other domain. A flat ring over X
-edges that cross sends (n-1)/n V over each, twice that for an all-reduce. An all-to-all
-sends T/n to each of the others. A pipeline and a ring of neighbours send over the edges
-that cross.
+For a group of n members in k domains, V is its size. Over the boundary an all-reduce
+needs 2(k-1)V bytes, and a reduce-scatter or an all-gather (k-1)V, with any algorithm:
+each shard needs one partial sum from every other domain. A flat ring with X edges that
+cross sends (n-1)/n V over each of them, twice that for an all-reduce. In an all-to-all
+every rank sends T/n to each of the others. A pipeline and a ring of neighbours send
+over the edges that cross.
 
-The traffic of a model: formulae for bf16 activations, gradients that are reduced in
+The traffic of a model is estimated for bf16 activations, gradients that are reduced in
 fp32 and parameters that are gathered in bf16. b is the size of a microbatch, s the
 sequence, h the hidden size, L the layers, M the microbatches of a step and replica, P
 the parameters; A = 2bsh/cp is one activation.
 
 * tp: 4 all-reduces of A per layer and microbatch, two forward and two backward; with
-  sequence parallelism the same bytes.
-* pp: an activation forward and a gradient back, 2MA/tp a boundary; interleaved by v
-  they cross it v times, and go from the last stage to the first v - 1 times.
-* dp, and cp with it: gradients reduce-scattered, 4P/(tp pp), and parameters gathered,
-  2P/(tp pp). Copies of a sharded model all-reduce the shard of the gradients.
-* edp: the same of the parameters of experts, which dp does not hold then: 4E/(etp ep
-  pp) and 2E/(etp ep pp).
-* cp: keys and values go around a ring cp - 1 times, forward, and with their gradients
+  sequence parallelism the bytes are the same.
+* pp: an activation forward and a gradient backward, 2MA/tp for each pair of stages. If
+  interleaved by v, they cross it v times, and go from the last stage to the first v - 1
+  times.
+* dp, together with cp: gradients are reduce-scattered, 4P/(tp pp), and parameters
+  gathered, 2P/(tp pp). Copies of a sharded model all-reduce the shard of the gradients.
+* edp: the same for the parameters of experts, which dp then does not include:
+  4E/(etp ep pp) and 2E/(etp ep pp).
+* cp: keys and values go around a ring cp - 1 times forward, and with their gradients
   backward: about 3(cp - 1) times 2(2bs/cp)h_kv/tp per layer and microbatch.
 * ep: 4 all-to-alls per layer and microbatch, each of 2(tokens of a rank)(topk)h.
 """
@@ -33,7 +34,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from ranktable.layout.errors import LayoutError
+from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.sizes import divisors, either, factors, nearest
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ _BITS = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([kMGT]?)(?:bit/s|bps)")
 
 
 def parse_rate(text: str) -> float:
-    """Return bytes a second: of ``50GB/s``, and of bits as ``400Gbit/s``.
+    """Return bytes per second, given ``50GB/s``, or bits as in ``400Gbit/s``.
 
     Raises:
         LayoutError: It is not a number with a unit, or 0.
@@ -74,7 +75,7 @@ def parse_rate(text: str) -> float:
 
 
 def parse_size(text: str) -> float:
-    """Return a number of bytes.
+    """Return a number of bytes, given a number and a unit such as ``16GiB``.
 
     Raises:
         LayoutError: It is not a number with a unit.
@@ -102,7 +103,7 @@ class Crossing(NamedTuple):
     """Bytes that cross a boundary in a step.
 
     Attributes:
-        least: With a hierarchical algorithm, or where there is only one way.
+        least: With a hierarchical algorithm, or if there is only one way.
         flat: With a flat ring over the members in their order.
     """
 
@@ -120,9 +121,10 @@ class Flow:
     Attributes:
         axes: The axes, such as ``tp`` or ``dp-cp``.
         pattern: The pattern of senders and receivers.
-        size_bytes: Of a collective, the tensor; of an all-to-all, what one rank sends;
-            of a chain and a ring, what goes over one edge, both ways together.
-        wrap_bytes: What a chain sends from its last member to the first.
+        size_bytes: For a collective, the size of the tensor; for an all-to-all, the
+            bytes that one rank sends; for a chain or a ring, the bytes over one edge,
+            both directions together.
+        wrap_bytes: Bytes that a chain sends from its last member to the first.
     """
 
     axes: str
@@ -132,13 +134,13 @@ class Flow:
 
     @property
     def per_domain(self) -> float:
-        """Bytes that cross for every domain beyond the first, at least."""
+        """Least bytes of every domain after the first, 0 for other patterns."""
         if self.pattern is Pattern.ALL_TO_ALL:
-            return 0  # it is not bounded like this
+            return 0  # these patterns have another bound
         return self.size_bytes * (2 if self.pattern is Pattern.ALL_REDUCE else 1)
 
     def crossing(self, domains: Sequence[int]) -> Crossing:
-        """Return what one group sends over a boundary.
+        """Return the bytes that one group sends over a boundary.
 
         Args:
             domains: Domain of every member, in the order of the group.
@@ -165,8 +167,8 @@ class Flow:
     def sent_by(self, domains: Sequence[int]) -> dict[int, float]:
         """Return the bytes that every domain sends over the boundary for one group.
 
-        The partners of a collective share what crosses alike; over an edge of a chain
-        half goes either way, over one of a ring all goes forward.
+        The domains of a collective send equal shares. Over an edge of a chain half of
+        the bytes go in each direction, over one of a ring all go forward.
         """
         found: Counter[int] = Counter(domains)
         sent: dict[int, float] = dict.fromkeys(found, 0)
@@ -197,26 +199,27 @@ class Flow:
 BF16_BYTES = 2
 FP32_BYTES = 4
 
-_ATTENTION_PER_LAYER = 4  # times h squared, as the next
-_MLP_PER_LAYER = 8  # its two halves, or one expert
+_ATTENTION_PER_LAYER = 4  # parameters, times h squared; the next one too
+_MLP_PER_LAYER = 8  # both of its matrices, or one expert
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """The facts about the model that decide how many bytes are sent.
+    """Sizes of a model, from which the bytes are computed.
 
     Attributes:
         layers: L.
         hidden: h.
         sequence: s.
-        microbatches: M, of a step and replica.
-        microbatch: b, sequences in one.
-        parameters: P; by default 12 L h h, and with experts 4 L h h and theirs.
+        microbatches: M, for a step and replica.
+        microbatch: b, number of sequences in a microbatch.
+        parameters: P; by default 12 L h h, and with experts 4 L h h plus the experts.
         kv_hidden: Size of the keys of a token; by default h.
-        topk: Experts that a token goes to, None without experts.
+        topk: Number of experts of a token, None without experts.
         experts: Experts of every layer; by default as many as ep.
-        expert_parameters: Parameters of all experts; by default those of ``experts``,
-            8 h h each and layer, or of a known P what attention leaves, P - 4 L h h.
+        expert_parameters: Parameters of all experts. By default 8 h h for each of the
+            ``experts`` in a layer; or, if P is given, the rest after attention, P - 4 L
+            h h.
         interleave: Virtual stages of each rank of the pipeline.
     """
 
@@ -237,8 +240,8 @@ def model_flows(model: Model, layout: ParallelLayout) -> tuple[Flow, ...]:
     """Return the traffic of a model along every axis of a layout.
 
     Raises:
-        LayoutError: Layers or tokens do not divide over the layout; or experts are
-            spread, and the number of experts per token is not given.
+        LayoutError: Layers or tokens do not divide evenly over the layout; or there are
+            experts, and ``topk`` is not given.
     """
     _refuse_parts(model, layout)
     if layout.ep > 1 and model.topk is None:
@@ -250,7 +253,7 @@ def model_flows(model: Model, layout: ParallelLayout) -> tuple[Flow, ...]:
 
 
 def _refuse_parts(model: Model, layout: ParallelLayout) -> None:
-    """Raise LayoutError where a rank would have a part of a layer, or of a token."""
+    """Raise LayoutError if a rank would have a part of a layer, or of a token."""
     layers, pp, chunks = model.layers, layout.pp, model.interleave
     if chunks > 1 and pp == 1:
         raise LayoutError(f"interleave is {chunks}, and pp is 1: there are no stages")
@@ -272,7 +275,7 @@ def _refuse_parts(model: Model, layout: ParallelLayout) -> None:
 
 
 def _divisors(layers: int, chunks: int) -> list[int]:
-    """Return how many stages can have layers, each in so many chunks."""
+    """Return the numbers of stages that give whole layers to each of so many chunks."""
     return divisors(layers // chunks) if layers % chunks == 0 else []
 
 
@@ -312,7 +315,7 @@ def _flows(model: Model, layout: ParallelLayout) -> Iterator[Flow]:
 
 
 def _gradient_flows(model: Model, layout: ParallelLayout) -> Iterator[Flow]:
-    """Yield what is sent for gradients and parameters, those of experts apart."""
+    """Yield the flows of gradients and parameters, with those of experts separate."""
     experts = expert_parameters(model, layout)
     copies = layout.dp_replicate
     dp = "dp_shard" if copies > 1 else "dp"
@@ -323,7 +326,7 @@ def _gradient_flows(model: Model, layout: ParallelLayout) -> Iterator[Flow]:
         spread = _sharded(experts, layout, "edp", layout.etp * layout.ep)
         yield spread
         if layout.ep_style in ("torchtitan", "deepspeed"):
-            copied.append(spread)  # elsewhere edp holds the copies too
+            copied.append(spread)  # in other styles edp includes the copies
     if copies > 1:
         held = sum(one.size_bytes / layout.along(one.axes).group_size for one in copied)
         shard = held * FP32_BYTES / (FP32_BYTES + BF16_BYTES)
@@ -338,8 +341,8 @@ def _sharded(
     Args:
         parameters: Their number.
         layout: The layout.
-        data: The axis of the ranks that hold the same ones.
-        split: Ranks of a stage over which they are split before, by default tp.
+        data: The axis of the ranks with the same parameters.
+        split: Ranks of a stage over which they are already split, by default tp.
     """
     is_apart = data != "edp" or layout.ep_style in ("deepspeed", "scaletorch")
     axes = f"{data}-cp" if layout.cp > 1 and is_apart else data
@@ -352,7 +355,7 @@ def _sharded(
 
 
 def model_parameters(model: Model, layout: ParallelLayout) -> float:
-    """Return P: as it is given, or attention and what the rest of a layer has."""
+    """Return P as it is given, or the sum of attention and the rest of every layer."""
     if model.parameters is not None:
         return model.parameters
     rest = expert_parameters(model, layout) or _MLP_PER_LAYER * _squares(model)
@@ -360,13 +363,13 @@ def model_parameters(model: Model, layout: ParallelLayout) -> float:
 
 
 def expert_parameters(model: Model, layout: ParallelLayout) -> float:
-    """Return how many parameters are those of experts, 0 without experts.
+    """Return the number of parameters of all experts, 0 without experts.
 
     Raises:
-        LayoutError: They are more than all parameters.
+        LayoutError: The result is larger than the number of all parameters.
     """
     if layout.ep == 1 and (layout.ep_style != "megatron" or layout.etp == layout.tp):
-        return 0  # they are where the others are
+        return 0  # they are counted with the others
     if layout.ep == 1 and model.topk is None:
         return 0
     total = model.parameters
@@ -397,20 +400,21 @@ _PATTERNS = {
     "pp": Pattern.CHAIN,
     "ep": Pattern.ALL_TO_ALL,
 }
-"""Who sends to whom along an axis; along all others, gradients and parameters."""
+"""Pattern by axis; all other axes are those of gradients and parameters."""
 
 
 def given_flows(sizes: Mapping[str, float], layout: ParallelLayout) -> tuple[Flow, ...]:
     """Return the traffic along every axis that a user gives.
 
     Args:
-        sizes: Bytes by axes, as ``Flow.size_bytes`` counts them: of tp what is
-            all-reduced, of dp what is reduce-scattered and gathered, of pp what goes
-            over one boundary, of cp over one edge, of ep what one rank sends.
+        sizes: Bytes by axes, as in ``Flow.size_bytes``: for tp what is all-reduced, for
+            dp what is reduce-scattered and gathered, for pp the bytes between two
+            stages, for cp the bytes over one edge, for ep the bytes that one rank
+            sends.
         layout: The layout.
 
     Raises:
-        LayoutError: There are no such axes, or nobody to send to along them.
+        LayoutError: There are no such axes, or they have only one rank.
     """
     flows = []
     for axes, size in sizes.items():

@@ -1,4 +1,4 @@
-"""Tables that change without chaos: as little moves as can be, all of it is said."""
+"""Changes of a table, such as a lost node, that move as few ranks as possible."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from ranktable._lazy import attach
 
 if TYPE_CHECKING:
     from ranktable.layout.change.differing import Difference, difference
-    from ranktable.layout.change.errors import ChangeError
     from ranktable.layout.change.names import find_nodes, node_names
     from ranktable.layout.change.renumbering import Policy, renumber
     from ranktable.layout.change.replace import replace_node
     from ranktable.layout.change.resize import Resized, grow, shrink
-    from ranktable.layout.change.spares import add_spares, spares_of, with_spares
+    from ranktable.layout.change.spare_nodes import add_spares, spares_of, with_spares
+    from ranktable.layout.layout_errors import ChangeError
 
 _HOMES = {
-    "ChangeError": "ranktable.layout.change.errors",
+    "ChangeError": "ranktable.layout.layout_errors",
     "Difference": "ranktable.layout.change.differing",
     "Policy": "ranktable.layout.change.renumbering",
     "Resized": "ranktable.layout.change.resize",
-    "add_spares": "ranktable.layout.change.spares",
+    "add_spares": "ranktable.layout.change.spare_nodes",
     "difference": "ranktable.layout.change.differing",
     "find_nodes": "ranktable.layout.change.names",
     "grow": "ranktable.layout.change.resize",
@@ -28,8 +28,8 @@ _HOMES = {
     "renumber": "ranktable.layout.change.renumbering",
     "replace_node": "ranktable.layout.change.replace",
     "shrink": "ranktable.layout.change.resize",
-    "spares_of": "ranktable.layout.change.spares",
-    "with_spares": "ranktable.layout.change.spares",
+    "spares_of": "ranktable.layout.change.spare_nodes",
+    "with_spares": "ranktable.layout.change.spare_nodes",
 }
 
 __all__ = [

@@ -1,19 +1,19 @@
 """Which chip has which rank after a change, by costs in one fixed order.
 
-1. The table is sound and its rings are legal: where a node may hold any ranks only if
-   the table says so, its ranks are consecutive; super pods are contiguous; and where
-   the links of the chips are known, as many nodes as can be are closed rings.
-2. Groups stay inside their node and their rack: as few bytes as can be cross these.
-3. Roles stay: as few chips as can be load other weights.
-4. Numbers stay: as few chips as can be get another rank.
+1. The table is sound and its rings are legal. The ranks of a node are consecutive,
+   unless the table says that a node may hold any ranks; super pods are contiguous; and
+   if the links of the chips are known, as many nodes as possible are closed rings.
+2. As few bytes as possible cross nodes and racks.
+3. As few chips as possible get another role, because these load other weights.
+4. As few chips as possible get another rank.
 
-Two questions are answered one after the other: how many ranks, and which, go to nodes
-of which kind; and which node of that kind takes them. Nodes are of one kind if they
-have as many chips and lie in the same domains, so that the bytes follow from the first
-answer alone. The second is an assignment, and is solved exactly for a few nodes.
+The search has two steps. The first decides which ranks go to nodes of which kind; the
+second decides which node of that kind takes them. Nodes are of one kind if they have
+the same number of chips and lie in the same domains, so the bytes depend on the first
+step alone. The second is an assignment problem, and is solved exactly for a few nodes.
 
-For the first, placements are tried that are likely to be good, and where there are few
-enough, all of them. Only then the answer is called optimal.
+The first step tries placements that are likely to be good, or all of them if there are
+few. Only then is the result called optimal.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from ranktable.schema.topology import Topology
 
 _MOST_PAIRS = 20_000
-"""Nodes times parts times chips up to which nodes are assigned exactly."""
+"""Nodes times parts times chips up to which the assignment is solved exactly."""
 
 _FEW_PARTS = 8
-"""Nodes of a kind up to which none is left where it is without a look at others."""
+"""Nodes of a kind up to which all are assigned together, also those that can stay."""
 
 _MOST_TRIED = 1_000
 """Placements up to which all are tried."""
@@ -61,15 +61,15 @@ _SAME = 1e-9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArrangementRequest:
-    """What is to be arranged.
+    """The input of ``arrange``.
 
     Attributes:
         chips: The chips, node by node.
-        places: What every rank is to be; there are at most as many as chips.
-        costs: The layout, what it sends, and the boundaries of the nodes; without one
-            only roles and numbers count.
+        places: Role and copy of every rank; there are at most as many as chips.
+        costs: The layout, what it sends, and the boundaries of the nodes; None if only
+            roles and numbers count.
         is_free: Whether a node may hold any ranks.
-        links: The links of the chips of a host, None where they are not known.
+        links: The links of the chips of a host, None if they are not known.
     """
 
     chips: Sequence[Chip]
@@ -86,7 +86,7 @@ class Arrangement:
     Attributes:
         carriers: The index of the chip of every rank.
         sent: Bytes of a step over every boundary.
-        bounds: What no placement on these nodes goes below.
+        bounds: Lower bounds of these bytes, for any placement on these nodes.
         is_optimal: Whether every placement was considered.
     """
 
@@ -99,13 +99,13 @@ class Arrangement:
 class _Found(NamedTuple):
     """A placement: what it costs, the chip and node of every rank, and its bytes."""
 
-    cost: _Cost
+    cost: _ArrangementCost
     carriers: list[int]
     owners: Owners
     totals: tuple[float, ...]
 
 
-class _Cost(NamedTuple):
+class _ArrangementCost(NamedTuple):
     """The costs of a placement, the most important first."""
 
     rings: int
@@ -123,19 +123,19 @@ class Search:
     """A search for the best arrangement.
 
     Attributes:
-        job: What is to be arranged.
+        job: The input.
         size: Number of ranks.
         members: The chips of every node.
-        kind: What decides about bytes: chips and domains of every node.
-        firsts: The first rank that every node has, infinity for a new one.
+        kind: The chips and domains of every node, on which the bytes depend.
+        firsts: The first rank of every node, infinity for a new one.
         by_rank: The nodes in the order of their first rank, new ones last.
-        alike: Those of every kind, likewise.
-        before: What a block of ranks exchanges with those before it.
-        width: Ranks of a whole group of the fastest axis.
+        alike: The nodes of every kind, in the same order.
+        before: The bytes between a block of ranks and the ranks before it.
+        width: Number of ranks of a whole group of the fastest axis.
     """
 
     def __init__(self, job: ArrangementRequest) -> None:
-        """Try nothing yet."""
+        """Prepare the search."""
         self.job = job
         self.size = len(job.places)
         self.members: dict[int, list[int]] = defaultdict(list)
@@ -177,7 +177,7 @@ class Search:
             self._exchange()
             is_complete = self._try_all()
         if self.best is None:
-            raise AssertionError(self.job)  # the nodes in any order are a placement
+            raise AssertionError(self.job)  # the nodes in file order are a placement
         return Arrangement(
             carriers=self.best.carriers,
             sent=self.best.totals,
@@ -205,10 +205,9 @@ class Search:
         return tuple(found)
 
     def _likely(self) -> Iterator[Owners]:
-        """Yield placements that may be good, those that move little first."""
+        """Yield placements that may be good, those that move few ranks first."""
         if self.best is None and not self.job.is_free:
-            for is_moving in (False, True):
-                yield from Orders(self).few(self._anchors(is_moving=is_moving))
+            yield from self._with_roles()
         kinds = {len(own) for own in self.members.values()}
         if (
             len(kinds) > 1
@@ -235,11 +234,55 @@ class Search:
         if self.job.is_free:
             yield from free_placements(self)
 
+    def _with_roles(self) -> Iterator[Owners]:
+        """Yield placements in which nodes keep their roles."""
+        if any(map(self._contiguous, self.members)):
+            yield self._within_domains()
+        if self.best is None or self.size < _FEW:
+            for is_moving in (False, True):
+                yield from Orders(self).few(self._anchors(is_moving=is_moving))
+
+    def _contiguous(self, node: int) -> tuple[int, ...]:
+        """Return the domains of a node whose ranks have to follow each other."""
+        boundaries = self.job.costs.boundaries if self.job.costs else ()
+        return tuple([one.domains[node] for one in boundaries if one.is_contiguous])
+
+    def _within_domains(self) -> Owners:
+        """Return a placement where nodes keep their roles, and stay in their domains.
+
+        The domains follow each other as they are. One ends when none of its nodes has
+        the next roles, as long as there are chips to spare.
+        """
+        held, places = self.inside.held, self.job.places
+        domains: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for node in self.by_rank:
+            domains[self._contiguous(node)].append(node)
+        spare = len(self.job.chips) - self.size
+        owners: Owners = []
+        for nodes in domains.values():
+            left: dict[tuple[int, Hashable], list[int]] = defaultdict(list)
+            for node in reversed(nodes):
+                own = self.members[node]
+                left[len(own), held(self.job.chips[at] for at in own)].append(node)
+            sizes = {size for size, _ in left}
+            room = sum(len(self.members[node]) for node in nodes)
+            while room and len(owners) < self.size:
+                start = len(owners)
+                keys = ((size, held(places[start : start + size])) for size in sizes)
+                key = next((key for key in keys if left.get(key)), None)
+                if key is None and room <= spare:
+                    spare -= room
+                    break
+                key = key or next(key for key, nodes in left.items() if nodes)
+                owners += [left[key].pop()] * key[0]
+                room -= key[0]
+        return owners[: self.size]
+
     def _anchors(self, *, is_moving: bool) -> dict[int, int]:
         """Return nodes whose chips all keep their roles, by the first of their ranks.
 
-        A node stays where it is, or goes with its copy of the model; the argument says
-        which of these comes first.
+        A node stays where it is, or moves together with its copy of the model; the
+        argument says which of these comes first.
         """
         found: dict[int, range] = {}
         taken: set[int] = set()
@@ -253,7 +296,7 @@ class Search:
 
     @cached_property
     def anchors(self) -> dict[int, tuple[range | None, range | None]]:
-        """The ranks with which all chips of a node keep roles: here, and its copy's."""
+        """The ranks that change no role of a node: here, and in its copy."""
         chips, places = self.job.chips, self.job.places
         rank_of: dict[tuple[Hashable, int | None], int] = {
             place: rank for rank, place in enumerate(places)
@@ -272,7 +315,7 @@ class Search:
         return found
 
     def laid(self, order: Sequence[int]) -> Owners:
-        """Return the placement of nodes that follow each other, all chips used."""
+        """Return the placement of nodes in this order, with all chips used."""
         owners = [node for node in order for _ in self.members[node]]
         return owners[: self.size]
 
@@ -317,12 +360,12 @@ class Search:
         carriers, (rings, loads, moves) = self._filled(owners)
         if best and is_reached(*sorted((best.cost.sent, sent))):
             sent = best.cost.sent
-        cost = _Cost(rings, sent, loads, moves)
+        cost = _ArrangementCost(rings, sent, loads, moves)
         if best is None or cost < best.cost:
             self.best = _Found(cost, carriers, owners, tuple(totals))
 
     def _shape(self, owners: Owners) -> tuple[tuple[int, int], ...]:
-        """Return a placement with the nodes of a kind numbered as they come."""
+        """Return a placement with the nodes of a kind numbered as they occur."""
         numbers: dict[int, int] = {}
         free = {kind: iter(nodes) for kind, nodes in self.alike.items()}
         found = []
@@ -334,7 +377,7 @@ class Search:
         return tuple(found)
 
     def _filled(self, owners: Owners) -> tuple[list[int], tuple[int, int, int]]:
-        """Return the chips of a placement whose nodes may be others of their kind."""
+        """Return the best chips for a placement; nodes of a kind may change places."""
         parts: dict[int, list[int]] = defaultdict(list)
         for run in blocks_of(owners):
             parts[owners[run.start]] += run
@@ -354,7 +397,7 @@ class Search:
         return carriers, (total[0], total[1], total[2])
 
     def _matched(self, parts: list[list[int]], nodes: list[int]) -> list[int]:
-        """Return the node of every part, all of one kind, that suits it best."""
+        """Return the best node for every part; all are of one kind."""
         if len(nodes) == 1:
             return nodes
         if len(parts) <= _FEW_PARTS:
@@ -368,10 +411,10 @@ class Search:
         return [chosen[at] for at in range(len(parts))]
 
     def _staying(self, parts: list[list[int]], nodes: list[int]) -> dict[int, int]:
-        """Return the node of every part that costs nothing where it is.
+        """Return the node of every part that can stay where it is at no cost.
 
-        No way is better that moves it: what a second part costs on its node, the first
-        costs at least where the second would be instead.
+        Moving such a part is never better: if another part takes its node, that costs
+        at least as much there as the first part costs at its new node.
         """
         starts = {ranks[0]: at for at, ranks in enumerate(parts)}
         found = {}
@@ -395,7 +438,7 @@ class Search:
         return self._roughly(parts, nodes)
 
     def _roughly(self, parts: list[list[int]], nodes: list[int]) -> list[int]:
-        """Return the same for many nodes: whole nodes are moved like single chips."""
+        """Return the same for many nodes: each node is treated like a single chip."""
         starts = {ranks[0]: at for at, ranks in enumerate(parts)}
         held = self.inside.held
         units = []
@@ -414,7 +457,7 @@ class Search:
         return [nodes[at] for at in assign(units, wanted)]
 
     def _exchange(self) -> None:
-        """Exchange nodes, or ranks of a free table, as long as that is better."""
+        """Exchange nodes, or ranks of a free table, while this improves the result."""
         costs, best = self.job.costs, self.best
         if costs is None or not costs.flows or best is None:
             return
@@ -433,7 +476,7 @@ class Search:
             self._try(exchange(costs, owners, units, ceiling, work=_EXCHANGES))
 
     def _try_all(self) -> bool:
-        """Try every placement; return False where there are too many."""
+        """Try every placement; return False if there are too many."""
         orders = Orders(self)
         for number, owners in enumerate(orders.every()):
             if number == _MOST_TRIED:
@@ -443,13 +486,13 @@ class Search:
 
 
 def is_contiguous(domains: Sequence[int]) -> bool:
-    """Whether no domain is left and come back to."""
+    """Whether the nodes of every domain follow each other."""
     runs = sum(map(int.__ne__, domains, domains[1:])) + 1
     return runs == len(set(domains))
 
 
 def _block(ranks: Sequence[int | None], size: int) -> range | None:
-    """Return so many consecutive ranks, None if they are not that."""
+    """Return so many consecutive ranks, None if they are not consecutive."""
     known = [rank for rank in ranks if rank is not None]
     if len(known) < size or max(known) - min(known) != size - 1:
         return None
@@ -457,6 +500,6 @@ def _block(ranks: Sequence[int | None], size: int) -> range | None:
 
 
 def _width(costs: CostModel | None) -> int:
-    """Return the ranks of a whole group of the fastest axis."""
+    """Return the number of ranks of a whole group of the fastest axis."""
     sizes = reversed(costs.layout.mesh_shape.values()) if costs else ()
     return next((size for size in sizes if size > 1), 1)

@@ -1,14 +1,13 @@
 """Which chip has which rank after a change, so that as few ranks move as possible.
 
-Two things can move. A chip that gets another role, such as another stage of the
-pipeline, has to load other weights: that comes first. A chip that only gets another
-number loads nothing, but its peers have to learn of it.
+Two things can change. A chip with another role, such as another stage of the pipeline,
+has to load other weights: this is avoided first. A chip that only gets another number
+loads nothing, but its peers have to learn of it.
 
-Both numbers are the least there can be. As many chips of a role keep it as there are
-places for it, and no assignment can do better. A chip keeps its number wherever the
-role at that number is its own: places are never short for these, so none stands in the
-way of another. Where chips of one role have to take over places of another, those whose
-number is such a place are left for it.
+Both counts are the least possible. Each role has some places, and as many of its chips
+as there are places keep it; no assignment can do better. A chip keeps its number if the
+place with that number has its role. If chips have to change their role, those are
+chosen first whose number is a place of the new role, so they keep it.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ class Chip(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A rank that is to be carried.
+    """A rank that needs a chip.
 
     Attributes:
-        role: What the chip has to hold.
+        role: The role that the chip must have.
         copy: Which copy of the model it belongs to.
     """
 
@@ -56,7 +55,7 @@ def assign(chips: Sequence[Chip], places: Sequence[Place]) -> list[int]:
     Args:
         chips: The chips; those that are new come last. There are at least as many as
             places.
-        places: What every rank is to be.
+        places: Role and copy of every rank.
     """
     return _Assignment(chips, places).found()
 
@@ -78,7 +77,7 @@ class _Assignment:
         return [chip for chip in self.taken if chip is not None]
 
     def _stay(self) -> None:
-        """Leave chips where they are; sort the others, and the open places."""
+        """Leave chips where they can stay; sort the others, and the open places."""
         for index, chip in enumerate(self.chips):
             rank = chip.rank
             if rank is None:
@@ -92,14 +91,14 @@ class _Assignment:
                 self.open[place.role].append(rank)
 
     def _keep_roles(self) -> None:
-        """Give every open place to a chip of its role, as far as there are any."""
+        """Give every open place to a chip of its role, as long as there are any."""
         short = [
             rank
             for role, ranks in self.open.items()
             if len(ranks) > len(self.free.get(role, ()))
             for rank in ranks
         ]
-        # New chips take what is short; only beyond them do chips change their role.
+        # New chips take places first; only when there are none left, chips change role.
         missing = sum(
             max(0, len(ranks) - len(self.free.get(role, ())))
             for role, ranks in self.open.items()
@@ -107,13 +106,13 @@ class _Assignment:
         wanted = set(short) if missing > len(self.new) else set()
 
         def order(index: int) -> tuple[bool, int, int]:
-            """Sort chips wanted elsewhere last, those of whole copies first."""
+            """Sort chips that are needed elsewhere last, whole copies first."""
             chip = self.chips[index]
             assert chip.rank is not None  # noqa: S101 - new chips have no role
             return chip.rank in wanted, -self.size[chip.copy], chip.rank
 
         best = {role: sorted(self.free.get(role, ()), key=order) for role in self.free}
-        # Numbers of chips that no place of their role is left for: they can keep them.
+        # Numbers of chips without a place of their role: they may keep these numbers.
         surplus = {
             self.chips[index].rank
             for role, chips in best.items()

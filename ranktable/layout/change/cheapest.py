@@ -1,4 +1,4 @@
-"""The cheapest assignment of one column to every row."""
+"""The assignment problem: one column for every row, at the lowest total cost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_EXACT = 48
-"""Rows up to which the cheapest way is found; its time grows with their cube."""
+"""Rows up to which the result is exact; the time grows with their cube."""
 
 _FAR = 1 << 62
 """More than any cost."""
@@ -17,8 +17,8 @@ _FAR = 1 << 62
 def cheapest(costs: Sequence[Sequence[int]]) -> list[int]:
     """Return the column of every row; there are at least as many columns as rows.
 
-    Up to ``MOST_EXACT`` rows no way is cheaper. Beyond, each row takes the cheapest
-    column that is left, those with the most to lose first.
+    Up to ``MOST_EXACT`` rows the total is the lowest possible. Beyond that, each row
+    takes the cheapest column that is left; the rows with the most to lose choose first.
     """
     if len(costs) > MOST_EXACT:
         return _greedy(costs)
@@ -39,8 +39,8 @@ class _Exact:
     """The Hungarian method, with one shortest path for each row.
 
     Source: H. W. Kuhn, The Hungarian method for the assignment problem, 1955, in the
-    form of R. Jonker and A. Volgenant, 1987. Rows and columns count from 1, so that 0
-    is the column that is not there.
+    form of R. Jonker and A. Volgenant, 1987. Rows and columns are counted from 1, and 0
+    stands for no column.
     """
 
     def __init__(self, costs: Sequence[Sequence[int]]) -> None:
@@ -59,7 +59,7 @@ class _Exact:
     def _not_at_their_cheapest(self) -> list[int]:
         """Give rows their cheapest columns, if one is left; return the other rows.
 
-        Those with the least choice come first, so that most get one.
+        Those with the fewest choices come first, so that most get one.
         """
         choices = {}
         for row, costs in enumerate(self.costs, 1):

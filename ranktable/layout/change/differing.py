@@ -1,4 +1,4 @@
-"""What differs between two tables: nodes, ranks, roles, groups, bytes."""
+"""The differences between two tables: nodes, ranks, roles, groups, bytes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ranktable.layout.change.names import node_names, without_number
 from ranktable.layout.change.roles import role_axes
 from ranktable.layout.change.site import Site, crossed
 from ranktable.layout.change.touched import both_groups, touched_groups
+from ranktable.layout.layout_errors import LayoutError
 from ranktable.schema.diagnostic import counted
 from ranktable.schema.format import SPARES_KEY
 
@@ -33,12 +34,12 @@ class Move(Struct, frozen=True, kw_only=True):
     """A chip of both tables that has another rank or another role.
 
     Attributes:
-        node: Name of its node.
+        node: Name of the node.
         device_id: Number of the chip there.
         before: Its rank in the first table.
         after: Its rank in the second.
-        role_before: Its role there: coordinates, none without a layout.
-        role_after: Its role here.
+        role_before: Its coordinates in the first layout, empty without a layout.
+        role_after: Its coordinates in the second.
     """
 
     node: str
@@ -66,12 +67,13 @@ class Difference:
         chips_out: Chips that only the first has, by rank there.
         chips_in: Chips that only the second has, by rank there.
         moves: Chips of both with another rank or role, by rank in the second.
-        groups: What became of the groups, by kind; none without layouts.
-        distinct: The same of distinct sets of chips, whatever their kind.
-        crossed: Bytes of a step over every boundary, none without layouts.
-        is_typical: Whether these are from typical bytes, as none were given.
+        groups: What changed in the groups, by kind; empty without layouts.
+        distinct: The same, for distinct sets of chips of any kind.
+        crossed: Bytes of a step over every boundary, empty without layouts.
+        had_gaps: Whether the first table lacks ranks of its layout.
+        is_typical: Whether these are typical bytes, because none were given.
         is_optimal: Whether every placement of the second was tried.
-        others: What else differs, a sentence each.
+        others: Other differences, one sentence each.
     """
 
     before: RankTable
@@ -84,15 +86,16 @@ class Difference:
     groups: Mapping[str, GroupChange]
     distinct: GroupChange | None
     crossed: tuple[Crossed, ...]
+    had_gaps: bool
     is_typical: bool
     is_optimal: bool
     others: tuple[str, ...]
 
     @property
     def is_same(self) -> bool:
-        """Whether the tables say the same."""
+        """Whether both tables are equal."""
         if self.chips_in or self.chips_out or self.others or self.rank_moves:
-            return False  # a digest takes as long as all the rest
+            return False  # a digest takes as long as everything else together
         return self.before.digest() == self.after.digest()
 
     @property
@@ -107,7 +110,7 @@ class Difference:
 
     @property
     def num_kept(self) -> int:
-        """How many ranks are on the chip where they were."""
+        """Number of ranks that are on the same chip as before."""
         moved = len(self.rank_moves)
         return self.after.world_size - len(self.chips_in) - moved
 
@@ -124,8 +127,8 @@ def difference(  # noqa: PLR0913 - each is a part of the question
 ) -> Difference:
     """Return what differs between two tables.
 
-    A chip is known by its node and its number there, a node by its host; nodes without
-    one are told apart by their place.
+    A chip is identified by its node and its device_id, a node by its host, or by its
+    place if it has no host.
 
     Args:
         before: The first table.
@@ -134,13 +137,14 @@ def difference(  # noqa: PLR0913 - each is a part of the question
         groups: The axes of each kind of group, by default every axis of more than one
             rank; or for each table the lists of ranks by kind.
         bytes_of: Bytes of a group and step for every axis; see ``given_flows``.
-        site: The same, with racks; by default nothing is counted without ``bytes_of``.
+        site: Bytes and racks; by default bytes are counted only with ``bytes_of``.
         is_optimal: Whether every placement of the second table was tried.
 
     Raises:
-        LayoutError: A layout has another number of ranks than its table.
+        LayoutError: A layout has another number of ranks than its table, unless the
+            first table has gaps.
     """
-    # After most changes most nodes are the same, and are not looked at chip by chip.
+    # After most changes most nodes are the same; their chips are not compared.
     sides = [_named(table) for table in (before, after)]
     still = {name for name, own in sides[1].items() if sides[0].get(name) == own}
     chips = [_chips(named, still) for named in sides]
@@ -151,10 +155,10 @@ def difference(  # noqa: PLR0913 - each is a part of the question
         site = Site(sizes=bytes_of)
     sent: tuple[Crossed, ...] = ()
     if layouts is not None:
-        if before.world_size == layouts[0].world_size:
-            found = both_groups((before, after), layouts, groups)
-            kinds, distinct = touched_groups(found, ranks)
-        if site is not None and before.world_size == layouts[0].world_size:
+        _refuse_other_sizes((before, after), layouts)
+        sizes = (layouts[0].world_size, layouts[1].world_size)
+        kinds, distinct = touched_groups(both_groups(layouts, groups), sizes, ranks)
+        if site is not None:
             sent = crossed((before, layouts[0]), (after, layouts[1]), site)
     return Difference(
         before=before,
@@ -167,6 +171,7 @@ def difference(  # noqa: PLR0913 - each is a part of the question
         groups=kinds,
         distinct=distinct,
         crossed=sent,
+        had_gaps=layouts is not None and before.world_size < layouts[0].world_size,
         is_typical=site is not None and site.sizes is None,
         is_optimal=is_optimal,
         others=(
@@ -177,6 +182,24 @@ def difference(  # noqa: PLR0913 - each is a part of the question
     )
 
 
+def _refuse_other_sizes(
+    tables: tuple[RankTable, RankTable], layouts: tuple[ParallelLayout, ParallelLayout]
+) -> None:
+    """Raise LayoutError if layouts are not those of tables.
+
+    The first table may lack ranks of its layout, and then the second may, too.
+    """
+    may_lack = True
+    for table, layout in zip(tables, layouts, strict=True):
+        lacks = table.world_size < layout.world_size
+        if table.rank_end > layout.world_size or (lacks and not may_lack):
+            raise LayoutError(
+                f"the layout is for {counted(layout.world_size, 'rank')}, but the "
+                f"table has {table.world_size}"
+            )
+        may_lack = lacks
+
+
 def _named(table: RankTable) -> dict[str, list[Node]]:
     found: defaultdict[str, list[Node]] = defaultdict(list)
     for name, node in zip(node_names(table.nodes), table.nodes, strict=True):
@@ -185,7 +208,7 @@ def _named(table: RankTable) -> dict[str, list[Node]]:
 
 
 def _chips(named: Named, still: Collection[str]) -> dict[int, tuple[ChipName, Device]]:
-    """Return the chip of every rank, but for those of nodes that are the same."""
+    """Return the chip of every rank, except on nodes that are the same."""
     found = {
         device.rank: ((name, device.device_id), device)
         for name, own in named.items()
@@ -234,13 +257,13 @@ def _moves(
 
 
 def _roles_of(layout: ParallelLayout) -> dict[str, list[int]]:
-    """Return the axes that make a role, and the coordinate of every rank there."""
+    """Return the axes that form a role, and every rank's coordinate along each."""
     axes = (axis for axis in role_axes(layout) if layout.along(axis).group_size > 1)
     return {axis: layout.along(axis).places() for axis in axes}
 
 
 def _shared(roles: Mapping[str, list[int]], size: int) -> list[dict[str, int]]:
-    """Return the role of every rank; ranks of one role share it."""
+    """Return the role of every rank; ranks of one role share one dictionary."""
     known: dict[tuple[int, ...], dict[str, int]] = {}
     held = zip(*roles.values(), strict=True) if roles else [()] * size
     return [
@@ -269,7 +292,7 @@ def _others_of_nodes(
     ranks: Sequence[Mapping[ChipName, int]],
     still: Collection[str],
 ) -> Iterator[str]:
-    # A node that has moved is listed where its ranks are now.
+    # A node that has moved is listed at its new place.
     moved = {name[0] for name, r in ranks[0].items() if ranks[1].get(name, r) != r}
     orders = [
         [name for name in side if name in other and name not in moved]
@@ -288,7 +311,7 @@ def _others_of_nodes(
 
 
 def _keys_differ(one: Node, other: Node) -> bool:
-    """Whether keys without a meaning differ, but for the number of a node."""
+    """Whether extra keys differ, apart from the number of a node."""
     return without_number(one) != without_number(other)
 
 

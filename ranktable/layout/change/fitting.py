@@ -6,8 +6,8 @@ from itertools import islice, product
 from math import prod
 from typing import TYPE_CHECKING
 
-from ranktable.layout.errors import LayoutError
 from ranktable.layout.experts import OWN_AXIS
+from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.parallel import ParallelLayout
 from ranktable.layout.sizes import did_you_mean, divisors, either, factors
 from ranktable.schema.diagnostic import counted
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def factor_names(layout: ParallelLayout) -> tuple[str, ...]:
-    """Return the sizes whose product is the number of ranks."""
+    """Return the names of the sizes whose product is the number of ranks."""
     own = ("ep",) if layout.ep_style == OWN_AXIS else ()
     return ("tp", "cp", *own, "dp", "pp")
 
 
 def check_kept(layout: ParallelLayout, kept: Collection[str]) -> None:
-    """Raise LayoutError unless these are sizes of a layout, and one is left to give."""
+    """Raise LayoutError unless these are sizes of a layout, and one other is free."""
     names = factor_names(layout)
     for name in kept:
         if name not in names:
@@ -40,7 +40,7 @@ def check_kept(layout: ParallelLayout, kept: Collection[str]) -> None:
 
 
 def resized(layout: ParallelLayout, sizes: dict[str, int]) -> ParallelLayout | None:
-    """Return a layout with other sizes, None if there is none."""
+    """Return a layout with other sizes, None if they are not valid together."""
     own = {} if layout.ep_style in ("scaletorch", "vllm") else {"ep": layout.ep}
     experts = {**own, "etp": layout.etp} if layout.ep > 1 else {}
     try:
@@ -55,7 +55,7 @@ def resized(layout: ParallelLayout, sizes: dict[str, int]) -> ParallelLayout | N
 
 
 def with_dp_for(layout: ParallelLayout, world_size: int) -> ParallelLayout | None:
-    """Return a layout with the dp that a number of ranks leaves, None if none does."""
+    """Return a layout with the dp that fits a number of ranks, None if none does."""
     copy = layout.world_size // layout.dp
     dp, rest = divmod(world_size, copy)
     sizes = {name: getattr(layout, name) for name in factor_names(layout)}
@@ -80,7 +80,7 @@ def fit_layout(
         available: Number of chips.
         kept: The sizes that stay as they are.
         world_size: The number of ranks that is wanted, by default as many as fit.
-        above: A number of ranks that is too small to be named as near.
+        above: Only numbers of ranks above this one are suggested in the message.
 
     Raises:
         LayoutError: There is no such layout.
@@ -128,7 +128,7 @@ def _largest(
     kept: Collection[str],
     world_size: int | None,
 ) -> ParallelLayout | None:
-    """Return the layout with the largest dp that there is room for."""
+    """Return the layout with the largest dp that fits."""
     copy = prod(size for name, size in sizes.items() if name != "dp")
     most = available // copy
     options: Iterable[int] = range(most, 0, -1)
@@ -148,7 +148,7 @@ def _nearest_sizes(
     kept: Collection[str],
     world_size: int | None,
 ) -> list[str]:
-    """Return for every size that is kept the largest divisor of it that would fit."""
+    """Return for every size that is kept the largest divisor of it that fits."""
     near: list[str] = []
     for name in (name for name in now if name in kept):
         smaller = (
@@ -168,7 +168,7 @@ def _nearest_ranks(  # noqa: PLR0913, PLR0917 - each is a part of the question
     world_size: int,
     above: int,
 ) -> list[str]:
-    """Return the numbers of ranks that would fit, one on either side."""
+    """Return the nearest numbers of ranks that fit, one on either side."""
     near: list[str] = []
     fewer = range(min(world_size - 1, available), above, -1)
     for worlds in (fewer, range(world_size + 1, available + 1)):

@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     _Held = tuple[tuple[int | None, Hashable] | None, ...]
 
 _NOTHING = object()
-"""The role of a chip that is new: not that of any place."""
+"""The role of a new chip: different from that of any place."""
 
 _RING_WEIGHT = 1 << 40
 _ROLE_WEIGHT = 1 << 20
-"""What an open ring, and a chip that loads weights, weigh against a new number."""
+"""Cost of an open ring or of a chip that loads weights; a new number costs 1."""
 
 _MOST_CHOICES = 128
 _MOST_RINGS = 16
-"""Choices of chips, and rings of each, that are looked at."""
+"""Most choices of chips, and most rings of each choice, that are compared."""
 
 
 class Inside:
-    """The chips of nodes, given the ranks of each."""
+    """The best chips inside a node, given the ranks of each."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Inside:
         links: Topology | None,
         tp: Groups | None,
     ) -> None:
-        """Look nothing up yet."""
+        """Prepare empty caches."""
         self.chips = chips
         self.members = members
         self.places = places
@@ -60,7 +60,7 @@ class Inside:
         self._orders: dict[tuple[_Held, tuple[Hashable, ...]], tuple[int, ...]] = {}
 
     def held(self, items: Iterable[Chip | Place]) -> Hashable:
-        """Return the ranks of a node, in any order."""
+        """Return the roles that a node holds, in any order."""
         roles = tuple([item.role for item in items])
         if roles not in self._counted:
             self._counted[roles] = frozenset(Counter(roles).items())
@@ -69,9 +69,9 @@ class Inside:
     def weights(
         self, parts: Sequence[Sequence[int]], nodes: Sequence[int]
     ) -> list[list[int]]:
-        """Return what it costs that a node takes some ranks, as one number.
+        """Return the cost of every part on every node, each as one number.
 
-        That of a node which has none of the ranks follows from the roles alone.
+        If a node has none of the ranks, its cost depends on the roles alone.
         """
         sides = [self._kind(node) for node in nodes]
         holder = {
@@ -96,7 +96,7 @@ class Inside:
         return found
 
     def _kind(self, node: int) -> int:
-        """Return a number for the roles of a node and their chips."""
+        """Return a number that nodes with the same roles and chips share."""
         held = tuple(
             (chip.rank is None, chip.role, self.links and chip.device_id)
             for chip in map(self.chips.__getitem__, self.members[node])
@@ -110,7 +110,7 @@ class Inside:
     def of(
         self, node: int, ranks: Sequence[int]
     ) -> tuple[list[int], tuple[int, int, int]]:
-        """Return the chips that carry some ranks, in their order, and what that costs.
+        """Return the chips that carry some ranks, in rank order, and the cost.
 
         The cost is whether their ring is open, how many chips load other weights, and
         how many get another rank.
@@ -134,7 +134,7 @@ class Inside:
             ids = tuple(self.chips[at].device_id for at in block)
             legal = _legal_orders(self.links, ids, len(ranks))
             orders = [[block[place] for place in order] for order in legal]
-        if orders and not cost[0]:  # of orders that cost the same, the node's own
+        if orders and not cost[0]:  # of orders that cost the same, keep the node's own
             orders.insert(0, as_now)
         if not orders:
             orders = [self._assigned(block, ranks)]
@@ -159,7 +159,7 @@ class Inside:
         )
 
     def _is_elsewhere(self, block: Sequence[int], ranks: Sequence[int]) -> bool:
-        """Whether no chip of a node has one of these ranks, so that all move."""
+        """Whether no chip of a node has one of these ranks, so that all change."""
         here = set(ranks)
         return not any(self.chips[at].rank in here for at in block)
 
@@ -193,8 +193,8 @@ def _assigned(held: _Held, wanted: tuple[Hashable, ...]) -> tuple[int, ...]:
     """Return which chip of a node takes every place.
 
     Args:
-        held: The place and the role of every chip, no place for a rank that the node
-            does not take; None for a new chip.
+        held: Place and role of every chip. The place is None for a rank that the node
+            does not take; the whole entry is None for a new chip.
         wanted: The role of every place.
     """
     own = []
@@ -216,7 +216,7 @@ def _is_open(links: Topology, ids: tuple[int, ...]) -> bool:
 def _legal_orders(
     links: Topology, ids: tuple[int, ...], count: int
 ) -> tuple[tuple[int, ...], ...]:
-    """Return the places of chips in every order that is a closed ring of so many."""
+    """Return the positions of chips in every order that is a closed ring."""
     place_of = {chip: place for place, chip in enumerate(ids)}
     found: dict[tuple[int, ...], None] = {}
     for chosen in islice(combinations(ids, count), _MOST_CHOICES):

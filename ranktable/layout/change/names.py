@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ranktable.layout.change.errors import ChangeError
+from ranktable.layout.layout_errors import ChangeError
 from ranktable.schema.diagnostic import counted
 from ranktable.schema.format import NUMBER_KEY, SPARES_KEY, plain_number
 from ranktable.schema.formats import by_name
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from ranktable.schema.model import Node, RankTable
 
 _SHOWN = 8
-"""Nodes that a message names before it counts the rest."""
+"""Most nodes that a message names; the others are only counted."""
 
 
 def node_names(nodes: Sequence[Node]) -> list[str]:
     """Return the name of every node: its host, or its number.
 
-    That is its place, or what it was before others were removed.
+    The number is its place, or its place before other nodes were removed.
     """
     known = [node.host or number_of(node) for node in nodes]
     taken = set(known)
@@ -39,7 +39,7 @@ def node_names(nodes: Sequence[Node]) -> list[str]:
 def find_nodes(table: RankTable, names: Iterable[str]) -> list[int]:
     """Return the places of the named nodes, in the order of the names.
 
-    A host has several places where pods of one group share it.
+    Several pods of one group may share a host; it then has several places.
 
     Raises:
         ChangeError: There is no such node, or a name is given twice.
@@ -93,15 +93,15 @@ def _unknown(name: str, names: Sequence[str]) -> str:
 
 
 def named(node: Node, name: str) -> Node:
-    """Return a node whose name is its host, so that it can be distinguished later."""
+    """Return a node with this name as its host, so that it can be found later."""
     return structs.replace(node, host=name, extra=without_number(node))
 
 
 def unnamed(node: Node, place: int | None) -> Node:
-    """Return a node without the host that ``named`` has given it.
+    """Return a node without the host that ``named`` gave it.
 
-    A node whose place is another now keeps its number beside it, and so does a spare,
-    which has no place.
+    If its place has changed, the node keeps its old number in a key of its own; so does
+    a spare, which has no place.
     """
     number = {} if node.host == str(place) else {NUMBER_KEY: node.host}
     return structs.replace(node, host=None, extra={**node.extra, **number})

@@ -1,8 +1,8 @@
-"""Placements to try: nodes of every kind after each other, or ranks anywhere.
+"""Candidate placements: nodes of every kind in some order, or ranks anywhere.
 
-What crosses between nodes is a sum over them: a node adds what its ranks exchange with
-the ranks before. So the best order is found rank by rank, from the best ways to come so
-far with so many nodes of every kind.
+The bytes between nodes are a sum over the nodes: each adds what its ranks exchange with
+the ranks before them. So the best order can be found rank by rank, from the best paths
+to each rank with each number of used nodes of every kind.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from operator import ne
 from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.layout.arrangements import free_orders
-from ranktable.layout.crossings import bytes_across
 from ranktable.layout.traffic import Pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from ranktable.layout.change.arrange import Search
     from ranktable.layout.crossings import CostModel, Members, Owners
@@ -28,27 +27,27 @@ if TYPE_CHECKING:
     from ranktable.layout.traffic import Flow
 
 _MOST_STATES = 20_000
-"""Steps of a search."""
+"""Most steps of a search."""
 
 _MOST_ENDED = 4
-"""Placements with the least bytes that are tried, of those that use other nodes."""
+"""Placements with the least bytes that are tried, each with other kinds of nodes."""
 
 _MOST_FREE = 10
-"""Ranks of a free table up to which all placements may be few enough to try."""
+"""Ranks of a free table up to which all placements may be tried."""
 
 
 class Before:
-    """What the ranks of a block exchange with those before it, but for far groups.
+    """The bytes between a block of ranks and the ranks before it, without far groups.
 
-    Two ranks of a far group never fit into a node. So what is sent along it is the
-    same for all placements of blocks.
+    In a far group, no two ranks fit into one node. So its bytes are the same for all
+    placements of blocks, and are counted once.
 
     Attributes:
         far: Bytes of the far groups.
     """
 
     def __init__(self, costs: CostModel | None, largest: int) -> None:
-        """Tell the flows of far groups apart, by the chips of the largest node."""
+        """Separate the flows of far groups, given the chips of the largest node."""
         pairs = zip(costs.flows, costs.members, strict=True) if costs else ()
         self.near: list[tuple[Flow, Members, int]] = []
         self._far: list[tuple[Flow, Groups]] = []
@@ -66,7 +65,7 @@ class Before:
     def far(self) -> float:
         """Bytes of the far groups, each rank on a node of its own."""
         return sum(
-            bytes_across(flow, groups, range(groups.world_size))
+            flow.crossing(range(groups.group_size)).least * len(groups)
             for flow, groups in self._far
         )
 
@@ -107,27 +106,19 @@ def _sent(flow: Flow, members: Members, start: int, end: int) -> float:
 
 
 class _Way(NamedTuple):
-    """A path to a rank: its cost, and its last step.
+    """A path of the search to a rank: its cost, the chips that stay, and its last step.
 
-    A step takes some chips of a node of some size, or of the node that is anchored.
+    A step takes some chips of a node of some size, or of an anchored node.
     """
 
     cost: float
     stay: int
-    wasted: int = 0
+    wasted: int
+    used: tuple[int, ...]
     before: _Way | None = None
     size: int = 0
     taken: int = 0
     node: int | None = None
-
-    def with_step(
-        self, cost: float, stays: int, size: int, count: int, node: int | None = None
-    ) -> _Way:
-        """Return this way with another step."""
-        wasted = self.wasted + size - count
-        return _Way(
-            self.cost + cost, self.stay + stays, wasted, self, size, count, node
-        )
 
 
 class _Pool:
@@ -137,7 +128,7 @@ class _Pool:
         self, nodes: Iterable[int], kind: Mapping[int, tuple[int, ...]]
     ) -> None:
         self.kind = kind
-        # Of every size, the nodes of every kind, the next one last.
+        # For every size: the nodes of every kind, in reverse order.
         self.of_size: dict[int, dict[tuple[int, ...], list[int]]] = defaultdict(dict)
         for node in nodes:
             self.of_size[kind[node][0]].setdefault(kind[node], []).append(node)
@@ -146,12 +137,12 @@ class _Pool:
                 found.reverse()
 
     def pop(self, size: int, near: int | None) -> int:
-        """Return a node of a size from the domains of another one, or from others."""
+        """Return a node of this size, if possible from the domains of another node."""
         domains = () if near is None else self.kind[near][1:]
         kind = (size, *domains)
         kinds = self.of_size[size]
         if kind not in kinds:
-            # All others differ alike where there is one boundary beyond the nodes.
+            # With one boundary besides the nodes, all other domains are equally far.
             kind = (
                 next(iter(kinds))
                 if len(domains) <= 1
@@ -164,10 +155,10 @@ class _Pool:
 
 
 class Orders:
-    """Placements of a search in which every node has consecutive ranks, or all.
+    """Candidate placements of a search: blocks of consecutive ranks, or all.
 
     Attributes:
-        is_complete: Whether ``every`` has come to its end.
+        is_complete: Whether ``every`` has yielded all placements.
     """
 
     def __init__(self, search: Search) -> None:
@@ -180,10 +171,10 @@ class Orders:
         self.steps = 0
 
     def few(self, anchors: Mapping[int, int]) -> Iterator[Owners]:
-        """Yield those with the least bytes between nodes, as far as can be searched.
+        """Yield block placements with the least bytes between nodes, within a limit.
 
         Args:
-            anchors: Nodes that take ranks from some rank on, with all of their chips.
+            anchors: Nodes that use all their chips, by the first rank that they take.
         """
         members, first = self.search.members, self.search.firsts
         anchored = set(anchors.values())
@@ -194,43 +185,63 @@ class Orders:
         width = max(1, _MOST_STATES // (len(members) * 4 * max(1, len(sizes)) ** 2))
         ends = [*sorted(anchors), self.size]
         ways: dict[int, dict[tuple[int, ...], _Way]] = defaultdict(dict)
-        ways[0][(0,) * len(sizes)] = _Way(0.0, 0)
+        ways[0][()] = _Way(0.0, 0, 0, (0,) * len(sizes))
         for start in range(self.size):
             if start not in ways:
                 continue
-            found = sorted(ways.pop(start).items(), key=lambda one: _rank(one[1]))
             node = anchors.get(start)
-            end = ends[bisect_right(ends, start)]
-            for used, way in found[:width]:
-                if node is not None:
-                    size = len(members[node])
-                    stays = size * (first[node] == start)
-                    cost = self.before.cost(start, start + size)
-                    new = way.with_step(cost, stays, size, size, node)
-                    _keep(ways[start + size], used, new)
-                    continue
-                for at, size in enumerate(sizes):
-                    if used[at] == have[size]:
-                        continue
-                    after = (*used[:at], used[at] + 1, *used[at + 1 :])
-                    stays = size * ((size, start) in firsts)
-                    slack = self.slack - way.wasted
-                    for count in self._counts(start, end, size, slack):
-                        cost = self.before.cost(start, start + count)
-                        new = way.with_step(cost, stays, size, count)
-                        _keep(ways[start + count], after, new)
+            steps: Iterable[tuple[int, int, tuple[int, ...]]]
+            for way in sorted(ways.pop(start).values(), key=_rank)[:width]:
+                if node is None:
+                    end = ends[bisect_right(ends, start)]
+                    steps = self._steps(way, start, end, sizes, have)
+                else:
+                    steps = ((len(members[node]), len(members[node]), way.used),)
+                for size, count, used in steps:
+                    after = start + count
+                    cost = way.cost + self.before.cost(start, after)
+                    is_there = (
+                        (size, start) in firsts
+                        if node is None
+                        else first[node] == start
+                    )
+                    stay = way.stay + size * is_there
+                    # Where one way goes on, it is the best one, whatever nodes it used.
+                    key = () if width == 1 and after < self.size else used
+                    known = ways[after].get(key)
+                    if known is None or (cost, -stay) < _rank(known):
+                        wasted = way.wasted + size - count
+                        ways[after][key] = _Way(
+                            cost, stay, wasted, used, way, size, count, node
+                        )
         for way in sorted(ways[self.size].values(), key=_rank)[:_MOST_ENDED]:
             yield self._owners(way, anchored)
 
+    def _steps(
+        self,
+        way: _Way,
+        start: int,
+        end: int,
+        sizes: Sequence[int],
+        have: Mapping[int, int],
+    ) -> Iterator[tuple[int, int, tuple[int, ...]]]:
+        """Yield the size of a node that is left, its ranks, and the nodes used then."""
+        slack = self.slack - way.wasted
+        for at, size in enumerate(sizes):
+            if way.used[at] < have[size]:
+                used = (*way.used[:at], way.used[at] + 1, *way.used[at + 1 :])
+                for count in self._counts(start, end, size, slack):
+                    yield size, count, used
+
     def _counts(self, start: int, end: int, size: int, slack: int) -> Iterable[int]:
-        """Return how many chips a node may use: all, or fewer that end a group."""
+        """Return how many chips a node may use: all, or fewer if that ends a group."""
         most = min(size, end - start)
         least = max(0, size - slack - 1)
         fewer = most - 1 - (start + most - 1) % self.search.width
         return most, *range(fewer, least, -self.search.width)
 
     def _owners(self, last: _Way, anchored: Collection[int]) -> Owners:
-        """Return the placement of a way, with the nodes that had these ranks."""
+        """Return the placement of a path; nodes keep their old ranks where possible."""
         steps = []
         way: _Way = last
         while way.before is not None:
@@ -255,7 +266,7 @@ class Orders:
         return owners
 
     def every(self) -> Iterator[Owners]:
-        """Yield all that can be as good as the best so far; equal nodes count once."""
+        """Yield all placements that can be the best; equal nodes count once."""
         by_kind = {kind: [*nodes] for kind, nodes in self.search.alike.items()}
         if self.search.job.is_free:
             if self.size > _MOST_FREE:
@@ -274,7 +285,7 @@ class Orders:
         cost: float,
         left: dict[tuple[int, ...], list[int]],
     ) -> Iterator[Owners]:
-        """Yield the placements that go on with nodes that are left."""
+        """Yield the placements that continue this one with the remaining nodes."""
         start = len(owners)
         if start == self.size:
             yield owners
@@ -302,7 +313,7 @@ class Orders:
     def _anywhere(
         self, owners: Owners, left: dict[tuple[int, ...], list[int]]
     ) -> Iterator[Owners]:
-        """Yield the placements of the ranks that follow, on any node with room."""
+        """Yield the placements of the remaining ranks, on any node that has room."""
         if len(owners) == self.size:
             yield owners
             return
@@ -329,15 +340,8 @@ def _rank(way: _Way) -> tuple[float, int]:
     return way.cost, -way.stay
 
 
-def _keep(ways: dict[tuple[int, ...], _Way], used: tuple[int, ...], new: _Way) -> None:
-    """Keep the better way to use some nodes."""
-    known = ways.get(used)
-    if known is None or _rank(new) < _rank(known):
-        ways[used] = new
-
-
 def free_placements(search: Search) -> Iterator[Owners]:
-    """Yield placements of a free table: boxes of ranks, and what exchanges make."""
+    """Yield placements of a free table: boxes of ranks, then better exchanges."""
     costs = search.job.costs
     if costs is None:
         return

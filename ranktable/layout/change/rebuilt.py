@@ -1,4 +1,4 @@
-"""Nodes whose chips carry other ranks than before, or none."""
+"""Nodes whose chips have other ranks than before, or none."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from ranktable.cluster.conversion import pods_of
-from ranktable.layout.change.errors import ChangeError
+from ranktable.layout.layout_errors import ChangeError
 from ranktable.schema.diagnostic import counted, folded
 from ranktable.schema.format import SUPER_POD_KEY
 from ranktable.schema.super_pods import (
     PODS,
+    objects,
     pods_joined,
     pods_renamed,
     pods_with,
@@ -19,7 +20,7 @@ from ranktable.schema.super_pods import (
 )
 
 SUPER_ID_KEY = "super_device_id"
-"""The key of the SDID of a chip."""
+"""The key of a chip's SDID, which HCCL uses within a super pod."""
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 def left_of(
     table: RankTable, nodes: Collection[int] = (), ranks: Collection[int] = ()
 ) -> list[tuple[Device, ...]]:
-    """Return the devices of every node, without some nodes and ranks that are lost.
+    """Return the devices of every node, without lost nodes and ranks.
 
     Raises:
         ChangeError: There is no such rank, or nothing would be left.
@@ -55,12 +56,12 @@ def with_nodes(
 ) -> RankTable:
     """Return a table with other nodes, and the super pods of these only.
 
-    A new node joins the super pod that it names, unless it takes another one's place.
+    A new node joins the super pod that it names, unless it replaces another node.
 
     Args:
         table: The table.
         nodes: Its new nodes.
-        renamed: Hosts, and those that take their places in the super pods.
+        renamed: New hosts, by the hosts that they replace in the super pods.
     """
     kept = tuple(nodes)
     extra = dict(table.extra)
@@ -81,7 +82,7 @@ def with_nodes(
 
 
 def refuse_same_ids(before: RankTable, after: RankTable) -> None:
-    """Raise ChangeError if chips of a new host have SDIDs of chips that are there.
+    """Raise ChangeError if chips of a new host have SDIDs that are already used.
 
     An SDID names a chip within its super pod.
     """
@@ -106,8 +107,26 @@ def refuse_same_ids(before: RankTable, after: RankTable) -> None:
             )
 
 
+def with_pods(table: RankTable, nodes: Sequence[Node]) -> list[Node]:
+    """Return nodes that leave a table, with the names of their super pods.
+
+    A spare can join its super pod again by this name; the table lists no server that
+    has no ranks.
+    """
+    pod_of = {
+        str(server.get("server_id")): str(pod.get(SUPER_POD_KEY))
+        for pod in objects(table.extra.get(PODS))
+        for server in objects(pod.get("server_list"))
+    }
+    pods = [pod_of.get(node.host or "") for node in nodes]
+    return [
+        structs.replace(node, extra={**node.extra, SUPER_POD_KEY: pod}) if pod else node
+        for node, pod in zip(nodes, pods, strict=True)
+    ]
+
+
 def _podless(node: Node) -> Node:
-    """Return a node that does not name its super pod, which the table lists."""
+    """Return a node without the name of its super pod, which the table lists."""
     if SUPER_POD_KEY not in node.extra:
         return node
     extra = {key: value for key, value in node.extra.items() if key != SUPER_POD_KEY}
@@ -119,7 +138,7 @@ def with_ranks(
     chips: Sequence[tuple[int, Device]],
     carriers: Sequence[int],
 ) -> tuple[list[Node], list[Node]]:
-    """Return nodes with their new ranks, and the nodes and chips that carry none.
+    """Return nodes with their new ranks, and the nodes and chips that have none.
 
     Args:
         nodes: The nodes.
@@ -127,9 +146,9 @@ def with_ranks(
         carriers: For every rank, which of the chips carries it.
 
     Returns:
-        The nodes with a rank, in the order of these, each with its chips in the order
-        of theirs, as readers that number chips as they come want them; and those with a
-        chip that carries none, with these chips in their old order.
+        The nodes with a rank, in rank order, each with its chips in rank order too,
+        because some readers number chips as they come; and those with chips without a
+        rank, with these chips in their old order.
     """
     used: list[list[Device]] = [[] for _ in nodes]
     for rank, index in enumerate(carriers):
@@ -147,7 +166,7 @@ def with_ranks(
 
 
 def _changed(nodes: Sequence[Node], devices: Sequence[list[Device]]) -> list[Node]:
-    """Return the nodes that have devices left, with these."""
+    """Return the nodes that still have devices, with these devices."""
     pairs = zip(nodes, devices, strict=True)
     return [_with(node, own) for node, own in pairs if own]
 
@@ -160,11 +179,11 @@ def _with(node: Node, devices: list[Device]) -> Node:
 
 
 def joined(nodes: Iterable[Node], apart: Collection[str | None] = ()) -> list[Node]:
-    """Return nodes with those of one host together, in the order of their ranks.
+    """Return nodes with those of one host merged, in the order of their ranks.
 
     Args:
         nodes: The nodes.
-        apart: Hosts whose nodes stay apart, as they are several pods.
+        apart: Hosts whose nodes are not merged, because they are several pods.
     """
     found: list[Node] = []
     places: dict[str, int] = {}

@@ -8,18 +8,24 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ranktable.layout.change.arrange import is_contiguous
 from ranktable.layout.change.assign import Place
-from ranktable.layout.change.errors import ChangeError
-from ranktable.layout.change.rebuilt import joined, left_of, with_nodes, with_ranks
+from ranktable.layout.change.rebuilt import (
+    joined,
+    left_of,
+    with_nodes,
+    with_pods,
+    with_ranks,
+)
 from ranktable.layout.change.resize import homes, rearranged
 from ranktable.layout.change.roles import roles
 from ranktable.layout.change.site import Site
-from ranktable.layout.change.spares import (
+from ranktable.layout.change.spare_nodes import (
     spares_of,
     standing_in,
     with_spares,
     without_lost,
 )
 from ranktable.layout.crossings import CostModel
+from ranktable.layout.layout_errors import ChangeError
 from ranktable.layout.placing import is_free
 from ranktable.schema.diagnostic import counted
 
@@ -31,11 +37,11 @@ if TYPE_CHECKING:
     from ranktable.schema.model import Device, Node, RankTable
 
 _MOST_TRIED = 120
-"""Ways to deal spares to gaps that are compared."""
+"""Ways to give spares to gaps that are compared."""
 
 
 class Policy(str, Enum):
-    """Which ranks move to where some are missing."""
+    """Which ranks move if some are missing; see ``renumbered``."""
 
     FILL = "fill"
     SHIFT = "shift"
@@ -48,7 +54,7 @@ def renumber(  # noqa: PLR0913 - each is a part of the question
     *,
     nodes: Collection[int] = (),
     ranks: Collection[int] = (),
-    layouts: tuple[ParallelLayout, ParallelLayout] | None = None,
+    layouts: tuple[ParallelLayout | None, ParallelLayout] | None = None,
     site: Site | None = None,
 ) -> RankTable:
     """Return the table of ``renumbered``."""
@@ -63,22 +69,24 @@ def renumbered(  # noqa: PLR0913 - each is a part of the question
     *,
     nodes: Collection[int] = (),
     ranks: Collection[int] = (),
-    layouts: tuple[ParallelLayout, ParallelLayout] | None = None,
+    layouts: tuple[ParallelLayout | None, ParallelLayout] | None = None,
     site: Site | None = None,
 ) -> tuple[RankTable, bool]:
     """Return a table whose ranks have no gaps, and whether every placement was tried.
 
     ``fill`` lets chips move into the gaps as ``arrange`` decides. ``shift`` keeps the
-    order, so that all after the first gap move. With ``stable`` none moves, and the
-    spares of the table fill the gaps, those first that keep groups in their rack.
+    order, so that all ranks after the first gap change. With ``stable`` no rank
+    changes: the spares of the table fill the gaps, and those in the same rack come
+    first.
 
     Args:
         table: The table; its ranks may have gaps already.
         policy: Who moves.
         nodes: The places of nodes that are lost.
         ranks: More ranks that are lost.
-        layouts: The layouts before and after, where they are known.
-        site: What else is known.
+        layouts: The layouts before and after, None if they are not known. If only that
+            after is known, the ranks have no roles yet.
+        site: Traffic, racks and links of the chips.
 
     Raises:
         ChangeError: Nothing would be left, there is no such rank, or the spares are
@@ -97,7 +105,8 @@ def renumbered(  # noqa: PLR0913 - each is a part of the question
     after = None
     places = [Place()] * sum(map(len, left))
     if layouts is not None:
-        before, after = roles(layouts[0]), layouts[1]
+        known, after = layouts
+        before = [] if known is None else roles(known)
         places = [Place(role=role, copy=copy) for role, copy in roles(after)]
     return rearranged(table, left, [], before, places, site=site, layout=after)
 
@@ -108,11 +117,11 @@ def _stable(
     layout: ParallelLayout | None,
     site: Site,
 ) -> RankTable:
-    """Return a table whose gaps are filled by spares; everything else is as it was."""
+    """Return a table whose gaps are filled by spares, and nothing else is changed."""
     spares = spares_of(table)
     every = [*table.nodes, *spares]
     alive = {device.rank for own in left for device in own}
-    size = 1 + max(device.rank for node in table.nodes for device in node.devices)
+    size = table.rank_end
     missing = [rank for rank in range(size) if rank not in alive]
     room = sum(len(node.devices) for node in spares)
     if len(missing) > room:
@@ -151,18 +160,18 @@ def _stable(
         )
     nodes, idle = with_ranks(every, chips, min(found, key=lambda one: one[0])[1])
     after = with_nodes(table, standing_in(table, joined(nodes)))
-    return with_spares(after, joined(idle)) if spares else after
+    return with_spares(after, joined(with_pods(table, idle))) if spares else after
 
 
 class _Gap(NamedTuple):
-    """Missing ranks that one node had, and which, as far as it is in the table."""
+    """Missing ranks of one node, and its place if it is still in the table."""
 
     ranks: list[int]
     node: int | None
 
 
 def _gaps(table: RankTable, missing: Sequence[int]) -> list[_Gap]:
-    """Return the missing ranks node by node; those of unknown nodes by a usual size."""
+    """Return the missing ranks by node; for unknown nodes, in runs of a usual size."""
     node_of = {d.rank: at for at, n in enumerate(table.nodes) for d in n.devices}
     usual = max(len(node.devices) for node in table.nodes)
     found = []
@@ -190,7 +199,7 @@ def _orders(
             break
 
         def distance(spare: int, gap: _Gap = gap) -> tuple[bool, int, int]:
-            """Sort those with enough chips first, then the nearest, then the least."""
+            """Sort spares with enough chips first, then near ones, then small ones."""
             chips = len(spares[spare].devices)
             apart = sum(
                 gap.node is not None
@@ -211,7 +220,7 @@ def _ways(
     spares: Sequence[Node],
     starts: Sequence[int],
 ) -> Iterator[list[int]]:
-    """Yield the chips for the gaps: of a spare for each, then chip after chip."""
+    """Yield the chips for the gaps: one spare for each gap, then any chips."""
     sizes = [len(spares[at].devices) for at in order]
     if len(gaps) <= len(order) and all(
         len(gap.ranks) <= size for gap, size in zip(gaps, sizes, strict=False)

@@ -1,4 +1,4 @@
-"""Another node in the place of one; every rank stays where it was."""
+"""Replace one node by another; every rank keeps its number and its role."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ranktable.layout.change.errors import ChangeError
 from ranktable.layout.change.names import find_node, node_names
-from ranktable.layout.change.rebuilt import joined, with_nodes
-from ranktable.layout.change.spares import (
+from ranktable.layout.change.rebuilt import joined, with_nodes, with_pods
+from ranktable.layout.change.spare_nodes import (
     is_spare,
     refuse_present,
     spares_of,
@@ -18,6 +17,7 @@ from ranktable.layout.change.spares import (
     without_lost,
 )
 from ranktable.layout.change.twin import twin_of
+from ranktable.layout.layout_errors import ChangeError
 from ranktable.schema.diagnostic import counted
 from ranktable.schema.format import STANDS_IN_KEY
 
@@ -32,16 +32,16 @@ def replace_node(
 ) -> RankTable:
     """Return a table in which another node carries the ranks of one.
 
-    A spare remembers which node it stands in for, and is a spare again when that node
-    comes back. Doing it again changes nothing: the old node is gone, and the new one
-    is there.
+    A spare remembers the node that it replaces, and becomes a spare again when that
+    node returns. With ``to_spares`` any new node does. A second call changes nothing,
+    because the old node is no longer there and the new one is.
 
     Args:
         table: The table.
         old: Name of the node: its host, or its number where it has none.
-        new: A node; or the name of a host, which is a spare of the table, or has the
-            chips that the old one has.
-        to_spares: Whether the old node is sound, so that it becomes a spare.
+        new: A node, or the name of a host: a spare of the table, or a host with the
+            same chips as the old one.
+        to_spares: Whether the old node still works and becomes a spare.
 
     Raises:
         ChangeError: There is no such node, the new one is in the table already, or it
@@ -62,10 +62,10 @@ def replace_node(
     if host is not None and was_spare:
         spare, table = take_spare(table, host)
         node = spare if isinstance(new, str) else new
-        if not is_back:
-            node = structs.replace(node, extra={**node.extra, STANDS_IN_KEY: old})
     else:
         node = twin_of(gone, new, name=old) if isinstance(new, str) else new
+    if (was_spare or to_spares) and not is_back:
+        node = structs.replace(node, extra={**node.extra, STANDS_IN_KEY: old})
     if node.host is None or node.host != gone.host:
         refuse_present(table, node.host)
     nodes = list(table.nodes)
@@ -73,13 +73,13 @@ def replace_node(
     used = {device.device_id for device in nodes[place].devices}
     idle = [_without(node, used)] if was_spare else []
     if to_spares or is_back:
-        idle.append(_without(gone, ()))
+        idle += with_pods(table, [_without(gone, ())])
     renamed = {gone.host: node.host} if gone.host and node.host else None
     return _with_more_spares(with_nodes(table, nodes, renamed), idle)
 
 
 def stands_in_for(node: Node) -> object:
-    """Return the name of the node that a spare replaces, None if none."""
+    """Return the name of the node that a spare replaces, None if there is none."""
     return node.extra.get(STANDS_IN_KEY)
 
 
@@ -90,7 +90,7 @@ def _without(node: Node, used: Collection[int]) -> Node:
 
 
 def _with_more_spares(table: RankTable, idle: Iterable[Node]) -> RankTable:
-    """Return a table with more spares; chips of one host are one spare."""
+    """Return a table with more spares; chips of one host form one spare."""
     found = [node for node in idle if node.devices]
     return with_spares(table, joined([*spares_of(table), *found])) if found else table
 
@@ -106,7 +106,7 @@ def _in_place_of(gone: Node, node: Node, old: str) -> Node:
         )
     by_id = {device.device_id: device for device in node.devices}
     ids = [device.device_id for device in gone.devices]
-    # The same chips in the same order keep a ring a ring.
+    # If the chips are the same in the same order, a ring stays a ring.
     chosen = (
         [by_id[one] for one in ids]
         if by_id.keys() >= set(ids)

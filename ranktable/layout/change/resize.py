@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING
 from ranktable.layout.change.arrange import ArrangementRequest, arrange
 from ranktable.layout.change.assign import Chip, Place
 from ranktable.layout.change.fitting import fit_layout
-from ranktable.layout.change.rebuilt import joined, left_of, with_nodes, with_ranks
+from ranktable.layout.change.rebuilt import (
+    joined,
+    left_of,
+    with_nodes,
+    with_pods,
+    with_ranks,
+)
 from ranktable.layout.change.roles import KEPT, roles
 from ranktable.layout.change.site import Site
-from ranktable.layout.change.spares import (
+from ranktable.layout.change.spare_nodes import (
     refuse_present,
     spares_of,
     standing_in,
@@ -20,7 +26,7 @@ from ranktable.layout.change.spares import (
     without_lost,
 )
 from ranktable.layout.crossings import CostModel
-from ranktable.layout.errors import LayoutError
+from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.parallel import remembered
 from ranktable.layout.placing import is_free
 from ranktable.layout.sizes import factors
@@ -38,8 +44,8 @@ class Resized:
     """A table with another number of ranks.
 
     Attributes:
-        table: The table. What carries no rank in it any more is among its spares.
-        layout: The layout that it has now.
+        table: The table. Chips that no longer carry a rank are among its spares.
+        layout: Its new layout.
         is_optimal: Whether every placement was considered.
     """
 
@@ -60,21 +66,21 @@ def shrink(  # noqa: PLR0913 - each is a part of the question
 ) -> Resized:
     """Return a table without some nodes, with the largest layout for the other nodes.
 
-    The spares of the table are used, as long as the number of ranks does not grow. See
-    ``arrange`` for the priorities. Chips that are not needed become spares.
+    The spares of the table are used, but the number of ranks does not grow. ``arrange``
+    lists the priorities. Chips that are not needed become spares.
 
     Args:
         table: The table.
-        layout: The layout that it has.
-        drop: The places of the nodes that are lost.
-        ranks: The ranks of single chips that are lost.
+        layout: Its layout now.
+        drop: The places of the lost nodes.
+        ranks: The ranks of single lost chips.
         kept: The sizes that stay as they are.
-        world_size: The number of ranks that is wanted, by default as many as fit.
-        site: What else is known.
+        world_size: The number of ranks, by default as many as fit.
+        site: Traffic, racks and links of the chips.
 
     Raises:
         ChangeError: No node would be left.
-        LayoutError: The layout is of another size, or none fits what is left.
+        LayoutError: The layout has another number of ranks, or none fits the rest.
     """
     _refuse_other(table, layout)
     is_whole = layout.world_size == table.world_size
@@ -100,21 +106,21 @@ def grow(  # noqa: PLR0913 - each is a part of the question
 ) -> Resized:
     """Return a table with more nodes, and the largest layout for all of them.
 
-    See ``arrange`` for the priorities; where dp is the slowest axis, no chip changes
-    its role or its rank. Chips that are not needed become spares.
+    ``arrange`` lists the priorities. If dp is the slowest axis, no chip changes its
+    role or its rank. Chips that are not needed become spares.
 
     Args:
         table: The table.
-        layout: The layout that it has.
-        nodes: The nodes; the chips of one that is there already join the others.
+        layout: Its layout now.
+        nodes: The new nodes; if a host is in the table already, its new chips join it.
         kept: The sizes that stay as they are.
-        world_size: The number of ranks that is wanted, by default as many as fit.
-        site: What else is known.
+        world_size: The number of ranks, by default as many as fit.
+        site: Traffic, racks and links of the chips.
 
     Raises:
         ChangeError: A node is there already.
-        LayoutError: The layout is of another size, or there are too few chips for a
-            larger one.
+        LayoutError: The layout has another number of ranks, or there are too few chips
+            for a larger one.
     """
     _refuse_other(table, layout)
     if not nodes:
@@ -186,16 +192,16 @@ def rearranged(  # noqa: PLR0913 - each is a part of the question
     site: Site,
     layout: ParallelLayout | None,
 ) -> tuple[RankTable, bool]:
-    """Return a table with the ranks on the best chips, and whether all were tried.
+    """Return a table with the best chip for each rank, and whether all were tried.
 
     Args:
         table: The table.
-        left: The devices of each of its nodes without those that are lost.
+        left: The devices of each of its nodes, without the lost ones.
         more: Nodes that may carry ranks too: spares, or new ones.
-        before: Role and copy of every rank now; where it is empty, there are none.
-        places: What every rank is to be.
-        site: What else is known.
-        layout: The layout of the ranks then, None where none is known.
+        before: Role and copy of every rank now; empty if they are not known.
+        places: Role and copy of every rank afterwards.
+        site: Traffic, racks and links of the chips.
+        layout: The layout afterwards, None if it is not known.
     """
     every = [*table.nodes, *more]
     home = homes(every)
@@ -228,7 +234,7 @@ def rearranged(  # noqa: PLR0913 - each is a part of the question
     times = Counter(node.host for node in table.nodes)
     shared = {host for host, count in times.items() if count > 1}
     after = with_nodes(table, standing_in(table, joined(nodes, shared)))
-    rest = joined([*waiting, *idle])
+    rest = joined([*waiting, *with_pods(table, idle)])
     return with_spares(after, rest) if rest != spares else after, found.is_optimal
 
 

@@ -1,4 +1,4 @@
-"""The role of a rank: its part of the model, and the copy that it belongs to."""
+"""The role of a rank: its part of the model, and the copy to which it belongs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ KEPT = ("tp", "cp", "pp")
 """The axes along which ranks hold different parts of the model, or of a sequence."""
 
 EXPERTS = ("ep", "etp")
-"""The same for experts, which lie in a grid of their own with most libraries."""
+"""The same axes for experts, which have their own grid in most libraries."""
 
 
 def role_axes(layout: ParallelLayout, kept: Collection[str] = KEPT) -> tuple[str, ...]:
-    """Return the axes whose coordinates give the role of a rank."""
+    """Return the axes whose coordinates form the role of a rank."""
     wanted = {*kept, *(EXPERTS if layout.ep > 1 else ())}
     return tuple(axis for axis in layout.axes if axis in wanted)
 
@@ -29,8 +29,8 @@ def roles(
 
     Args:
         layout: The layout.
-        kept: The axes of the layout's grid that make a role; those of experts are
-            added where there are any.
+        kept: The axes of the layout's grid that form a role; the axes of the experts
+            are added, if there are any.
     """
     grid = layout.mesh_shape
     inside = "-".join(axis for axis in grid if axis in kept)

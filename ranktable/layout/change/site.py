@@ -1,4 +1,4 @@
-"""What is known beside a table when it changes: traffic, racks, links of chips."""
+"""Facts besides the table that decide about a change: traffic, racks, chip links."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ranktable.layout.boundaries import node_boundary, smallest_first, super_pods
 from ranktable.layout.change.rebuilt import with_nodes
-from ranktable.layout.crossings import CostModel, lower_bound
-from ranktable.layout.errors import LayoutError
+from ranktable.layout.crossings import LOST, CostModel, lower_bound
+from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.traffic import given_flows
 from ranktable.schema.topology import SOPHGO_8
 
@@ -30,18 +30,18 @@ TYPICAL_BYTES: Mapping[str, float] = {
     "dp": 2304 * _MIB,
     "pp": 256 * _MIB,
 }
-"""Bytes of a group and step where nothing is said, in the order of most models."""
+"""Bytes of a group and step if none are given; their order is that of most models."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """What decides about a change beside the table.
+    """Facts besides the table that decide about a change.
 
     Attributes:
         sizes: Bytes of a group and step by axes; ``TYPICAL_BYTES`` if None.
-        racks: Returns what holds the nodes of a table, the smallest first.
-        links: The links of the chips of a host; those of the published box where every
-            node of a table is one of its rings.
+        racks: A function that returns the groups of nodes of a table, smallest first.
+        links: The links of the chips of a host; by default those of the published
+            8-chip box, if every node of the table is one of its rings.
     """
 
     sizes: Mapping[str, float] | None = None
@@ -49,7 +49,7 @@ class Site:
     links: Topology | None = None
 
     def flows(self, layout: ParallelLayout) -> tuple[Flow, ...]:
-        """Return what is sent along the axes of a layout that have partners."""
+        """Return what is sent along every axis of more than one rank."""
         sizes = TYPICAL_BYTES if self.sizes is None else self.sizes
         known = {*layout.axes}
         return given_flows(
@@ -65,13 +65,13 @@ class Site:
     def boundaries(
         self, table: RankTable, nodes: Sequence[Node]
     ) -> tuple[Boundary, ...]:
-        """Return the boundaries of nodes, of which the first are those of a table."""
+        """Return the boundaries of nodes, which begin with those of a table."""
         every = with_nodes(table, nodes)
         beyond: list[Boundary] = []
         try:
             pods = super_pods(every)
         except LayoutError:
-            pods = None  # of a new node is not known which one it is in
+            pods = None  # it is not known in which super pod a new node is
         if pods is not None:
             beyond.append(pods)
         if self.racks is not None:
@@ -80,7 +80,7 @@ class Site:
         return (node_boundary(every), *smallest_first(beyond))
 
     def links_of(self, table: RankTable) -> Topology | None:
-        """Return the links of the chips, as far as they are known."""
+        """Return the links of the chips, None if they are not known."""
         if self.links is not None:
             return self.links
         orders = {tuple(d.device_id for d in node.devices) for node in table.nodes}
@@ -94,13 +94,13 @@ class Site:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossed:
-    """What crosses one kind of boundary before and after a change.
+    """Bytes over one kind of boundary before and after a change.
 
     Attributes:
-        name: What is crossed: ``node``, ``rack``.
+        name: Name of the boundary: ``node``, ``rack``.
         before: Bytes of a step before.
         after: Bytes of a step after.
-        bound: Bytes that the new layout needs at least on these nodes.
+        bound: Lower bound of the bytes of the new layout on these nodes, 0 if unknown.
     """
 
     name: str
@@ -114,29 +114,37 @@ def crossed(
     after: tuple[RankTable, ParallelLayout],
     site: Site,
 ) -> tuple[Crossed, ...]:
-    """Return what crosses nodes, racks and the like before and after a change."""
+    """Return the bytes that cross nodes, racks and so on, before and after a change.
+
+    In a table with gaps, only the bytes between ranks that it has are counted.
+    """
     sides = []
+    bounds: dict[str, float] = {}
     for table, layout in (before, after):
         boundaries = site.boundaries(table, table.nodes)
-        owners = [0] * table.world_size
+        owners = [LOST] * layout.world_size
         for at, node in enumerate(table.nodes):
             for device in node.devices:
                 owners[device.rank] = at
         costs = CostModel(layout, site.flows(layout), boundaries)
-        bounds = [
-            lower_bound(layout, costs.flows, Counter(domain_of).values())
-            for domain_of in costs.domains(owners)
-        ]
+        has_gaps = table.world_size < layout.world_size
+        totals = (costs.totals_of_left if has_gaps else costs.totals)(owners)
         names = [boundary.name for boundary in boundaries]
-        totals = costs.totals(owners)
-        sides.append(dict(zip(names, zip(totals, bounds, strict=True), strict=True)))
+        sides.append(dict(zip(names, totals, strict=True)))
+    if not has_gaps:
+        domains = zip(names, costs.domains(owners), strict=True)
+        bounds = {
+            name: lower_bound(layout, costs.flows, Counter(domain_of).values())
+            for name, domain_of in domains
+        }
     first, second = sides
     return tuple(
         Crossed(
             name=name,
-            before=first.get(name, (0.0, 0.0))[0],
-            after=second.get(name, (0.0, 0.0))[0],
-            bound=second.get(name, (0.0, 0.0))[1],
+            before=first[name],
+            after=total,
+            bound=bounds.get(name, 0.0),
         )
-        for name in dict.fromkeys((*first, *second))
+        for name, total in second.items()
+        if name in first
     )

@@ -1,4 +1,4 @@
-"""Which groups of a job have other chips than before and must be made again."""
+"""Groups of a job that have other chips than before and must be created again."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ranktable.layout.communicator import communicators
 from ranktable.layout.grid import Groups
+from ranktable.layout.megatron import groups_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ranktable.layout.communicator import Communicators
     from ranktable.layout.parallel import ParallelLayout
-    from ranktable.schema.model import RankTable
 
 ChipName = tuple[str, int]
 """The name of a node, and a device_id there."""
@@ -25,7 +23,7 @@ Kinds = Mapping[str, Sequence[Sequence[int]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupChange:
-    """What became of the groups of a kind.
+    """How the groups of one kind changed.
 
     Attributes:
         before: How many there were.
@@ -39,55 +37,52 @@ class GroupChange:
 
     @property
     def touched(self) -> int:
-        """How many have to be made, or made anew."""
+        """How many groups have to be created, or created again."""
         return self.after - self.kept
 
 
 def both_groups(
-    tables: tuple[RankTable, RankTable],
     layouts: tuple[ParallelLayout, ParallelLayout],
     groups: tuple[Kinds, Kinds] | Iterable[str] | None,
-) -> tuple[Communicators, Communicators]:
-    """Return the groups of two tables, each with its layout.
+) -> tuple[Kinds, Kinds]:
+    """Return the groups of two layouts.
 
     Raises:
-        LayoutError: A layout has another number of ranks than its table, or no such
-            axes.
+        LayoutError: There are no such axes.
     """
     if isinstance(groups, tuple) and groups and isinstance(groups[0], Mapping):
-        first, second = groups
-        return (
-            communicators(tables[0], layouts[0], first),
-            communicators(tables[1], layouts[1], second),
-        )
+        return groups
     names = None if groups is None else list(map(str, groups))
     if names is None:
         kinds = dict.fromkeys(layouts[0].kinds + layouts[1].kinds)
         names = [kind for kind in kinds if all(kind in one.axes for one in layouts)]
-    return (
-        communicators(tables[0], layouts[0], names),
-        communicators(tables[1], layouts[1], names),
+    first, second = (
+        {name: groups_named(layout, name) for name in names} for layout in layouts
     )
+    return first, second
 
 
 def touched_groups(
-    found: tuple[Communicators, Communicators],
+    found: tuple[Kinds, Kinds],
+    sizes: tuple[int, int],
     ranks: Sequence[Mapping[ChipName, int]],
 ) -> tuple[dict[str, GroupChange], GroupChange]:
     """Return how the groups of every kind, and the distinct sets of chips, changed.
 
     Args:
-        found: The groups of two tables.
-        ranks: The rank of the chips of both, but for those that are the same.
+        found: The groups before and after.
+        sizes: The number of ranks of each layout.
+        ranks: Rank by chip for both tables, without the nodes that are the same.
     """
-    # Chips are numbered as the first table has them, and new ones beyond.
-    first = list(range(found[0].table.world_size))
-    second = list(range(found[1].table.world_size))
+    # Chips are numbered as in the first layout; new ones have higher numbers. A rank
+    # that the first table lacks has a number too, which no chip of the second has.
+    first = list(range(sizes[0]))
+    second = list(range(sizes[1]))
     for number, (name, rank) in enumerate(ranks[1].items(), len(first)):
         second[rank] = ranks[0].get(name, number)
     members = [
-        {kind: _lists(group.ranks_of_kind(kind), numbers) for kind in group.kinds}
-        for group, numbers in zip(found, (first, second), strict=True)
+        {kind: _lists(groups, numbers) for kind, groups in side.items()}
+        for side, numbers in zip(found, (first, second), strict=True)
     ]
     kinds = {
         kind: _count(*(set(side.get(kind, ())) for side in members))
@@ -103,9 +98,9 @@ def touched_groups(
 def _lists(
     groups: Sequence[Sequence[int]], numbers: Sequence[int]
 ) -> dict[tuple[int, ...], tuple[int, ...]]:
-    """Return the chips of every group in their order, and in that of their numbers.
+    """Return the chips of every group in their order, and the same chips sorted.
 
-    Nobody talks in a group of one.
+    A group of one is left out, because it does not communicate.
     """
     if isinstance(groups, Groups):
         parts = groups.parts_of(numbers)

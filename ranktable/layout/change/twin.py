@@ -1,4 +1,4 @@
-"""A host of which only the name is known: it has the chips that another node has."""
+"""A host of which only the name is known: it gets the chips of another node."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ranktable.layout.change.errors import ChangeError
+from ranktable.layout.layout_errors import ChangeError
 
 if TYPE_CHECKING:
     from ranktable.schema.model import Device, Node
 
 
 def twin_of(node: Node, host: str, *, name: str) -> Node:
-    """Return a host with the chips of a node, as far as they are known without it.
+    """Return a host with the same chips as a node.
 
-    Keys without a meaning, and the super pod, are those of one host and left out.
+    Extra keys and the super pod belong to the other host and are left out.
 
     Args:
         node: A node.
-        host: Name of the other one.
-        name: What the node is called, for a message.
+        host: Name of the new host.
+        name: Name of the node, for a message.
 
     Raises:
-        ChangeError: The chips have addresses, which are those of one host only.
+        ChangeError: The chips have addresses, which belong to one host only.
     """
     if any(_is_of_host(device) for device in node.devices):
         raise ChangeError(

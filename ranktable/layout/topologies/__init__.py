@@ -1,1 +1,1 @@
-"""What holds several nodes: racks, switches, blocks, super pods; one file a source."""
+"""Groups of several nodes: racks, switches, blocks; one file for each source."""

@@ -1,4 +1,4 @@
-"""Slurm's blocks: nodes of one fast network, and larger blocks made of these."""
+"""Slurm's blocks: nodes with a fast network, and larger blocks of several blocks."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 def block_hierarchy(
     tree: HostTree, sizes: Sequence[int], place: Place | None
 ) -> Hierarchy | None:
-    """Return the blocks and the larger blocks that the sizes make of them.
+    """Return the blocks, and the larger blocks given by the sizes.
 
-    The first size is that of a block in nodes; each other one is a power of two times
-    the one before, and as many neighbours in the order of the file are a block of it.
+    The first size is the number of nodes of a block. Each other size is a power of two
+    times the one before; so many neighbouring blocks of the file form a larger block.
 
     Args:
         tree: The blocks.
         sizes: ``BlockSizes``; may be empty.
-        place: Where they stand.
+        place: Where the sizes are in the file.
 
     Source: SchedMD/slurm, topology.conf(5) and topology.yaml(5), BlockSizes.
     """

@@ -1,8 +1,8 @@
 """Hosts and the groups that they are in, one host a line: ``n1 rack1 pod1``.
 
-Two columns are a host and its rack, as scripts that sort host lists by rack read
-them. A first line that begins with ``host`` names the columns; then there may be more
-of them, the smallest groups first.
+Two columns are a host and its rack; scripts that sort host lists by rack use this
+form. If the first line begins with ``host``, it names the columns, and there may be
+more of them, the smallest groups first.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _EXAMPLE = "write a host and its rack, n1 rack1, or name the columns: host rack 
 
 
 def read_columns(source: SourceText) -> Hierarchy | None:
-    """Return the levels of a list in columns, None after saying what is wrong."""
+    """Return the levels of a list in columns, None after reporting an error."""
     if source.text.lstrip().startswith("{"):
         message = "the JSON lists no nodes of Kubernetes"
         hint = "give what kubectl get nodes -o json prints"
@@ -73,7 +73,7 @@ def read_columns(source: SourceText) -> Hierarchy | None:
 
 
 def _rows(source: SourceText) -> Iterator[list[Token]]:
-    """Yield the words of every line that has some."""
+    """Yield the words of every line that is not empty."""
     for line in source.lines():
         words = words_of(line.part(0, len(line.text.partition("#")[0])))
         if words:
@@ -104,7 +104,7 @@ def _names(source: SourceText, words: list[Token]) -> list[str]:
 def _refuse_unnested(
     source: SourceText, names: list[str], rows: list[list[Token]]
 ) -> None:
-    """Say if a group lies in two groups of the next column."""
+    """Report a group that lies in two groups of the next column."""
     for at, (inner, outer) in enumerate(pairwise(names)):
         around: dict[str, Token] = {}
         for groups in rows:

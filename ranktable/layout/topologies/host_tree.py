@@ -1,4 +1,4 @@
-"""Named groups of hosts and groups of these, as they are read: names used once."""
+"""Named groups of hosts, and groups of groups, as a file describes them."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
     Place = Token | SourceSpan
 
 MAX_HEIGHT = 32
-"""Levels of switches; the largest networks have four."""
+"""Most levels of switches; the largest networks have four."""
 
 
 @dataclass(slots=True)
 class Names:
-    """How many names a text may have in its lists, which can be short and mean many.
+    """A limit for host names, because a short list such as n[1-9999999] means many.
 
     Attributes:
         source: The text.
-        left: Names that are left.
+        left: How many more names are allowed.
     """
 
     source: SourceText
     left: int = MAX_HOSTS
 
     def take(self, names: list[str], place: Place) -> list[str]:
-        """Return names; after saying so, none where there are too many."""
+        """Return the names; if there are too many, report that and return none."""
         if self.left < 0:
             return []
         self.left -= len(names)
@@ -48,20 +48,20 @@ class Names:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether all names have been found."""
+        """Whether the limit has been reached."""
         return self.left < 0
 
 
 @dataclass(slots=True)
 class HostTree:
-    """Groups as they are found in a text, with the places of their names.
+    """Groups of a file, with the positions of their names.
 
     Attributes:
         source: The text.
         kind: What a group is called: ``switch``.
-        groups: Where the name of every group stands first.
-        hosts: Group of every host.
-        parents: Group around a group, and where that is said.
+        groups: Where the name of every group occurs first.
+        hosts: Group of every host, and where that is written.
+        parents: Parent group of a group, and where that is written.
     """
 
     source: SourceText
@@ -71,7 +71,7 @@ class HostTree:
     parents: dict[str, tuple[str, Place]] = field(default_factory=dict)
 
     def add_group(self, name: str, place: Place) -> None:
-        """Add a group, unless there is one of this name."""
+        """Add a group; report a name that is already used."""
         if name in self.groups:
             self.source.report(
                 rules.COUNTS_DISAGREE,
@@ -81,7 +81,7 @@ class HostTree:
         self.groups.setdefault(name, place)
 
     def add_hosts(self, group: str, names: list[str], place: Place) -> None:
-        """Put hosts into a group, unless they are in one."""
+        """Put hosts into a group; report those that are in one already."""
         for name in names:
             if name in self.hosts:
                 first = quoted(self.hosts[name])
@@ -95,7 +95,7 @@ class HostTree:
             self.hosts.setdefault(name, group)
 
     def add_children(self, group: str, names: list[str], place: Place) -> None:
-        """Put groups into a group, unless they are in one."""
+        """Put groups into a group; report those that are in one already."""
         for name in names:
             if name in self.parents:
                 self.source.report(
@@ -107,7 +107,7 @@ class HostTree:
             self.parents.setdefault(name, (group, place))
 
     def hierarchy(self) -> Hierarchy | None:
-        """Return the levels, None after saying what is wrong with them."""
+        """Return the levels, None after reporting errors."""
         for name, (_, place) in self.parents.items():
             if name not in self.groups:
                 self.source.report(
@@ -124,7 +124,7 @@ class HostTree:
         return Hierarchy(levels=tuple(self._level(paths, at) for at in range(height)))
 
     def _paths(self) -> Mapping[str, list[str]] | None:
-        """Return the groups around the hosts of every group, the group first."""
+        """Return for every group its path: the group itself, then its parents."""
         paths: dict[str, list[str]] = {}
         for leaf in dict.fromkeys(self.hosts.values()):
             path = paths[leaf] = [leaf]
@@ -143,14 +143,14 @@ class HostTree:
         return paths
 
     def _level(self, paths: Mapping[str, list[str]], at: int) -> Level:
-        # A branch that ends early is a group of its own on the levels above.
+        # A branch with fewer levels counts as a group of its own on the higher ones.
         around = {leaf: path[min(at, len(path) - 1)] for leaf, path in paths.items()}
         groups = {host: around[leaf] for host, leaf in self.hosts.items()}
         return Level(name=f"{self.kind} {at + 1}" if at else self.kind, groups=groups)
 
 
 def refuse_both(source: SourceText, place: Place, kind: str, *, given: int) -> None:
-    """Say that a group has hosts and groups, or neither."""
+    """Report a group that has both hosts and groups, or neither."""
     if given != 1:
         source.report(
             rules.BAD_LINE,

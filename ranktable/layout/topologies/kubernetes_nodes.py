@@ -1,9 +1,9 @@
 """Labels of Kubernetes nodes: what ``kubectl get nodes -o json`` prints.
 
-A label that says where a node is becomes a level: region and zone, and the blocks,
-racks and switches of clouds, Kueue's examples and topograph. Labels that some workers
-lack say nothing, and of two that say the same the better known one is kept. Nodes of
-the control plane run no jobs, and often have fewer labels.
+A label that gives the location of a node becomes a level: region and zone, and the
+blocks, racks and switches of clouds, of Kueue's examples and of topograph. A label that
+some workers lack is ignored, and of two equal labels the better known one is kept.
+Nodes of the control plane are ignored: they run no jobs and often have fewer labels.
 
 Source: kubernetes.io, Well-Known Labels; Kueue's Topology; NVIDIA's topograph, Node
 Labels.
@@ -55,11 +55,11 @@ _LARGEST_FIRST = (
 _PLACE = re.compile(
     r"(?:^|[-_./])(block|row|pod|subblock|leaf|switch|rack|chassis)(?:[-_]?(?:id|name))?"
 )
-"""The end of any other label that says where a node is: ``example.com/rack``."""
+"""The end of any other label that gives a location: ``example.com/rack``."""
 
 
 def read_kubernetes_nodes(source: SourceText) -> Hierarchy | None:
-    """Return the levels of the labels of nodes, None after saying what is wrong."""
+    """Return the levels of the labels of nodes, None after reporting an error."""
     hosts: dict[str, str] = {}
     labels: dict[str, Mapping[str, object]] = {}
     for document in documents_in(source):
@@ -110,7 +110,7 @@ def read_kubernetes_nodes(source: SourceText) -> Hierarchy | None:
 
 
 def _items(data: object) -> Iterator[tuple[tuple[str | int, ...], dict[str, object]]]:
-    """Yield every node of a list, or the one node that a document is."""
+    """Yield every node of a list, or the only node of a document."""
     items = data.get("items") if isinstance(data, dict) else None
     if isinstance(items, list):
         for at, item in enumerate(items):
@@ -121,7 +121,7 @@ def _items(data: object) -> Iterator[tuple[tuple[str | int, ...], dict[str, obje
 
 
 def _lacking(labels: Mapping[str, Mapping[str, object]]) -> str:
-    """Return which node lacks a label that says where others are, if one does."""
+    """Return which node lacks a label that others have, as the end of a message."""
     for label in sorted({label for own in labels.values() for label in own}):
         if label in _KNOWN or _ends_with_a_place(label):
             name = next(name for name, own in labels.items() if label not in own)
@@ -130,7 +130,7 @@ def _lacking(labels: Mapping[str, Mapping[str, object]]) -> str:
 
 
 def _ends_with_a_place(label: str) -> str | None:
-    """Return the kind of place that ends a label, None if none does."""
+    """Return the kind of location at the end of a label, None if there is none."""
     ends = [match[1] for match in _PLACE.finditer(label) if match.end() == len(label)]
     return ends[0] if ends else None
 
@@ -147,8 +147,8 @@ def _levels(
 ) -> list[tuple[str, dict[str, str]]]:
     """Return the levels with the group of every node, the smallest groups first.
 
-    A group is known by all labels around it, since racks of two zones may have one
-    name.
+    A group is identified by all labels around it, because racks of two zones may have
+    the same name.
     """
     shared = set.intersection(*(set(own) for own in labels.values()))
     found = [(label, _KNOWN[label]) for label in _KNOWN if label in shared]
@@ -160,7 +160,7 @@ def _levels(
         for label, _ in found
     }
     found.sort(key=lambda pair: _LARGEST_FIRST.index(pair[1]))
-    for at in range(1, len(found)):  # a label that holds the one before goes before it
+    for at in range(1, len(found)):  # a label that contains another comes after it
         for place in range(at, 0, -1):
             outer, inner = (values[found[one][0]] for one in (place - 1, place))
             if _is_within(inner, outer) or not _is_within(outer, inner):
@@ -174,7 +174,7 @@ def _levels(
             for node, value in values[label].items()
         }
         if levels and len(set(groups.values())) == len(set(around.values())):
-            continue  # it says again what is known
+            continue  # it repeats the level before
         taken = {one for one, _ in levels}
         levels.append((name if name not in taken else label, groups))
         around = groups

@@ -1,4 +1,4 @@
-"""From the bytes of a topology to its levels, or to what is wrong with it."""
+"""Read a topology file: from its bytes to levels, or to findings."""
 
 from __future__ import annotations
 
@@ -23,17 +23,18 @@ MAX_JSON_BYTES = 256 * 1024 * 1024
 """``kubectl get nodes -o json`` prints some 20 kB for every node."""
 
 DEFAULT_LIMIT = 20
-"""Findings of each code that are placed and shown."""
+"""Most findings of each code that are located and shown."""
 
 
 class TopologyFormat(NamedTuple):
-    """One format of topologies; its reader is imported where a text needs it.
+    """One format of topology files; its reader is imported when it is needed.
 
     Attributes:
         name: Its name.
-        looks: A pattern that a text in this format has.
-        module: The module of its reader, here.
-        reader: The function that returns the levels, None after saying what is wrong.
+        looks: A pattern that matches texts in this format.
+        module: Name of the module of its reader, in this package.
+        reader: Name of the function that returns the levels, or None after reporting
+            errors.
     """
 
     name: str
@@ -42,11 +43,11 @@ class TopologyFormat(NamedTuple):
     reader: str
 
     def is_known_by(self, text: str) -> bool:
-        """Whether a text looks like this format."""
+        """Whether a text matches the pattern of this format."""
         return self.looks.search(text) is not None
 
     def read(self, source: SourceText) -> Hierarchy | None:
-        """Return the levels of a text, None after saying what is wrong with it."""
+        """Return the levels of a text, None after reporting errors."""
         module = import_module(f"ranktable.layout.topologies.{self.module}")
         read: Callable[[SourceText], Hierarchy | None] = getattr(module, self.reader)
         return read(source)
@@ -58,7 +59,7 @@ TOPOLOGY_FORMATS = (
         re.compile(
             r"""(?:^|[{,])[ \t]*["']?kind["']?[ \t]*:[ \t]*["']?Node(?:List)?["']?"""
             r"""[ \t]*(?:[,}]|$)"""
-            # Without nodes, a list has only its own kind.
+            # A list without nodes only has its own kind.
             r"""|\A\s*\{(?=[^{}]*["']items["']\s*:)[^{}]*["']kind["']\s*:\s*["']List["']""",
             re.MULTILINE,
         ),
@@ -82,7 +83,7 @@ TOPOLOGY_FORMATS = (
     ),
     TopologyFormat("host-columns", re.compile(""), "host_columns", "read_columns"),
 )
-"""In the order in which a text is compared with them."""
+"""The formats, in the order in which a text is compared with them."""
 
 
 def read_topology(
@@ -119,5 +120,5 @@ def read_topology(
 
 
 def _most_bytes(data: bytes) -> int:
-    """Return how large a file may be: JSON is read faster, and says less in a byte."""
+    """Return the size limit: larger for JSON, which is read faster."""
     return MAX_JSON_BYTES if data[:1] == b"{" else MAX_SIZE_BYTES

@@ -1,10 +1,11 @@
 """Slurm's topology.conf: ``SwitchName=s1 Nodes=n[1-8]``, ``BlockName=b1 Nodes=``.
 
-What ``scontrol show topology`` prints is read too: it adds Level=, for a switch of
-switches the nodes below them, and instead of BlockSizes= a line for every larger block.
+The output of ``scontrol show topology`` is read too. It adds Level= and, for a switch
+of switches, the nodes below it. Instead of BlockSizes= it has a line for every larger
+block.
 
-Source: SchedMD/slurm, topology.conf(5) and scontrol(1). Names of parameters may be
-in any case, and a line goes on after a backslash.
+Source: SchedMD/slurm, topology.conf(5) and scontrol(1). Names of parameters are not
+case-sensitive, and a backslash at the end of a line continues it.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class _ConfReader:
 
     @property
     def all_sizes(self) -> list[int]:
-        """The sizes of blocks: those of BlockSizes=, or those that scontrol shows."""
+        """The sizes of blocks, from BlockSizes= or from the output of scontrol."""
         if self.sizes or not self.has_larger:
             return self.sizes
         return sorted(self.shown)
@@ -89,7 +90,7 @@ class _ConfReader:
             add(name.text, names, found[key])
 
     def parameters(self, words: list[Token]) -> dict[str, Token]:
-        """Return the parameters of a line; empty after saying what is wrong."""
+        """Return the parameters of a line; empty after reporting an error."""
         found: dict[str, Token] = {}
         for word in words:
             name, equals, _ = word.text.partition("=")
@@ -120,7 +121,7 @@ class _ConfReader:
 
 
 def read_slurm_conf(source: SourceText) -> Hierarchy | None:
-    """Return the levels of a topology.conf, None after saying what is wrong."""
+    """Return the levels of a topology.conf, None after reporting an error."""
     trees = HostTree(source, "switch"), HostTree(source, "block")
     reader = _ConfReader(source, *trees, Names(source))
     for words in _lines(source):
@@ -140,7 +141,7 @@ def read_slurm_conf(source: SourceText) -> Hierarchy | None:
 
 
 def _lines(source: SourceText) -> Iterator[list[Token]]:
-    """Yield the words of every line that has any."""
+    """Yield the words of every line that is not empty."""
     words: list[Token] = []
     for line in source.lines():
         text = line.text.partition("#")[0].rstrip(" \t\r")

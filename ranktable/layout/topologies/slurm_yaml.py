@@ -1,7 +1,7 @@
 """Slurm's topology.yaml: a list of topologies, each a tree, blocks, or flat.
 
-Source: SchedMD/slurm 25.05, topology.yaml(5). Of several topologies the first with
-``cluster_default: true`` counts, else the first.
+Source: SchedMD/slurm 25.05, topology.yaml(5). If there are several topologies, the
+first with ``cluster_default: true`` is used, otherwise the first one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HEAD = ("topology", "cluster_default", *_KINDS)
 
 
 def read_slurm_yaml(source: SourceText) -> Hierarchy | None:
-    """Return the levels of a topology.yaml, None after saying what is wrong."""
+    """Return the levels of a topology.yaml, None after reporting an error."""
     documents, findings = parse_yaml(source.text, source.quota)
     source.add(findings)
     if not source.is_sound:
@@ -89,7 +89,7 @@ def _refuse_unknown(fields: Fields, path: Path, known: tuple[str, ...]) -> None:
 
 
 def _items(fields: Fields, path: Path) -> Iterable[Path]:
-    """Yield the path of every item of a list; say if it is not a list of mappings."""
+    """Yield the path of every item of a list; report other values."""
     found = fields.get(*path)
     if not isinstance(found, list) or not found:
         fields.report(f"{dotted(path[1:])} is not a list of mappings", *path)

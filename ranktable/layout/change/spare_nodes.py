@@ -1,7 +1,7 @@
-"""Nodes that a table declares and gives no rank, to take the place of others.
+"""Spare nodes: a table lists them without ranks, to replace other nodes later.
 
-They are in the key ``spare_list``, spelt as nodes are, without ranks. No library reads
-it: to them, a spare is not there.
+The key ``spare_list`` has them, in the form of nodes but without ranks. Libraries do
+not read this key, so a spare does not change a job.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ranktable.layout.change.errors import ChangeError
 from ranktable.layout.change.names import named, node_names, number_of, unnamed
+from ranktable.layout.layout_errors import ChangeError
 from ranktable.schema.format import SPARES_KEY as KEY
 from ranktable.schema.format import STANDS_IN_KEY, plain_number
 from ranktable.schema.formats import by_name
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def spares_of(table: RankTable) -> list[Node]:
-    """Return the spares of a table; the rank of a chip is its place.
+    """Return the spares of a table; the rank of a chip is its index in its spare.
 
     Raises:
-        ChangeError: They are not spelt as nodes are.
+        ChangeError: They do not have the form of nodes.
     """
     listed = table.extra.get(KEY, [])
     if not isinstance(listed, list):
@@ -54,9 +54,9 @@ def with_spares(table: RankTable, spares: Iterable[Node]) -> RankTable:
 
 
 def without_lost(table: RankTable, lost: Iterable[int]) -> RankTable:
-    """Return a table without the spare chips of nodes that are lost.
+    """Return a table without the spare chips of lost nodes.
 
-    A node has some where single chips of it were taken out of the layout.
+    A node has spare chips if single chips of it were not needed in the layout.
     """
     gone = {table.nodes[place].host for place in lost} - {None}
     spares = spares_of(table)
@@ -96,10 +96,10 @@ def take_spare(table: RankTable, host: str) -> tuple[Node, RankTable]:
 
 
 def named_table(table: RankTable) -> RankTable:
-    """Return a table whose nodes without a host have their number as one.
+    """Return a table whose nodes without a host have their number as a host.
 
-    So they can be told apart after a change too, and a spare that was such a node is
-    found by its number; ``unnamed_table`` takes the names away.
+    The names let a change find the nodes again, also a spare that was such a node;
+    ``unnamed_table`` removes them.
     """
     if any(node.host is None for node in table.nodes):
         pairs = zip(table.nodes, node_names(table.nodes), strict=True)
@@ -116,7 +116,7 @@ def named_table(table: RankTable) -> RankTable:
 
 
 def unnamed_table(after: RankTable, before: RankTable) -> RankTable:
-    """Return a table without the names that ``named_table`` has given those of one."""
+    """Return a table without the names that ``named_table`` gave."""
     pairs = zip(node_names(before.nodes), before.nodes, strict=True)
     given = {name for name, node in pairs if node.host is None}
     given |= {
@@ -138,9 +138,9 @@ def unnamed_table(after: RankTable, before: RankTable) -> RankTable:
 
 
 def standing_in(before: RankTable, nodes: Iterable[Node]) -> list[Node]:
-    """Return nodes of which those that were spares say whose ranks they carry.
+    """Return nodes in which each former spare names the node that it replaces.
 
-    That is a node of the table before with exactly these ranks that is there no more.
+    That is a node of the old table with exactly these ranks that is no longer there.
     """
     after = list(nodes)
     there = {node.host for node in after}
@@ -175,7 +175,7 @@ def refuse_present(table: RankTable, host: str | None) -> None:
 
 
 def refuse_spare(spares: Iterable[Node], host: str) -> None:
-    """Raise ChangeError if a host is one of some spares."""
+    """Raise ChangeError if a host is among some spares."""
     if host in (spare.host for spare in spares):
         raise ChangeError(f"{host} is a spare already")
 
