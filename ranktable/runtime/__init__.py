@@ -1,4 +1,4 @@
-"""Inside a training process: who am I, which chip, join the process group."""
+"""For training processes: find rank and chip, and join the process group."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ranktable._lazy import attach
 
 if TYPE_CHECKING:
+    from ranktable.runtime.device_mesh import make_groups, make_mesh
     from ranktable.runtime.environment import Environment, resolve_environment
     from ranktable.runtime.errors import (
         BootstrapError,
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
         LaunchEnvironmentError,
         MissingVariableError,
     )
-    from ranktable.runtime.mesh import make_groups, make_mesh
     from ranktable.runtime.process_group import Job, init_process_group
     from ranktable.runtime.table import is_rank_table_valid, read_rank_table
 
@@ -48,8 +48,8 @@ if not TYPE_CHECKING:
             "MissingVariableError": "ranktable.runtime.errors",
             "init_process_group": "ranktable.runtime.process_group",
             "is_rank_table_valid": "ranktable.runtime.table",
-            "make_groups": "ranktable.runtime.mesh",
-            "make_mesh": "ranktable.runtime.mesh",
+            "make_groups": "ranktable.runtime.device_mesh",
+            "make_mesh": "ranktable.runtime.device_mesh",
             "read_rank_table": "ranktable.runtime.table",
             "resolve_environment": "ranktable.runtime.environment",
         },

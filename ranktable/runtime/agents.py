@@ -1,4 +1,4 @@
-"""The torchrun agents of a job, one per node, as the rank table has them."""
+"""The torchrun agents of a job, one for each node of the rank table."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agent:
-    """One torchrun.
+    """One torchrun process.
 
     Attributes:
-        node_rank: Index of its node by the ranks it holds.
+        node_rank: Index of its node, in the order of the ranks.
         num_nodes: Number of nodes of the job.
-        num_processes: Processes that it starts.
-        host: Host of the node, None if the table names none.
+        num_processes: Number of processes that it starts.
+        host: Host of the node, None if the table names no hosts.
     """
 
     node_rank: int
@@ -35,12 +35,12 @@ class Agent:
     def arguments(
         self, script: Sequence[str], master_addr: str | None, master_port: int
     ) -> list[str]:
-        """Return torchrun's arguments, the script and its own included.
+        """Return torchrun's arguments, with the script and the script's arguments.
 
         Args:
             script: The script and its arguments.
             master_addr: Address of the rendezvous; not needed on a single node.
-            master_port: The port there.
+            master_port: Port of the rendezvous.
         """
         return agent_arguments(
             node_rank=self.node_rank,
@@ -55,11 +55,11 @@ class Agent:
 def agents_of(table: RankTable) -> list[Agent]:
     """Return the agents of a table, the one with rank 0 first.
 
-    torchrun numbers processes over the nodes in the order of their node_rank, so the
-    nodes are taken in the order of their ranks, whatever the order of the file.
+    torchrun numbers processes over the nodes in the order of their node_rank. So the
+    nodes are in the order of their ranks, not in that of the file.
 
     Raises:
-        ArgumentError: The table places ranks freely, which torchrun cannot do.
+        ArgumentError: The table has free placement, which torchrun does not support.
     """
     refuse_interleaved(hostfile_from_table(table), "torchrun")
     nodes = sorted(table.nodes, key=lambda node: node.devices[0].rank)
@@ -75,7 +75,7 @@ def agents_of(table: RankTable) -> list[Agent]:
 
 
 def _agent_of(agents: Sequence[Agent], host_name: str) -> Agent | None:
-    """Return the one agent of a host; the whole name is looked for first."""
+    """Return the only agent of a host; names with domain are compared first."""
     for is_it in (str.__eq__, is_same_host):
         here = [
             agent
@@ -90,14 +90,14 @@ def _agent_of(agents: Sequence[Agent], host_name: str) -> Agent | None:
 def find_agent(
     agents: Sequence[Agent], environment: Environment, host_name: str
 ) -> Agent | None:
-    """Return the agent of this node, None when nothing tells which it is.
+    """Return the agent of this node, None if it is not known.
 
-    The host name is looked for first, as the table names the host itself; then the
-    launcher's name of the host, then its index of the node.
+    The host name is compared first, because the table names the host itself; then the
+    launcher's name of the host, and then its index of the node.
 
     Args:
         agents: The agents of the job.
-        environment: What the launcher says of this process.
+        environment: The facts from the launcher of this process.
         host_name: Name of this host, with or without a domain.
     """
     if len(agents) == 1:
@@ -107,7 +107,7 @@ def find_agent(
             return agent
     node_rank = environment.node_rank
     if node_rank is None and environment.world_size == len(agents):
-        # mpirun numbers no nodes; with one process on each, its rank does.
+        # mpirun does not number nodes; with one process on each node, the rank does.
         node_rank = environment.rank if environment.local_world_size == 1 else None
     if node_rank is not None and node_rank < len(agents):
         return agents[node_rank]

@@ -1,4 +1,4 @@
-"""The environment and the rank table must agree before anything is started."""
+"""Compare the environment with the rank table, before anything is started."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
 
 _IPV4 = re.compile(r"[0-9.]+")
-# Others, Slurm among them, number nodes in an order of their own.
+# Other launchers, such as Slurm, number nodes in their own order.
 _BY_RANKS = ("GROUP_RANK", "CROSS_RANK", "NODE_RANK", "PET_NODE_RANK")
 
 
 def is_same_host(one: str, other: str) -> bool:
-    """Whether two names mean one host; one of them may lack the domain."""
+    """Whether two names are the same host; one of them may lack the domain."""
     if one == other or _IPV4.fullmatch(one) or _IPV4.fullmatch(other):
         return one == other
     short, long = sorted((one, other), key=len)
@@ -29,9 +29,9 @@ def is_same_host(one: str, other: str) -> bool:
 def with_world_size(
     environment: Environment, table: RankTable | None, file: str | None = None
 ) -> Environment:
-    """Return the environment with the size of the job, from the table if need be.
+    """Return the environment with the size of the job, if necessary from the table.
 
-    Ascend's scripts set the rank and the table of a process, and often no size.
+    Ascend's scripts set the rank and the table of a process, but often not the size.
 
     Raises:
         ConflictingVariablesError: The table has no such rank.
@@ -50,13 +50,13 @@ def with_world_size(
 def refuse_other_table(
     environment: Environment, table: RankTable, file: str | None = None
 ) -> None:
-    """Raise unless environment and table can both be true.
+    """Raise if the environment contradicts the table.
 
-    A process without a rank is an agent, a pod or a shell. Then the variables about the
-    node must fit one of the table's nodes.
+    A process without a rank is an agent, a pod or a shell. For it, the variables about
+    the node must match one of the table's nodes.
 
     Args:
-        environment: What the launcher set.
+        environment: The variables of the launcher.
         table: The rank table of the job.
         file: The file it was read from, for messages.
 
@@ -86,7 +86,7 @@ def refuse_other_table(
 def _candidates(
     environment: Environment, table: RankTable, file: str | None
 ) -> list[int]:
-    """Return which nodes of the table this one can be, by their place in it."""
+    """Return the indices of the nodes in the table that this node can be."""
     by_ranks = environment.sources.get("node_rank") in _BY_RANKS
     if environment.rank is None and not by_ranks:
         return list(range(table.num_nodes))

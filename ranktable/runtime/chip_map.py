@@ -15,7 +15,7 @@ _MAX_DIGITS = 6
 
 
 def read_chip_map(env: Mapping[str, str]) -> list[int] | None:
-    """Return ``CHIP_MAP``, None when it is unset or empty.
+    """Return ``CHIP_MAP``, None if it is unset or empty.
 
     Raises:
         InvalidVariableError: It is not a list of distinct numbers: ``0,2,6,7``.
@@ -25,7 +25,7 @@ def read_chip_map(env: Mapping[str, str]) -> list[int] | None:
         return None
     parts = [
         part.strip(" ") for part in value.split(",")
-    ]  # torch_tpu takes blanks, too
+    ]  # torch_tpu accepts blanks too
     are_plain = all(is_plain(part) and len(part) <= _MAX_DIGITS for part in parts)
     if not are_plain or len(set(parts)) < len(parts):
         raise InvalidVariableError(
@@ -40,12 +40,12 @@ def read_chip_map(env: Mapping[str, str]) -> list[int] | None:
 def refuse_contradiction(
     chips: Sequence[int] | None, *local_chip_maps: Sequence[int]
 ) -> None:
-    """Raise unless ``CHIP_MAP`` is unset or what the table says of this node.
+    """Raise unless ``CHIP_MAP`` is unset or equals the chips of this node in the table.
 
     Args:
-        chips: What ``CHIP_MAP`` says, None if it is unset.
-        local_chip_maps: The chips of this node by local rank; or, when it is not known
-            which node this is, those of every node.
+        chips: The value of ``CHIP_MAP``, None if it is unset.
+        local_chip_maps: The chips of this node by local rank; or those of every node,
+            if it is not known which node this is.
 
     Raises:
         ConflictingVariablesError: It names other chips, or in another order.

@@ -1,4 +1,4 @@
-"""Before ranks make groups together, they compare what each of them asks for.
+"""Before ranks make groups together, they compare their requests.
 
 Ranks that make different groups would wait for each other until the time-out, without a
 reason in the message.
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
 
 WAIT_S = 300.0
-"""Time for all ranks to post their spec, where none is given."""
+"""Time for all ranks to post their request, if none is given."""
 
 _TOLD = 64
-"""How many calls a rank that need not wait may be ahead."""
+"""By how many calls a rank that does not have to wait may be ahead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """What a rank asks for, as the others compare it.
+    """The request of a rank, for the comparison.
 
     Attributes:
         text: The request, in words.
-        advice: What to do if ranks ask for different things.
+        advice: What to do if the requests of ranks differ.
         noun: What a missing rank did not ask for, in one word.
     """
 
@@ -39,7 +39,7 @@ class Spec:
     noun: str
 
     def differing(self, said: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:
-        """Return the message for ranks that ask for other things, and these ranks."""
+        """Return the message for ranks with other requests, and these ranks."""
         first = min(said)
         others = tuple(rank for rank in sorted(said) if said[rank] != said[first])
         count = f" ({len(others)} ranks differ from rank {first})"
@@ -69,15 +69,15 @@ def refuse_other_specs(  # noqa: PLR0913 - what a round is made of
     is_urgent: bool = False,
     time_s: float | None = None,
 ) -> None:
-    """Raise unless every rank asks for the same; wait for the ranks that have to ask.
+    """Raise unless all ranks ask for the same; wait for the ranks that must ask.
 
     Args:
-        store: The store for specs of one kind.
-        spec: What this rank asks for.
+        store: The store for requests of one kind.
+        spec: The request of this rank.
         number: The number of this request among those of its kind.
-        rank: Its global rank; one that is not in ``ranks`` waits for nobody.
-        ranks: Global ranks that have to ask.
-        is_urgent: Whether all ranks raise as soon as two ask for different things.
+        rank: Its global rank; if it is not in ``ranks``, it does not wait.
+        ranks: Global ranks that must ask.
+        is_urgent: Whether all ranks raise as soon as two requests differ.
         time_s: How long to wait for the others.
 
     Raises:
@@ -99,7 +99,7 @@ def refuse_other_specs(  # noqa: PLR0913 - what a round is made of
         verdict = held.post(spec.text, is_member=rank in ranks)
         if rank in ranks:
             verdict = held.hear(time_s or WAIT_S)
-    except RuntimeError as error:  # torch's errors of the network
+    except RuntimeError as error:  # torch's network errors
         raise BootstrapError(
             "RT404",
             f"rank {rank} lost the connection to the store of the job, so the process "
@@ -108,7 +108,7 @@ def refuse_other_specs(  # noqa: PLR0913 - what a round is made of
     if verdict is None or verdict.kind == "agreed":
         return
     if is_urgent and verdict.kind == "differ":
-        # A rank that did not have to wait has gone on, and reads it at its next wait.
+        # A rank that did not have to wait has continued; it reads this the next time.
         for later in range(number + 1, number + _TOLD):
             round_of(later).publish(verdict)
     code = "RT404" if verdict.kind == "missing" else "RT405"

@@ -1,6 +1,6 @@
 """The rank and job of this process, from the variables of its launcher.
 
-The claims of all launchers are resolved; what is left has to be complete and possible.
+The claims of all launchers are compared; the result must be complete and possible.
 Nothing is guessed.
 """
 
@@ -33,7 +33,7 @@ _TORCHRUN = "start the script with a launcher: torchrun --nproc-per-node 8 SCRIP
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """A process and its job; every field is None when it is unknown.
+    """A process and its job; a field is None if it is not known.
 
     Attributes:
         rank: Global rank, 0 to world_size - 1.
@@ -44,12 +44,12 @@ class Environment:
         num_nodes: Number of nodes.
         master_addr: Host of the rendezvous.
         master_port: Its port.
-        host: Name of this node, as its launcher has it.
+        host: Name of this node in the launcher's variables.
         device_id: The chip of this process on its node.
         local_chip_map: The chips of this node by local rank.
         launcher: The launcher that set the variables.
         rank_table_file: Path of the rank table.
-        sources: The variable that gave each field.
+        sources: The variable from which each field comes.
     """
 
     rank: int | None = None
@@ -71,18 +71,18 @@ class Environment:
 def resolve_environment(
     env: Mapping[str, str] | None = None, *, has_address: bool = False
 ) -> Environment:
-    """Return the rank and job of this process; a field that is not known is None.
+    """Return the rank and job of this process; a field is None if it is not known.
 
     Args:
         env: The environment; by default ``os.environ``. An empty variable counts as
             unset.
-        has_address: Whether the caller has an address of the rendezvous, so that a
-            loopback address of the environment does no harm.
+        has_address: Whether the caller has an address of the rendezvous; then a
+            loopback address in the environment is not an error.
 
     Raises:
         InvalidVariableError: A value is not a plain decimal number within its range.
-        MissingVariableError: A rank without the size of the job, or the other way.
-        ConflictingVariablesError: Two variables cannot both be true.
+        MissingVariableError: There is a rank without a size, or a size without a rank.
+        ConflictingVariablesError: Two variables contradict each other.
     """
     env = os.environ if env is None else env
     won = believed(resolve_claims(env), has_address=has_address)
@@ -109,7 +109,7 @@ def resolve_environment(
 
 
 def advice(env: Mapping[str, str]) -> str | None:
-    """Return how to start processes with a rank here, None if that is not known."""
+    """Return how to start processes with a rank here, None if this is not known."""
     launcher = _advising(env)
     return None if launcher is None else f"{launcher.advice} ({launcher.name})"
 

@@ -16,13 +16,13 @@ class LaunchEnvironmentError(Error, ValueError):
     Attributes:
         code: The RT3xx that ``ranktable explain`` documents.
         message: What is wrong, without the code.
-        variables: The variables that were read, with their values; None when unset.
+        variables: The variables that were read, with their values; None for unset ones.
     """
 
     def __init__(
         self, code: str, message: str, variables: Mapping[str, str | None]
     ) -> None:
-        """Keep the parts."""
+        """Store the parts."""
         super().__init__(f"{code} {message}")
         self.code = code
         self.message = message
@@ -30,7 +30,7 @@ class LaunchEnvironmentError(Error, ValueError):
 
 
 class MissingVariableError(LaunchEnvironmentError):
-    """A variable that is needed is unset or empty."""
+    """A variable that is required is unset or empty."""
 
 
 class InvalidVariableError(LaunchEnvironmentError):
@@ -47,11 +47,11 @@ class BootstrapError(Error, RuntimeError):
     Attributes:
         code: The RT4xx that ``ranktable explain`` documents.
         message: What is wrong, without the code.
-        ranks: The ranks that the error is about, as far as they are known.
+        ranks: The ranks that have the problem, as far as they are known.
     """
 
     def __init__(self, code: str, message: str, ranks: tuple[int, ...] = ()) -> None:
-        """Keep the parts."""
+        """Store the parts."""
         super().__init__(f"{code} {message}")
         self.code = code
         self.message = message

@@ -1,4 +1,4 @@
-"""A process that has joined its job, and the groups that it makes there."""
+"""A process that has joined its job, and the groups that it makes."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _current: Job | None = None
 
 
 def current_job() -> Job | None:
-    """Return the job that this process has joined and not left, None if there is none.
+    """Return the job of this process, None if it has joined none or has left it.
 
-    A process group that a script made with torch itself is not a job.
+    A process group that a script has made with torch itself is not a job.
     """
     return _current if _current is not None and _current.is_open else None
 
@@ -42,7 +42,7 @@ class Job:
     """A process that has joined its job; the end of a ``with`` block leaves the job.
 
     Attributes:
-        environment: What the launcher set.
+        environment: The facts from the launcher.
         table: The rank table, None if there is none.
         rank: Global rank of this process.
         world_size: Number of processes.
@@ -51,7 +51,7 @@ class Job:
         device_id: Its chip.
         chip_map: The chip of every rank, None without a table.
         backend: Name of the communication library, or one for each type of device.
-        store: The store in which the ranks of this job compare what they do.
+        store: The store in which the ranks of this job compare their requests.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - only init_process_group makes one
@@ -64,7 +64,7 @@ class Job:
         timeout: timedelta | None = None,
         store: Store | None = None,
     ) -> None:
-        """Describe a process that has joined; ``init_process_group`` makes one."""
+        """Describe a process that has joined; ``init_process_group`` calls this."""
         assert environment.world_size is not None  # noqa: S101 - it has joined
         self.environment = environment
         self.table = table
@@ -111,13 +111,13 @@ class Job:
             among_members: Whether only the members make this call.
 
         Returns:
-            The group; for a rank that is not a member, torch's marker for that.
+            The group; a rank that is not a member gets torch's marker.
 
         Raises:
-            ValueError: A rank is repeated or not in the job, or there is none; or the
+            ValueError: A rank is repeated or not in the job, or there are none; or the
                 time-out is not a usable number of seconds.
-            BootstrapError: Another rank asks for another group (RT405), or a member
-                does not come (RT404).
+            BootstrapError: Another rank asks for another group (RT405), or a member is
+                missing (RT404).
         """
         listed = list(ranks)
         members = sorted(set(listed))
@@ -127,9 +127,9 @@ class Job:
             raise ValueError(
                 f"the ranks {listed} are not all among the {self.world_size} ranks"
             )
-        as_timeout(timeout_s)  # raises for one that is not a time
-        # A rank that is not a member posts its request too, but does not wait: the
-        # members may be waiting for it in the group.
+        as_timeout(timeout_s)  # raises for a wrong value
+        # A rank that is not a member posts its request too, but does not wait, because
+        # the members may be waiting for it in the group.
         from ranktable.runtime.consensus import Spec  # noqa: PLC0415 - not to start
         from ranktable.schema.diagnostic import folded  # noqa: PLC0415 - not to start
 
@@ -152,13 +152,13 @@ class Job:
         ranks: Sequence[int] | None = None,
         time_s: float | None = None,
     ) -> None:
-        """Raise unless all ranks ask for the same, at the same call of this kind.
+        """Raise unless all ranks have the same request in the same call of this kind.
 
         Args:
-            kind: What is compared; calls of one kind are counted.
-            spec: What this rank asks for.
-            ranks: Global ranks that have to ask; by default all.
-            time_s: How long to wait; by default as long as the job's time-out.
+            kind: Name of this kind of request; its calls are counted.
+            spec: The request of this rank.
+            ranks: Global ranks that must ask; by default all.
+            time_s: Seconds to wait; by default the time-out of the job.
 
         Raises:
             BootstrapError: A rank asks for something else (RT405), or is missing
@@ -217,23 +217,24 @@ class Job:
     ) -> ProcessGroup:
         """Return the group of these ranks, the same for every call with them.
 
-        A communicator costs memory on every chip of its members, so axes over the same
-        ranks share one. All ranks together are torch's default group, unless a time-out
-        is given. Every rank must make the same calls in the same order, which is not
-        compared: ``make_groups`` has compared all of them before. Only the members wait
-        for each other, so the groups of an axis are made at the same time.
+        A communicator needs memory on every chip of its members, so axes over the same
+        ranks share one. The group of all ranks is torch's default group, unless a
+        time-out is given. Every rank must make the same calls in the same order. This
+        is not compared here, because ``make_groups`` has compared all calls before.
+        Only the members wait for each other, so the groups of an axis are made at the
+        same time.
 
         Args:
             ranks: Global ranks of the members, in any order.
             timeout_s: Time-out of the group's collectives; by default that of the job.
 
         Returns:
-            The group; for a rank that is not a member, torch's marker for that.
+            The group; a rank that is not a member gets torch's marker.
         """
         import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
 
         members = tuple(sorted(ranks))
-        is_local = self._backend.name != "mpi"  # which makes groups of all ranks only
+        is_local = self._backend.name != "mpi"  # MPI needs all ranks to make a group
         if is_local and self.rank not in members:
             return dist.GroupMember.NON_GROUP_MEMBER  # type: ignore[return-value]
         if timeout_s is None and members == tuple(range(self.world_size)):
@@ -247,7 +248,7 @@ class Job:
         return self._shared[key]
 
     def close(self) -> None:
-        """Leave the job: destroy its process groups. Calling it again does nothing."""
+        """Leave the job: destroy its process groups. A second call does nothing."""
         if not self._is_open:
             return
         self._is_open = False
@@ -282,7 +283,7 @@ class Job:
 
 
 def as_timeout(timeout_s: float | None) -> timedelta | None:
-    """Return a time-out as torch wants it, None for the backend's own.
+    """Return a time-out in torch's form, None for the backend's own.
 
     Raises:
         ValueError: It is not a usable number of seconds.

@@ -25,12 +25,12 @@ def with_master(
 ) -> Environment:
     """Return the environment with the address of the rendezvous.
 
-    An argument wins over the launcher's variables, and these over the rank table,
-    whose host of rank 0 is used. Only the port has a default.
+    An argument is stronger than the launcher's variables, and these are stronger than
+    the rank table, whose host of rank 0 is used. Only the port has a default.
 
     Raises:
         InvalidVariableError: The argument is neither a host name nor an address.
-        MissingVariableError: Nothing gives the address.
+        MissingVariableError: No source has the address.
         ValueError: An argument is not a host name or a port. Ranks would try to connect
             with it until the time-out.
     """

@@ -1,4 +1,4 @@
-"""``init_process_group``: the one place that starts communication."""
+"""``init_process_group``: join the process group of the job."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def init_process_group(
 
 def _refuse_second() -> None:
     if "torch.distributed" not in sys.modules:
-        return  # nobody can have made a group, and torch may not be installed
+        return  # there is no group, and torch may not be installed
     import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
 
     if dist.is_available() and dist.is_initialized():
@@ -120,7 +120,7 @@ def _table(
     """Return the table, and the file that it was read from."""
     name = environment.rank_table_file if table is None else None
     if table is None and name is None:
-        return None, None  # nothing of tables is imported then
+        return None, None  # then no module about tables is imported
     from ranktable.schema.check import load  # noqa: PLC0415 - with the model
     from ranktable.schema.model import RankTable  # noqa: PLC0415
     from ranktable.schema.writing import refuse_unsound  # noqa: PLC0415
@@ -145,10 +145,10 @@ def place(
     file: str | None = None,
     needs_device: bool = False,
 ) -> Placement:
-    """Return the place of this process, from the table if there is one.
+    """Return the placement of this process, from the table if there is one.
 
     Args:
-        environment: What the launcher said; rank and world_size are known.
+        environment: The facts from the launcher; rank and world_size are known.
         table: The rank table of the job.
         file: The file it was read from, for messages.
         needs_device: Whether the process uses its chip.
@@ -173,12 +173,12 @@ def place(
 
 
 def _place_by_launcher(environment: Environment, *, needs_device: bool) -> Placement:
-    """Return the place from the launcher's chips, or else from the local rank."""
+    """Return the placement from the launcher's chips, or else from the local rank."""
     rank, local_rank = environment.rank, environment.local_rank
     assert rank is not None  # noqa: S101 - the caller has refused it
     device_id = environment.device_id
     if local_rank is None and device_id is None and needs_device:
-        # With chip 0 for everybody, all processes of a host would share one chip.
+        # With chip 0 as the default, all processes of a host would share one chip.
         raise MissingVariableError(
             "RT301",
             f"the device of rank {rank} is not known: LOCAL_RANK is not set and "
@@ -228,8 +228,8 @@ def _join(
     import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
 
     def start() -> None:
-        # It is not bound to the device: torch would then split it for every sub-group,
-        # and all ranks would have to take part, members or not.
+        # It is not bound to the device: otherwise torch would split it for every
+        # sub-group, and all ranks would have to take part, members or not.
         dist.init_process_group(
             backend=backend.config,
             store=PrefixStore("group", store),
@@ -253,8 +253,8 @@ def _start_group(
     """Make torch's process group.
 
     Torch has one time-out for making connections and for collectives, which is too long
-    for connections. On CPUs the deadline limits them. A device is current in one thread
-    only, so its backend starts in this thread and has only torch's time-out.
+    for connections. On CPUs the deadline limits them. A device is current only in one
+    thread, so a device backend starts in this thread and has only torch's time-out.
 
     Raises:
         BootstrapError: A peer ended after the rendezvous (RT404), or the backend does

@@ -1,10 +1,10 @@
 """The rendezvous: all processes of a job connect before communication starts.
 
 They use torch's own store at the master's address. A collective with a missing rank
-waits for half an hour and names no rank. Here every process posts in the store that it
-is there, and missing ranks are named. There are two rounds. In the first, all ranks are
-there and agree on the job. In the second, all ranks confirm this, so none has ended
-while it waited.
+waits for half an hour and does not name the rank. Here every process posts in the store
+that it is present, and missing ranks are named. There are two rounds. In the first, all
+ranks are present and agree on the job. In the second, all ranks confirm this, so none
+has ended while it waited.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ranktable.runtime.environment import Environment
 
 GRACE_S = 2.0
-"""How much longer than its time-out joining a job may take, to say what went wrong."""
+"""Additional time after the time-out, to report what went wrong."""
 
 _PROBE_S = 0.5
 """Time after the deadline for a running attempt to report why it failed."""
@@ -40,32 +40,32 @@ _FIRST_PAUSE_S = 0.05
 _LONGEST_PAUSE_S = 1.0  # between attempts to connect: many ranks ask one host
 
 _READ_S = 1.0
-"""Time after the deadline for the others to read a verdict before the store closes."""
+"""Time after the deadline for the others to read a result before the store closes."""
 
 _LATECOMERS_S = 10.0
-"""Time that the store stays open for ranks that are not there yet: the processes of a
-job start within some seconds of each other, and all should read what is wrong."""
+"""Time that the store stays open for late ranks: the processes of a job start within
+some seconds of each other, and all should read what is wrong."""
 
 _calls = itertools.count(1)
 _served: list[Store] = []
-# Rank 0 keeps its store until it ends: after a first job in the same processes, other
-# ranks may join the second one before rank 0 does.
+# Rank 0 keeps its store until it ends. After a first job in the same processes, other
+# ranks may join the second job before rank 0 does.
 
 
 _Result = TypeVar("_Result")
 
 
 class LateError(Exception):
-    """The time is up before the work is done."""
+    """The time-out is over before the function has returned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadline:
-    """The time at which to give up.
+    """The time at which to stop waiting.
 
     Attributes:
         time_s: The whole time, for messages.
-        end: The moment, by ``time.monotonic``.
+        end: The time, by ``time.monotonic``.
     """
 
     time_s: float
@@ -73,12 +73,12 @@ class Deadline:
 
     @classmethod
     def after(cls, time_s: float) -> Deadline:
-        """Return the deadline of a time that begins now."""
+        """Return the deadline after a time that begins now."""
         return cls(time_s=time_s, end=time.monotonic() + time_s)
 
     @property
     def left_s(self) -> float:
-        """The seconds that are left, 0 when the time is up."""
+        """The remaining seconds, 0 after the deadline."""
         return max(self.end - time.monotonic(), 0.0)
 
 
@@ -86,10 +86,10 @@ def in_time(work: Callable[[], _Result], time_s: float) -> _Result:
     """Return the result of a function, if it returns in time.
 
     Torch reads some answers without a time-out, so the function runs in its own thread.
-    A late thread is abandoned; it is a daemon and keeps no process alive.
+    A late thread is abandoned; it is a daemon, so the process can still end.
 
     Raises:
-        LateError: The time is up.
+        LateError: It has not returned in time.
     """
     future: Future[_Result] = Future()
     Thread(target=_keep, args=(work, future), daemon=True).start()
@@ -117,8 +117,8 @@ def open_store(
     """Return the store of the job, reached at the master's address.
 
     Raises:
-        BootstrapError: The port is used already, no program answers in time, or the
-            program that answers is not a store.
+        BootstrapError: The port is in use, no program answers in time, or the program
+            that answers is not a store.
     """
     # torch.distributed has this name too, but does not declare it to type checkers.
     from torch._C._distributed_c10d import PrefixStore  # noqa: PLC0415
@@ -129,10 +129,10 @@ def open_store(
     store = _tcp_store(environment, deadline, is_master=is_master)
     if is_master:
         _served.append(store)
-    # Later users of this store have the whole time, not the rest of this deadline.
+    # Later users of this store have their whole time-out, not the rest of this one.
     store.set_timeout(timedelta(seconds=deadline.time_s))
-    # Every restart of the job by its agent uses its own keys, and so does every further
-    # job of the same processes.
+    # Every restart of the job by its agent, and every further job of the same
+    # processes, uses its own keys.
     attempt = env.get("TORCHELASTIC_RESTART_COUNT", "0")
     return PrefixStore(f"ranktable/{attempt}/{next(_calls)}", store)
 
@@ -147,8 +147,8 @@ def _address(environment: Environment) -> tuple[str, int]:
 def _await_listener(environment: Environment, deadline: Deadline) -> None:
     """Wait until a program answers at the master's address.
 
-    Torch's store would wait too, but for twice the time, and a thread left in its C++
-    code aborts the interpreter if it comes back while that is ending.
+    Torch's store would wait too, but for twice the time. A thread in its C++ code
+    aborts the interpreter if it returns while the interpreter ends.
     """
     host, port = _address(environment)
 
@@ -167,7 +167,9 @@ def _await_listener(environment: Environment, deadline: Deadline) -> None:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     try:
-        in_time(connect, deadline.left_s + _PROBE_S)  # a name may take any time
+        in_time(
+            connect, deadline.left_s + _PROBE_S
+        )  # finding a host name may take long
     except LateError:
         reason = "the host name was not resolved in time"
     except OSError as error:
@@ -236,7 +238,7 @@ def _refused(
 
 
 def first_line(error: Exception) -> str:
-    """Return what torch says before its stack of C++ calls."""
+    """Return torch's message, without its stack of C++ calls."""
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
@@ -248,7 +250,7 @@ class Participant:
         rank: Its global rank.
         world_size: Number of processes, as its launcher set it.
         digest: Digest of its rank table, None without one.
-        serves_store: Whether it serves the store, so that it should leave last.
+        serves_store: Whether it serves the store, and should leave last.
     """
 
     rank: int
@@ -260,11 +262,11 @@ class Participant:
 def rendezvous_barrier(store: Store, member: Participant, deadline: Deadline) -> None:
     """Wait until every rank of the job has connected with the same table.
 
-    It ends at the latest ``GRACE_S`` after the deadline.
+    It ends at most ``GRACE_S`` after the deadline.
 
     Raises:
-        BootstrapError: A rank did not connect or ended (RT404), or does not agree with
-            rank 0 on the job (RT405).
+        BootstrapError: A rank did not connect or has ended (RT404), or differs from
+            rank 0 in the job (RT405).
     """
     try:
         in_time(lambda: _pass(store, member, deadline), deadline.left_s + GRACE_S)
@@ -277,7 +279,7 @@ def rendezvous_barrier(store: Store, member: Participant, deadline: Deadline) ->
             f"{member.rank}; look at the process that serves it: rank 0, or torchrun "
             "on the host of rank 0",
         ) from None
-    except RuntimeError as error:  # torch's errors of the network are RuntimeErrors
+    except RuntimeError as error:  # torch's network errors are RuntimeErrors
         raise BootstrapError(
             "RT404",
             f"rank {member.rank} lost the connection to the store of the job, so the "
@@ -302,7 +304,7 @@ def _hold(
         rank=member.rank,
         ranks=range(member.world_size),
         wording=_Joining(member, phase),
-        # Ranks with different sizes do not know how many ranks to wait for.
+        # Ranks with different sizes would wait for different numbers of ranks.
         is_urgent=lambda first, own: json.loads(first)[0] != json.loads(own)[0],
         is_alone=True,
     )
@@ -351,7 +353,7 @@ class _Joining:
         from ranktable.schema.diagnostic import folded  # noqa: PLC0415 - errors only
 
         size = self.member.world_size
-        if not absent:  # the last rank connected, but no verdict was published
+        if not absent:  # the last rank connected, but no result was published
             return f"the last rank connected after {time_s:g} s; raise timeout_s"
         is_first = self.phase == "here"
         what = "did not connect" if is_first else "connected and then ended"

@@ -1,9 +1,9 @@
-"""What the environment says: the claims of all launchers, and which of them count.
+"""Compare the claims of all launchers, and decide which of them are used.
 
-Every launcher states claims: a field, its value, the variable it came from, and
-whether it describes the process or its node. An inner launcher shadows the one that
-it runs inside, because that one describes the agent: srun starts one torchrun per node,
-torchrun starts the workers. Everything else must agree, and be complete and possible.
+A claim has a field, its value, its variable, and whether it describes the process or
+its node. An inner launcher shadows the outer one, because the outer one describes the
+agent: srun starts one torchrun on each node, and torchrun starts the processes. All
+other claims must agree, and be complete and possible.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(str, Enum):
-    """What became of a claim."""
+    """How a claim was used."""
 
     WON = "won"
     AGREES = "agrees"
@@ -43,10 +43,10 @@ FIELDS = (
     *("host", "device_id", "local_chip_map"),
 )
 BY_HAND = "environment"
-"""Name of what scripts and shells export."""
+"""Name for variables that scripts and shells export."""
 
-# An outer launcher may name another rendezvous address than an inner one, and both are
-# right. And a host has several names.
+# The rendezvous addresses of an outer and an inner launcher may differ, and both can be
+# right. A host may also have several names.
 _RENDEZVOUS = ("master_addr", "master_port")
 _MAY_DIFFER = (*_RENDEZVOUS, "host")
 _BELOW = (
@@ -77,17 +77,17 @@ def resolve_claims(env: Mapping[str, str]) -> list[tuple[VariableClaim, Outcome]
 def believed(
     claims: Iterable[tuple[VariableClaim, Outcome]], *, has_address: bool = False
 ) -> dict[str, VariableClaim]:
-    """Return the claim that won each field.
+    """Return the claim that is used for each field.
 
     Args:
         claims: Every claim with its outcome.
-        has_address: Whether the caller has an address of the rendezvous, so that
-            nobody uses that of the environment.
+        has_address: Whether the caller has an address of the rendezvous, so that the
+            one in the environment is not used.
 
     Raises:
-        InvalidVariableError: A value is not one that its variable can have.
-        MissingVariableError: A rank without the size of the job, or the other way.
-        ConflictingVariablesError: Two variables cannot both be true.
+        InvalidVariableError: A value is not valid for its variable.
+        MissingVariableError: There is a rank without a size, or a size without a rank.
+        ConflictingVariablesError: Two variables contradict each other.
     """
     claims = list(claims)
     for claim, outcome in claims:
@@ -104,13 +104,13 @@ def believed(
 
 
 def number(won: Mapping[str, VariableClaim], name: str) -> int | None:
-    """Return the number of a field, None if it is unknown."""
+    """Return the number in a field, None if it is not known."""
     value = won[name].value if name in won else None
     return value if isinstance(value, int) else None
 
 
 def chips_of(won: Mapping[str, VariableClaim]) -> tuple[int, ...] | None:
-    """Return the chips of this node by local rank, None if they are unknown."""
+    """Return the chips of this node by local rank, None if they are not known."""
     value = won["local_chip_map"].value if "local_chip_map" in won else None
     return value if isinstance(value, tuple) else None
 
@@ -118,7 +118,7 @@ def chips_of(won: Mapping[str, VariableClaim]) -> tuple[int, ...] | None:
 def _shadowed(
     stated: list[tuple[Launcher, list[VariableClaim]]], env: Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield the names of the launchers that describe something around this process."""
+    """Yield the names of launchers that describe an agent or node of this process."""
     if len(stated) <= 1:
         return
     by_name: dict[str, list[VariableClaim]] = {}
@@ -146,33 +146,34 @@ def _shadowed(
 
 
 def _shadows(inner: list[VariableClaim], outer: list[VariableClaim]) -> bool:
-    """Whether an inner launcher makes what an outer one says another matter.
+    """Whether the claims of an outer launcher describe something else.
 
-    Not where both say the same of the process: then they describe the same one, and
-    may add to what is known. Claims about the node are judged one by one.
+    They do not if both launchers claim the same about the process: then they describe
+    the same one, and may complete each other. Claims about the node are judged
+    separately.
     """
     problems = [claim.problem for claim in outer if claim.problem is not None]
     levels = {claim.level for claim in inner}
     if all(claim.level is Scope.NODE for claim in outer):
-        # The address of the rendezvous is needed where the inner launcher gives none.
+        # The address of the rendezvous is needed if the inner launcher gives none.
         has_address = any(claim.field == "master_addr" for claim in inner)
         return levels == {Scope.NODE} or (bool(problems) and has_address)
     if any(isinstance(problem, ConflictingVariablesError) for problem in problems):
-        return True  # variables that do not fit each other are left over
+        return True  # variables that contradict each other are left over
     return not _are_same(_values(inner), _values(outer))
 
 
 def _are_same(some: Mapping[str, Value], others: Mapping[str, Value]) -> bool:
-    """Whether two launchers say the same of the process.
+    """Whether two launchers claim the same about the process.
 
-    A rank alone does not tell: an agent can have that of a worker.
+    A rank alone is not enough: an agent can have the same rank as a worker.
     """
     shared = some.keys() & others.keys()
     return "world_size" in shared and all(some[name] == others[name] for name in shared)
 
 
 def _values(claims: Iterable[VariableClaim]) -> dict[str, Value]:
-    """Return what claims say of a process, without the rendezvous address."""
+    """Return the values of claims about a process, without the rendezvous address."""
     return {
         claim.field: claim.value
         for claim in claims
@@ -188,7 +189,7 @@ def _resolve_field(
     winner: VariableClaim | None = None
     ordered = sorted(about, key=lambda claim: claim.level is Scope.NODE)
     if name in _RENDEZVOUS:
-        # Who exports an address means it; a scheduler's is made from its node list.
+        # An address that is exported is intended; a scheduler computes one.
         ordered.sort(key=lambda claim: claim.launcher != BY_HAND)
     for claim in ordered:
         if claim.launcher in shadowed and name != "host":
@@ -200,7 +201,7 @@ def _resolve_field(
         elif claim.value == winner.value:
             outcome = Outcome.AGREES
         elif claim.level is not winner.level or name in _MAY_DIFFER:
-            outcome = Outcome.SHADOWED  # what an agent or a pod was told
+            outcome = Outcome.SHADOWED  # it describes an agent or a pod
         else:
             outcome = Outcome.CONTRADICTS
         resolved.append((claim, outcome))
@@ -212,9 +213,9 @@ def _said(claim: VariableClaim) -> str:
 
 
 def _refuse_disputes(claims: Iterable[tuple[VariableClaim, Outcome]]) -> None:
-    """Raise an error that names everything said about the fields in dispute.
+    """Raise an error that lists all claims about the fields that are in dispute.
 
-    What is shadowed describes something else, and is not part of the dispute.
+    A shadowed claim describes something else, and is not part of the dispute.
     """
     disputed = {
         claim.field for claim, outcome in claims if outcome is Outcome.CONTRADICTS
@@ -237,7 +238,7 @@ def _refuse_disputes(claims: Iterable[tuple[VariableClaim, Outcome]]) -> None:
 
 
 def _refuse_halves(won: Mapping[str, VariableClaim]) -> None:
-    """Raise if there is a rank without the size of the job, or the other way."""
+    """Raise if there is a rank without a size, or a size without a rank."""
     for present, absent in (("rank", "world_size"), ("world_size", "rank")):
         claim = won.get(present)
         if claim is None or claim.needs is None or absent in won:
@@ -251,7 +252,7 @@ def _refuse_halves(won: Mapping[str, VariableClaim]) -> None:
 
 
 def _refuse_ranges(won: Mapping[str, VariableClaim]) -> None:
-    """Raise unless every index is below its size, and every part below the whole."""
+    """Raise unless every index is below its size, and every part at most the whole."""
     for name, size in _BELOW:
         index, end = number(won, name), number(won, size)
         if index is not None and end is not None and index >= end:
@@ -282,7 +283,7 @@ def _refuse_ranges(won: Mapping[str, VariableClaim]) -> None:
 
 
 def _refuse_chips(won: Mapping[str, VariableClaim]) -> None:
-    """Raise unless the chip of this process is the one that its node's list gives."""
+    """Raise unless the chip of this process is the one in the list of its node."""
     chips, local_rank = chips_of(won), number(won, "local_rank")
     if chips is None or local_rank is None:
         return
@@ -303,12 +304,13 @@ def _refuse_chips(won: Mapping[str, VariableClaim]) -> None:
 def _refuse_loopback(
     won: Mapping[str, VariableClaim], claims: Iterable[VariableClaim]
 ) -> None:
-    """Raise if an address that scripts export is each node's own, of several nodes.
+    """Raise if a loopback address was exported in a job of several nodes.
 
-    An image or a shell has ``MASTER_ADDR=localhost`` left over, and the processes of
-    the second node would wait for a master of their own until the time-out. Where a
-    launcher names a loopback address too, the nodes are on one machine. What is set by
-    hand may describe several nodes on one machine, so a launcher has to show them.
+    For example, ``MASTER_ADDR=localhost`` is left over from an image or a shell. The
+    processes of the second node would wait for a master of their own until the
+    time-out. If a launcher also gives a loopback address, the nodes are on one machine.
+    Variables set by hand may describe several nodes on one machine, so only a launcher
+    counts here.
     """
     master = won.get("master_addr")
     others = [claim for claim in claims if not _is_exported(claim)]
@@ -338,7 +340,7 @@ def _refuse_loopback(
 def _is_beside_rank_0(won: Mapping[str, VariableClaim]) -> bool:
     """Whether this process is on the node of rank 0, which has the rendezvous.
 
-    Local ranks are in the order of the ranks: who has the same has rank 0 on its node.
+    Local ranks follow the order of the ranks: if both are equal, rank 0 is on its node.
     """
     rank = number(won, "rank")
     is_beside = rank is not None and rank == number(won, "local_rank")

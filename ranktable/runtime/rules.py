@@ -166,7 +166,7 @@ RULES = (
 
 
 def no_table_named(variable: str) -> RankTableError:
-    """Return the error for a process that was given no rank table."""
+    """Return the error for a process without a rank table."""
     return RankTableError(
         [
             Diagnostic(

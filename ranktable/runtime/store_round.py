@@ -2,10 +2,9 @@
 
 The round uses the store that torch has anyway. The first member posts its text, the
 others compare theirs with it, and the last one publishes the verdict, which names the
-ranks that differ. When the time is up, one member checks which ranks are missing and
-publishes that. The first verdict stands. So if all agree, a member makes at most 13
-requests for any number of members, and one more per second while it waits for late
-ones.
+ranks that differ. After the time-out, one member finds the missing ranks and publishes
+them. Only the first verdict counts. So if all agree, a member makes at most 13 requests
+for any number of members, and one more per second while it waits for late ones.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ _LONGEST_PAUSE_S = 1.0
 _LATE_S = 1.0  # a round of thousands takes less on a machine that does nothing else
 _CLOCK_S = 0.05  # torch rounds a wait to milliseconds, so it may end a bit early
 _LINGER_S = 0.02
-_SHORT = 1000  # what is longer has a key of its own, since all read the first one's
-_NONE = "-"  # what a store answers where there is no verdict
-_OTHER = "!"  # marks in the list who does not say what the first one says
+_SHORT = 1000  # a longer text gets its own key, because all read that of the first one
+_NONE = "-"  # the value of a store without a verdict
+_OTHER = "!"  # marks ranks in the list whose text differs from the first one
 
 
 class Verdict(NamedTuple):
@@ -44,7 +43,7 @@ class Verdict(NamedTuple):
     Attributes:
         kind: Whether all agree, some ``differ``, or are ``missing``.
         message: What is wrong, in a sentence.
-        ranks: The ranks that it is about.
+        ranks: The ranks that differ or are missing.
     """
 
     kind: Literal["agreed", "differ", "missing"]
@@ -69,20 +68,20 @@ class Wording(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class StoreRound:
-    """One rank's side of a round.
+    """One rank's part of a round.
 
     Attributes:
         store: The store of this round; it has no other keys.
         rank: Global rank of this process.
         ranks: Global ranks of all members.
         wording: The messages.
-        is_urgent: Whether this rank and the first one differ so that all are told at
-            once, without waiting for the others.
+        is_urgent: Whether a difference between this rank and the first one is published
+            at once, without waiting for the others.
         is_erased: Whether the keys are removed after all have read the verdict.
         is_kept: Whether a verdict about missing ranks stays for late ranks. It must not
-            where a later group may use the same store.
+            if a later group may use the same store.
         is_alone: Whether no other thread uses this connection to the store: then the
-            store itself can wait, and no time passes between two looks.
+            store itself can wait, and there is no pause between two looks.
     """
 
     store: Store
@@ -98,7 +97,7 @@ class StoreRound:
     _first_said: str | None = None
 
     def __post_init__(self) -> None:
-        """Use the store as this torch lets it be used."""
+        """Adapt the store to this version of torch."""
         self.store = usable_store(self.store)
 
     def post(
@@ -128,7 +127,7 @@ class StoreRound:
                 self.publish(self._differing(saying))
         if not is_member:
             return self._verdict
-        # One list instead of one key a rank: who is missing is then one request.
+        # One list, not one key for each rank: so missing ranks need only one request.
         store.append("came", f"{self.rank}{_OTHER * is_other},")  # type: ignore[attr-defined]
         if store.add("count", 1) == len(self.ranks):
             self.publish(self._judge() or AGREED)
@@ -148,7 +147,7 @@ class StoreRound:
 
         Args:
             time_s: The whole time for the others.
-            left_s: How much of that is left; by default all.
+            left_s: How much of this time is left; by default all.
             looks: Whether to name missing ranks at the end. Otherwise None is returned,
                 and the others may still post.
             on_wait: Called once if others are late.
@@ -158,7 +157,7 @@ class StoreRound:
         if self._verdict is None and looks:
             self._verdict = self._look(time_s)
         if self._verdict not in (None, AGREED) and self.rank == 0 and not self.is_alone:
-            # Most stores end with their rank 0.
+            # Most stores end with the process of rank 0.
             self.linger(_LONGEST_PAUSE_S + _LOOK_S, is_counted=False)
         self._leave()
         return self._verdict
@@ -168,11 +167,11 @@ class StoreRound:
         return self._verdict is not None or self._is_read()
 
     def linger(self, time_s: float, *, is_counted: bool = True) -> None:
-        """Wait until all present ranks have read a bad verdict, or the time is up.
+        """Wait until all present ranks have read a bad verdict, or until the time-out.
 
         Args:
             time_s: The time.
-            is_counted: Whether this rank has been counted among them.
+            is_counted: Whether this rank is already counted among them.
         """
         end = time.monotonic() + time_s
         expected = self._count_present() - (not is_counted)
@@ -191,11 +190,11 @@ class StoreRound:
         self._delete(*keys, f"said/{self.rank}")
 
     def publish(self, verdict: Verdict) -> None:
-        """Publish a verdict; the first one stands."""
+        """Publish a verdict; only the first one counts."""
         stands = self.store.compare_set("verdict", "", json.dumps(verdict)).decode()
         self._verdict = _verdict(stands)
         if self.is_alone:
-            # Before 2.4 torch's store does not wake who waits after a compare_set.
+            # Before torch 2.4 a compare_set does not wake other ranks that wait.
             self.store.set("verdict", stands)
 
     def _is_read(self) -> bool:
@@ -220,8 +219,8 @@ class StoreRound:
                     raise
                 return False
             return self._is_read()
-        # A store that waits keeps its connection from all other threads, and one of
-        # these may be what the others wait for.
+        # While a store waits, other threads cannot use its connection. The other ranks
+        # may be waiting for one of these threads.
         pause_s = _FIRST_PAUSE_S
         while not self._is_read():
             left_s = end - time.monotonic()
@@ -237,7 +236,7 @@ class StoreRound:
         return True
 
     def _look(self, time_s: float) -> Verdict:
-        """Return the verdict when the time is up; one member publishes it for all."""
+        """Return the verdict after the time-out; one member publishes it for all."""
         if self.store.add("lookers", 1) == 1:
             verdict = self._judge()
             if verdict is None:
@@ -282,7 +281,7 @@ class StoreRound:
 
     def _entries(self) -> list[tuple[int, bool]]:
         """Return the ranks that posted, each with whether it differs from the first."""
-        # To append nothing makes the list, so that nobody waits for it.
+        # Appending nothing creates the list, so that no rank waits for it.
         self.store.append("came", "")  # type: ignore[attr-defined]
         listed = self.store.get("came").decode().split(",")[:-1]
         return [(int(each.rstrip(_OTHER)), each.endswith(_OTHER)) for each in listed]
@@ -296,12 +295,12 @@ class StoreRound:
         if self.store.add("heard", 1) != expected or not self.is_erased:
             return
         self._delete("verdict", "heard")
-        if self._verdict != AGREED:  # else the last to come has removed the others
+        if self._verdict != AGREED:  # else the last rank has removed the other keys
             said = [f"said/{rank}" for rank in self.ranks]
             self._delete(*self._posted(), "lookers", *said)
 
     def _posted(self) -> list[str]:
-        """Return the keys that no rank needs after all agree."""
+        """Return the keys that are not needed after all agree."""
         is_apart = self._first_said is None
         return ["first", "came", "count", *[f"said/{self._first_rank}"] * is_apart]
 
@@ -316,16 +315,16 @@ def _verdict(said: str) -> Verdict:
 
 
 def has_list_store(store: Any) -> bool:  # noqa: ANN401 - any store of torch
-    """Whether a store can append to what is in it; a FileStore cannot."""
+    """Whether a store can append to a value; a FileStore cannot."""
     has_it = getattr(store, "has_extended_api", None)
     return has_it is not None and bool(has_it())
 
 
 def usable_store(store: Any) -> Any:  # noqa: ANN401 - any store of torch
-    """Return a store whose ``check`` and ``compare_set`` can be used.
+    """Return a store with usable methods ``check`` and ``compare_set``.
 
-    In torch 2.1 the first is missing, and the second ends the process at times, since
-    it makes an object of Python without the interpreter's lock.
+    Torch 2.1 lacks the first. The second sometimes ends the process, because it makes a
+    Python object without holding the interpreter's lock.
     """
     return store if hasattr(store, "check") else _CountedStore(store)
 

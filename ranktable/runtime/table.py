@@ -1,7 +1,7 @@
-"""The rank table inside a training process: its chip_map, or why there is none.
+"""Read the rank table in a training process: its chip_map, or why there is none.
 
-A table that is certainly sound takes the fast path. Otherwise all checks are loaded, so
-that the exception says what is wrong and where.
+A table that is certainly sound takes the fast path. Otherwise all checks are imported,
+so that the exception says what is wrong and where.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 VARIABLE = "RANK_TABLE_FILE"
-"""Names the rank table of the job; SCCL and Ascend's HCCL read the same variable."""
+"""The variable with the file of the rank table; SCCL and HCCL read the same one."""
 
 
 def read_rank_table(
@@ -48,11 +48,11 @@ def read_rank_table(
 
 
 def _read_any(name: str, data: bytes) -> list[int]:
-    """Return the chip_map by way of the full pipeline, or raise what that found."""
+    """Return the chip_map after all checks, or raise the errors."""
     from ranktable.schema.check import check  # noqa: PLC0415 - slow path
     from ranktable.schema.diagnostic import Location, RankTableError  # noqa: PLC0415
 
-    # A broken table is broken for every process: none of them lists it all.
+    # Every process of the job finds the same errors, so none lists all of them.
     report = check(data, file=name, limit=RankTableError.SHOWN)
     table = report.sound_table()
     if not table.has_global_ranks:

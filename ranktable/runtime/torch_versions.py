@@ -1,8 +1,8 @@
 """What differs between versions of torch, from 2.1 to the newest.
 
-Vendors pin old versions: SOPHGO's torch_tpu pins 2.1 and 2.8. No other file asks for a
-version. Where possible this file checks for the feature and not for the version, since
-vendors backport features.
+Vendors require old versions: SOPHGO's torch_tpu needs 2.1 or 2.8. No other file tests
+for a version. If possible, this file tests for a feature, not for a version, because
+vendors add features to old versions.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OLDEST: Final = (2, 1)
-"""The first version with all that a job and collectives need."""
+"""The first version with everything that a job and collectives need."""
 
 
 def reduce_scatter_single() -> Any:  # noqa: ANN401 - a function of torch
     """Return torch's function that reduces one tensor to its parts.
 
-    It has this name since 2.13, which warns of the one before.
+    It has this name since 2.13, where the old name gives a warning.
     """
     import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
 
@@ -34,7 +34,7 @@ def why_too_old(version: str) -> str | None:
     """Return why a version of torch cannot be used, None if it can.
 
     Args:
-        version: ``torch.__version__``; one that cannot be read is taken for new.
+        version: ``torch.__version__``; one that cannot be parsed counts as new.
     """
     found = re.match(r"(\d+)\.(\d+)", version)
     if found is None or (int(found[1]), int(found[2])) >= OLDEST:
@@ -47,7 +47,7 @@ def why_too_old(version: str) -> str | None:
 
 
 def counts_writes_of_lists() -> bool:
-    """Whether one call marks several tensors as written; one by one before 2.6."""
+    """Whether one call can mark several tensors as written, which needs torch 2.6."""
     import torch  # noqa: PLC0415 - torch is an extra
 
     try:
@@ -58,7 +58,7 @@ def counts_writes_of_lists() -> bool:
 
 
 def why_no_mesh() -> str | None:
-    """Return why groups cannot be made a mesh, None if they can: since 2.5."""
+    """Return why groups cannot form a mesh, None if they can, which needs torch 2.5."""
     import inspect  # noqa: PLC0415 - for meshes only
 
     import torch  # noqa: PLC0415 - torch is an extra
@@ -85,10 +85,10 @@ def group_called(name: str | None) -> Iterator[None]:
     """Give the group that this thread makes the same name on all its members.
 
     If only the members make a group, torch names it after the number of groups of each
-    rank. Ranks in different numbers of groups would then wait for each other for ever.
+    rank. Ranks with different numbers of groups would then wait for each other forever.
 
     Args:
-        name: The same on every member, and for no other group; None for torch's own.
+        name: A name that only this group has; None for torch's own name.
     """
     if name is not None:
         _let_names_be_given()

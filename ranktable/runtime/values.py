@@ -1,4 +1,4 @@
-"""Values of variables: plain ASCII decimal numbers in range, addresses, or an error."""
+"""Read values of variables: plain decimal numbers in range, and addresses."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ Read = TypeVar("Read")
 MAX_PORT = 65535
 _MAX_DIGITS = 9
 _PLAIN = re.compile(r"0|[1-9][0-9]{0,8}")
-# A name, an IPv4 or an IPv6 address with its zone; torch takes no brackets. What begins
-# with a hyphen would be an option of torchrun; DNS has names of up to 253 characters.
+# A name, an IPv4 or an IPv6 address with its zone; torch does not accept brackets. A
+# hyphen at the beginning would make it an option of torchrun; DNS allows 253
+# characters.
 _ADDRESS = re.compile(r"[A-Za-z0-9._:%][A-Za-z0-9._:%-]{0,254}")
 _LOOPBACK = re.compile(
     r"(?i)(ip6-)?localhost[46]?(\.localdomain[46]?)?|127(\.[0-9]{1,3}){1,3}|::1"
@@ -30,7 +31,7 @@ _SIZES = ("world_size", "local_world_size", "num_nodes")
 
 
 def is_loopback(address: object) -> bool:
-    """Whether an address is a loopback address, which means each machine itself."""
+    """Whether an address is a loopback address, which every machine has itself."""
     return isinstance(address, str) and _LOOPBACK.fullmatch(address) is not None
 
 
@@ -57,7 +58,7 @@ def read_number(field: str, variable: str, text: str) -> int:
     """Return the number in a variable.
 
     Args:
-        field: Field of the environment it is for, which gives its range.
+        field: Field of the environment, which has a range.
         variable: Name of the variable.
         text: Its value.
 
@@ -111,7 +112,7 @@ def read_address(field: str, variable: str, text: str) -> str:
 
 
 def read_host(field: str, variable: str, text: str) -> str:
-    """Return the host of ``host:port`` or of a host alone; of IPv6, ``[host]:port``.
+    """Return the host of ``host:port`` or of a host alone; for IPv6, ``[host]:port``.
 
     Raises:
         InvalidVariableError: It has characters that no host name or address has.
@@ -128,16 +129,17 @@ def read_host(field: str, variable: str, text: str) -> str:
 def read_list(
     read: Callable[[str, str, str], Read], field: str, variable: str, text: str
 ) -> list[Read]:
-    """Return what the items of a list in a variable are, joined by commas.
+    """Return the items of a list in a variable, which are separated by commas.
 
     Args:
-        read: Reads one: ``read_number``, ``read_host``.
-        field: What each is for.
+        read: Reads one item: ``read_number``, ``read_host``.
+        field: Field of the environment for each item.
         variable: Name of the variable.
         text: Its value.
 
     Raises:
         InvalidVariableError: An item is wrong; the error names which.
+    InvalidVariableError: An item is wrong; the error names the item.
     """
     items = enumerate(text.split(","), 1)
     try:

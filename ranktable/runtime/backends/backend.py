@@ -1,4 +1,4 @@
-"""A communication library as data: how it starts, what it can do, which one is used."""
+"""A communication library as data: how it starts, what it can do, and its choice."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     import torch
 
 NAMES: Final = ("sccl", "nccl", "gloo", "hccl", "cncl", "mccl", "xccl", "mpi")
-"""The backends; each is declared in the file of its name, which is read when needed."""
+"""The backends; each is declared in the module of its name, loaded if needed."""
 
 TABLES: Final = (
     *("gloo", "nccl", "mpi", "sccl", "sccl:doc", "hccl", "cncl", "mccl", "xccl"),
 )
-"""The descriptions of what they can do, in the order in which people are shown them."""
+"""The tables of operations, in the order of a listing."""
 
 _BY_DEFAULT: Final = ("sccl", "nccl", "hccl", "cncl", "mccl", "xccl", "gloo")
-"""The first that can be used is the default, so accelerators come before CPUs."""
+"""The first one that works is the default, so accelerators come before CPUs."""
 
 REAL: Final = frozenset(
     {
@@ -35,7 +35,7 @@ REAL: Final = frozenset(
     }
 )
 COMPLEX: Final = frozenset({"complex64", "complex128"})
-"""The types that most libraries take, and those that torch hands them as real ones."""
+"""Types that most libraries support, because torch passes their real parts."""
 
 VIEWS: Final = (
     "complex viewed as real by torch/distributed/distributed_c10d.py cf30153c4c"
@@ -45,7 +45,7 @@ PRIMITIVES: Final = (
     *("all_reduce", "reduce", "broadcast", "all_gather", "gather", "scatter"),
     *("reduce_scatter", "all_to_all", "send", "recv", "barrier"),
 )
-"""Operations that a backend may have; everything else is composed of these."""
+"""Operations that a backend may have; all others are made from these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +54,9 @@ class Placement:
 
     Attributes:
         rank: Its global rank.
-        local_rank: Its index on its node, None if nothing says it.
-        device_id: Its chip, likewise; a backend of a device is given one.
-        local_chip_map: The chips of its node, by local rank; empty if unknown.
+        local_rank: Its index on its node, None if it is not known.
+        device_id: Its chip, None if it is not known; a backend with devices needs it.
+        local_chip_map: The chips of its node by local rank; empty if not known.
     """
 
     rank: int
@@ -70,15 +70,15 @@ class Operation:
     """One operation of a backend.
 
     Attributes:
-        dtypes: The types that it takes, as torch names them.
-        reductions: The reductions that are right for them, for one that reduces.
-        unsafe_dtypes: Types that it takes too, though what it does with them may be
-            wrong; a simulated chip takes them as the chip does.
-        unsafe_reductions: Likewise.
-        has_uneven: Whether parts may be of different sizes.
-        is_derived: Whether the backend makes it of slower ones, so that a composition
-            is to be preferred.
-        source: Where this is written, or how it was measured.
+        dtypes: The types that it supports, by their names in torch.
+        reductions: The reductions that are right for these types.
+        unsafe_dtypes: Types that it accepts too, although the result may be wrong; a
+            simulated chip accepts them like the real one.
+        unsafe_reductions: The same for reductions.
+        has_uneven: Whether parts may have different sizes.
+        is_derived: Whether the backend makes it from slower operations, so that another
+            way is better.
+        source: Where this is documented, or how it was measured.
     """
 
     dtypes: frozenset[str]
@@ -90,7 +90,7 @@ class Operation:
     source: str
 
     def takes(self, dtype: str, reduction: str | None = None) -> bool:
-        """Whether it takes a type, and a reduction, right or wrong."""
+        """Whether it accepts a type and a reduction, with a right result or not."""
         if dtype not in self.dtypes | self.unsafe_dtypes:
             return False
         return reduction is None or reduction in (
@@ -101,13 +101,13 @@ class Operation:
 def grouped_operations(
     *, moving: Operation, pairwise: Operation, reducing: Operation, code: str
 ) -> dict[str, Operation]:
-    """Return the operations of a library that has what NCCL has.
+    """Return the operations of a library with the same interface as NCCL.
 
     Args:
-        moving: What moves tensors.
-        pairwise: What is made of sends and receives.
-        reducing: What reduces them.
-        code: The source of all.
+        moving: Operations that send tensors.
+        pairwise: Operations that are made from sends and receives.
+        reducing: Operations that reduce tensors.
+        code: The source for all of them.
     """
     uneven = f"{reducing.source}; uneven by grouped reduces"
     gathering = f"{moving.source}; uneven by grouped broadcasts"
@@ -128,15 +128,15 @@ def grouped_operations(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCode:
-    """What the vendor's class of process groups has, and its words for the rest.
+    """The methods of a vendor's class of process groups, and its error messages.
 
     Attributes:
-        title: The class is called ``ProcessGroup`` and this.
-        own_name: What a group says it is.
+        title: The end of the class name, after ``ProcessGroup``.
+        own_name: The backend name that a group returns.
         methods: The operations that it has, by the names of torch's C++ class.
-        bad_dtype: Message for another type.
-        bad_reduction: Message for another reduction.
-        refusals: Message for a method that it has not, where it is not torch's own.
+        bad_dtype: Message for an unsupported type.
+        bad_reduction: Message for an unsupported reduction.
+        refusals: Message for a missing method, if it is not that of torch.
     """
 
     title: str
@@ -147,7 +147,7 @@ class GroupCode:
     refusals: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def refusal(self, method: str) -> str | None:
-        """Return the message of the error for a method, None if it is there."""
+        """Return the error message for a method, None if the method exists."""
         if method in self.methods:
             return None
         torchs = f"Backend {self.own_name} does not support {method}"
@@ -159,24 +159,25 @@ class Backend:
     """A communication library and the devices it serves.
 
     Attributes:
-        name: The name ``torch.distributed`` knows it by.
-        profile: Which of several descriptions of it this is; empty for the usual one.
-        config: What torch is told where it is one of several, ``cpu:gloo,cuda:nccl``.
-        device_type: The type of devices whose tensors it takes.
-        package: What has to be imported besides torch; empty for nothing.
-        visible_by: The variable that says which devices a process sees.
-        needs_chip_map: Whether a group cannot be made without the chips of its members.
-        is_coalescing: Whether it does one transfer after the other on a stream: two
-            ranks that both begin with a send would wait for each other, unless torch
-            hands over all of them at once.
-        operations: What it has, by name, see ``PRIMITIVES``.
-        refusals: Why it has not, with the source, for those of which it is known.
-        group_code: What the vendor's class of groups has, where that is known.
+        name: Its name in ``torch.distributed``.
+        profile: Name of one of several descriptions; empty for the usual one.
+        config: The text for torch if there are several backends,
+            ``cpu:gloo,cuda:nccl``.
+        device_type: The type of devices whose tensors it accepts.
+        package: The package to import besides torch; empty for none.
+        visible_by: The variable that says which devices a process can see.
+        needs_chip_map: Whether a group needs the chips of its members.
+        is_coalescing: Whether it does one transfer after the other on a stream. Two
+            ranks that both start with a send would then wait for each other, unless
+            torch passes all of them at once.
+        operations: Its operations by name, see ``PRIMITIVES``.
+        refusals: Why it lacks an operation, with the source, if that is known.
+        group_code: The vendor's class of groups, if it is known.
         why_unusable: Returns why it cannot be used here, None if it can; by default
-            its package and its device are looked for.
+            its package and its device are searched.
         select: Makes the chip of a process current and returns it; by default the
-            device of that number.
-        options: Returns ``pg_options`` of a group by the chips of its members.
+            device with that number.
+        options: Returns the ``pg_options`` of a group, given the chips of its members.
     """
 
     name: str
@@ -196,16 +197,16 @@ class Backend:
 
     @property
     def table_name(self) -> str:
-        """The name of what it can do: its own, and a profile after a colon."""
+        """The name of its table: its own name, and a profile after a colon."""
         return f"{self.name}:{self.profile}" if self.profile else self.name
 
     @property
     def serves_cpu(self) -> bool:
-        """Whether it takes tensors on CPUs."""
+        """Whether it accepts tensors on CPUs."""
         return self.device_type == "cpu"
 
     def has(self, operation: str, dtype: str, reduction: str | None = None) -> bool:
-        """Whether it has an operation for a type, and a reduction."""
+        """Whether it supports an operation with a type and a reduction."""
         found = self.operations.get(operation)
         return (
             found is not None
@@ -217,7 +218,7 @@ class Backend:
         """Return why it cannot be used here, None if it can.
 
         Raises:
-            BootstrapError: Something is installed that must not be imported.
+            BootstrapError: A package is installed that must not be imported.
         """
         if self.why_unusable is not None:
             return self.why_unusable()
@@ -316,7 +317,7 @@ def backend_named(name: str) -> Backend:
     """Return a backend by its name, with a profile after a colon if it has several.
 
     Raises:
-        KeyError: There is none.
+        KeyError: There is no such backend.
     """
     if name not in NAMES and name not in TABLES:
         raise KeyError(name)
@@ -330,7 +331,7 @@ def choose_backend(name: str | None) -> Backend:
 
     Args:
         name: A backend, or one for each type of device: ``cpu:gloo,cuda:nccl``. Of
-            several the one that serves a device is returned, and its ``config`` is all.
+            several, the one with a device is returned; its ``config`` names all.
 
     Raises:
         BootstrapError: There is no such backend, or it cannot be used here.
@@ -351,7 +352,7 @@ def choose_backend(name: str | None) -> Backend:
         try:
             return _usable(each)
         except BootstrapError as error:  # noqa: PERF203 - seven at most
-            reasons.append(error.message)  # another backend may do
+            reasons.append(error.message)  # another backend may work
     raise BootstrapError("RT401", "; ".join(reasons))
 
 

@@ -1,7 +1,7 @@
-"""CNCL: Cambricon's chips, as the code of torch_mlu has it.
+"""CNCL: Cambricon's chips, according to the code of torch_mlu.
 
-``float64`` is left out: the code hands it to CNCL as a float of 32 bits. So is mean,
-which the code makes of a division and a sum.
+``float64`` is left out, because the code passes it to CNCL as a float of 32 bits. So is
+mean, which the code makes from a division and a sum.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Gloo: processes on CPUs.
 
-Measured with torch 2.13 (``tests/test_dist_capability.py`` does it again).
+Measured with torch 2.13 (``tests/test_dist_capability.py`` repeats this).
 """
 
 from __future__ import annotations

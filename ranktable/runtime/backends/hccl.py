@@ -1,8 +1,8 @@
-"""HCCL: Huawei's Ascend chips, as the code of torch_npu has it.
+"""HCCL: Huawei's Ascend chips, according to the code of torch_npu.
 
 Product is left out: the code passes it on, but Atlas A2 and A3 refuse it for int16 and
-bfloat16. So is mean, which the code refuses, and in later revisions makes of a sum and
-a division.
+bfloat16. So is mean: the code refuses it, and later revisions make it from a sum and a
+division.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _ADDS: Final = frozenset(
         *("float16", "bfloat16", "float32"),
     }
 )
-"""What HCCL itself reduces; the code refuses the rest."""
+"""Types that HCCL itself reduces; the code refuses all others."""
 
 _CASTS: Final = frozenset({"uint8", "bool"})
-"""What the code reduces as int32, and turns back."""
+"""Types that the code reduces as int32, and converts back."""
 
 _MOVES: Final = _ADDS | _CASTS | {"float64"}
-"""Two types of eight bits are in the table too, for chips that have them."""
+"""Types that can be sent; two types of eight bits exist too, on some chips."""
 
 _REDUCES: Final = frozenset({"sum", "min", "max"})
 _PRODUCT: Final = frozenset({"product"})

@@ -1,4 +1,4 @@
-"""MCCL: Moore Threads' chips, as the code of torch_musa has it.
+"""MCCL: Moore Threads' chips, according to the code of torch_musa.
 
 ``bfloat16`` is in builds for architecture 220 and later. ``float8_e4m3fn`` and
 ``float8_e5m2`` are in builds for 310 and later, and left out here.
@@ -23,7 +23,7 @@ _CODE: Final = (
 )
 
 _REDUCES: Final = frozenset({"sum", "mean", "product", "min", "max"})
-"""Of bool, sum is max, and mean raises."""
+"""For bool, sum is max, and mean raises."""
 
 _moving = Operation(dtypes=REAL, source=_CODE)
 _pairwise = Operation(dtypes=REAL, source=f"{_CODE}, by sends and receives")

@@ -1,8 +1,8 @@
-"""MPI: processes on CPUs, as torch's code has it.
+"""MPI: processes on CPUs, according to torch's code.
 
-A type that torch's table lacks ends in an out-of-range error. A later revision than the
-one below has two more, where MPI defines them: float16 by ``MPIX_C_FLOAT16``, and
-bfloat16 by ``MPIX_C_BF16`` or ``MPIX_BFLOAT16``.
+A type that is missing in torch's table gives an out-of-range error. A later revision
+than the one below has two more types, if MPI defines them: float16 by
+``MPIX_C_FLOAT16``, and bfloat16 by ``MPIX_C_BF16`` or ``MPIX_BFLOAT16``.
 """
 
 from __future__ import annotations

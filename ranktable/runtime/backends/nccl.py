@@ -1,10 +1,10 @@
-"""NCCL: NVIDIA's chips, as torch's code has it.
+"""NCCL: NVIDIA's chips, according to torch's code.
 
-Two types of eight bits are left out where NCCL itself is told of them:
-``float8_e4m3fn`` and ``float8_e5m2`` are in torch's table since NCCL 2.24, for sums
-too, but chips before sm90 refuse them ("FP8 reduction support begins with sm90 capable
-devices"), in NCCL 2.27 even in an all-gather (pytorch/pytorch#151594). A view of them
-as ``uint8`` moves on every chip.
+Two types of eight bits are left out, because torch passes them to NCCL as they are:
+``float8_e4m3fn`` and ``float8_e5m2`` are in torch's table since NCCL 2.24, also for
+sums. But chips before sm90 refuse them ("FP8 reduction support begins with sm90 capable
+devices"), in NCCL 2.27 even for an all-gather (pytorch/pytorch#151594). A view of them
+as ``uint8`` can be sent on every chip.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _TYPES: Final = (
 _PAIRS: Final = "pytorch/pytorch torch/csrc/cuda/nccl.cpp 0033e7747d"
 
 _BYTES: Final = frozenset({"float8_e4m3fnuz", "float8_e5m2fnuz"})
-"""What torch's table has as ``uint8``, for moving only."""
+"""Types that torch's table has as ``uint8``, only to be sent."""
 
 _PAIR_BYTES: Final = _BYTES | {"float8_e4m3fn", "float8_e5m2"}
-"""What is ``uint8`` where torch makes an operation of sends and receives."""
+"""Types that are ``uint8`` if torch makes an operation from sends and receives."""
 
 _REDUCES: Final = frozenset({"sum", "mean", "product", "min", "max"})
-"""Of bool, sum is max, and mean raises; of integers, mean loses the fraction."""
+"""For bool, sum is max, and mean raises; for integers, mean loses the fraction."""
 
 _moving = Operation(
     dtypes=REAL | COMPLEX | _BYTES, source=f"{_CODE}; types: {_TYPES}; {VIEWS}"

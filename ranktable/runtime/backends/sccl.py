@@ -1,8 +1,8 @@
-"""SCCL: SOPHGO's chips, by way of its torch_tpu.
+"""SCCL: SOPHGO's chips, through SOPHGO's torch_tpu.
 
-Two packages have the import name ``torch_tpu``. They are told apart by their files and
-their metadata, without importing either: without a Google TPU, importing Google's ends
-the interpreter.
+Two packages have the import name ``torch_tpu``. They are distinguished by their files
+and metadata, without an import: importing Google's package ends the interpreter if
+there is no Google TPU.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MOVES: Final = frozenset(
     {"float32", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool"}
 )
 _ADDS: Final = frozenset({"float32", "float16", "bfloat16", "int32"})
-"""What is right with the vendor's adaptor and without it."""
+"""Types that are right both with and without the vendor's adaptor."""
 
 _REDUCES: Final = frozenset({"sum", "product", "min", "max"})
 
@@ -66,7 +66,7 @@ _GROUP: Final = GroupCode(
         "startCoalescing": "Backend SCCL does not implement startCoalescing",
     },
 )
-"""Messages are those of the code, word by word."""
+"""The messages are those of the code, word for word."""
 
 _moving = Operation(dtypes=_MOVES, source=_CODE)
 _reducing = Operation(
@@ -96,9 +96,9 @@ def _why_not() -> str | None:
 def _select_device(placement: Placement) -> torch.device:
     """Make the process's chip current and return it.
 
-    Since July 2025 torch_tpu maps indices through ``CHIP_MAP``, for ``set_device``
-    and for ``torch.device`` alike: it wants the local rank. Before, it wanted the
-    chip. ``map_local_rank_to_device_idx`` tells them apart (revision 63d58389).
+    Since July 2025 torch_tpu maps indices through ``CHIP_MAP``, both for ``set_device``
+    and for ``torch.device``: it needs the local rank. Earlier versions need the chip.
+    ``map_local_rank_to_device_idx`` exists only in the new ones (revision 63d58389).
 
     Raises:
         BootstrapError: torch_tpu cannot be imported, or has no such chip.
@@ -131,8 +131,8 @@ def _select_device(placement: Placement) -> torch.device:
 def _group_options(chip_map: Sequence[int] | None) -> object | None:
     """Return options with the chip of each member, in the order of the group.
 
-    SCCL looks chips up by the rank within the group, so a sub-group needs a map
-    of its own.
+    SCCL finds chips by the rank within the group, so a sub-group needs a map of its
+    own.
     """
     torch_tpu = _import_package()
     options = torch_tpu.ProcessGroupSCCLOptions()
@@ -143,13 +143,13 @@ def _group_options(chip_map: Sequence[int] | None) -> object | None:
 def refuse_before_torch() -> None:
     """Raise if importing torch would end the interpreter.
 
-    Torch imports Google's torch_tpu by itself (since 2.5), and that ends the
-    interpreter where there is no Google TPU. Once torch is imported, it has not.
+    Torch imports Google's torch_tpu by itself (since 2.5), which ends the interpreter
+    if there is no Google TPU. If torch is imported already, this has not happened.
 
     Raises:
         BootstrapError: Google's torch_tpu would be imported with torch.
     """
-    # Torch's own test: any value but 1 turns it off.
+    # The same test as in torch: any value except 1 turns it off.
     imports_it = os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") == "1"
     if imports_it and "torch" not in sys.modules and package_owner() == "google":
         raise BootstrapError(
@@ -163,7 +163,7 @@ def refuse_before_torch() -> None:
 def _import_package() -> Any:  # noqa: ANN401 - SOPHGO's package has no types
     try:
         return importlib.import_module(PACKAGE)
-    except (ImportError, OSError) as error:  # OSError: a library that it loads
+    except (ImportError, OSError) as error:  # OSError: a library that it needs
         raise BootstrapError(
             "RT401",
             f"SOPHGO's torch_tpu is installed, but cannot be imported: {error}; "
@@ -174,7 +174,7 @@ def _import_package() -> Any:  # noqa: ANN401 - SOPHGO's package has no types
 def package_owner() -> str | None:
     """Return whose torch_tpu is installed: ``"sophgo"``, ``"google"`` or None.
 
-    Judged by files and metadata; nothing is imported.
+    It is found by files and metadata; nothing is imported.
     """
     try:
         spec = importlib.util.find_spec(PACKAGE)

@@ -1,6 +1,6 @@
-"""XCCL: Intel's chips, as the code of torch-xpu-ops has it.
+"""XCCL: Intel's chips, according to the code of torch-xpu-ops.
 
-Mean is oneCCL's own since 2021.15; the code makes it of a sum and a division before.
+oneCCL itself has mean since 2021.15; before, the code makes it from sum and division.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _CODE: Final = "intel/torch-xpu-ops src/xccl/ProcessGroupXCCL.cpp 0029c2c232"
 _BYTES: Final = frozenset(
     {"float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"}
 )
-"""What the table has as ``uint8``, and refuses to reduce."""
+"""Types that the table has as ``uint8``, and refuses to reduce."""
 
 _REDUCES: Final = frozenset({"sum", "mean", "product", "min", "max"})
-"""Of bool, sum is max, and mean raises."""
+"""For bool, sum is max, and mean raises."""
 
 _moving = Operation(dtypes=REAL | COMPLEX | _BYTES, source=f"{_CODE}; {VIEWS}")
 _reducing = Operation(dtypes=REAL, reductions=_REDUCES, source=_CODE)

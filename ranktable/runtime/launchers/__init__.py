@@ -1,4 +1,4 @@
-"""The launchers, one file each; only the files of those that are here are imported."""
+"""The launchers, one file each; only files of present launchers are imported."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ _MODULES: dict[str, tuple[str, ...]] = {
         *("MASTER_ADDR", "MASTER_PORT"),
     ),
 }
-"""The files, and the variables of which one is set where a launcher of theirs is.
+"""The files, each with variables of which one is set if its launcher is present.
 
-Of two launchers that agree, the first is named: Slurm and Flux set MPICH's variables
-too, and Slurm those of PALS.
+If two launchers agree, the first one is named: Slurm and Flux also set MPICH's
+variables, and Slurm those of PALS.
 """
 
 _OWN_TORCHS_NAMES = (
     *("torchrun", "deepspeed", "ray_train"),
     *("pytorch_job", "volcano", "pai", "by_hand"),
 )
-"""``RANK`` and the like have one owner: the first of these that is there."""
+"""``RANK`` and similar variables belong to the first of these that is present."""
 
 
 def launchers_in(env: Mapping[str, str]) -> list[Launcher]:
-    """Return the launchers whose variables are there."""
+    """Return the launchers whose variables are set."""
     found: list[Launcher] = []
     is_owned = False
     for module, variables in _MODULES.items():
@@ -74,7 +74,7 @@ def launchers_in(env: Mapping[str, str]) -> list[Launcher]:
 
 
 def all_launchers() -> list[Launcher]:
-    """Return every launcher there is, in the order in which they are named."""
+    """Return all launchers, in the order in which they are named."""
     return [launcher for module in _MODULES for launcher in _load(module)]
 
 

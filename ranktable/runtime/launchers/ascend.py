@@ -1,6 +1,6 @@
-"""Ascend's scripts around a rank table; the size of the job is often in the table only.
+"""Ascend's scripts with a rank table; often only the table has the size of the job.
 
-``DEVICE_ID`` is the chip on its node, and no local rank; old scripts call it
+``DEVICE_ID`` is the chip on its node, not a local rank; old scripts call it
 ``ASCEND_DEVICE_ID``.
 
 Source: mindspore.cn, "rank table startup".
@@ -40,8 +40,8 @@ ASCEND = Launcher(
     advice="neither RANK_SIZE nor RANK_TABLE_FILE, which has the size, is set; set one",
     lacks=("RANK_SIZE", "RANK_TABLE_FILE"),
 )
-# Without a rank of Ascend's, DEVICE_ID may be anybody's, also beside a rank table,
-# which SOPHGO's libraries read too: what is not a number is not Ascend's.
+# Without a rank of Ascend, other programs may have set DEVICE_ID, also with a rank
+# table, which SOPHGO's libraries read too: other values than numbers are ignored.
 ASCEND_DEVICE = Launcher(
     name="ascend",
     markers=("RANK_TABLE_FILE",),

@@ -1,6 +1,6 @@
-"""Azure ML; its PyTorch kind sets torch's names, its MPI kind the master's address.
+"""Azure ML: its PyTorch jobs set torch's names, its MPI jobs the master's address.
 
-DeepSpeed ignores the port of ``AZ_BATCH_MASTER_NODE`` on purpose, and so does this.
+DeepSpeed ignores the port in ``AZ_BATCH_MASTER_NODE`` on purpose, and so does this.
 
 Source: microsoft/DeepSpeed, deepspeed/comm/comm.py; learn.microsoft.com, "Distributed
 GPU training guide".

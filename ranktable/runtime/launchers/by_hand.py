@@ -1,7 +1,7 @@
-"""``RANK`` and ``WORLD_SIZE`` without a launcher that owns them.
+"""``RANK`` and ``WORLD_SIZE`` that no known launcher has set.
 
-Set by hand, by a site's script, by Azure ML, by accelerate, or left over from another
-shell. They are believed when nothing else is known, and must agree with what is.
+They are set by hand, by a script of the site, by Azure ML, by accelerate, or left over
+in a shell. They are used if nothing else is known, and must agree with other variables.
 """
 
 from __future__ import annotations

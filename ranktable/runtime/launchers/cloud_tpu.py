@@ -1,4 +1,4 @@
-"""Google's TPU virtual machines and GKE; hosts count over all slices.
+"""Google's TPU virtual machines and GKE; hosts are numbered over all slices.
 
 Source: jax-ml/jax, jax/_src/clusters/cloud_tpu_cluster.py.
 """

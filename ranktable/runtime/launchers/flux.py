@@ -1,4 +1,4 @@
-"""Flux; its job's first process has none of these, so nothing is read from it.
+"""Flux; the first process of a job has none of these variables.
 
 Source: flux-framework/flux-core, doc/man7/flux-environment.rst.
 """

@@ -1,6 +1,6 @@
-"""A Kubernetes Indexed Job; the number of its pods is nowhere in the environment.
+"""A Kubernetes Indexed Job; the environment does not have the number of its pods.
 
-Every Job of a JobSet counts its own pods, so others that number pods come before it.
+Every Job of a JobSet numbers its own pods, so other numbers of pods are preferred.
 
 Source: kubernetes.io, "Job with Pod-to-Pod Communication".
 """

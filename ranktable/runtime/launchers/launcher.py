@@ -1,4 +1,4 @@
-"""A launcher: how to know it, and what its variables claim."""
+"""A launcher: how it is detected, and what its variables mean."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ class Scope(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariableClaim:
-    """What one variable says.
+    """The claim of one variable.
 
     Attributes:
         field: Field of the environment; empty where a problem is about several.
-        value: Its value, None if the variable holds something it cannot mean.
+        value: Its value, None if the text of the variable is wrong.
         variable: The variable it came from.
-        text: The variable's own text.
+        text: The text of the variable.
         launcher: Name of the launcher that sets it.
         level: Whether it describes this process, or its node, pod or agent.
         problem: Why there is no value.
-        needs: The variable that has to be set beside it: a rank needs a size.
+        needs: The variable that must be set too: a rank needs a size.
     """
 
     field: str
@@ -59,12 +59,12 @@ class Launcher:
         level: Scope of the claims of ``fields``.
         markers: Variables that are all set where it has started the process.
         any_of: Variables of which one is set there.
-        absent: Variables that are not set there; they tell it from its likes.
+        absent: Variables that are not set there; they distinguish similar launchers.
         only_where: (variable, value) pairs: where the variable is set, this is it.
         not_where: (variable, value) pairs that mean it has not started the process.
-        fields: The variable of each field that it sets plainly.
+        fields: The variable of each field that can be read without more code.
         more: Claims that need more than reading a number.
-        may_lack: Fields that it rightly leaves out of a pair.
+        may_lack: Fields that it need not set beside the other one of a pair.
         advice: How to get a rank or a size where it is present and does not give it.
         lacks: The variables that are missing then.
     """
@@ -83,7 +83,7 @@ class Launcher:
     lacks: tuple[str, ...] = ("RANK", "WORLD_SIZE")
 
     def is_present(self, env: Mapping[str, str]) -> bool:
-        """Whether the process was started by it, or within it."""
+        """Whether it has started the process, or a process around it."""
         return (
             all(env.get(name) for name in self.markers)
             and (not self.any_of or any(env.get(name) for name in self.any_of))
@@ -95,9 +95,9 @@ class Launcher:
         )
 
     def claims(self, env: Mapping[str, str]) -> Iterator[VariableClaim]:
-        """Yield what its variables say; an empty variable says nothing.
+        """Yield the values of its variables; an empty variable counts as unset.
 
-        A variable that holds something it cannot mean gives a claim with a problem.
+        A wrong value gives a claim with a problem.
         """
         for name, variable in self.fields.items():
             text = env.get(variable, "")

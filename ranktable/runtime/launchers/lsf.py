@@ -1,7 +1,7 @@
-"""A job of LSF, outside of jsrun and of an MPI.
+"""A job of LSF, outside of jsrun and MPI.
 
-A job has its hosts in ``LSB_MCPU_HOSTS`` and in a file; the first one may be the launch
-node, on which no process is to run. Only jsrun or an MPI give ranks.
+A job lists its hosts in ``LSB_MCPU_HOSTS`` and in a file; the first one may be the
+launch node, on which no process should run. Only jsrun and MPI give ranks.
 
 Source: pmodels/mpich, src/pm/hydra/lib/tools/bootstrap/external/lsf_query_node_list.c;
 Lightning-AI/pytorch-lightning, fabric/plugins/environments/lsf.py.

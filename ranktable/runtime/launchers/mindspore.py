@@ -1,4 +1,4 @@
-"""MindSpore's msrun. ``MS_NODE_ID`` is the global rank; the scheduler has none.
+"""MindSpore's msrun. ``MS_NODE_ID`` is the global rank; the scheduler has no rank.
 
 Source: mindspore-ai/mindspore, process_entity/_api.py.
 """
@@ -21,7 +21,7 @@ _OTHER_ROLES = ("MS_SCHED", "MS_PSERVER")
 
 
 def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
-    """Say nothing more; raise unless the role is that of a worker."""
+    """Yield nothing; raise unless the role is that of a worker."""
     if env[_ROLE] != _WORKER:
         raise InvalidVariableError(
             "RT302",
@@ -39,11 +39,11 @@ MINDSPORE = Launcher(
     fields={
         "rank": "MS_NODE_ID",
         "world_size": "MS_WORKER_NUM",
-        # Its port, MS_SCHED_PORT, is taken: the scheduler listens there.
+        # MS_SCHED_PORT is not the port: the scheduler listens there.
         "master_addr": "MS_SCHED_HOST",
     },
     more=_more,
-    may_lack=("rank",),  # where ranks are handed out at run time
+    may_lack=("rank",),  # ranks may be assigned at run time
     advice="MS_NODE_ID is not set: msrun gives ranks at run time; pass --node_rank",
     lacks=("MS_NODE_ID",),
 )

@@ -1,7 +1,7 @@
 """MPICH's Hydra and Intel MPI.
 
-Flux, PALS and ``srun --mpi=pmi2`` set ``PMI_RANK`` and ``PMI_SIZE`` too; they agree
-with their own variables, so nothing is lost by reading both.
+Flux, PALS and ``srun --mpi=pmi2`` set ``PMI_RANK`` and ``PMI_SIZE`` too, with the same
+values as their own variables.
 
 Source: pmodels/mpich, src/pm/hydra/proxy/pmip_cb.c.
 """
@@ -24,7 +24,7 @@ MPICH = Launcher(
 MPICH_BY_PORT = Launcher(
     name="mpich by port",
     level=Scope.NODE,
-    # PMI_ID is the rank, but the size is known to the server at PMI_PORT alone.
+    # PMI_ID is the rank, but only the server at PMI_PORT knows the size.
     markers=("PMI_PORT", "PMI_ID"),
     absent=("PMI_RANK",),
     advice="start the script with mpiexec without -pmi-port",

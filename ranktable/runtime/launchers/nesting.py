@@ -1,9 +1,9 @@
 """Which launcher can run inside which.
 
-The inner launcher is the one that started this process: torchrun within srun, mpirun
-within an allocation. The variables of the outer one then describe an agent or a
-daemon. Launchers that are not paired here describe one process, and have to agree; so
-do the variables that scripts set by hand.
+The inner launcher has started this process: for example torchrun inside srun, or mpirun
+inside an allocation. The variables of the outer one then describe an agent or a daemon.
+Launchers that are not paired here describe the same process and must agree; so must
+variables that scripts set by hand.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Nesting:
     Attributes:
         inner: Names of the launchers inside.
         outer: Names of the launchers around them.
-        source: Where this is known from.
-        may_be_reversed: Whether the outer one may run inside the inner one as well.
-        one_agent_a_node: Whether the agents of the inner one are one per node.
-        program: (variable, name): the variable has the name of the program that the
-            outer launcher has started.
+        source: Where this is documented, or how it was tested.
+        may_be_reversed: Whether the outer one may also run inside the inner one.
+        one_agent_a_node: Whether the inner one has one agent on each node.
+        program: (variable, name): the row counts only if the variable has this name of
+            the program that the outer launcher has started.
     """
 
     inner: tuple[str, ...]
@@ -102,22 +102,22 @@ NESTINGS = (
         source="JobSet: every Job counts its own pods from 0",
     ),
 )
-"""The first row with a pair holds; one with a program, where that was started."""
+"""The first row with a pair counts; one with a program only if that was started."""
 
 SETS_TOO = {
     "slurm": ("mpich or intel mpi", "pals"),  # --mpi=pmi2, --mpi=cray_shasta
     "flux": ("mpich or intel mpi", "pals"),  # its shell plugins pmi and cray_pals
 }
-"""Launchers whose variables others set too; saying the same, they are not others."""
+"""Launchers whose variables others set too: with equal values there is one launcher."""
 
 
 def nested(
     values: Mapping[str, Values], env: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (inner, outer) of the launchers that are there and can be nested so.
+    """Yield (inner, outer) of the launchers that are present and can be nested.
 
     Args:
-        values: What each launcher says, by its name and the field.
+        values: The values of each launcher, by its name and the field.
         env: The environment.
     """
     seen: set[frozenset[str]] = set()
@@ -142,15 +142,15 @@ def _has_started(program: tuple[str, str], env: Mapping[str, str]) -> bool:
 def _is_certain(
     row: Nesting, inner: Values, outer: Values, env: Mapping[str, str]
 ) -> bool:
-    """Whether the two cannot be the other way round, nor several jobs side by side."""
+    """Whether the reverse nesting, and several separate jobs, are impossible."""
     if row.program is not None:
         return _number(outer, "world_size") == 1  # else each has started a job
     tasks, nodes = _number(outer, "world_size"), _number(outer, "num_nodes")
     is_crowd = tasks > nodes if nodes else _number(outer, "local_world_size") > 1
     if row.one_agent_a_node and is_crowd:
         return False
-    # A job of one in a step of several may be mpirun -n 1 srun, and srun has taken
-    # over; not where mpirun has called srun for its daemons, with one task a node.
+    # A job of one task in a step of several may be mpirun -n 1 srun: then srun is the
+    # inner one. It is not if mpirun has started its daemons by srun, one on each node.
     is_alone = _number(inner, "world_size") == 1 < tasks
     is_of_daemons = env.get("SLURM_NTASKS_PER_NODE") == "1"
     return not (row.may_be_reversed and is_alone) or is_of_daemons

@@ -1,7 +1,7 @@
 """Open MPI 4 and 5.
 
 ``OMPI_COMM_WORLD_NODE_RANK`` is not read: it counts the processes on this host over all
-jobs and is not an index of a node. Nor is ``OMPI_UNIVERSE_SIZE``, which counts slots.
+jobs, so it is not the index of a node. ``OMPI_UNIVERSE_SIZE`` counts slots.
 
 Source: open-mpi/ompi, docs/tuning-apps/environment-var.rst.
 """

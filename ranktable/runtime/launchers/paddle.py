@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _MASTER = "PADDLE_MASTER"
 _OWN, _ALL = "PADDLE_CURRENT_ENDPOINT", "PADDLE_TRAINER_ENDPOINTS"
-# What it says twice has to be the same.
+# Values that it gives twice must be the same.
 _AGAIN = (
     ("rank", "PADDLE_GLOBAL_RANK"),
     ("world_size", "PADDLE_GLOBAL_SIZE"),
@@ -48,9 +48,9 @@ def _more(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
 
 
 def _endpoints(env: Mapping[str, str]) -> Iterator[tuple[str, Value, str]]:
-    """Yield what the list of all processes says; the host tells the node, not the port.
+    """Yield the fields in the list of all processes; a node is a host, without port.
 
-    The first process is the master where PADDLE_MASTER is left out, with ``--ips``; its
+    With ``--ips``, PADDLE_MASTER is not set, and the first process is the master; its
     port there is Paddle's own.
     """
     if env.get(_OWN):

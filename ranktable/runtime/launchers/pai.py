@@ -1,6 +1,6 @@
 """Alibaba's PAI DLC, whose ``RANK`` and ``WORLD_SIZE`` count nodes.
 
-Of one process a node they are those of the process.
+With one process on each node they are the rank and the size of the process.
 
 Source: Alibaba PAI, "General environment variables".
 """
@@ -17,7 +17,7 @@ PAI = Launcher(
     markers=("RANK", "NPROC_PER_NODE"),
     absent=(
         "LOCAL_RANK",
-        # Anybody may export NPROC_PER_NODE; with one of these, RANK is left over too.
+        # Users may export NPROC_PER_NODE; with one of these, RANK is that of the node.
         *("OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID", "PMI_RANK"),
         *("JSM_NAMESPACE_RANK", "SLURM_STEP_NUM_TASKS", "FLUX_TASK_RANK"),
     ),

@@ -1,7 +1,7 @@
-"""PALS, the launcher of Cray systems; the size of the job is in ``PMI_SIZE`` alone.
+"""PALS, the launcher of Cray systems; only ``PMI_SIZE`` has the size of the job.
 
-Source: radical-cybertools/radical.pilot, docs/source/supported/polaris.rst; the
-vendor's own page was not found.
+Source: radical-cybertools/radical.pilot, docs/source/supported/polaris.rst; no page of
+the vendor was found.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ranktable.runtime.values import Value
 
-# What it says twice has to be the same; another MPI within it would say otherwise.
+# Values that it gives twice must be the same; another MPI inside would change one.
 _AGAIN = (("rank", "PMI_RANK"), ("local_rank", "PMI_LOCAL_RANK"))
 
 

@@ -1,7 +1,7 @@
-"""A job of PBS or Torque, outside of an MPI.
+"""A job of PBS or Torque, outside of MPI.
 
-A job has a file of its hosts, ``PBS_NODEFILE``, one line a slot, and starts one process
-on the first of them. Nothing gives a rank.
+A job lists its hosts in a file, ``PBS_NODEFILE``, with one line for each slot, and
+starts one process on the first host. No variable has a rank.
 
 Source: pmodels/mpich, src/pm/hydra/lib/tools/bootstrap/external/pbs_query_node_list.c.
 """

@@ -1,6 +1,6 @@
-"""PRRTE's prterun without Open MPI: a rank of PMIx, and not the size of the job.
+"""PRRTE's prterun without Open MPI: it sets a rank of PMIx, but no size of the job.
 
-The size is asked of the server of PMIx only. Source: openpmix/prrte, prterun(1).
+Only the PMIx server knows the size. Source: openpmix/prrte, prterun(1).
 """
 
 from __future__ import annotations

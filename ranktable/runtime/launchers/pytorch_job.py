@@ -1,8 +1,8 @@
 """Kubeflow's PyTorchJob, whose ``RANK`` counts pods.
 
-Its variables have the names of torchrun's. Since kubeflow/trainer#1840 ``WORLD_SIZE``
-counts processes while ``RANK`` is still the pod's. Only of one process a pod they are
-those of the process, as torch's ``env://`` reads them.
+Its variables have the same names as torchrun's. Since kubeflow/trainer#1840,
+``WORLD_SIZE`` counts processes, but ``RANK`` is still that of the pod. With one process
+in each pod they are those of the process, as torch's ``env://`` reads them.
 
 Source: kubeflow/training-operator, pkg/controller.v1/pytorch/envvar.go.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def _refuse_other_size(
     env: Mapping[str, str],
 ) -> Iterator[tuple[str, Value, str]]:
-    """Say nothing more; raise unless there are as many processes as pods."""
+    """Yield nothing; raise unless there are as many processes as pods."""
     pods, size = env.get("PET_NNODES", ""), env.get("WORLD_SIZE", "")
     if is_plain(pods) and is_plain(size) and pods != size:
         raise ConflictingVariablesError(
@@ -41,7 +41,7 @@ PYTORCH_JOB = Launcher(
     name="pytorchjob",
     level=Scope.NODE,
     markers=("RANK",),
-    # torchrun reads the first; operators before kubeflow/trainer#1840 wrote the second.
+    # torchrun reads the first; operators before kubeflow/trainer#1840 set the second.
     any_of=("PET_NPROC_PER_NODE", "PET_N_PROC_PER_NODE"),
     absent=("LOCAL_RANK",),
     fields={

@@ -10,8 +10,7 @@ from ranktable.runtime.launchers.launcher import Launcher
 
 RAY_TRAIN = Launcher(
     name="ray train",
-    # RAY_JOB_ID is in every worker of Ray; the names of torch alone may be left over
-    # from elsewhere.
+    # RAY_JOB_ID is set in every worker of Ray; torch's names alone may be left over.
     markers=("RAY_JOB_ID", "RANK", "NODE_RANK"),
     fields={
         "rank": "RANK",

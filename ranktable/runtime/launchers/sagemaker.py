@@ -1,7 +1,7 @@
 """SageMaker, which lists the hosts of a job in JSON, sorted as text.
 
 Its mpirun exports ``SM_CURRENT_HOST`` of the first host to the processes on all hosts,
-so there the host that Open MPI names counts.
+so with it the host that Open MPI names is used.
 
 Source: aws/sagemaker-training-toolkit, ENVIRONMENT_VARIABLES.md and issue 158.
 """

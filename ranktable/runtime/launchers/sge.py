@@ -1,7 +1,7 @@
-"""A job of Grid Engine, outside of an MPI.
+"""A job of Grid Engine, outside of MPI.
 
-A parallel job has a file of its hosts, ``PE_HOSTFILE``, with the slots of each, and
-starts one process on the first of them. Nothing gives a rank.
+A parallel job lists its hosts in a file, ``PE_HOSTFILE``, with the slots of each, and
+starts one process on the first host. No variable has a rank.
 
 Source: pmodels/mpich, src/pm/hydra/lib/tools/bootstrap/external/sge_query_node_list.c.
 """

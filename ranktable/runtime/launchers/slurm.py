@@ -1,8 +1,8 @@
-"""Slurm's srun. Only the variables of the step are believed.
+"""Slurm's srun. Only the variables of the step are used.
 
-A batch script and an ssh session into a job have ``SLURM_PROCID`` and the job's sizes
-as well; whoever takes those for a process waits for ranks that nobody starts. And
-``SLURM_NODELIST`` stays the job's in a step on a part of it.
+A batch script and an ssh session into a job have ``SLURM_PROCID`` and the sizes of the
+job too, but they are not tasks: a process that used these would wait for ranks that are
+never started. In a step on a part of the job, ``SLURM_NODELIST`` is still the job's.
 
 Source: SchedMD/slurm, doc/man/man1/srun.1 and src/common/env.c.
 """
@@ -37,7 +37,7 @@ _FEDERATED_DIGITS = 10
 
 PORT_BASE = 20_000
 PORT_COUNT = 10_000
-"""Ports below the range that Linux gives out by itself (32768 on), one per step."""
+"""Ports below those that Linux assigns (from 32768), one for each step."""
 
 STEPS_PER_JOB = 101
 """Jobs whose ids differ by less than 99 share no port in their first 101 steps."""
@@ -48,7 +48,7 @@ _NUM_TASKS = "SLURM_STEP_NUM_TASKS"
 _TASKS = "SLURM_STEP_TASKS_PER_NODE"
 _TASK_IDS = "SLURM_GTIDS"
 _INTERACTIVE_STEP = "4294967290"
-"""Step id of the shell that salloc opens where a site sets ``use_interactive_step``."""
+"""Step id of the shell of salloc, if a site sets ``use_interactive_step``."""
 
 
 def tasks_per_node(text: str) -> list[tuple[int, int]]:
@@ -89,7 +89,7 @@ def _port(env: Mapping[str, str]) -> int:
 
 
 def _job(text: str) -> int:
-    """Return the number of a job: in a federation it has the cluster's in front."""
+    """Return the number of a job; in a federation that of the cluster is before it."""
     if len(text) == _FEDERATED_DIGITS and text.isascii() and text.isdigit():
         return int(text)
     return read_number("job", "SLURM_JOB_ID", text)
@@ -106,14 +106,14 @@ def _read_hosts(env: Mapping[str, str], variable: str) -> list[str]:
 
 
 def _refuse_other_step(env: Mapping[str, str]) -> None:
-    """Raise if the step's variables are of another job than the job's.
+    """Raise if the variables of the step and of the job belong to different jobs.
 
-    A batch script that is submitted from within a step, a chain of jobs for example,
-    inherits the variables of that step and is not a task of it. Measured with Slurm
+    A batch script that is submitted inside a step, for example in a chain of jobs,
+    inherits the variables of that step, but is not a task of it. Measured with Slurm
     22.05.
     """
     if "SLURM_HET_SIZE" in env:
-        return  # the job's are those of one component
+        return  # the variables of the job are those of one component
     if env.get(_NODES) and env.get(_JOB_NODES):
         nodes = read_number("num_nodes", _NODES, env[_NODES])
         if nodes > read_number("num_nodes", _JOB_NODES, env[_JOB_NODES]):
@@ -136,11 +136,11 @@ def _other_step(env: Mapping[str, str], *variables: str) -> ConflictingVariables
 
 
 def _master(env: Mapping[str, str], hosts: list[str]) -> str | None:
-    """Return the host of rank 0 if that is the first of the list.
+    """Return the host of rank 0 if it is the first of the list, else None.
 
-    The list is sorted. Rank 0 is elsewhere where the user arranged the tasks, or where
-    the components of a step come in another order than their hosts: then a node has
-    another number than its place in the list. Measured with Slurm 22.05.
+    The list is sorted. Rank 0 is on another host if the user arranged the tasks, or if
+    the order of a step's components is not that of their hosts: then the index of a
+    node differs from its place in the list. Measured with Slurm 22.05.
     """
     node, name = env.get("SLURM_NODEID", ""), env.get("SLURMD_NODENAME", "")
     if len(hosts) == 1:
@@ -153,7 +153,7 @@ def _master(env: Mapping[str, str], hosts: list[str]) -> str | None:
 
 
 def _counts(env: Mapping[str, str]) -> list[tuple[int, int]]:
-    """Return (tasks, nodes) runs of the nodes of the step; none if nothing is said."""
+    """Return (tasks, nodes) runs of the nodes of the step; empty if not known."""
     text = env.get(_TASKS, "")
     try:
         return tasks_per_node(text) if text else []
@@ -165,9 +165,9 @@ def _counts(env: Mapping[str, str]) -> list[tuple[int, int]]:
 def _local_world_size(
     env: Mapping[str, str], counts: list[tuple[int, int]]
 ) -> Iterator[tuple[str, int, str]]:
-    # SLURM_STEP_TASKS_PER_NODE follows the sorted list of hosts, which is not the order
-    # of SLURM_NODEID in a step of several components. The node's own list of tasks is
-    # right there too, but some users unset it for other programs' sake.
+    # SLURM_STEP_TASKS_PER_NODE follows the sorted list of hosts. In a step of several
+    # components this is not the order of SLURM_NODEID. The node's own list of tasks
+    # is right there too, but some users unset it because of other programs.
     node = env.get("SLURM_NODEID", "")
     ends = accumulate(nodes for _, nodes in counts)
     counted = [
@@ -188,7 +188,7 @@ def _local_world_size(
 
 
 def _refuse_other_counts(env: Mapping[str, str], counts: list[tuple[int, int]]) -> None:
-    """Raise unless the counts of the nodes add up to what else is said of the step."""
+    """Raise unless the counts of the nodes add up to the other sizes of the step."""
     if not counts:
         return
     num_tasks = sum(tasks * nodes for tasks, nodes in counts)
@@ -218,7 +218,8 @@ SLURM = Launcher(
     not_where=(("SLURM_STEP_ID", _INTERACTIVE_STEP),),
     fields={
         "rank": "SLURM_PROCID",
-        # Over all components of a heterogeneous step; SLURM_NTASKS may be the job's.
+        # This is for all components of a heterogeneous step; SLURM_NTASKS may be the
+        # job's.
         "world_size": _NUM_TASKS,
         "local_rank": "SLURM_LOCALID",
         "node_rank": "SLURM_NODEID",

@@ -1,7 +1,7 @@
 """A job of Slurm, outside of its steps.
 
-In a batch script, in the shell of salloc, or in an ssh session into a job. There are
-sizes of the job and even a rank, but this is not a task of a step; see ``slurm.py``.
+This is a batch script, the shell of salloc, or an ssh session into a job. The variables
+have the sizes of the job and even a rank, but it is not a task; see ``slurm.py``.
 
 Source: SchedMD/slurm, doc/man/man1/sbatch.1.
 """

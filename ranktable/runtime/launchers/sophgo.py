@@ -1,6 +1,6 @@
 """SOPHGO's ``CHIP_MAP``: the chip of each local rank of this node.
 
-Rank and size are those of torchrun or Open MPI, which have files of their own.
+Rank and size come from torchrun or Open MPI, which have their own modules.
 
 Source: sophgo/torch-tpu, torch_tpu/tpu/utils.py, csrc/core/TPUDeviceManager.cpp.
 """

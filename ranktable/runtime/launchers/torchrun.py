@@ -1,4 +1,4 @@
-"""torchrun, and everything that is built on torchelastic.
+"""torchrun, and launchers that are built on torchelastic.
 
 Source: pytorch/pytorch, torch/distributed/elastic/agent/server/local_elastic_agent.py.
 """

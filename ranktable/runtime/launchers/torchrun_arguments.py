@@ -1,7 +1,7 @@
-"""torchrun's arguments given as variables, ``PET_*``, which describe the agent.
+"""torchrun's arguments as variables, ``PET_*``, which describe the agent.
 
 JobSet and TrainJob set them in every pod. ``PET_NNODES`` may be a range, ``2:4``, and
-``PET_NPROC_PER_NODE`` a kind of device, ``auto`` or ``gpu``; then nothing is known.
+``PET_NPROC_PER_NODE`` a kind of device, ``auto`` or ``gpu``; these give no number.
 
 Source: pytorch/pytorch, torch/distributed/argparse_util.py; kubeflow/trainer,
 pkg/runtime/framework/plugins/torch/torch.go.

@@ -1,7 +1,7 @@
 """Volcano with its pytorch plugin, whose ``RANK`` and ``WORLD_SIZE`` count pods.
 
-They are those of the process too, as torch's ``env://`` reads them, unless something
-says that a pod has several processes. ``VC_TASK_INDEX`` is the place within one group
+They also hold for the process, as torch's ``env://`` reads them, unless something says
+that a pod has several processes. ``VC_TASK_INDEX`` is the place within one group
 of tasks, so it is not a node_rank.
 
 Source: volcano-sh/volcano, the job controller's pytorch plugin.

@@ -1,4 +1,4 @@
-"""A layout as torch has it: process groups, and a device mesh made of them."""
+"""Torch's process groups and device mesh for a parallel layout."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ranktable.layout.errors import LayoutError
+from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.sizes import factors
 from ranktable.runtime.consensus import Spec
 from ranktable.runtime.errors import BootstrapError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _SHOWN = 12
-"""Characters of a digest that tell lists of ranks apart, in a message."""
+"""Characters of a digest that a message shows, to distinguish lists of ranks."""
 
 
 def make_mesh(
@@ -34,22 +34,22 @@ def make_mesh(
 ) -> DeviceMesh:
     """Return torch's device mesh of a layout, with a process group for every axis.
 
-    Its axes are those of ``layout.mesh_shape``, the slowest first, those of one rank
-    included. It is what ``init_device_mesh`` makes of that shape: the same tensor,
-    names and ranks, and it is sliced alike. Beyond that, every group has the chip_map
-    of its own members, and axes over the same ranks share one group.
+    Its axes are those of ``layout.mesh_shape``, the slowest first, also those of one
+    rank. It equals the result of ``init_device_mesh`` for that shape: the same tensor,
+    names and ranks, and the same slices. In addition, every group has the chip_map of
+    its own members, and axes over the same ranks share one group.
 
-    Every rank of the job must call it, with the same layout; that is compared before
-    the first group is made.
+    Every rank of the job must call this with the same layout. The layouts are compared
+    before the first group is made.
 
     Args:
         job: The job that this process has joined.
-        layout: The layout; it must be one of as many ranks.
+        layout: The layout, for as many ranks as the job has.
         timeout_s: Time-out of the groups' collectives; by default the backend's.
 
     Raises:
-        BootstrapError: Another rank has another layout, or does not come; or torch is
-            too old for meshes of groups.
+        BootstrapError: Another rank has another layout, or is missing; or torch is too
+            old for meshes of groups.
         LayoutError: The layout has another number of ranks.
         ValueError: The time-out is not a usable number of seconds.
     """
@@ -80,13 +80,13 @@ def make_groups(
     """Return the process group of this rank for every kind of group.
 
     Each distinct set of ranks is made once, with the chip_map of its members, in the
-    same order on every rank. A rank makes the groups that it is in, so the groups of an
-    axis are made at the same time. Torch counts the ranks within a group in the order
-    of the global ranks.
+    same order on every rank. A rank only makes the groups that it is in, so the groups
+    of an axis are made at the same time. Torch numbers the ranks within a group in the
+    order of the global ranks.
 
     Args:
         job: The job that this process has joined.
-        layout: The layout; it must be one of as many ranks.
+        layout: The layout, for as many ranks as the job has.
         groups: The axes of each kind, such as ``["tp", "dp-cp"]``, by default every
             axis of more than one rank; or lists of ranks by kind, such as those of
             ``megatron_groups``.
@@ -96,11 +96,11 @@ def make_groups(
         The groups by kind, without the kinds that have no group with this rank.
 
     Raises:
-        BootstrapError: Another rank asks for other groups, or does not come.
+        BootstrapError: Another rank asks for other groups, or is missing.
         LayoutError: The layout has another number of ranks, or no such axes.
         ValueError: The time-out is not a usable number of seconds.
     """
-    as_timeout(timeout_s)  # raises for one that is not a time
+    as_timeout(timeout_s)  # raises for a wrong value
     _refuse_size(job, layout)
     if isinstance(groups, str):
         groups = [groups]
@@ -139,9 +139,9 @@ def _words(
     kinds: Mapping[str, Sequence[Sequence[int]]],
     timeout_s: float | None,
 ) -> str:
-    """Return in words what a rank asks for, the same for the same groups.
+    """Return the request of a rank as text, the same for the same groups.
 
-    Lists of ranks are long, so a digest stands for them.
+    Lists of ranks are long, so the text has their digest.
     """
     lists = {kind: [list(ranks) for ranks in lists] for kind, lists in kinds.items()}
     digest = hashlib.sha256(json.dumps(lists).encode()).hexdigest()[:_SHOWN]
