@@ -1,7 +1,7 @@
-"""Collectives for training scripts: exact, or refused.
+"""Collectives for training scripts: the result is exact, or there is an error.
 
-Every function works without a process group too, and then returns what this process
-has::
+Every function also works without a process group; it then returns the data of this
+process::
 
     from ranktable import dist
 
@@ -17,12 +17,13 @@ from ranktable._lazy import attach
 
 if TYPE_CHECKING:
     from ranktable.dist.coalesced import all_reduce_dict, all_reduce_params
-    from ranktable.dist.errors import (
+    from ranktable.dist.collective_errors import (
         DistError,
         MismatchError,
         NotMemberError,
         UnsupportedError,
     )
+    from ranktable.dist.collective_plan import explain
     from ranktable.dist.exchanging import all_to_all, shift
     from ranktable.dist.groups import (
         get_backend,
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
         scatter_object_list,
         sync_random_seed,
     )
-    from ranktable.dist.plan import explain
     from ranktable.dist.point_to_point import (
         P2POp,
         batch_isend_irecv,
@@ -109,7 +109,8 @@ __all__ = [
 
 _HOMES: Final = {
     "coalesced": "all_reduce_dict all_reduce_params",
-    "errors": "DistError MismatchError NotMemberError UnsupportedError",
+    "collective_errors": "DistError MismatchError NotMemberError UnsupportedError",
+    "collective_plan": "explain",
     "exchanging": "all_to_all shift",
     "groups": (
         "get_backend get_dist_info get_local_rank get_local_size get_rank "
@@ -121,7 +122,6 @@ _HOMES: Final = {
         "all_gather_object barrier broadcast_object_list gather_object "
         "scatter_object_list sync_random_seed"
     ),
-    "plan": "explain",
     "point_to_point": "P2POp batch_isend_irecv irecv isend recv send",
     "reducing": "all_reduce reduce reduce_scatter",
     "results": "collect_results",
@@ -129,7 +129,7 @@ _HOMES: Final = {
     "wire": "Reduction",
     "work": "Work",
 }
-"""The public names of each file."""
+"""The public names of each module."""
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = attach(

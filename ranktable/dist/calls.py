@@ -1,9 +1,9 @@
-"""Before a collective the ranks compare what they are about to do.
+"""Before a collective, the ranks compare what they are about to do.
 
-They use the store of their group, not a collective: so a rank that calls something
-else, or nothing, does not disturb the group, and chips need not wait. A call that all
-ranks have compared once is not compared again. All ranks count their collectives, so
-each knows which calls have been compared.
+They compare through the store of their group, not by a collective. So a rank that calls
+something else, or nothing, does not disturb the group, and chips do not wait. A call
+that all ranks have compared once is not compared again. All ranks count their
+collectives, so each knows which calls have been compared.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 import torch
 from torch._C._distributed_c10d import PrefixStore
 
-from ranktable.dist.errors import DistError, MismatchError
+from ranktable.dist.collective_errors import DistError, MismatchError
 from ranktable.runtime.store_round import StoreRound, usable_store
 
 if TYPE_CHECKING:
@@ -57,23 +57,22 @@ a new shape at every step would otherwise compare at every step."""
 _MOST_DETAILS: Final = 5
 _MODES: Final = {b"off": "off", b"first": "first", b"always": "always"}
 _ENVIRONMENT: Final = getattr(os.environb, "_data", os.environb)
-"""The dictionary behind ``os.environb``: every collective reads a variable, and for one
-that is not set ``os.environb`` takes longer than all other Python code of a
-collective."""
+"""The dictionary behind ``os.environb``. Every collective reads a variable. If it is
+not set, ``os.environb`` takes longer than all other Python code of a collective."""
 
 
 class CollectiveFingerprint(NamedTuple):
-    """What a rank is about to do; all of it has to be the same on every rank.
+    """What a rank is about to do; it must be the same on every rank.
 
     Attributes:
         operation: The collective.
-        reduction: How it reduces.
+        reduction: The reduction.
         dtype: Type of the tensors.
-        shape: Their shape, where it has to be the same.
+        shape: Their shape, if it must be the same.
         root: Global rank of the root.
-        details: What else has to be the same, each in words, or a name with the type
-            and the shape of its tensor.
-        backend: Name of what does it.
+        details: What else must be the same, each in words, or a name with the type and
+            the shape of its tensor.
+        backend: Name of the backend.
         problem: Why this rank cannot do it.
     """
 
@@ -87,14 +86,14 @@ class CollectiveFingerprint(NamedTuple):
     problem: str | None = None
 
     def __str__(self) -> str:
-        """Return it in words, without its details."""
+        """Return it in words, without details."""
         return self.words(())
 
     def words(self, details: Iterable[str]) -> str:
         """Return it in words.
 
         Args:
-            details: Those to mention.
+            details: The details to include.
         """
         words = [self.operation]
         if self.shape is not None:
@@ -111,7 +110,7 @@ class CollectiveFingerprint(NamedTuple):
         return " ".join(words)
 
     def posted(self) -> str:
-        """Return it as text, the same wherever all of it is the same."""
+        """Return it as text; equal calls have equal texts."""
         details = [_in_words(each) for each in self.details]
         if self.backend:
             details.append(f"on {self.backend}")
@@ -134,11 +133,11 @@ class CollectiveCall:
 
     Attributes:
         members: The group.
-        seq: The number of this collective in its group, from 1.
+        seq: The number of this collective in its group, counted from 1.
         fingerprint: What this rank does.
         is_compared: Whether ranks compare this call.
-        held: The round in the store, until this rank has read the verdict.
-        is_verified: Whether all ranks are known to do the same.
+        held: The round in the store, until this rank has read its result.
+        is_verified: Whether it is known that all ranks do the same.
     """
 
     members: GroupState
@@ -151,19 +150,19 @@ class CollectiveCall:
 
     @property
     def is_open(self) -> bool:
-        """Whether ranks may still find that they differ."""
+        """Whether the ranks may still find a difference."""
         return self.is_compared and not self.is_verified
 
     def is_completed(self) -> bool:
-        """Whether the backend may begin."""
+        """Whether the backend may start."""
         return self.held is None
 
     def wait(self) -> None:
-        """Wait until the backend may begin: all ranks are known to do the same.
+        """Wait until the backend may start: it is known that all ranks do the same.
 
         Raises:
-            MismatchError: They do not.
-            DistError: A rank did not come.
+            MismatchError: The ranks call different operations.
+            DistError: A rank is missing.
         """
         self.members.queue.await_begin()
         self.verify(is_begun=False)
@@ -182,7 +181,7 @@ class CollectiveCall:
             is_erased=True,
             is_kept=members.is_of_job,
         )
-        with members.telling():
+        with members.using_store():
             self.held.post(self.fingerprint.posted(), note=f"\n{_place()}")
 
     def verify(
@@ -191,12 +190,12 @@ class CollectiveCall:
         """Wait until all ranks have posted their call, and all calls are the same.
 
         Args:
-            timeout: How long; by default as long as the group.
-            is_begun: Whether the backend has begun it.
+            timeout: How long to wait; by default as long as the group.
+            is_begun: Whether the backend has started it.
 
         Raises:
-            MismatchError: It is not.
-            DistError: A rank did not come.
+            MismatchError: The calls differ.
+            DistError: A rank is missing.
         """
         if self.held is not None:
             timeout = timeout or self.members.timeout
@@ -219,7 +218,7 @@ class CollectiveCall:
                 self._heed(self._hear(members.timeout), is_begun=True)
             return
         asked = usable_store(PrefixStore(str(self.seq), members.store))
-        with members.telling():
+        with members.using_store():
             is_asked = waited_s > _LONG_S or asked.check(["first"])
         if is_asked:
             self.post()
@@ -228,7 +227,7 @@ class CollectiveCall:
         """Remove what was posted while waiting, because the collective has ended."""
         held, self.held = self.held, None
         if held is not None:
-            with self.members.telling():
+            with self.members.using_store():
                 held.erase()
 
     def explain(self, time_s: float) -> Verdict | None:
@@ -239,14 +238,14 @@ class CollectiveCall:
             if self.held is None:
                 self.post()
             return self._hear(timedelta(seconds=time_s))
-        except (DistError, RuntimeError):  # the store has gone as well
+        except (DistError, RuntimeError):  # the store is lost too
             return None
 
     def is_decided(self) -> bool:
         """Whether all ranks have posted their call, or no comparison is needed."""
         if self.held is None:
             return True
-        with self.members.telling():
+        with self.members.using_store():
             return self.held.is_decided()
 
     def differing(self, said: Mapping[int, str]) -> tuple[str, tuple[int, ...]]:
@@ -269,14 +268,14 @@ class CollectiveCall:
         )
 
     def give_up(self, time_s: float) -> None:
-        """Let the others read what this rank cannot do.
+        """Tell the others what this rank cannot do.
 
         Raises:
-            MismatchError: They do something else.
+            MismatchError: The others do something else.
         """
         held, self.held = self.held, None
         assert held is not None  # noqa: S101 - it has been posted
-        with self.members.telling():
+        with self.members.using_store():
             verdict = held.hear(time_s, looks=False)
         if verdict is not None:
             self._heed(verdict, is_begun=False)
@@ -285,13 +284,13 @@ class CollectiveCall:
         held, self.held = self.held, None
         assert held is not None  # noqa: S101 - it has been posted
         members = self.members
-        with members.telling():
-            verdict = held.hear(timeout.total_seconds(), on_wait=self._tell_place)
+        with members.using_store():
+            verdict = held.hear(timeout.total_seconds(), on_wait=self._publish_place)
             members.set_place(None)
         assert verdict is not None  # noqa: S101 - it looks
         return verdict
 
-    def _tell_place(self) -> None:
+    def _publish_place(self) -> None:
         name = self.members.name
         self.members.set_place(f"{self.fingerprint}, collective {self.seq} of {name}")
 
@@ -300,10 +299,10 @@ class CollectiveCall:
             self.is_verified = True
             return
         if self.fingerprint.problem is None:
-            # All ranks that read this forget the call, so that all compare it the next
-            # time.
+            # All ranks that read this forget the call, so all of them compare it again
+            # the next time.
             self.members.known.discard(self.fingerprint)
-        if is_begun:  # else gloo would wait for ever, and the process could not end
+        if is_begun:  # otherwise gloo waits forever, and the process cannot end
             self.members.fail(verdict.message)
         kind = MismatchError if verdict.kind == "differ" else DistError
         raise kind(verdict.message)
@@ -319,7 +318,7 @@ def begin_call(
     Args:
         members: The group.
         fingerprint: What this rank is about to do.
-        problem: Why it cannot.
+        problem: Why this rank cannot do it.
 
     Raises:
         Exception: The problem, if all ranks have it or nothing is compared.
@@ -329,7 +328,7 @@ def begin_call(
     if members.failure is not None:
         members.refuse_failed()
     if members.unverified:
-        members.hear_dropped()
+        members.check_dropped()
     mode = check_mode()
     members.seq += 1
     is_compared = mode != "off" and members.can_compare
@@ -355,7 +354,7 @@ def begin_call(
 
 
 def can_begin(members: GroupState, fingerprint: CollectiveFingerprint) -> bool:
-    """Whether a collective can begin now, with nothing to begin or compare first."""
+    """Whether a collective can start now, with nothing to do or compare before it."""
     if members.queue.works:
         return False
     mode = check_mode()
@@ -367,11 +366,11 @@ def can_begin(members: GroupState, fingerprint: CollectiveFingerprint) -> bool:
 def await_backend(
     work: dist.Work, members: GroupState, call: CollectiveCall | None
 ) -> None:
-    """Wait for torch, and answer other ranks that compare this if it takes long.
+    """Wait for torch; if it takes long, answer ranks that compare this call.
 
     Raises:
         MismatchError: Another rank does something else.
-        DistError: It failed, or did not end in time.
+        DistError: The collective failed, or did not end in time.
     """
     try:
         if not members.supports_timed_wait or call is None or not call.is_open:
@@ -379,7 +378,7 @@ def await_backend(
             return
         try:
             work.wait(_LOOK)
-        except RuntimeError:  # it has failed, or the time was too short
+        except RuntimeError:  # it failed, or the time was too short
             _wait_and_answer(work, call)
     except DistError:
         raise
@@ -388,11 +387,11 @@ def await_backend(
 
 
 def _wait_and_answer(work: dist.Work, call: CollectiveCall) -> None:
-    """Wait for gloo, and compare meanwhile what this rank does.
+    """Wait for gloo, and compare the call in the meantime.
 
     Raises:
         MismatchError: Another rank does something else.
-        RuntimeError: It has failed.
+        RuntimeError: The collective failed.
     """
     begin = time.monotonic() - _LOOK.total_seconds()
     while not work.is_completed():
@@ -400,10 +399,10 @@ def _wait_and_answer(work: dist.Work, call: CollectiveCall) -> None:
         if not main_thread().is_alive():
             raise DistError("the script ended before it waited for this operation")
         if time.monotonic() - begin > call.members.timeout.total_seconds():
-            break  # gloo has a time-out of its own
+            break  # gloo has its own time-out
         with contextlib.suppress(RuntimeError):
             work.wait(_LOOK)
-    work.wait()  # it may have failed, and says why
+    work.wait()  # it may have failed, and raises the reason
     call.end()
 
 
@@ -433,10 +432,10 @@ def refused(
     """Return the error for an operation that torch did not start on this rank.
 
     Args:
-        error: Torch's own.
+        error: The error of torch.
         members: The group.
-        backend: The name of what refused it.
-        call: The collective; None for a transfer between two ranks.
+        backend: The name of the backend that refused it.
+        call: The collective, None for a transfer between two ranks.
     """
     what = "a transfer" if call is None else str(call.fingerprint)
     return DistError(
@@ -454,7 +453,7 @@ def wait_for_all(members: GroupState, time_s: float) -> None:
 
     Raises:
         MismatchError: A rank does something else.
-        DistError: Ranks are missing when the time is up, or there is no usable store.
+        DistError: Ranks are missing after the time-out, or there is no usable store.
     """
     members.refuse_failed()
     members.seq += 1
@@ -509,7 +508,7 @@ def _place() -> str:
 
 
 def _table(members: GroupState, seq: int, said: Mapping[int, str]) -> str:
-    """Return what the ranks do: with the details that are not the same everywhere."""
+    """Return a table of what the ranks do, with the details that differ."""
     texts = {text: json.loads(text.partition("\n")[0]) for text in set(said.values())}
     common = set.intersection(*(set(fields[5]) for fields in texts.values()))
     first = texts[said[min(said)]][5]
@@ -528,7 +527,7 @@ def _table(members: GroupState, seq: int, said: Mapping[int, str]) -> str:
 
 
 def table_of(members: GroupState, seq: int, said: Mapping[int, str]) -> str:
-    """Return what the ranks of a group say, one line for ranks that say the same."""
+    """Return a table of what the ranks say, one line for ranks that say the same."""
     groups: dict[str, list[int]] = {}
     for rank in sorted(said):
         groups.setdefault(said[rank], []).append(rank)
@@ -549,7 +548,7 @@ def ranks_in_words(ranks: Sequence[int]) -> str:
 
 
 def shape_of(data: object) -> tuple[int, ...] | None:
-    """Return the shape of a tensor, None for what has none."""
+    """Return the shape of a tensor, None if it is not one."""
     if not isinstance(data, torch.Tensor) or data.is_nested:
         return None
     return data.shape

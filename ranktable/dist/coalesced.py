@@ -1,4 +1,4 @@
-"""``all_reduce_dict``, ``all_reduce_params``: many tensors, all of them or none."""
+"""``all_reduce_dict``, ``all_reduce_params``: reduce many tensors, all or none."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def all_reduce_dict(
 
     Args:
         data: Tensors by name; on every rank the same names, shapes and types, in any
-            order. Each keeps its type, and its memory, so other names of it see the
-            result too.
+            order. Each keeps its type and its memory, so other variables with the same
+            memory have the result too.
         op: ``sum mean product min max band bor bxor``.
         group: A group; None for all ranks.
         exact: See ``all_reduce``.
@@ -47,7 +47,8 @@ def all_reduce_dict(
 
     Raises:
         TypeError: A name is not a string, or a value not a tensor.
-        UnsupportedError: The result of a value would not be exact; it is named.
+        UnsupportedError: The result of a value would not be exact; the message names
+            it.
         MismatchError: The ranks differ.
         NotMemberError: This rank is not in the group.
     """
@@ -94,10 +95,10 @@ def all_reduce_params(  # noqa: PLR0913 - the interface that scripts use
     """Reduce parameters or buffers over all ranks of a group, in place.
 
     Args:
-        params: Tensors, of the same shapes and types on every rank, in one order. One
-            that is given twice, as tied parameters are, is reduced once.
-        coalesce: Whether those of one type travel together.
-        bucket_size_mb: The most mebibytes that travel together; negative for no limit.
+        params: Tensors with the same shapes and types on every rank, in the same order.
+            If one is given twice, as tied parameters are, it is reduced once.
+        coalesce: Whether tensors of one type are sent together.
+        bucket_size_mb: Most mebibytes that are sent together; negative for no limit.
         op: ``sum mean product min max band bor bxor``.
         group: A group; None for all ranks.
         exact: See ``all_reduce``.
@@ -134,14 +135,14 @@ def all_reduce_params(  # noqa: PLR0913 - the interface that scripts use
 
 
 def _distinct(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Return tensors, those that are the same memory once."""
+    """Return tensors; of those with the same memory only the first."""
     if len({each.data_ptr() or id(each) for each in tensors}) == len(tensors):
         return tensors
     return list({_memory(each): each for each in tensors}.values())
 
 
 def _memory(tensor: torch.Tensor) -> object:
-    """Return what tied parameters share, however many tensors name it."""
+    """Return a value that is equal for tied parameters, which share their memory."""
     place = tensor.data_ptr() or id(tensor)
     return tensor.device, tensor.dtype, place, tensor.shape, tensor.stride()
 
@@ -165,7 +166,7 @@ def _listed(
         )
     named = [(f"parameter {place}", each) for place, each in enumerate(listed)]
     problem = _problem_of_tensors(named, op)
-    # Only what has plain memory can be looked up by it.
+    # Only a tensor with plain memory can be looked up by its memory.
     return ([] if problem is not None else _distinct(listed)), problem
 
 
@@ -175,8 +176,8 @@ def _problem_of_tensors(
     """Return why tensors cannot be reduced in place, None if they can.
 
     Args:
-        tensors: Tensors, and what to call each.
-        op: How to reduce.
+        tensors: Tensors, each with a name for messages.
+        op: The reduction.
     """
     if not is_reduction(op):
         return problem_of_values(op, "float32")
@@ -198,11 +199,11 @@ def _reduce_together(
     """Reduce tensors over all ranks of a group, in place.
 
     Args:
-        operations: What has begun, on which the ranks have agreed.
+        operations: The operations, after the ranks have compared the call.
         tensors: Tensors of any strides.
-        op: How to reduce.
-        bucket_bytes: The most bytes of one collective; None for no limit. A tensor is
-            never cut.
+        op: The reduction.
+        bucket_bytes: Most bytes of one collective, None for no limit. A tensor is never
+            divided.
     """
     if operations is None:
         return
@@ -211,7 +212,10 @@ def _reduce_together(
         (replace(operations, backend=members.backend_for(bucket[0].device)), bucket)
         for bucket in _buckets(members, tensors, bucket_bytes)
     ]
-    for on_backend, bucket in buckets:  # all or none: a refusal must leave no half
+    for (
+        on_backend,
+        bucket,
+    ) in buckets:  # all or none: if one is refused, none is reduced
         on_backend.plan("all_reduce", bucket[0].dtype, op)
     works = []
     for on_backend, bucket in buckets:
@@ -225,7 +229,7 @@ def _reduce_together(
 def _buckets(
     members: GroupState, tensors: Sequence[torch.Tensor], limit: int | None
 ) -> Iterator[list[torch.Tensor]]:
-    """Yield tensors of one type and device, in an order that all ranks have."""
+    """Yield tensors of one type and device, in the same order on all ranks."""
     kinds: dict[tuple[torch.dtype, str], list[torch.Tensor]] = {}
     for tensor in tensors:
         kind = tensor.dtype, members.device_for(tensor).type
@@ -246,7 +250,7 @@ def _write_all(tensors: Sequence[torch.Tensor], values: torch.Tensor) -> None:
     if len(tensors) == 1:
         write(tensors[0], values)
         return
-    # Torch gives what is empty one dimension, whatever it has.
+    # Torch returns an empty tensor with one dimension, for any number of them.
     targets = [tensor.detach() for tensor in tensors if tensor.numel()]
     if targets:
         pieces = _unflatten_dense_tensors(  # type: ignore[no-untyped-call]

@@ -1,7 +1,7 @@
-"""Collectives of tensors that torch takes as they are: all they need is torch's own.
+"""Collectives of tensors that torch takes as they are, by torch's own functions.
 
-What is done in Python comes on top of what torch takes, and for small tensors it is
-most of the time. So these have no steps, and no streams or events but torch's.
+For small tensors the Python code around torch takes most of the time. So these have no
+steps, and no streams or events but those of torch.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar
 
 import torch
-from torch._C._distributed_c10d import ReduceOp
+from torch._C._distributed_c10d import AllreduceOptions, ReduceOp
 
 from ranktable.dist.calls import (
     MOST_KNOWN,
@@ -48,169 +48,198 @@ OPS: Final = {
 }
 
 _COUNTS_LISTS: Final = counts_writes_of_lists()
+_STRIDED: Final = torch.strided
 
 
 def is_plain(data: object) -> TypeGuard[torch.Tensor]:
     """Whether something is a tensor that needs no preparation.
 
-    It has memory without gaps, anything may be written to it, and its memory is its
-    values. Nearly all are, and to see that takes less than to prepare one.
+    Its memory has no gaps, holds its values as they are, and may be written to. Nearly
+    all tensors are plain, and this check is faster than preparing one.
+    """
+    return (
+        _is_simple(data)
+        and not data.is_meta
+        and not (data.is_conj() or data.is_quantized)
+    )
+
+
+def _is_simple(data: object) -> TypeGuard[torch.Tensor]:
+    """Whether something is plain, if a backend accepts its device and its type.
+
+    Each attribute of a tensor takes long to read. So this leaves out what the search
+    for an operation checks too.
     """
     return (
         type(data) is torch.Tensor
-        and not data.is_meta
-        and data.layout is torch.strided
+        and data.layout is _STRIDED
         and data.is_contiguous()
         and not (
-            data.requires_grad
-            or data.is_conj()
-            or data.is_neg()
-            or data.is_inference()
-            or data.is_quantized
-            or data.is_nested
+            data.requires_grad or data.is_neg() or data.is_inference() or data.is_nested
         )
     )
 
 
 def mark_written(data: torch.Tensor) -> None:
-    """Tell torch that a backend writes to a tensor, which it cannot see itself.
+    """Mark a tensor as changed, since torch does not see that a backend writes to it.
 
-    A backward that has saved the tensor would use the new values otherwise.
+    Otherwise a backward pass that saved the tensor would use the new values. A part of
+    a larger tensor is not marked: torch counts the changes of all parts together, and
+    a backward pass may need another part, which nothing writes to.
     """
-    written = [data] if _COUNTS_LISTS else data
-    torch._C._increment_version(written)  # noqa: SLF001 - the public one takes longer
+    if data.untyped_storage().nbytes() == data.nbytes:
+        written = [data] if _COUNTS_LISTS else data
+        torch._C._increment_version(written)  # noqa: SLF001 - the public one takes longer
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # there is one of a kind
+@dataclass(frozen=True, slots=True, eq=False)  # there is one of each kind
 class Native:
-    """An operation that a backend has for tensors as they are.
+    """An operation of a backend for tensors that need no preparation.
 
     Attributes:
-        operation: Its name.
-        table_name: Name of what the backend can do.
-        dtype: Type of the tensors.
-        reduction: How the caller wants it to reduce.
-        told: How the backend does it.
+        fingerprint: What the ranks compare; it is the same for a call in steps.
+        reduce_op: How the backend reduces, None if it does not.
+        options: The same for a method of torch's group, which is faster than torch's
+            function; None where the function is used.
     """
 
-    operation: str
-    table_name: str
-    dtype: str
-    reduction: str | None
-    told: ReduceOp | None
+    fingerprint: CollectiveFingerprint
+    reduce_op: ReduceOp | None
+    options: AllreduceOptions | None
 
 
-def native_of(
-    members: GroupState, operation: str, data: object, reduction: object = None
+def native_of(  # noqa: PLR0913 - what collectives differ in
+    members: GroupState,
+    operation: str,
+    data: object,
+    reduction: object = None,
+    *,
+    root: int | None = None,
+    is_cut: bool = False,
 ) -> Native | None:
-    """Return the operation for a tensor, None where something has to be prepared."""
-    if not is_plain(data) or not (reduction is None or type(reduction) is str):
+    """Return the operation for a tensor, None if the tensor must be prepared.
+
+    Args:
+        members: The group.
+        operation: Its name.
+        data: The argument of the caller.
+        reduction: The reduction.
+        root: The global rank of the root.
+        is_cut: Whether each rank gets an equal part of the tensor.
+    """
+    if not _is_simple(data) or not (reduction is None or type(reduction) is str):
         return None
-    # The name of a device takes longer than all else that is asked here.
+    # The name of a device takes longer to read than everything else here.
     table_name = members.table_names.get("cpu" if data.is_cpu else data.device.type)
     if table_name is None or members.is_single:
         return None
-    return _native(operation, table_name, data.dtype, reduction)
+    shape: tuple[int, ...] = data.shape
+    if is_cut:
+        if data.numel() == 0 or not shape or shape[0] % members.size:
+            return None
+        shape = (shape[0] // members.size, *shape[1:])
+    return _native(table_name, operation, data.dtype, reduction, shape, root)
 
 
-@lru_cache(maxsize=1024)  # anything may be given as a reduction
-def _native(
-    operation: str, table_name: str, dtype: torch.dtype, reduction: str | None
+@lru_cache(maxsize=MOST_KNOWN)
+def _native(  # noqa: PLR0913, PLR0917 - see native_of
+    table_name: str,
+    operation: str,
+    dtype: torch.dtype,
+    reduction: str | None,
+    shape: tuple[int, ...],
+    root: int | None,
 ) -> Native | None:
+    how = _how(table_name, operation, dtype, reduction)
+    if how is None:
+        return None
+    details = (f"of rows {tuple(shape[1:])}",) if operation == "all_to_all" else ()
+    name = str(dtype).removeprefix("torch.")
+    fingerprint = CollectiveFingerprint(
+        operation, reduction, name, shape, root, details, table_name
+    )
+    return Native(fingerprint, *how)
+
+
+@lru_cache(maxsize=MOST_KNOWN)  # anything may be given as a reduction
+def _how(
+    table_name: str, operation: str, dtype: torch.dtype, reduction: str | None
+) -> tuple[ReduceOp | None, AllreduceOptions | None] | None:
+    """Return how the backend reduces, as ``Native`` has it; None if it cannot do it."""
     if dtype.is_complex:  # torch hands a backend their parts
         return None
     name, backend = str(dtype).removeprefix("torch."), backend_named(table_name)
     has = backend.operations.get(operation)
     if has is None or name not in has.dtypes:
         return None
-    told = None
-    if operation in ("all_reduce", "reduce_scatter"):
-        if has.is_derived or problem_of_values(reduction, name) is not None:
-            return None
-        wire = choose_wire(has, name, str(reduction), is_exact=backend.serves_cpu)
-        if wire is None or wire.encoding != "itself":
-            return None
-        told = ReduceOp(OPS[wire.reduction])
-    return Native(operation, table_name, name, reduction, told)
+    if operation not in ("all_reduce", "reduce_scatter"):
+        return None, None
+    if has.is_derived or problem_of_values(reduction, name) is not None:
+        return None
+    wire = choose_wire(has, name, str(reduction), is_exact=backend.serves_cpu)
+    if wire is None or wire.encoding != "itself":
+        return None
+    reduce_op, options = ReduceOp(OPS[wire.reduction]), None
+    if table_name == "gloo" and operation == "all_reduce":
+        options = AllreduceOptions()
+        options.reduceOp = reduce_op
+    return reduce_op, options
 
 
-@lru_cache(maxsize=MOST_KNOWN)
-def _fingerprint(
-    native: Native,
-    shape: tuple[int, ...],
-    root: int | None,
-    details: tuple[object, ...],
-) -> CollectiveFingerprint:
-    return CollectiveFingerprint(
-        native.operation,
-        native.reduction,
-        native.dtype,
-        shape,
-        root,
-        details,
-        native.table_name,
-    )
-
-
-def begin_native(  # noqa: PLR0913, PLR0917 - what collectives differ in
+def begin_native(  # noqa: PLR0913 - what collectives differ in
     members: GroupState,
     native: Native,
     function: Callable[..., dist.Work | None],
     given: tuple[object, ...],
     result: Result,
-    shape: tuple[int, ...],
     *,
-    root: int | None = None,
-    details: tuple[object, ...] = (),
     is_new: bool = False,
     is_written: bool = True,
     async_op: bool = False,
 ) -> Work[Result] | Result | None:
-    """Begin a collective, and wait for it unless it is asynchronous.
+    """Start a collective, and wait for it unless it is asynchronous.
 
     Args:
         members: The group.
         native: What ``native_of`` has returned.
-        function: That of torch.
-        given: What it is given first.
+        function: The function of torch.
+        given: Its first arguments.
         result: What the caller gets.
-        shape: As ``begin`` compares it: ranks may come this way or the other.
-        root: Likewise.
-        details: Likewise.
-        is_new: Whether the result was made here, so that the caller knows nothing of
-            the stream on which it was.
+        is_new: Whether the result was allocated here, on the current stream.
         is_written: Whether the result is written to.
         async_op: Whether to return at once.
 
     Returns:
-        The result; with ``async_op`` work whose result this is, or None where others
-        have to begin before it, or the ranks to compare it: then nothing has begun.
+        The result; with ``async_op`` work whose result this is. None if it cannot begin
+        at once, because others are queued or the ranks have to compare it.
     """
-    global_root = None if root is None else members.ranks[root]
-    fingerprint = _fingerprint(native, shape, global_root, details)
+    fingerprint = native.fingerprint
     if async_op and not can_begin(members, fingerprint):
         return None
     call = begin_call(members, fingerprint)
     if call.held is not None or members.queue.works:
         call.wait()
-    divisor = members.size if native.reduction == "mean" else 1
+    divisor = members.size if fingerprint.reduction == "mean" else 1
     is_written = is_written and not is_new
     if is_written:
         mark_written(given[0])  # type: ignore[arg-type] # it is the result
-    if native.told is not None:
-        given = (*given, native.told)
-    # What torch need not return it does on the current stream.
+    # If torch returns no work, it has used the current stream.
     is_returned = async_op or members.supports_timed_wait
     stream = members.current_stream() if async_op and (is_new or divisor > 1) else None
-    group = members.group  # which may have ended
+    group = members.group  # raises if it was destroyed
+    begun: dist.Work | None
     try:
-        begun = function(*given, group=group, async_op=is_returned)
+        if native.options is not None:
+            begun = group.allreduce([given[0]], native.options)  # type: ignore[list-item]
+        else:
+            how = () if native.reduce_op is None else (native.reduce_op,)
+            begun = function(*given, *how, group=group, async_op=is_returned)
     except RuntimeError as error:
         if members.supports_timed_wait:
             raise explained(error, members, call) from error
-        raise refused(error, members, native.table_name, call) from error
+        raise refused(error, members, fingerprint.backend, call) from error
     if async_op:
-        written = result if is_written and divisor == 1 else None
+        written = result if is_written else None
         return DirectWork(call, begun, result, divisor, stream, written)
     if begun is not None:
         await_backend(begun, members, call)
@@ -220,13 +249,13 @@ def begin_native(  # noqa: PLR0913, PLR0917 - what collectives differ in
 
 def _divide(result: Any, divisor: int) -> None:  # noqa: ANN401 - one tensor where it matters
     if divisor > 1:
-        result.div_(divisor)
+        result.data.div_(divisor)  # not counted as a change; see mark_written
 
 
 class DirectWork(Work[Result]):
     """A collective of torch that may not have ended yet.
 
-    Whoever waits makes the current stream wait, as in torch, at every call.
+    Every ``wait`` makes the current stream wait, as in torch.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917 - what it needs to end
@@ -238,7 +267,7 @@ class DirectWork(Work[Result]):
         stream: Any,  # noqa: ANN401 - of any device
         written: Any = None,  # noqa: ANN401 - one tensor
     ) -> None:
-        """Keep what is needed to end it.
+        """Store what is needed to end it.
 
         Args:
             call: The collective.
@@ -246,8 +275,8 @@ class DirectWork(Work[Result]):
             result: What it becomes.
             divisor: What to divide that by.
             stream: On which the result was made or is divided; None for the current.
-            written: The tensor that only the backend writes to. Torch hears of that at
-                the begin and at the end, since a forward may save it between.
+            written: The tensor that only the backend writes to. It is marked as changed
+                at the begin and at the end, since a forward may save it between.
         """
         super().__init__(call.members, stream)
         self._call = call

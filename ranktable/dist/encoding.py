@@ -1,4 +1,4 @@
-"""Values as the type that they travel as, and back."""
+"""Encoding of values as their wire dtype, and decoding."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 _PARTS = 4
 _PART_BITS = 16
 MOST_RANKS_OF_SPLIT: Final = 1 << 15
-"""So many parts of 16 bits add up within 31 bits."""
+"""The sum of so many parts of 16 bits fits in 31 bits."""
 
 
 def encode(data: torch.Tensor, wire: WireType) -> torch.Tensor:
-    """Return values as their wire dtype, in new memory unless their bits are the same.
+    """Return values as their wire dtype, in the same memory if their bits are the same.
 
     Args:
         data: A contiguous tensor.
-        wire: As what they travel.
+        wire: The wire dtype.
 
     Returns:
-        A contiguous tensor of ``wire.dtype``, of the same shape but for parts and
-        pairs, which have a dimension more.
+        A contiguous tensor of ``wire.dtype`` with the same shape; parts and pairs have
+        one dimension more.
     """
     if wire.encoding == "itself":
         return data
@@ -41,16 +41,16 @@ def encode(data: torch.Tensor, wire: WireType) -> torch.Tensor:
 def decode(
     encoded: torch.Tensor, wire: WireType, dtype: torch.dtype, mean_of: int = 1
 ) -> torch.Tensor:
-    """Return what values have become, in their own type.
+    """Return reduced values in their own type.
 
     Args:
         encoded: The result, as their wire dtype; it may be overwritten.
-        wire: As what they travelled.
+        wire: The wire dtype.
         dtype: Their own type.
         mean_of: Number to divide a sum by, before it is rounded to their type.
     """
     if mean_of > 1:
-        # Torch divides a complex number with one rounding more than each of its parts.
+        # Torch rounds once more when it divides a complex number than for each part.
         parts = torch.view_as_real(encoded) if encoded.is_complex() else encoded
         parts.div_(mean_of)
     return _DECODERS[wire.encoding](encoded, dtype)
@@ -58,14 +58,6 @@ def decode(
 
 def _as_is(data: torch.Tensor, _dtype: torch.dtype) -> torch.Tensor:
     return data
-
-
-def _converted(data: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    return data.to(dtype)
-
-
-def _viewed(data: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    return data.view(dtype)
 
 
 def _paired(data: torch.Tensor, _dtype: torch.dtype) -> torch.Tensor:
@@ -102,14 +94,15 @@ def _put_together(data: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _ordered(data: torch.Tensor, dtype: torch.dtype, *, is_max: bool) -> torch.Tensor:
-    """Return integers in the order of floats, and an extreme for a NaN.
+    """Return integers in the order of floats; a NaN becomes the extreme.
 
-    Of a negative float all bits but the sign are flipped, so that more is less.
+    For a negative float, all bits except the sign are flipped, because larger bits mean
+    a smaller number.
 
     Args:
         data: Floats.
         dtype: The integers.
-        is_max: Whether the greatest of them is sought; that is then the extreme.
+        is_max: Whether the largest value is wanted; a NaN then becomes the largest.
     """
     limits = torch.iinfo(dtype)
     floats = data.to(torch.float64 if dtype is torch.int64 else torch.float32)
@@ -121,17 +114,17 @@ def _ordered(data: torch.Tensor, dtype: torch.dtype, *, is_max: bool) -> torch.T
 def _unordered(keys: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     limits = torch.iinfo(keys.dtype)
     floats = torch.float64 if keys.dtype is torch.int64 else torch.float32
-    # By the same rule the extremes become bits of a NaN.
+    # By the same rule, the extremes become bits of a NaN.
     return (keys ^ (keys >> limits.bits - 1 & limits.max)).view(floats).to(dtype)
 
 
 _ENCODERS: Final[dict[Encoding, Coder]] = {
     "itself": _as_is,
-    "wider": _converted,
-    "wider integer": _converted,
-    "flag": _converted,
-    "counted flag": _converted,
-    "same bits": _viewed,
+    "wider": torch.Tensor.to,
+    "wider integer": torch.Tensor.to,
+    "flag": torch.Tensor.to,
+    "counted flag": torch.Tensor.to,
+    "same bits": torch.Tensor.view,
     "flipped bits": _flipped,
     "real pairs": _paired,
     "split integers": _cut_up,

@@ -14,7 +14,6 @@ from ranktable.dist.group_state import group_state
 from ranktable.dist.operations import begin
 from ranktable.dist.tensors import (
     all_placed,
-    can_be_cut,
     copies,
     copy,
     cut,
@@ -22,7 +21,7 @@ from ranktable.dist.tensors import (
     problem_of,
     problem_of_all,
 )
-from ranktable.dist.transfer import exchange, shift_by, tell_all, tell_each
+from ranktable.dist.transfer import exchange, exchange_shapes, gather_shapes, shift_by
 from ranktable.dist.work import collective, run
 
 if TYPE_CHECKING:
@@ -84,19 +83,19 @@ def all_to_all(  # noqa: PLR0913 - torch's interface
     """Send a part to every rank of a group, and return the parts from all ranks.
 
     Args:
-        data: A tensor whose dimension 0 is cut into a part for each rank; the other
-            dimensions are the same on all ranks. Or a tensor for each rank, in the
-            order of the group, of any shapes and of one type.
+        data: A tensor whose dimension 0 is divided into one part for each rank; the
+            other dimensions are the same on all ranks. Or one tensor for each rank, in
+            the order of the group, with any shapes and of one type.
         group: A group; None for all ranks.
-        input_splits: How much of dimension 0 each rank gets; by default all the same.
-        even: Whether the caller knows that all parts of all ranks have one shape.
+        input_splits: Length of each rank's part in dimension 0; by default all equal.
+        even: Whether the caller knows that all parts of all ranks have the same shape.
         uneven: See ``all_gather``.
         async_op: See ``all_gather``.
 
     Returns:
-        For a tensor the parts received, joined along dimension 0; for a list a new
-        tensor from each rank. With ``async_op`` work whose result this is. A single
-        process gets a copy of what it has.
+        For a tensor the received parts, joined along dimension 0; for a list one new
+        tensor from each rank. With ``async_op`` work with this result. A single process
+        gets a copy of its own data.
 
     Raises:
         ValueError: There is no part for each rank.
@@ -106,33 +105,24 @@ def all_to_all(  # noqa: PLR0913 - torch's interface
     members = group_state(group)
     first = data if isinstance(data, torch.Tensor) else next(iter(data or ()), None)
     is_uneven = members.is_uneven(first, even=even, uneven=uneven)
-    if isinstance(data, torch.Tensor) and input_splits is None and not is_uneven:
-        begun = _all_to_all_directly(members, data, async_op=async_op)
+    native = None
+    if input_splits is None and not is_uneven:
+        native = native_of(members, "all_to_all", data, is_cut=True)
+    if native is not None and isinstance(data, torch.Tensor):
+        output = data.new_empty(data.shape)
+        begun = begin_native(
+            members,
+            native,
+            dist.all_to_all_single,
+            (output.view(-1), data.view(-1)),
+            output,
+            is_new=True,
+            async_op=async_op,
+        )
         if begun is not None:
             return begun
     steps = _all_to_all(members, data, input_splits, is_uneven)
     return run(members, steps, async_op=async_op)
-
-
-def _all_to_all_directly(
-    members: GroupState, data: torch.Tensor, *, async_op: bool
-) -> Work[torch.Tensor] | torch.Tensor | None:
-    """Begin it where torch cuts the tensor as this package does, else return None."""
-    native = native_of(members, "all_to_all", data)
-    if native is None or not can_be_cut(data, members.size):
-        return None
-    output, row = data.new_empty(data.shape), tuple(data.shape[1:])
-    return begin_native(
-        members,
-        native,
-        dist.all_to_all_single,
-        (output.view(-1), data.view(-1)),
-        output,
-        (data.shape[0] // members.size, *row),
-        details=(f"of rows {row}",),
-        is_new=True,
-        async_op=async_op,
-    )
 
 
 def _all_to_all(
@@ -159,12 +149,12 @@ def _all_to_all(
     sources = [packed(part, members.device_for(part)) for part in parts]
     shapes = [tuple(sources[0].shape)] * members.size
     if is_uneven:
-        shapes = yield from tell_each(operations, sources)
+        shapes = yield from exchange_shapes(operations, sources)
     found = yield from exchange(operations, sources, shapes, is_even=not is_uneven)
     device = parts[0].device
     if is_one:
         return torch.cat(found).to(device)
-    # Each has memory of its own, so that keeping one does not keep all.
+    # Each result has its own memory, so that keeping one does not keep all.
     return all_placed(device, copies(found))
 
 
@@ -175,18 +165,18 @@ def _parts(
     *,
     is_uneven: bool,
 ) -> tuple[list[torch.Tensor], Exception | None]:
-    """Return a tensor for each rank, and why there is not."""
+    """Return a tensor for each rank, and the error if this is not possible."""
     if isinstance(data, torch.Tensor):
         parts, problem = _split(data, members.size, input_splits)
     else:
-        problem = problem_of_all(data, members.size, is_told=is_uneven)
+        problem = problem_of_all(data, members.size, sends_shape=is_uneven)
         if problem is None and input_splits is not None:
             problem = ValueError("input_splits is for one tensor, not for a list")
         parts = [] if problem is not None else list(data)
     if problem is not None or members.is_single:
         return parts, problem
     if is_uneven:
-        problem = problem_of(parts[0], is_told=True)
+        problem = problem_of(parts[0], sends_shape=True)
     elif len({tuple(part.shape) for part in parts}) > 1:
         problem = ValueError(
             "the parts have different shapes; pass uneven=True so that the ranks "
@@ -198,12 +188,12 @@ def _parts(
 def _split(
     data: torch.Tensor, size: int, input_splits: Sequence[int] | None
 ) -> tuple[list[torch.Tensor], Exception | None]:
-    """Return the parts of a tensor for all ranks, and why there are not.
+    """Return the parts of a tensor for all ranks, and the error if there are none.
 
     Args:
-        data: A tensor, cut along dimension 0.
+        data: A tensor, divided along dimension 0.
         size: Number of ranks.
-        input_splits: How much each gets, None for all the same.
+        input_splits: Length of each part, None for equal parts.
     """
     if input_splits is None:
         return cut(data, size)
@@ -212,7 +202,7 @@ def _split(
         return [], problem
     try:
         splits = [index(each) for each in input_splits]
-    except TypeError:  # perhaps on this rank only, so the others have to be told
+    except TypeError:  # perhaps on this rank only, so the others have to know
         return [], TypeError(f"input_splits is {input_splits!r}, not several integers")
     length = data.shape[0] if data.dim() else 0
     is_possible = data.dim() and len(splits) == size and min(splits) >= 0
@@ -246,8 +236,8 @@ def shift(  # noqa: PLR0913 - torch's interface
         async_op: See ``all_gather``.
 
     Returns:
-        A new tensor, that of group rank ``(i - by) % N``; with ``async_op`` work whose
-        result this is. A single process gets a copy of its own.
+        A new tensor, that of group rank ``(i - by) % N``; with ``async_op`` work with
+        this result. A single process gets a copy of its own.
 
     Raises:
         TypeError: ``by`` is not an integer.
@@ -265,7 +255,7 @@ def _shift(
     by: int,
     is_uneven: bool,  # noqa: FBT001 - it is a fact
 ) -> Steps[torch.Tensor]:
-    problem = problem_of(data, is_told=is_uneven)
+    problem = problem_of(data, sends_shape=is_uneven)
     if type(by) is not int:
         problem, by = TypeError(f"by is {by!r}, not an integer"), 0
     operations = yield from begin(
@@ -281,6 +271,6 @@ def _shift(
     source = packed(data, members.device_for(data))
     shapes = [tuple(source.shape)] * members.size
     if is_uneven:
-        shapes = yield from tell_all(operations, source)
+        shapes = yield from gather_shapes(operations, source)
     found = yield from shift_by(operations, source, by % members.size, shapes)
     return found.to(data.device)

@@ -1,4 +1,4 @@
-"""A process group as this package sees it: its ranks, its backends, its collectives."""
+"""The state of a process group in this package: ranks, backends, collectives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torch._C._distributed_c10d import PrefixStore
 from torch.distributed import distributed_c10d
 from torch.distributed.distributed_c10d import _get_default_store
 
-from ranktable.dist.errors import DistError, NotMemberError
+from ranktable.dist.collective_errors import DistError, NotMemberError
 from ranktable.runtime.backends.backend import NAMES, backend_named
 from ranktable.runtime.job import current_job
 from ranktable.runtime.store_round import has_list_store, usable_store
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 _DEFAULT_TIMEOUT: Final = timedelta(minutes=30)  # torch's own
 _LOOK_S: Final = 0.5
 _MOST_DROPPED: Final = 16
-"""Transfers that are not waited for, and may not have ended."""
+"""Most transfers to keep that nobody waits for and that may not have ended."""
 
 
 class GroupState:
-    """One rank's side of a process group.
+    """The state of a process group on one rank.
 
     Attributes:
         ranks: Global rank of each member.
@@ -49,25 +49,25 @@ class GroupState:
         group_rank: The rank of this process among them.
         backends: The backend that serves a type of device, by that type.
         table_names: What that can do, by the same.
-        device: Where what is said beside tensors travels: lengths, objects.
+        device: The device on which shapes, lengths and objects travel.
         timeout: How long to wait for the others.
         seq: Number of collectives so far.
-        supports_timed_wait: Whether a rank can look around while it waits: in gloo,
-            whose operations can be waited for a while.
-        known: What all ranks have compared, or are comparing. It is written when a
-            collective is called, so that it is the same on all ranks.
-        queue: What is asynchronous and cannot begin yet.
+        supports_timed_wait: Whether a wait can have a limit, so that a rank can answer
+            others meanwhile: in gloo.
+        known: Collectives that all ranks have compared, or are comparing. One is added
+            when it is called, so that the set is the same on all ranks.
+        queue: Asynchronous collectives that cannot begin yet.
         is_single: Whether there is no process group, and this process is alone.
         is_of_job: Whether the group is of a job that this package has joined.
-        local_group: The members on this node, once somebody has asked for them.
-        failure: Why nothing can follow in this group; None while something can.
-        unverified: Calls whose work nobody may wait for any more.
-        has_warned: Whether a script that calls too many different things was told so.
+        local_group: The group of the members on this node, once it was made.
+        failure: Why the group cannot be used any more; None while it can.
+        unverified: Calls whose work may never be waited for.
+        has_warned: Whether it was warned of too many different collectives.
     """
 
     def __init__(self, group: ProcessGroup | None) -> None:
-        """Describe a group that this process is a member of; None for no group."""
-        # Torch keeps its groups until they are destroyed; nobody else should.
+        """Describe a group with this process as a member; None for no group."""
+        # Only torch should keep a group, until it is destroyed.
         self._group = None if group is None else ref(group)
         self.local_group: ref[ProcessGroup] | None = None
         self.is_single = group is None
@@ -117,7 +117,7 @@ class GroupState:
 
     @cached_property
     def name(self) -> str:
-        """What to call the group."""
+        """The name of the group for messages."""
         if self._group is None or self._group() is dist.group.WORLD:
             return "the default group"
         return f"the group of {self.members}"
@@ -131,10 +131,10 @@ class GroupState:
 
     @cached_property
     def store(self) -> Store | None:
-        """Where the members compare what they do; None where no store can be used.
+        """The store in which the members compare; None where none can be used.
 
-        In a job of ours it is used for this group only. A store of torch may outlive
-        the group, and a later group have the same name.
+        In a job that this package has started, it is for this group only. A store of
+        torch may outlive the group, and a later group may have the same name.
         """
         store = _get_default_store()
         job = current_job()
@@ -146,7 +146,7 @@ class GroupState:
 
     @cached_property
     def can_compare(self) -> bool:
-        """Whether there are others, and a store to compare in."""
+        """Whether there are other members, and a store to compare in."""
         return self.size > 1 and self.store is not None
 
     def set_place(self, place: str | None) -> None:
@@ -160,22 +160,22 @@ class GroupState:
             self._has_place = False
 
     def place_of(self, rank: int) -> str:
-        """Return in which collective a rank waits, if it has published that."""
-        # What is not there is not waited for, unlike by get.
+        """Return in which collective a rank waits, if it has published this."""
+        # Unlike get, this does not wait for a key that does not exist.
         return _places().compare_set(str(rank), "-", "").decode().strip("-")
 
     @contextlib.contextmanager
-    def telling(self) -> Iterator[None]:
-        """Use the store.
+    def using_store(self) -> Iterator[None]:
+        """Use the store, and explain its errors.
 
         Raises:
-            DistError: It is lost.
+            DistError: The connection is lost.
         """
         try:
             yield
         except DistError:
             raise
-        except RuntimeError as error:  # torch's errors of the network
+        except RuntimeError as error:  # torch's network errors
             raise DistError(
                 f"rank {self.rank} lost the connection to the store of the job, so "
                 "the process that serves it has ended; look at the output of rank 0"
@@ -185,7 +185,7 @@ class GroupState:
         """End the running collectives; the group cannot be used afterwards.
 
         Args:
-            reason: Why, in words.
+            reason: The reason in words.
         """
         self.failure = reason
         abort = getattr(self.group, "abort", None)  # since torch 2.7
@@ -196,7 +196,7 @@ class GroupState:
         """Raise if the group has failed before.
 
         Raises:
-            DistError: It has.
+            DistError: It has failed.
         """
         if self.failure is not None:
             raise DistError(
@@ -207,30 +207,30 @@ class GroupState:
     def keep(self, pending: Pending) -> None:
         """Keep a transfer until it has ended: gloo drops one without a reference.
 
-        Whether it has ended cannot be asked, so of those that the script has dropped
-        too the oldest are waited for.
+        Gloo does not say whether one has ended. So if many were dropped by the script,
+        this waits for the oldest of them.
         """
         self._transfers = [each for each in self._transfers if each[1]]
         self._transfers.append((ref(pending), pending.works))
         dropped = [works for held, works in self._transfers if held() is None]
         for works in dropped[:-_MOST_DROPPED]:
-            with contextlib.suppress(RuntimeError):  # nobody has asked for it
+            with contextlib.suppress(RuntimeError):  # the group was not used
                 for work in works:
                     work.wait()
             works.clear()
 
     def keep_unverified(self, work: Work[Any], call: CollectiveCall) -> None:
-        """Keep a call whose comparison is heard when its work is waited for."""
+        """Keep a call that is compared when its work is waited for."""
         if not call.is_completed():
             self.unverified.append((ref(work), call))
 
-    def hear_dropped(self) -> None:
-        """Read the comparison of work that is no longer waited for.
+    def check_dropped(self) -> None:
+        """Finish comparisons of work that is not waited for.
 
-        Else it would stay in the store. This looks twice a second at most.
+        Their keys would stay in the store. This checks at most twice a second.
 
         Raises:
-            MismatchError: The ranks did not do the same.
+            MismatchError: The ranks called different operations.
         """
         while self.unverified and time.monotonic() >= self._next_look:
             work, call = self.unverified[0]
@@ -248,19 +248,19 @@ class GroupState:
         return None if kind is None or current is None else current()
 
     def backend_for(self, device: torch.device) -> Backend:
-        """Return the backend that serves a device, else that of ``device_for``."""
+        """Return the backend for a device, or that for ``device_for``."""
         found = self.backends.get(device.type)
         return self.metadata_backend if found is None else found
 
     def is_uneven(
         self, data: object, *, even: bool = False, uneven: bool | None = None
     ) -> bool:
-        """Return whether ranks tell each other shapes before such data travels.
+        """Return whether ranks exchange shapes before such data travels.
 
         Args:
-            data: A tensor, or what a caller has given instead.
+            data: A tensor, or another argument of the caller.
             even: Whether the caller knows that the shapes are the same.
-            uneven: Whether they may differ, None for on CPUs only.
+            uneven: Whether they may differ; None means on CPUs only.
         """
         if uneven is not None:
             return uneven
@@ -270,27 +270,27 @@ class GroupState:
 
     @property
     def metadata_backend(self) -> Backend:
-        """The backend for what is said beside tensors."""
+        """The backend on which shapes, lengths and objects travel."""
         return self.backends[self.device.type]
 
     def device_for(self, tensor: torch.Tensor) -> torch.device:
-        """Return the device that a tensor travels from: its own where that can be."""
+        """Return the device from which a tensor is sent: if possible, its own."""
         device = tensor.device
         return device if device.type in self.backends else self.device
 
     def device_of(self, kind: str) -> torch.device:
-        """Return the device of a type that the group serves."""
+        """Return the device of a type, as the group uses it."""
         return self.device if kind == self.device.type else _current(kind)
 
     def root_of(
         self, rank: int | None, group_rank: int | None, role: str
     ) -> tuple[int, Exception | None]:
-        """Return the group rank of a root, and why it cannot be one.
+        """Return the group rank of a root, and the error if it cannot be one.
 
         Args:
             rank: Its global rank, or None.
-            group_rank: Its rank in the group, or None; 0 where nothing is given.
-            role: What the caller calls it: ``src``, ``dst``.
+            group_rank: Its rank in the group, or None; 0 if neither is given.
+            role: Name of the argument: ``src``, ``dst``.
         """
         if self.is_single:
             return 0, None
@@ -307,11 +307,11 @@ class GroupState:
         Args:
             rank: Its global rank, or None.
             group_rank: Its rank in the group, or None.
-            role: What it is called: ``src``, ``dst``.
+            role: Name of the argument: ``src``, ``dst``.
 
         Raises:
             TypeError: It is not a number.
-            ValueError: Both are given, or none.
+            ValueError: Both are given, or neither.
             NotMemberError: It is not in the group.
         """
         if (rank is None) == (group_rank is None):
@@ -336,24 +336,24 @@ class GroupState:
 
 
 class BeginQueue:
-    """Asynchronous collectives of a group that cannot begin yet; a thread begins them.
+    """Asynchronous collectives of a group that cannot start yet; a thread starts them.
 
-    On every rank the collectives of a group have to begin in the same order. Some need
-    something of the other ranks first: that they do the same, or their shapes.
+    The collectives of a group have to begin in the same order on every rank. Some wait
+    for the other ranks first: to compare the call, or to get their shapes.
     """
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Make an empty queue."""
         self.works: deque[SteppedWork[Any]] = deque()
         self._changed = Condition()
         self._thread: Thread | None = None
 
     def holds(self, work: Work[Any]) -> bool:
-        """Whether one has not begun yet."""
+        """Whether a collective is queued, so that it has not begun."""
         return any(each is work for each in tuple(self.works))
 
     def put(self, work: SteppedWork[Any]) -> None:
-        """Begin one after all that are here."""
+        """Begin a collective after all that are queued."""
         with self._changed:
             self.works.append(work)
             if len(self.works) == 1:
@@ -361,7 +361,7 @@ class BeginQueue:
                 self._thread.start()
 
     def await_begin(self, work: Work[Any] | None = None) -> None:
-        """Wait until one has begun, or all that are here now."""
+        """Wait until a collective has begun; by default all that are queued now."""
         if not self.works or current_thread() is self._thread:
             return
         with self._changed:
@@ -379,17 +379,18 @@ class BeginQueue:
 
 
 _states: dict[ref[ProcessGroup], GroupState] = {}
-"""By the reference that Python keeps for a group: no dictionary is quicker."""
+"""By the weak reference of a group: a dictionary of weak keys is slower."""
 
 
 def group_state(group: ProcessGroup | None) -> GroupState:
-    """Return this rank's side of a group; alone where there are no groups.
+    """Return the state of a group on this rank; without groups that of one process.
 
     Args:
         group: A group, None for the default one.
 
     Raises:
         NotMemberError: This process is not in it.
+    NotMemberError: This process is not in the group.
     """
     world = dist.group.WORLD
     if world is None:
@@ -399,7 +400,7 @@ def group_state(group: ProcessGroup | None) -> GroupState:
     group = world if group is None else group
     try:
         found = _states.get(ref(group))
-    except TypeError:  # torch's marker, or no group at all
+    except TypeError:  # torch's marker, or another type
         found = None
     return _state_of(group) if found is None else found
 
@@ -431,10 +432,10 @@ def _state_of(group: object) -> GroupState:
 
 
 def _backends(group: ProcessGroup) -> Mapping[str, Backend]:
-    """Return the backend of each type of device that a group serves.
+    """Return the backend for each type of device of a group.
 
-    One that torch lists for a device which it serves in part only, as gloo does CUDA,
-    is not used for it.
+    Torch also lists backends that serve a device in part only, such as gloo for CUDA.
+    They are not used for it.
     """
     configured = str(dist.get_backend_config(group))
     found = {}
@@ -449,7 +450,7 @@ def _backends(group: ProcessGroup) -> Mapping[str, Backend]:
 
 
 def _with_profile(backend: Backend) -> Backend:
-    """Return what a backend can do; simulated chips may follow the manual."""
+    """Return a backend; simulated chips may have the limits of the manual."""
     package = sys.modules.get("torch_tpu")
     if backend.name == "sccl" and getattr(package, "__profile__", None) == "doc":
         return replace(backend_named("sccl:doc"), config=backend.config)
@@ -457,7 +458,7 @@ def _with_profile(backend: Backend) -> Backend:
 
 
 def _metadata_device(backends: Mapping[str, Backend]) -> torch.device:
-    """Return the device for what is said beside tensors: the CPU where that can be."""
+    """Return the device for shapes and objects: the CPU if the group serves it."""
     return _current("cpu" if "cpu" in backends else next(iter(backends)))
 
 
@@ -468,7 +469,7 @@ def _current(kind: str) -> torch.device:
 
 
 def _timeout(group: ProcessGroup | None, device: torch.device) -> timedelta:
-    """Return how long collectives of a group wait, torch's default if nobody says."""
+    """Return the time-out of a group's collectives, by default that of torch."""
     if group is None:
         return _DEFAULT_TIMEOUT
     try:
@@ -480,6 +481,6 @@ def _timeout(group: ProcessGroup | None, device: torch.device) -> timedelta:
 
 
 def _group_name(group: ProcessGroup) -> str:
-    """Return the name of a group, alike on all members; an attribute since 2.2."""
+    """Return the name of a group, which is the same on all members."""
     name = getattr(group, "group_name", None)
     return str(distributed_c10d._world.pg_names[group] if name is None else name)  # noqa: SLF001 - torch's own way

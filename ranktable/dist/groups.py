@@ -1,4 +1,4 @@
-"""Groups of some ranks, and the rank of this process in them."""
+"""Groups of ranks, and the rank of this process in them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from weakref import ref
 
 import torch.distributed as dist
 
-from ranktable.dist.errors import DistError
+from ranktable.dist.collective_errors import DistError
 from ranktable.dist.group_state import group_state
 from ranktable.dist.objects import all_gather_object
 from ranktable.runtime.job import as_timeout, current_job
@@ -29,13 +29,13 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 _made: Counter[tuple[int, ...]] = Counter()
-"""How often only the members made a group of these ranks."""
+"""How many times the members alone have made a group of these ranks."""
 
 
 def new_group(
     ranks: Iterable[int], *, timeout_s: float | None = None
 ) -> ProcessGroup | None:
-    """Return the group of some ranks, None where there is no process group at all.
+    """Return the group of some ranks, None if there is no process group.
 
     Every rank of the job must make the same calls in the same order, members or not.
     In a job with a rank table the group has its own chip map.
@@ -46,13 +46,13 @@ def new_group(
             the backend's default if torch made the default group.
 
     Returns:
-        The group. A rank outside of it gets torch's marker, which every function of
-        this package refuses with NotMemberError.
+        The group. A rank that is not a member gets torch's marker, which every function
+        of this package refuses with NotMemberError.
 
     Raises:
         TypeError: ``ranks`` is not a list of ranks.
         ValueError: A rank is repeated or not in the job, or the list is empty.
-        BootstrapError: In a job of ours, another rank asks for another group.
+        BootstrapError: In a job of this package, another rank asks for another group.
     """
     if not dist.is_initialized():
         return None
@@ -76,17 +76,17 @@ def _listed(ranks: Iterable[int]) -> list[int]:
 
 
 def local_group(group: ProcessGroup | None = None) -> ProcessGroup | None:
-    """Return the group of the ranks on the node of this one.
+    """Return the group of the ranks on the node of this rank.
 
-    The rank table says which ranks share a node, or else their launchers do. Every rank
-    makes the groups of all nodes in the same order, so nodes may have different numbers
-    of ranks.
+    The rank table says which ranks share a node; without one, their launchers do. Every
+    rank makes the groups of all nodes in the same order, so nodes may have different
+    numbers of ranks.
 
     Args:
-        group: A group, of which every rank calls this; None for all ranks.
+        group: A group, on all of whose ranks this is called; None for all ranks.
 
     Returns:
-        The group, the same for every call; None where there is no process group.
+        The group, the same for every call; None if there is no process group.
 
     Raises:
         DistError: Neither a rank table nor a launcher says which node a rank is on.
@@ -132,7 +132,7 @@ def _nodes(members: GroupState) -> list[tuple[int, ...]]:
 def _make(members: GroupState, ranks: Sequence[int]) -> ProcessGroup | None:
     if members.group is dist.group.WORLD:
         return new_group(ranks)
-    # Ranks outside of the group do not call this, so only its members take part.
+    # Ranks outside the group do not call this, so only the members take part.
     if members.rank not in ranks:
         return None
     job = current_job()
@@ -152,7 +152,7 @@ def _environment() -> Environment:
         resolve_environment,
     )
 
-    return resolve_environment(os.environ, has_address=True)  # the group is there
+    return resolve_environment(os.environ, has_address=True)  # the group exists
 
 
 def is_distributed() -> bool:
@@ -210,7 +210,7 @@ def get_local_rank() -> int:
     """Return the index of this process on its node; 0 for a single process.
 
     Raises:
-        DistError: The launcher does not say it.
+        DistError: The launcher does not set it.
     """
     if not is_distributed():
         return 0
@@ -228,7 +228,7 @@ def get_local_size() -> int:
     """Return the number of processes on this node; 0 without a process group.
 
     Raises:
-        DistError: Neither the rank table nor the launcher says it.
+        DistError: It is known neither from the rank table nor from the launcher.
     """
     if not is_distributed():
         return 0

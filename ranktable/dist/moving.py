@@ -1,4 +1,4 @@
-"""``broadcast``, ``all_gather``, ``gather``, ``scatter``, ``all_to_all``, ``shift``."""
+"""``broadcast``, ``all_gather``, ``gather``, ``scatter``: tensors are moved."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from ranktable.dist.operations import begin
 from ranktable.dist.tensors import (
     all_placed,
     copy,
+    note_write,
     packed,
     problem_of,
     problem_of_all,
     write,
 )
 from ranktable.dist.transfer import (
+    broadcast_shapes,
     broadcast_to_all,
     gather_even,
+    gather_shapes,
     gather_to,
     gather_uneven,
     scatter_from,
-    tell_all,
-    tell_from,
 )
 from ranktable.dist.work import collective, in_place, run, run_in_place
 
@@ -66,11 +67,13 @@ def broadcast(
 
     Raises:
         MismatchError: The ranks differ.
-        NotMemberError: This rank, or the one with the values, is not in the group.
+        NotMemberError: This rank, or the sending one, is not in the group.
     """
     members = group_state(group)
     root, problem = members.root_of(src, group_src, "src")
-    native = native_of(members, "broadcast", data) if problem is None else None
+    native = None
+    if problem is None:
+        native = native_of(members, "broadcast", data, root=members.ranks[root])
     if native is not None:
         begun = begin_native(
             members,
@@ -78,8 +81,6 @@ def broadcast(
             dist.broadcast,
             (data, members.ranks[root]),
             data,
-            data.shape,
-            root=root,
             is_written=members.group_rank != root,
             async_op=async_op,
         )
@@ -93,13 +94,15 @@ def _broadcast(
     members: GroupState, data: torch.Tensor, root: int, wrong_root: Exception | None
 ) -> Steps[torch.Tensor]:
     is_written = members.is_single or members.group_rank != root
-    # Nothing is written where the values come from, so these may share memory.
+    # The sending rank does not write to its tensor, so its elements may share memory.
     problem = problem_of(data, is_written=is_written) or wrong_root
     operations = yield from begin(
         members, "broadcast", data, problem, shape=shape_of(data), root=root
     )
     if operations is None:
         return data
+    if is_written:
+        note_write(data)
     source = packed(data, members.device_for(data))
     source = yield from broadcast_to_all(operations, source, root)
     return write(data, source) if is_written else data
@@ -143,7 +146,6 @@ def all_gather(
             dist.all_gather,
             (outputs, data),
             outputs,
-            data.shape,
             is_new=True,
             async_op=async_op,
         )
@@ -157,14 +159,14 @@ def _all_gather(
     data: torch.Tensor,
     is_uneven: bool,  # noqa: FBT001 - it is a fact
 ) -> Steps[list[torch.Tensor]]:
-    problem = problem_of(data, is_told=is_uneven)
+    problem = problem_of(data, sends_shape=is_uneven)
     shape = None if is_uneven else shape_of(data)
     operations = yield from begin(members, "all_gather", data, problem, shape=shape)
     if operations is None:
         return [copy(data)]
     source = packed(data, members.device_for(data))
     if is_uneven:
-        shapes = yield from tell_all(operations, source)
+        shapes = yield from gather_shapes(operations, source)
         found = yield from gather_uneven(operations, source, shapes)
     else:
         found = yield from gather_even(operations, source)
@@ -200,7 +202,7 @@ def gather(  # noqa: PLR0913 - torch's interface
 
     Raises:
         MismatchError: The ranks differ.
-        NotMemberError: This rank, or the one that gets them, is not in the group.
+        NotMemberError: This rank, or the receiving one, is not in the group.
     """
     members = group_state(group)
     is_uneven = members.is_uneven(data, even=even, uneven=uneven)
@@ -215,7 +217,7 @@ def _gather(
     is_uneven: bool,  # noqa: FBT001 - it is a fact
 ) -> Steps[list[torch.Tensor]]:
     root, wrong_root = checked_root
-    problem = problem_of(data, is_told=is_uneven) or wrong_root
+    problem = problem_of(data, sends_shape=is_uneven) or wrong_root
     shape = None if is_uneven else shape_of(data)
     operations = yield from begin(
         members, "gather", data, problem, shape=shape, root=root
@@ -225,7 +227,7 @@ def _gather(
     source = packed(data, members.device_for(data))
     shapes = [tuple(source.shape)] * members.size
     if is_uneven:
-        shapes = yield from tell_all(operations, source)
+        shapes = yield from gather_shapes(operations, source)
     found = yield from gather_to(operations, source, shapes, root)
     return all_placed(data.device, found)
 
@@ -254,8 +256,8 @@ def scatter(
         gets a copy of its only one.
 
     Raises:
-        MismatchError: The ranks differ, or what the one has is not one for each.
-        NotMemberError: This rank, or the one that has them, is not in the group.
+        MismatchError: The ranks differ, or there is not one tensor for each rank.
+        NotMemberError: This rank, or the sending one, is not in the group.
     """
     members = group_state(group)
     root = members.root_of(src, group_src, "src")
@@ -271,7 +273,7 @@ def _scatter(
     given = tensors if members.group_rank == root else None
     if members.group_rank == root:
         problem = (
-            problem_of_all(tensors, members.size, is_told=not members.is_single)
+            problem_of_all(tensors, members.size, sends_shape=not members.is_single)
             or problem
         )
     operations = yield from begin(members, "scatter", None, problem, root=root)
@@ -280,7 +282,7 @@ def _scatter(
     parts = None
     if given is not None:
         parts = [packed(each, members.device_for(each)) for each in given]
-    shapes, empty = yield from tell_from(operations, parts, root)
+    shapes, empty = yield from broadcast_shapes(operations, parts, root)
     operations = replace(operations, backend=members.backend_for(empty.device))
     found = yield from scatter_from(operations, parts, shapes, empty, root)
     return found.to(empty.device if given is None else given[0].device)

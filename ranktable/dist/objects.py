@@ -1,4 +1,4 @@
-"""Objects that can be pickled, from rank to rank; a barrier; a seed for all ranks.
+"""Send objects that can be pickled; a barrier; one random seed for all ranks.
 
 An object that cannot be pickled is refused on every rank, so no rank waits for it.
 """
@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 from ranktable.dist.calls import wait_for_all
-from ranktable.dist.errors import DistError, MismatchError
+from ranktable.dist.collective_errors import DistError, MismatchError
 from ranktable.dist.group_state import group_state
 from ranktable.dist.operations import begin
 from ranktable.dist.transfer import (
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ranktable.dist.operations import OperationStarter
 
 _FAILED = -1
-"""Stands for the length of an object that could not be pickled."""
+"""Sent instead of the length of an object that could not be pickled."""
 
 
 def all_gather_object(data: Any, group: ProcessGroup | None = None) -> list[Any]:  # noqa: ANN401 - any object
@@ -58,18 +58,18 @@ def all_gather_object(data: Any, group: ProcessGroup | None = None) -> list[Any]
 
 
 def gather_objects(members: GroupState, data: object, operation: str) -> list[Any]:
-    """Return the objects of all ranks, as the first thing that a collective does.
+    """Return the objects of all ranks, at the beginning of a collective.
 
     Args:
         members: The group.
-        data: What this rank has.
-        operation: What the ranks compare.
+        data: The object of this rank.
+        operation: The name that the ranks compare.
     """
     operations = finish(begin(members, operation))
     if operations is None:
         return [data]
     payload, error = _pickled(data, members.device)
-    shapes = _tell_lengths(operations, payload, error)
+    shapes = _gather_lengths(operations, payload, error)
     parts = finish(gather_uneven(operations, payload, shapes))
     return _all_unpickled(members, parts)
 
@@ -84,7 +84,7 @@ def gather_object(
     """Return the objects of all ranks of a group, on one of them.
 
     Args:
-        data: What can be pickled.
+        data: An object that can be pickled.
         dst: Global rank that gets them; 0 if neither this nor ``group_dst`` is given.
         group: A group; None for all ranks.
         group_dst: The rank within the group that gets them, instead of ``dst``.
@@ -95,7 +95,7 @@ def gather_object(
 
     Raises:
         DistError: An object cannot be pickled.
-        NotMemberError: This rank, or the one that gets them, is not in the group.
+        NotMemberError: This rank, or the receiving one, is not in the group.
     """
     members = group_state(group)
     root, problem = members.root_of(dst, group_dst, "dst")
@@ -103,7 +103,7 @@ def gather_object(
     if operations is None:
         return [data]
     payload, error = _pickled(data, members.device)
-    shapes = _tell_lengths(operations, payload, error)
+    shapes = _gather_lengths(operations, payload, error)
     parts = finish(gather_to(operations, payload, shapes, root))
     return _all_unpickled(members, parts) if members.group_rank == root else None
 
@@ -126,8 +126,8 @@ def broadcast_object_list(
 
     Raises:
         DistError: An object cannot be pickled.
-        MismatchError: The lists are not of one length.
-        NotMemberError: This rank, or the one with the objects, is not in the group.
+        MismatchError: The lists have different lengths.
+        NotMemberError: This rank, or the sending one, is not in the group.
     """
     members = group_state(group)
     root, problem = members.root_of(src, group_src, "src")
@@ -145,16 +145,16 @@ def broadcast_object_list(
     is_root = members.group_rank == root
     payload, error = _pickled(data if is_root else None, members.device)
     length = _FAILED if error is not None else payload.numel()
-    told = finish(gather_numbers(operations, [length, len(data)]))
-    _refuse_failed(operations, [told[root][0]], [error], [root])
-    counts = [count for _, count in told]
+    numbers = finish(gather_numbers(operations, [length, len(data)]))
+    _refuse_failed(operations, [numbers[root][0]], [error], [root])
+    counts = [count for _, count in numbers]
     if len(set(counts)) > 1:
         pairs = zip(members.ranks, counts, strict=True)
         listed = [f"{count} on rank {rank}" for rank, count in pairs]
         raise MismatchError(
             f"broadcast_object_list needs lists of one length, not {', '.join(listed)}"
         )
-    payload = payload if is_root else payload.new_empty(told[root][0])
+    payload = payload if is_root else payload.new_empty(numbers[root][0])
     sent = finish(broadcast_to_all(operations, payload, root))
     objects = list(_unpickled(sent, members.ranks[root]))
     if not is_root:
@@ -183,7 +183,7 @@ def scatter_object_list(
     Raises:
         DistError: An object cannot be pickled.
         MismatchError: There is not one object for each rank.
-        NotMemberError: This rank, or the one that has them, is not in the group.
+        NotMemberError: This rank, or the sending one, is not in the group.
     """
     members = group_state(group)
     root, problem = members.root_of(src, group_src, "src")
@@ -201,10 +201,10 @@ def scatter_object_list(
     lengths = [part.numel() for part in parts or ()] or [0] * members.size
     if errors and is_root:
         lengths = [_FAILED] * members.size
-    told = torch.tensor(lengths, device=members.device)
-    operations.start(dist.broadcast, told, members.ranks[root]).wait()
-    _refuse_failed(operations, told.tolist()[:1], errors, [root])
-    shapes = [(length,) for length in told.tolist()]
+    sent = torch.tensor(lengths, device=members.device)
+    operations.start(dist.broadcast, sent, members.ranks[root]).wait()
+    _refuse_failed(operations, sent.tolist()[:1], errors, [root])
+    shapes = [(length,) for length in sent.tolist()]
     empty = torch.empty(0, dtype=torch.uint8, device=members.device)
     arrived = finish(scatter_from(operations, parts, shapes, empty, root))
     return _unpickled(arrived, members.ranks[root])
@@ -221,7 +221,7 @@ def _problem_of_list(objects: object, count: int) -> Exception | None:
 def _pickled(
     data: object, device: torch.device
 ) -> tuple[torch.Tensor, Exception | None]:
-    """Return the bytes of an object, and why there are none."""
+    """Return the bytes of an object, and the error if it cannot be pickled."""
     try:
         payload = pickle.dumps(data)
     except Exception as error:  # noqa: BLE001 - the object's own code raises anything
@@ -250,17 +250,16 @@ def _all_unpickled(members: GroupState, parts: Sequence[torch.Tensor]) -> list[A
     return [_unpickled(part, rank) for part, rank in pairs]
 
 
-def _tell_lengths(
+def _gather_lengths(
     operations: OperationStarter, payload: torch.Tensor, error: Exception | None
 ) -> list[tuple[int, ...]]:
-    """Return how many bytes each rank has.
+    """Return the number of bytes of each rank's object.
 
     Raises:
         DistError: The object of a rank cannot be pickled.
     """
     own = _FAILED if error is not None else payload.numel()
-    told = finish(gather_numbers(operations, [own]))
-    lengths = [row[0] for row in told]
+    lengths = [row[0] for row in finish(gather_numbers(operations, [own]))]
     _refuse_failed(operations, lengths, [error], range(operations.members.size))
     return [(length,) for length in lengths]
 
@@ -321,7 +320,7 @@ def barrier(
     operations = finish(begin(members, "barrier", None, problem))
     if operations is not None:
         device = members.device
-        # Without its number torch guesses the device (pytorch/pytorch#60752).
+        # Without a device, torch guesses one (pytorch/pytorch#60752).
         listed = None if device.type == "cpu" else [device.index]
         operations.start(dist.barrier, device_ids=listed).wait()
 
@@ -331,7 +330,7 @@ def _is_time(timeout_s: object) -> bool:
 
 
 _BITS = 31
-"""A seed that every generator accepts: NumPy's take 32 bits at most, others less."""
+"""Bits of a seed that every generator accepts: NumPy takes 32, others fewer."""
 
 
 def sync_random_seed(group: ProcessGroup | None = None) -> int:
@@ -353,6 +352,6 @@ def sync_random_seed(group: ProcessGroup | None = None) -> int:
     operations = finish(begin(members, "sync_random_seed"))
     if operations is None:
         return seed
-    told = torch.tensor([seed], device=members.device)
-    operations.start(dist.broadcast, told, members.ranks[0]).wait()
-    return int(told)
+    sent = torch.tensor([seed], device=members.device)
+    operations.start(dist.broadcast, sent, members.ranks[0]).wait()
+    return int(sent)

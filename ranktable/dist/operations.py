@@ -1,4 +1,4 @@
-"""Torch's operations, on tensors that the backend takes as they are."""
+"""Start torch's operations, with tensors that the backend accepts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import torch.distributed as dist
 
 from ranktable.dist.calls import CollectiveFingerprint, begin_call, refused
-from ranktable.dist.plan import make_plan
+from ranktable.dist.collective_plan import make_plan
 from ranktable.dist.tensors import dtype_name, name_of
 from ranktable.dist.work import Pending
 from ranktable.runtime.torch_versions import reduce_scatter_single
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import torch
 
     from ranktable.dist.calls import CollectiveCall
+    from ranktable.dist.collective_plan import CollectivePlan
     from ranktable.dist.group_state import GroupState
-    from ranktable.dist.plan import CollectivePlan
     from ranktable.dist.work import Steps
     from ranktable.runtime.backends.backend import Backend
 
@@ -33,10 +33,10 @@ class OperationStarter:
 
     Attributes:
         members: The group.
-        call: The collective; None for what two ranks do alone.
-        backend: What does them.
+        call: The collective, None for a transfer between two ranks.
+        backend: The backend that does them.
         is_exact: Whether reductions are exact, see ``make_plan``.
-        is_metadata: Whether they carry shapes, lengths or objects.
+        is_metadata: Whether they send shapes, lengths or objects.
     """
 
     members: GroupState
@@ -59,7 +59,7 @@ class OperationStarter:
         *,
         is_even: bool = True,
     ) -> CollectivePlan:
-        """Return how a collective is done here.
+        """Return the plan for a collective on this backend.
 
         Raises:
             UnsupportedError: The backend cannot do it.
@@ -76,12 +76,12 @@ class OperationStarter:
     def start(
         self, function: Callable[..., Any], *given: object, **named: object
     ) -> Pending:
-        """Begin one of torch's functions.
+        """Start one of torch's functions.
 
-        Roots are given as global ranks, since SOPHGO's wrappers know no others.
+        Roots are passed as global ranks, because SOPHGO's wrappers accept no others.
 
         Raises:
-            DistError: Torch refuses.
+            DistError: Torch refuses it.
         """
         group = self.members.group
         try:
@@ -95,14 +95,14 @@ class OperationStarter:
 
 
 class Transfer(NamedTuple):
-    """Operations between two ranks.
+    """A transfer between two ranks.
 
     Attributes:
-        operations: The operations of the backend that does it.
+        operations: The operations of the backend.
         name: ``isend`` or ``irecv``.
-        moved: A tensor as the backend takes it.
-        peer: Group rank of the other side.
-        tag: A number, the same on both sides.
+        moved: A tensor that the backend accepts.
+        peer: Group rank of the other rank.
+        tag: A number, the same on both ranks.
     """
 
     operations: OperationStarter
@@ -113,12 +113,12 @@ class Transfer(NamedTuple):
 
 
 def start_transfers(transfers: Sequence[Transfer]) -> list[Pending]:
-    """Begin transfers, as one batch where the backend does one after the other.
+    """Start transfers; as one batch, if the backend does them one after the other.
 
-    Without the batch every rank would wait there for the next one to receive.
+    Without the batch, every rank would wait for the next one to receive.
 
     Raises:
-        DistError: Torch refuses.
+        DistError: Torch refuses one.
     """
     given: list[Any] = [
         (
@@ -145,8 +145,8 @@ def start_transfers(transfers: Sequence[Transfer]) -> list[Pending]:
         raise refused(error, first.members, name, first.call) from error
     begun = []
     for each, own in zip(transfers, works, strict=True):
-        # Gloo closes all connections when a transfer has not ended in the time that it
-        # is waited for, so nobody looks up from it: it is part of no call.
+        # Gloo closes all connections if a transfer does not end while it is waited
+        # for. So this wait is not divided: it belongs to no call.
         begun.append(Pending(own, each.operations.members, None))
         each.operations.members.keep(begun[-1])
     return begun
@@ -164,24 +164,24 @@ def begin(  # noqa: PLR0913 - what collectives differ in
     details: tuple[object, ...] = (),
     exact: bool | None = None,
 ) -> Steps[OperationStarter | None]:
-    """Compare a collective with the other ranks, and return the operations to use.
+    """Compare a collective with the other ranks, and return the operations for it.
 
     Args:
         members: The group.
         operation: Its name.
-        data: One of its tensors, None for what is not known here.
+        data: One of its tensors, None if it is not known here.
         problem: Why this rank cannot do it.
-        reduction: How it reduces.
-        shape: The shape, where it has to be the same on all ranks.
+        reduction: The reduction.
+        shape: The shape, if it must be the same on all ranks.
         root: The group rank of the root.
-        details: What else has to be the same.
+        details: What else must be the same.
         exact: Whether reductions are exact; None for CPUs only.
 
     Returns:
-        The operations; None where there is no process group.
+        The operations, None if there is no process group.
 
     Raises:
-        Exception: The problem, or that there is no way.
+        Exception: The problem, or that the backend cannot do it.
         MismatchError: The ranks differ.
     """
     if members.is_single:

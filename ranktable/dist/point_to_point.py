@@ -1,4 +1,4 @@
-"""``send``, ``recv`` and their kind: from one rank to one other."""
+"""``send``, ``recv`` and similar functions: from one rank to another."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 import torch.distributed as dist
 
-from ranktable.dist.errors import DistError
+from ranktable.dist.collective_errors import DistError
 from ranktable.dist.group_state import group_state
 from ranktable.dist.operations import OperationStarter, Transfer, start_transfers
-from ranktable.dist.tensors import as_bytes, packed, problem_of, write
+from ranktable.dist.tensors import as_bytes, note_write, packed, problem_of, write
 from ranktable.dist.work import SteppedWork
 
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ def send(
         data: A tensor of any strides.
         dst: Global rank that receives it.
         group: A group; None for all ranks.
-        tag: Number that the receiver gives too.
+        tag: A number; the receiver must give the same.
         group_dst: The rank within the group that receives it, instead of ``dst``.
 
     Raises:
         DistError: There is no process group, or it failed.
         UnsupportedError: The backend cannot send.
-        NotMemberError: One of both is not in the group.
+        NotMemberError: One of the two ranks is not in the group.
     """
     isend(data, dst, group, tag, group_dst=group_dst).wait()
 
@@ -58,16 +58,16 @@ def recv(
     """Receive a tensor of one rank, in place.
 
     Args:
-        data: A tensor of any strides, of the shape and type that is sent.
+        data: A tensor of any strides, with the shape and type of the sent one.
         src: Global rank that sends it.
         group: A group; None for all ranks.
-        tag: Number that the sender gives too.
+        tag: A number; the sender must give the same.
         group_src: The rank within the group that sends it, instead of ``src``.
 
     Raises:
         DistError: There is no process group, or it failed.
-        UnsupportedError: The backend cannot receive, or nothing can be written there.
-        NotMemberError: One of both is not in the group.
+        UnsupportedError: The backend cannot receive, or the tensor cannot be written.
+        NotMemberError: One of the two ranks is not in the group.
     """
     irecv(data, src, group, tag, group_src=group_src).wait()
 
@@ -80,10 +80,10 @@ def isend(
     *,
     group_dst: int | None = None,
 ) -> Work[torch.Tensor]:
-    """Begin to send a tensor to one rank, see ``send``.
+    """Start sending a tensor to one rank; see ``send``.
 
     Returns:
-        Work whose result is ``data``, which must not change before.
+        Work whose result is ``data``, which must not be changed before it has ended.
     """
     return _begun([_prepare("isend", data, (dst, group_dst), group, tag)])[0]
 
@@ -96,24 +96,24 @@ def irecv(
     *,
     group_src: int | None = None,
 ) -> Work[torch.Tensor]:
-    """Begin to receive a tensor of one rank, see ``recv``.
+    """Start receiving a tensor from one rank; see ``recv``.
 
     Returns:
-        Work whose result is ``data``, with what came.
+        Work whose result is ``data``, with the received values.
     """
     return _begun([_prepare("irecv", data, (src, group_src), group, tag)])[0]
 
 
 @dataclass(frozen=True, slots=True)
 class P2POp:
-    """One of several transfers that begin together.
+    """One of several transfers that start together.
 
     Attributes:
-        op: ``isend`` or ``irecv``, by name or the function, torch's too.
-        tensor: What is sent, or where it is received.
-        peer: Global rank of the other.
+        op: ``isend`` or ``irecv``: the name, or the function of this package or torch.
+        tensor: The tensor to send, or to receive into.
+        peer: Global rank of the other rank.
         group: A group; None for all ranks.
-        tag: Number that the other gives too.
+        tag: A number, the same on the other rank.
     """
 
     op: Literal["isend", "irecv"] | Callable[..., object]
@@ -124,13 +124,13 @@ class P2POp:
 
 
 def batch_isend_irecv(ops: Sequence[P2POp]) -> list[Work[torch.Tensor]]:
-    """Begin several transfers, in any order that the ranks may have them in.
+    """Start several transfers; each rank may list its own in any order.
 
     Args:
         ops: The transfers.
 
     Returns:
-        Work of each, in their order; none for none.
+        The work of each transfer, in the same order.
 
     Raises:
         TypeError: One is not a ``P2POp``, this package's or torch's.
@@ -155,7 +155,7 @@ def batch_isend_irecv(ops: Sequence[P2POp]) -> list[Work[torch.Tensor]]:
 def _begun(
     prepared: Sequence[tuple[Transfer, torch.Tensor, torch.Tensor | None]],
 ) -> list[Work[torch.Tensor]]:
-    """Begin transfers, of the caller's tensors by way of others, and return work."""
+    """Start transfers and return work; ``data`` is sent by way of another tensor."""
     begun = start_transfers([transfer for transfer, _, _ in prepared])
     return [
         SteppedWork(transfer.operations.members, _steps(pending, data, source))
@@ -177,10 +177,10 @@ def _prepare(
     group: ProcessGroup | None,
     tag: int,
 ) -> tuple[Transfer, torch.Tensor, torch.Tensor | None]:
-    """Return a transfer that can begin, its tensor, and what to write to that.
+    """Return a transfer that can start, its tensor, and the tensor of the caller.
 
     Raises:
-        Exception: It cannot.
+        Exception: It cannot start.
     """
     members, operation = group_state(group), name[1:]
     if members.is_single:
@@ -197,6 +197,8 @@ def _prepare(
         raise ValueError(f"rank {members.rank} cannot {operation} with itself")
     operations = OperationStarter(members, None, members.backend_for(data.device))
     plan = operations.plan(operation, data.dtype)
+    if is_received:
+        note_write(data)
     source = packed(data, members.device_for(data))
     moved = as_bytes(source) if plan.as_bytes else source
     transfer = Transfer(operations, name, moved, group_rank, tag)

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import AllreduceOptions, ReduceOp
 
 from ranktable.dist.calls import shape_of
+from ranktable.dist.collective_errors import UnsupportedError
 from ranktable.dist.direct import OPS, begin_native, native_of
 from ranktable.dist.encoding import MOST_RANKS_OF_SPLIT, decode, encode
-from ranktable.dist.errors import UnsupportedError
 from ranktable.dist.group_state import group_state
 from ranktable.dist.operations import REDUCE_SCATTER, begin
 from ranktable.dist.tensors import (
-    can_be_cut,
     copy,
     cut,
+    dtype_name,
     joined,
     name_of,
+    note_write,
     packed,
     problem_of,
     write,
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from torch.distributed import ProcessGroup
 
+    from ranktable.dist.collective_plan import CollectivePlan
     from ranktable.dist.group_state import GroupState
     from ranktable.dist.operations import OperationStarter
-    from ranktable.dist.plan import CollectivePlan
     from ranktable.dist.wire import Reduction
     from ranktable.dist.work import Steps, Work
 
@@ -56,50 +56,34 @@ def all_reduce(
         data: A tensor of any strides, of the same shape and type on every rank.
         op: ``sum mean product min max band bor bxor``.
         group: A group; None for all ranks.
-        exact: Whether half types are added in float32 and a NaN stays one, whatever
-            the backend does with them; by default on CPUs only.
+        exact: Whether half types are added in float32 and a NaN stays a NaN, on every
+            backend; by default on CPUs only.
         async_op: Whether to return at once.
 
     Returns:
         None; with ``async_op`` work whose result is ``data``.
 
     A single process keeps its values. Integers wrap, bool stays bool. On CPUs, and with
-    ``exact``, a NaN stays one, and half types are added in float32 and rounded once.
+    ``exact``, a NaN stays a NaN, and half types are added in float32 and rounded once.
 
     Raises:
         ValueError: There is no such reduction.
         UnsupportedError: The result would not be exact: the mean of integers, for
             example.
-        MismatchError: The ranks differ. What is begun with ``async_op`` is compared in
-            ``wait``.
+        MismatchError: The ranks differ. With ``async_op`` this is found in ``wait``.
         NotMemberError: This rank is not in the group.
     """
     members = group_state(group)
     native = native_of(members, "all_reduce", data, op) if exact is None else None
     if native is not None:
-        function = _on_gloo if members.supports_timed_wait else dist.all_reduce
-        shape = data.shape
         begun = begin_native(
-            members, native, function, (data,), data, shape, async_op=async_op
+            members, native, dist.all_reduce, (data,), data, async_op=async_op
         )
         if begun is not None:
             return begun if async_op else None  # type: ignore[return-value]
     return run_in_place(
         members, _all_reduce(members, data, op, exact), async_op=async_op
     )
-
-
-def _on_gloo(
-    data: torch.Tensor,
-    told: ReduceOp,
-    *,
-    group: ProcessGroup,
-    async_op: bool,  # noqa: ARG001 - it always is
-) -> dist.Work:
-    """Reduce a tensor as torch does, without what torch does in Python."""
-    options = AllreduceOptions()
-    options.reduceOp = told
-    return group.allreduce([data], options)
 
 
 def _all_reduce(
@@ -111,9 +95,11 @@ def _all_reduce(
 ) -> Steps[torch.Tensor]:
     """Reduce a tensor in place, on all ranks or on one of them."""
     root, wrong_root = checked_root
-    # Where nothing is written elements may share memory.
+    # If nothing is written to the tensor, its elements may share memory.
     is_written = root is None or members.group_rank == root
-    problem = _problem_of_reduction(data, op, is_written=is_written) or wrong_root
+    problem = problem_of(data, is_written=is_written)
+    if problem is None:
+        problem = problem_of_values(op, dtype_name(data.dtype)) or wrong_root
     operations = yield from begin(
         members,
         "all_reduce" if root is None else "reduce",
@@ -126,6 +112,8 @@ def _all_reduce(
     )
     if operations is None:
         return data
+    if is_written:
+        note_write(data)
     source = packed(data, members.device_for(data))
     source = yield from reduced(operations, source, op, root)
     return write(data, source) if is_written else data
@@ -197,8 +185,8 @@ def reduce_scatter(
         A new tensor of the shape of the part of this rank; with ``async_op`` work
         whose result this is. A single process gets a copy of its only part.
 
-    Where the backend does not do better, values are added in the order of the ranks,
-    half types in float32.
+    If the backend has no better way, values are added in the order of the ranks, half
+    types in float32.
 
     Raises:
         ValueError: There is no such reduction, or no equal parts.
@@ -207,31 +195,24 @@ def reduce_scatter(
         NotMemberError: This rank is not in the group.
     """
     members = group_state(group)
-    if exact is None and isinstance(tensors, torch.Tensor):
-        begun = _reduce_scatter_directly(members, tensors, op, async_op=async_op)
+    native = None
+    if exact is None:
+        native = native_of(members, "reduce_scatter", tensors, op, is_cut=True)
+    if native is not None and isinstance(tensors, torch.Tensor):
+        shape = (tensors.shape[0] // members.size, *tensors.shape[1:])
+        output = tensors.new_empty(shape)
+        begun = begin_native(
+            members,
+            native,
+            REDUCE_SCATTER,
+            (output.view(-1), tensors.view(-1)),
+            output,
+            is_new=True,
+            async_op=async_op,
+        )
         if begun is not None:
             return begun
     return run(members, _reduce_scatter(members, tensors, op, exact), async_op=async_op)
-
-
-def _reduce_scatter_directly(
-    members: GroupState, data: torch.Tensor, op: str, *, async_op: bool
-) -> Work[torch.Tensor] | torch.Tensor | None:
-    """Use torch's operation if it cuts the tensor the same way, else return None."""
-    native = native_of(members, "reduce_scatter", data, op)
-    if native is None or not can_be_cut(data, members.size):
-        return None
-    output = data.new_empty((data.shape[0] // members.size, *data.shape[1:]))
-    return begin_native(
-        members,
-        native,
-        REDUCE_SCATTER,
-        (output.view(-1), data.view(-1)),
-        output,
-        output.shape,
-        is_new=True,
-        async_op=async_op,
-    )
 
 
 def _reduce_scatter(
@@ -262,22 +243,6 @@ def _reduce_scatter(
     return found.to(parts[0].device)
 
 
-def _problem_of_reduction(
-    data: torch.Tensor, op: str, *, is_written: bool = True
-) -> Exception | None:
-    """Return why a tensor cannot be reduced, None if it can.
-
-    Args:
-        data: A tensor.
-        op: How to reduce.
-        is_written: Whether the result is written to it.
-    """
-    problem = problem_of(data, is_written=is_written)
-    if problem is not None:
-        return problem
-    return problem_of_values(op, name_of(data) or "")
-
-
 _FOLDS: Final[dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]]] = {
     "sum": torch.add,
     "product": torch.mul,
@@ -297,8 +262,8 @@ def reduced(
     Args:
         operations: The backend's operations.
         data: A tensor without gaps, on a device of the backend.
-        op: How to reduce.
-        root: The group rank that gets the result, None for all.
+        op: The reduction.
+        root: The group rank that gets the result, None for all ranks.
 
     Returns:
         The reduced tensor; on other ranks than the root its values are undefined.
@@ -320,7 +285,7 @@ def reduced(
     else:
         is_root = members.group_rank == root
         if not is_root and encoded.data_ptr() == data.data_ptr():
-            encoded = encoded.clone()  # gloo leaves partial sums in it
+            encoded = encoded.clone()  # gloo leaves partial sums in the tensor
         to = members.ranks[root]
         yield operations.start(dist.reduce, encoded, to, OPS[wire.reduction])
     return decode(encoded, wire, data.dtype, _divisor(plan, members.size))
@@ -329,11 +294,12 @@ def reduced(
 def _scattered(
     operations: OperationStarter, parts: list[torch.Tensor], op: str
 ) -> Steps[torch.Tensor]:
-    """Reduce tensors to one rank each.
+    """Reduce one tensor for each rank.
 
     Args:
         operations: The backend's operations.
-        parts: A tensor for each rank, without gaps; part i has one shape on all ranks.
+        parts: A tensor for each rank, without gaps; part i has the same shape
+            everywhere.
         op: How to reduce.
     """
     own = parts[operations.members.group_rank]
@@ -343,8 +309,8 @@ def _scattered(
     assert wire is not None  # noqa: S101 - it reduces
     if plan.recipe == "native":
         output = own.new_empty(own.numel())
-        told = OPS[wire.reduction]
-        yield operations.start(REDUCE_SCATTER, output, joined(parts), told)
+        reduce_op = OPS[wire.reduction]
+        yield operations.start(REDUCE_SCATTER, output, joined(parts), reduce_op)
         found = decode(output, wire, own.dtype, _divisor(plan, len(parts)))
         return found.view(own.shape)
     longest = max(part.numel() for part in parts)
@@ -360,11 +326,11 @@ def _divisor(plan: CollectivePlan, size: int) -> int:
 
 
 def _fold(parts: Sequence[torch.Tensor], plan: CollectivePlan) -> torch.Tensor:
-    """Return the tensors of all ranks, reduced in the order of the ranks.
+    """Return the reduced tensor of all ranks, in the order of the ranks.
 
     Args:
         parts: One tensor of each rank, all of one shape.
-        plan: How they are reduced.
+        plan: The plan of the reduction.
     """
     wire = plan.wire
     assert wire is not None  # noqa: S101 - it folds

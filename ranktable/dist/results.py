@@ -1,4 +1,4 @@
-"""``collect_results``: lists of results of all ranks, as one list on one rank."""
+"""``collect_results``: the lists of results of all ranks as one list, on one rank."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ranktable.dist.calls import table_of
-from ranktable.dist.errors import DistError, MismatchError
+from ranktable.dist.collective_errors import DistError, MismatchError
 from ranktable.dist.group_state import group_state
 from ranktable.dist.objects import all_gather_object, gather_object, gather_objects
 
@@ -40,14 +40,14 @@ def collect_results(  # noqa: PLR0913 - what scripts pass on
 
     Args:
         results: The results of this rank, any number of them; None is a result.
-        size: The number of samples: results that a sampler repeated at the end are cut
-            off. None keeps all.
-        device: Accepted because scripts pass it, and not used: the group decides on
-            which device results travel.
+        size: The number of samples; results that a sampler has repeated at the end are
+            removed. None keeps all.
+        device: Accepted because scripts pass it, but not used: the group decides from
+            which device results are sent.
         tmpdir: A folder that all ranks share, for results that are too large to send;
-            by default they are sent. A temporary folder in it is removed again.
+            by default they are sent. A temporary folder in it is removed at the end.
         order: ``interleave`` takes the first result of every rank, then the second, as
-            samplers hand them out; ``concat`` one rank after the other.
+            samplers distribute them; ``concat`` takes one rank after the other.
         group: A group; None for all ranks.
 
     Returns:
@@ -72,9 +72,9 @@ def collect_results(  # noqa: PLR0913 - what scripts pass on
     else:
         means = "messages" if tmpdir is None else "files"
         spec = f"of size {size} by {means}, {order}"
-        lengths = _tell_lengths(members, results, spec, problem)
+        lengths = _gather_lengths(members, results, spec, problem)
         if size is not None and size > sum(lengths):
-            lists = None  # the same on every rank: nothing has to travel
+            lists = None  # the same on every rank: nothing has to be sent
         elif tmpdir is None:
             lists = _gather_by_messages(members, results)
         else:
@@ -89,7 +89,7 @@ def collect_results(  # noqa: PLR0913 - what scripts pass on
     return _ordered(lists, order)[: size if size is not None else None]
 
 
-def _tell_lengths(
+def _gather_lengths(
     members: GroupState, results: list[Any], spec: str, problem: Exception | None
 ) -> list[int]:
     """Return how many results each rank has.
@@ -99,7 +99,7 @@ def _tell_lengths(
 
     Raises:
         Exception: The problem, if all ranks have it.
-        MismatchError: The ranks want different things.
+        MismatchError: The ranks ask for different things.
     """
     spec = spec if problem is None else f"- refused: {problem}"
     length = 0 if problem is not None else len(results)
@@ -151,7 +151,7 @@ def _gather_by_messages(
 def _gather_by_files(
     members: GroupState, results: list[Any], parent: Path
 ) -> list[list[Any]] | None:
-    """Return the results of all ranks on the first, which they wrote to files."""
+    """Return the results of all ranks on the first rank, which they wrote to files."""
     is_first = members.group_rank == 0
     made = _tried(lambda: _make_folder(parent)) if is_first else (None, None)
     name, reason = all_gather_object(made, members.group)[0]
@@ -169,7 +169,7 @@ def _gather_by_files(
     if failed:
         rank, reason = failed[0]
         raise DistError(f"rank {rank} cannot write its results: {reason}")
-    # This also keeps ranks from looking for the folder while it is being removed.
+    # This also means that no rank looks for the folder while it is removed.
     reason = all_gather_object(reason, members.group)[0]
     if reason is not None:
         raise DistError(f"rank {members.ranks[0]} cannot read the results: {reason}")

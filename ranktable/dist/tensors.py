@@ -1,4 +1,4 @@
-"""Tensors as backends take them, whatever they look like."""
+"""Convert tensors of any type and layout to what a backend accepts."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
+from ranktable.dist.collective_errors import UnsupportedError
 from ranktable.dist.direct import is_plain, mark_written
-from ranktable.dist.errors import UnsupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,38 +15,38 @@ if TYPE_CHECKING:
 DTYPES: Final = sorted(
     {each for each in vars(torch).values() if isinstance(each, torch.dtype)}, key=str
 )
-"""All types, in the same order on every rank."""
+"""All types of torch, in the same order on every rank."""
 
 _NAMES: Final = {dtype: str(dtype).removeprefix("torch.") for dtype in DTYPES}
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """Return what torch calls a type: ``float32``."""
+    """Return torch's name of a type: ``float32``."""
     return _NAMES[dtype]
 
 
 MOST_DIMENSIONS: Final = 16
-"""The most dimensions of a tensor whose shape ranks can exchange."""
+"""Most dimensions of a tensor whose shape ranks can exchange."""
 
 
 def problem_of(
-    data: object, *, is_written: bool = False, is_told: bool = False
+    data: object, *, is_written: bool = False, sends_shape: bool = False
 ) -> Exception | None:
-    """Return why something cannot be communicated, None if it can.
+    """Return why something cannot be sent, None if it can.
 
     Args:
-        data: What the caller gave.
+        data: The argument of the caller.
         is_written: Whether values are written to it.
-        is_told: Whether ranks exchange its shape.
+        sends_shape: Whether ranks exchange its shape.
     """
-    if not is_told and is_plain(data):
+    if not sends_shape and is_plain(data):
         return None
     if not isinstance(data, torch.Tensor):
         return TypeError(f"data is {type(data).__name__}, not a tensor")
     kind = _kind_without_memory(data)
     if kind is not None:
         return UnsupportedError(f"a {kind} tensor has no plain memory to communicate")
-    if is_told and data.dim() > MOST_DIMENSIONS:
+    if sends_shape and data.dim() > MOST_DIMENSIONS:
         return UnsupportedError(
             f"the tensor has {data.dim()} dimensions; ranks exchange shapes of at most "
             f"{MOST_DIMENSIONS}"
@@ -59,7 +59,7 @@ def problem_of(
 
 
 def _problem_of_writing(data: torch.Tensor) -> Exception | None:
-    """Return why nothing can be written to a tensor, None if it can."""
+    """Return why a tensor cannot be written, None if it can."""
     if data.is_inference() and not torch.is_inference_mode_enabled():
         return UnsupportedError(
             "the tensor was made in inference mode, so outside of it nothing can be "
@@ -85,7 +85,7 @@ def _kind_without_memory(data: torch.Tensor) -> str | None:
 
 
 def _overlaps(data: torch.Tensor) -> bool:
-    """Whether elements share memory, as far as strides tell."""
+    """Whether elements share memory, as far as strides show it."""
     if data.is_contiguous() or data.numel() <= 1:
         return False
     pairs = zip(data.stride(), data.shape, strict=True)
@@ -109,18 +109,28 @@ def packed(data: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 def write(data: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """Write values to a tensor, unless they are there already, and return it."""
+    """Write values to a tensor unless they are the same memory, and return it."""
     if values.data_ptr() != data.data_ptr() or values.device != data.device:
-        data.detach().copy_(values.view(data.shape))
-    elif not data.is_inference():
-        mark_written(data)
+        # Other than that of detach, a change of data is not counted; see mark_written.
+        data.data.copy_(values.view(data.shape))
+    note_write(data)
     return data
+
+
+def note_write(data: torch.Tensor) -> None:
+    """Tell torch that a tensor is written to, so that no backward uses new values.
+
+    What a forward has saved counts at the begin of a collective, since a backward may
+    come before its end; what it saves meanwhile counts at the end.
+    """
+    if not data.is_inference():
+        mark_written(data)
 
 
 def as_bytes(data: torch.Tensor) -> torch.Tensor:
     """Return the bytes of a tensor without gaps, in one dimension."""
     flat = data.reshape(-1)
-    if flat.numel() <= 1:  # such a tensor may have any stride, which view refuses
+    if flat.numel() <= 1:  # such a tensor may have a stride that view refuses
         flat = flat.as_strided(flat.shape, (1,))
     return flat.view(torch.uint8)
 
@@ -142,24 +152,24 @@ def padded(data: torch.Tensor, count: int) -> torch.Tensor:
 
 
 def name_of(data: object) -> str | None:
-    """Return the type of a tensor's elements, None for what is not a tensor."""
+    """Return the name of a tensor's type, None if it is not a tensor."""
     return dtype_name(data.dtype) if isinstance(data, torch.Tensor) else None
 
 
 def problem_of_all(
-    tensors: object, count: int, *, is_told: bool = False
+    tensors: object, count: int, *, sends_shape: bool = False
 ) -> Exception | None:
-    """Return why tensors cannot be communicated together, None if they can.
+    """Return why several tensors cannot be sent, None if they can.
 
     Args:
         tensors: What the caller gave.
         count: The number of ranks, which is the number of tensors needed.
-        is_told: Whether ranks exchange their shapes.
+        sends_shape: Whether ranks exchange their shapes.
     """
     if not isinstance(tensors, (list, tuple)):
         return TypeError(f"tensors is {type(tensors).__name__}, not a list of tensors")
     for each in tensors:
-        problem = problem_of(each, is_told=is_told)
+        problem = problem_of(each, sends_shape=sends_shape)
         if problem is not None:
             return problem
     if len(tensors) != count:
@@ -188,18 +198,13 @@ def all_placed(
     return [each.to(device) for each in tensors]
 
 
-def can_be_cut(data: torch.Tensor, size: int) -> bool:
-    """Whether torch can cut a tensor into equal parts that are not empty."""
-    return data.numel() > 0 and data.dim() > 0 and data.shape[0] % size == 0
-
-
 def cut(
     tensors: Sequence[torch.Tensor] | torch.Tensor, size: int
 ) -> tuple[list[torch.Tensor], Exception | None]:
-    """Return a tensor for each rank, and why there is not.
+    """Return a tensor for each rank, and the error if this is not possible.
 
     Args:
-        tensors: What the caller gave: one for each rank, or one to be cut.
+        tensors: The argument of the caller: one for each rank, or one to divide.
         size: Number of ranks.
     """
     if not isinstance(tensors, torch.Tensor):

@@ -1,4 +1,4 @@
-"""How tensors without gaps are moved, by any backend, and their shapes before them."""
+"""Moving tensors without gaps on any backend, and exchanging their shapes before."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 
 from ranktable.dist.calls import table_of
-from ranktable.dist.errors import MismatchError
+from ranktable.dist.collective_errors import MismatchError
 from ranktable.dist.operations import Transfer, start_transfers
 from ranktable.dist.tensors import (
     DTYPES,
@@ -24,8 +24,8 @@ from ranktable.dist.tensors import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ranktable.dist.collective_plan import CollectivePlan
     from ranktable.dist.operations import OperationStarter
-    from ranktable.dist.plan import CollectivePlan
     from ranktable.dist.work import Steps
 
     Tensors = list[torch.Tensor]
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 _WIDTH: Final = MOST_DIMENSIONS + 2  # the type and the number of dimensions come first
 
 _SHIFT_TAG: Final = 32_766
-"""Of transfers that a thread may begin after later ones of the script, which gloo
-would take for them; MPI has tags up to 32,767."""
+"""The tag of a shift. A thread may begin it after later transfers of the script, and
+gloo would confuse them if the tag were the same; MPI has tags up to 32,767."""
 
 Shape = tuple[int, ...]
 
@@ -51,7 +51,7 @@ def broadcast_to_all(
 
 
 def gather_even(operations: OperationStarter, data: torch.Tensor) -> Steps[Tensors]:
-    """Collect tensors of one shape, on all ranks."""
+    """Gather tensors of equal shape on all ranks."""
     plan = operations.plan("all_gather", data.dtype)
     moved = _moved(data, plan)
     outputs = [_empty_like(moved) for _ in range(operations.members.size)]
@@ -62,12 +62,12 @@ def gather_even(operations: OperationStarter, data: torch.Tensor) -> Steps[Tenso
 def gather_uneven(
     operations: OperationStarter, data: torch.Tensor, shapes: Sequence[Shape]
 ) -> Steps[Tensors]:
-    """Collect tensors of known shapes, on all ranks.
+    """Gather tensors of known shapes on all ranks.
 
     Args:
         operations: The backend's operations.
         data: The tensor of this rank.
-        shapes: The shape of that of each rank.
+        shapes: The shape of each rank's tensor.
     """
     if len(set(shapes)) == 1:
         return (yield from gather_even(operations, data))
@@ -86,7 +86,7 @@ def gather_uneven(
 def gather_to(
     operations: OperationStarter, data: torch.Tensor, shapes: Sequence[Shape], root: int
 ) -> Steps[Tensors]:
-    """Collect tensors of known shapes on one rank; the others get none."""
+    """Gather tensors of known shapes on one rank; the others get none."""
     is_root = operations.members.group_rank == root
     plan = operations.plan("gather", data.dtype, is_even=len(set(shapes)) == 1)
     counts = [prod(shape) for shape in shapes]
@@ -103,14 +103,14 @@ def scatter_from(
     empty: torch.Tensor,
     root: int,
 ) -> Steps[torch.Tensor]:
-    """Send each rank one of the tensors of one rank.
+    """Send each rank one of the tensors of the root.
 
     Args:
         operations: The backend's operations.
-        parts: The tensors, on that rank.
+        parts: The tensors, on the root.
         shapes: Their shapes.
-        empty: An empty tensor of their type, on the device where they travel.
-        root: Who has them.
+        empty: An empty tensor of their type, on the device that sends.
+        root: Group rank of the root.
     """
     group_rank = operations.members.group_rank
     counts, own = [prod(shape) for shape in shapes], shapes[group_rank]
@@ -132,14 +132,14 @@ def exchange(
     is_even: bool,
     longest: int | None = None,
 ) -> Steps[Tensors]:
-    """Send each rank a part, and collect one of each rank.
+    """Send a part to each rank, and receive a part from each.
 
     Args:
         operations: The backend's operations.
-        parts: What goes to each rank, all of one type.
-        shapes: The shape of what comes from each.
-        is_even: Whether all parts of all ranks are known to be of one size.
-        longest: The most elements that a rank sends to another, if it is known.
+        parts: The part for each rank, all of one type.
+        shapes: The shape of the part from each rank.
+        is_even: Whether it is known that all parts of all ranks have the same size.
+        longest: Most elements that one rank sends to another, if it is known.
     """
     dtype, size = parts[0].dtype, len(parts)
     plan = operations.plan("all_to_all", dtype, is_even=is_even)
@@ -149,8 +149,8 @@ def exchange(
         longest = parts[0].numel()
     if longest is None:
         most = max(part.numel() for part in parts)
-        told = yield from gather_numbers(operations.metadata, [most])
-        longest = max(row[0] for row in told)
+        all_most = yield from gather_numbers(operations.metadata, [most])
+        longest = max(row[0] for row in all_most)
     whole = joined([padded(part, longest) for part in parts])
     if plan.recipe == "gather and cut":
         own = slice(operations.members.group_rank * longest, None)
@@ -180,7 +180,7 @@ def _exchange_splits(
 def shift_by(
     operations: OperationStarter, data: torch.Tensor, by: int, shapes: Sequence[Shape]
 ) -> Steps[torch.Tensor]:
-    """Send a tensor so many places around the ring, and return what comes."""
+    """Send a tensor ``by`` places around the ring, and return the received one."""
     if by == 0:
         return copy(data)
     members = operations.members
@@ -200,14 +200,14 @@ def shift_by(
 
 
 def _cut(moved: torch.Tensor, shapes: Sequence[Shape], dtype: torch.dtype) -> Tensors:
-    """Return consecutive tensors of one memory."""
+    """Return consecutive tensors, given their joined memory."""
     flat = restored(moved, dtype, [-1])
     pieces = torch.split(flat, [prod(shape) for shape in shapes])
     return [piece.view(shape) for piece, shape in zip(pieces, shapes, strict=True)]
 
 
 def _empty_like(data: torch.Tensor) -> torch.Tensor:
-    """Return a tensor for what comes, with plain strides even for a single element."""
+    """Return a tensor to receive into, with plain strides even for one element."""
     return torch.empty_like(data, memory_format=torch.contiguous_format)
 
 
@@ -222,19 +222,21 @@ def _width(data: torch.Tensor, plan: CollectivePlan) -> int:
 def restored(
     moved: torch.Tensor, dtype: torch.dtype, shape: Sequence[int]
 ) -> torch.Tensor:
-    """Return a tensor of a type and shape, of what the backend has moved."""
+    """Return a tensor of a type and shape, given what the backend has sent."""
     return (moved if moved.dtype is dtype else moved.view(dtype)).view(shape)
 
 
 def _trimmed(moved: Tensors, dtype: torch.dtype, shapes: Sequence[Shape]) -> Tensors:
-    """Return tensors of their own shapes, of elements that padding may follow."""
+    """Return tensors of their own shapes, without padding at the end."""
     return [
         restored(each.reshape(-1), dtype, [-1])[: prod(shape)].view(shape)
         for each, shape in zip(moved, shapes, strict=False)
     ]
 
 
-def tell_all(operations: OperationStarter, data: torch.Tensor) -> Steps[list[Shape]]:
+def gather_shapes(
+    operations: OperationStarter, data: torch.Tensor
+) -> Steps[list[Shape]]:
     """Return the shapes of the tensors of all ranks, in the order of the ranks.
 
     Raises:
@@ -244,7 +246,7 @@ def tell_all(operations: OperationStarter, data: torch.Tensor) -> Steps[list[Sha
     return _shapes(operations, rows)
 
 
-def tell_each(
+def exchange_shapes(
     operations: OperationStarter, parts: Sequence[torch.Tensor]
 ) -> Steps[list[Shape]]:
     """Return the shapes of the parts from all ranks, when each rank gets a part.
@@ -253,24 +255,24 @@ def tell_each(
         MismatchError: The tensors are of different types.
     """
     device = operations.members.device
-    told = torch.tensor([_row(part) for part in parts], device=device).reshape(-1)
-    heard = torch.empty_like(told)
-    yield operations.metadata.start(dist.all_to_all_single, heard, told)
-    return _shapes(operations, heard.view(-1, _WIDTH).tolist())
+    sent = torch.tensor([_row(part) for part in parts], device=device).reshape(-1)
+    received = torch.empty_like(sent)
+    yield operations.metadata.start(dist.all_to_all_single, received, sent)
+    return _shapes(operations, received.view(-1, _WIDTH).tolist())
 
 
-def tell_from(
+def broadcast_shapes(
     operations: OperationStarter, parts: Sequence[torch.Tensor] | None, root: int
 ) -> Steps[tuple[list[Shape], torch.Tensor]]:
-    """Return the shapes of tensors that one rank has, one for each rank.
+    """Return the shapes of the tensors that the root has, one for each rank.
 
     Args:
         operations: The backend's operations.
-        parts: The tensors, on the rank that has them.
-        root: Which that is.
+        parts: The tensors, on the root.
+        root: Group rank of the root.
 
     Returns:
-        The shapes, and an empty tensor of their type where they are to arrive.
+        The shapes, and an empty tensor of their type on the device that receives.
     """
     members = operations.members
     kinds = list(members.backends)
@@ -279,9 +281,9 @@ def tell_from(
     if parts is not None:
         kind = kinds.index(members.device_for(parts[0]).type)
         numbers = [kind, *(number for part in parts for number in _row(part))]
-    told = torch.tensor(numbers, device=members.device)
-    yield operations.metadata.start(dist.broadcast, told, members.ranks[root])
-    kind, *numbers = told.tolist()
+    sent = torch.tensor(numbers, device=members.device)
+    yield operations.metadata.start(dist.broadcast, sent, members.ranks[root])
+    kind, *numbers = sent.tolist()
     rows = [numbers[begin : begin + _WIDTH] for begin in range(0, count - 1, _WIDTH)]
     device = members.device_of(kinds[kind])
     empty = torch.empty(0, dtype=DTYPES[rows[0][0]], device=device)
@@ -291,7 +293,7 @@ def tell_from(
 def gather_numbers(
     operations: OperationStarter, numbers: Sequence[int]
 ) -> Steps[list[list[int]]]:
-    """Return some integers of each rank, in the order of the ranks."""
+    """Return the integers of all ranks, a list for each rank."""
     device = operations.members.device
     own = torch.tensor(numbers, dtype=torch.int64, device=device)
     rows = [torch.empty_like(own) for _ in range(operations.members.size)]

@@ -1,9 +1,8 @@
-"""How values become one, and as which type they travel meanwhile: the wire dtype.
+"""The wire dtype: the type as which values travel while they are reduced.
 
-A backend adds some types wrongly and others not at all. Every rule here keeps the
-result what the type itself would give: integers wrap, a NaN stays one, half types
-accumulate in float32. Where that is not asked for, a type that the backend reduces
-travels as itself.
+A backend adds some types wrongly and others not at all. With the rules here the result
+is exact for the type: integers wrap, a NaN stays one, half types accumulate in float32.
+If an exact result is not asked for, a type that the backend reduces travels as itself.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, get_args
 
-from ranktable.dist.errors import UnsupportedError
+from ranktable.dist.collective_errors import UnsupportedError
 from ranktable.runtime.backends.backend import Operation
 
 if TYPE_CHECKING:
@@ -26,21 +25,21 @@ ORDERED: Final = frozenset({"min", "max"})
 
 
 def is_floating(dtype: str) -> bool:
-    """Whether a type, named as torch names it, has a fraction."""
+    """Whether a type, by its name in torch, has a fraction."""
     return dtype.startswith(("float", "bfloat", "complex"))
 
 
 def is_reduction(given: object) -> bool:
-    """Whether something that a caller gave is the name of a reduction."""
+    """Whether an argument of the caller is the name of a reduction."""
     return isinstance(given, str) and given in REDUCTIONS
 
 
 def problem_of_values(reduction: object, dtype: str) -> Exception | None:
-    """Return why values of a type cannot be reduced so, None if they can.
+    """Return why values of a type cannot be reduced like this, None if they can.
 
     Args:
-        reduction: What the caller gave.
-        dtype: The type, as torch names it: ``float32``.
+        reduction: The argument of the caller.
+        dtype: The name of the type in torch: ``float32``.
     """
     if not is_reduction(reduction):
         return ValueError(
@@ -77,13 +76,13 @@ Encoding = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireType:
-    """A type that values travel as.
+    """A type in which values are sent.
 
     Attributes:
-        encoding: How values become it, see ``encoding.py``.
+        encoding: How values are converted to it, see ``encoding.py``.
         dtype: The type.
         reduction: What the backend does with it.
-        why: What this is good for; empty where values travel as they are.
+        why: The reason for the encoding; empty for values that travel as they are.
         cost: Bytes that travel for each byte of the data.
     """
 
@@ -127,20 +126,20 @@ LOCAL: Final = Operation(
     reductions=frozenset({"sum", "product", "min", "max", "band", "bor", "bxor"}),
     source="torch's own arithmetic, in which a NaN stays one",
 )
-"""What a rank can reduce itself, once it has the values of all."""
+"""What a rank can reduce itself, after it has received the values of all ranks."""
 
 
 def choose_wire(
     operation: Operation | None, dtype: str, reduction: str, *, is_exact: bool = True
 ) -> WireType | None:
-    """Return as what values travel through an operation, None if there is no way.
+    """Return the wire dtype of values for an operation, None if there is none.
 
     Args:
-        operation: What the backend has.
+        operation: The operation of the backend.
         dtype: Type of the values.
-        reduction: How they are reduced.
-        is_exact: Whether half types are added in float32, and a NaN stays one; else
-            values travel as they are where the backend reduces their type.
+        reduction: The reduction.
+        is_exact: Whether half types are added in float32, and a NaN stays a NaN. If
+            not, values are sent as they are if the backend can reduce their type.
     """
     if operation is None:
         return None
@@ -155,7 +154,7 @@ def choose_wire(
 
 
 def _candidates(operation: Operation, dtype: str, reduction: str) -> Iterator[WireType]:
-    """Yield the ways to carry values, the best first."""
+    """Yield the possible wire dtypes, the best first."""
     plain = "sum" if reduction == "mean" else reduction
     if dtype == "bool":
         yield from _flags(plain)

@@ -1,7 +1,7 @@
-"""A collective as steps, the same for calls that wait and for asynchronous ones.
+"""A collective as steps, for calls that wait and for asynchronous calls.
 
-The steps are a generator. It begins an operation of a backend, yields it, goes on when
-it has ended, and returns the result at the end.
+The steps are a generator. It starts an operation of a backend, yields it, continues
+when it has ended, and returns the result at the end.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _NO_CHANGE: Final = contextlib.nullcontext()
 
 
 class Step(Protocol):
-    """What a collective waits for before it goes on."""
+    """An operation that a collective waits for before it continues."""
 
     @property
     def is_ahead(self) -> bool:
@@ -67,14 +67,14 @@ Steps: TypeAlias = Generator[Step, None, Result]
 def run(
     members: GroupState, steps: Steps[Result], *, async_op: bool
 ) -> Work[Result] | Result:
-    """Return the result of a collective; with ``async_op`` work whose result it is."""
+    """Return the result of a collective; with ``async_op`` work with this result."""
     return SteppedWork(members, steps) if async_op else finish(steps)
 
 
 def run_in_place(
     members: GroupState, steps: Steps[Result], *, async_op: bool
 ) -> Work[Result] | None:
-    """Do a collective whose result the caller has; with ``async_op`` return work."""
+    """Do a collective in place; with ``async_op`` return work."""
     if async_op:
         return SteppedWork(members, steps)
     finish(steps)
@@ -98,11 +98,11 @@ class Work(Generic[Result]):
     _result: Result
 
     def __init__(self, members: GroupState, stream: Any) -> None:  # noqa: ANN401 - of any device
-        """Describe one that begins.
+        """Describe work that starts.
 
         Args:
             members: The group.
-            stream: Where it goes on; None for whatever stream is current then.
+            stream: The stream on which it continues; None for the current one.
         """
         self._queue = members.queue
         self._stream = stream
@@ -117,11 +117,11 @@ class Work(Generic[Result]):
         that are started on that stream afterwards see the result.
 
         Raises:
-            MismatchError: The ranks do not do the same.
+            MismatchError: The ranks called different operations.
             DistError: The collective failed.
         """
         self._queue.await_begin(self)
-        with self._lock:  # a mean that two threads divide would be divided twice
+        with self._lock:  # two threads would divide a mean twice
             if self._error is not None:
                 raise self._error
             try:
@@ -129,7 +129,7 @@ class Work(Generic[Result]):
                     self._finish()
                     if now is not None:
                         _record(self._result, now)
-            except BaseException as error:  # also Ctrl-C, which ends it
+            except BaseException as error:  # also Ctrl-C, which ends the work
                 self._error = error
                 raise
             return self._result
@@ -141,12 +141,12 @@ class Work(Generic[Result]):
         """
         if self._queue.holds(self) or not self._has_ended():
             return False
-        with contextlib.suppress(Exception):  # wait raises it again, to whoever asks
+        with contextlib.suppress(Exception):  # wait raises it again for the caller
             self.wait()
         return True
 
     def _has_ended(self) -> bool:
-        """Whether all of it has ended."""
+        """Whether all steps have ended."""
         raise NotImplementedError
 
     def _finish(self) -> None:
@@ -155,10 +155,10 @@ class Work(Generic[Result]):
 
 
 class SteppedWork(Work[Result]):
-    """Work that is made of steps."""
+    """Work that consists of steps."""
 
     def __init__(self, members: GroupState, steps: Steps[Result]) -> None:
-        """Begin it, at once or as soon as earlier work has begun.
+        """Start the work, at once or when earlier work has started.
 
         A stream belongs to a thread. So on devices this function waits for shapes, and
         ``wait`` compares what the ranks do.
@@ -187,7 +187,7 @@ class SteppedWork(Work[Result]):
             while self._is_ahead():
                 self._step.wait()
                 self._go_on()
-        except BaseException as error:  # noqa: BLE001 - whoever waits gets it
+        except BaseException as error:  # noqa: BLE001 - the waiting caller gets it
             self._error, self._steps = error, None
 
     def _is_ahead(self) -> bool:
@@ -214,12 +214,24 @@ class SteppedWork(Work[Result]):
 
 
 class Collective(Protocol[Parameters, Waited_co, Later]):
-    """The type of a collective that returns work if that is asked for."""
+    """The type of a collective that returns work if that is asked for.
+
+    A type cannot add a keyword to the parameters of a function, so type checkers do not
+    look at the other arguments of a call that gives ``async_op``.
+    """
 
     @overload
     def __call__(
         self, *args: object, async_op: Literal[True], **named: object
     ) -> Work[Later]: ...
+    @overload
+    def __call__(
+        self, *args: object, async_op: Literal[False], **named: object
+    ) -> Waited_co: ...
+    @overload
+    def __call__(
+        self, *args: object, async_op: bool, **named: object
+    ) -> Waited_co | Work[Later]: ...
     @overload
     def __call__(
         self, *args: Parameters.args, **named: Parameters.kwargs
@@ -229,26 +241,26 @@ class Collective(Protocol[Parameters, Waited_co, Later]):
 def collective(
     function: Callable[Parameters, Work[Result] | Result],
 ) -> Collective[Parameters, Result, Result]:
-    """Return a collective as type checkers should see it."""
+    """Return a collective with the type for type checkers."""
     return cast("Collective[Parameters, Result, Result]", function)
 
 
 def in_place(
     function: Callable[Parameters, Work[Result] | None],
 ) -> Collective[Parameters, None, Result]:
-    """Return a collective that returns nothing but work, likewise."""
+    """Return a collective that returns only work, with the type for type checkers."""
     return cast("Collective[Parameters, None, Result]", function)
 
 
 @dataclass(eq=False)
 class Pending:
-    """Operations that torch has begun, as a step of a collective.
+    """Operations that torch has started, as a step of a collective.
 
     Attributes:
         works: The work objects of torch; empty after they were waited for.
         members: The group.
-        call: The collective; None for what two ranks do alone.
-        is_ahead: Whether it carries data, such as shapes, that is needed before tensors
+        call: The collective, None for a transfer between two ranks.
+        is_ahead: Whether it sends data, such as shapes, that is needed before tensors
             are sent.
     """
 
@@ -258,13 +270,13 @@ class Pending:
     is_ahead: bool = False
 
     def is_completed(self) -> bool:
-        """Whether torch has done it, and the ranks are known to do the same."""
+        """Whether torch has ended it, and it is known that the ranks do the same."""
         if not all(work.is_completed() for work in self.works):
             return False
         return self.call is None or self.call.is_decided()
 
     def wait(self) -> None:
-        """Wait until torch has done it.
+        """Wait until torch has ended it.
 
         Raises:
             MismatchError: Another rank does something else.
@@ -281,10 +293,10 @@ class Pending:
 
 @contextlib.contextmanager
 def _continued(stream: Any, *, is_inference: bool) -> Iterator[Any]:  # noqa: ANN401 - of any device
-    """Use the mode and the stream in which a collective was begun.
+    """Use the inference mode and the stream in which a collective was started.
 
-    Memory that was allocated on that stream is then used and released there only. If
-    another stream is current, it waits, and it is yielded.
+    Memory that was allocated on that stream is then used and released only there. If
+    another stream is current, it waits; it is the yielded value.
     """
     is_same = torch.is_inference_mode_enabled() == is_inference
     with _NO_CHANGE if is_same else torch.inference_mode(is_inference):
@@ -302,7 +314,7 @@ def _continued(stream: Any, *, is_inference: bool) -> Iterator[Any]:  # noqa: AN
 
 
 def _record(result: object, stream: Any) -> None:  # noqa: ANN401 - of any device
-    """Keep the memory of a result for a stream that did not make it."""
+    """Keep the memory of a result for a stream that has not made it."""
     for each in result if isinstance(result, list) else [result]:
         if isinstance(each, torch.Tensor) and each.device.type == stream.device.type:
             each.record_stream(stream)

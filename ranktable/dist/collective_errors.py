@@ -6,7 +6,7 @@ from ranktable._error import Error
 
 
 class DistError(Error, RuntimeError):
-    """A collective that cannot be done."""
+    """A collective cannot be done."""
 
 
 class MismatchError(DistError):
@@ -14,7 +14,7 @@ class MismatchError(DistError):
 
 
 class UnsupportedError(DistError):
-    """Neither the backend nor its operations together give an exact result."""
+    """Neither one operation of the backend nor several give an exact result."""
 
 
 class NotMemberError(DistError, ValueError):

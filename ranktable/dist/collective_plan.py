@@ -1,7 +1,7 @@
-"""How a collective is done on a backend, chosen from the backend's capability.
+"""How to do a collective on a backend, given what the backend can do.
 
-Every rank makes the same choice. Operations are not tried out: one that fails on one
-rank only would leave the others waiting.
+Every rank makes the same choice. Operations are not tried first: if one fails on one
+rank only, the other ranks would wait.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Final, Literal
 
-from ranktable.dist.errors import UnsupportedError
+from ranktable.dist.collective_errors import UnsupportedError
 from ranktable.dist.wire import LOCAL, SIZES, choose_wire, problem_of_values
 from ranktable.runtime.backends.backend import TABLES, backend_named
 
@@ -25,7 +25,7 @@ _ONLY_MOVED: Final = frozenset(
         *(f"{sign}int{bits}" for sign in ("", "u") for bits in range(1, 8)),
     }
 )
-"""Types of torch without arithmetic, whose bytes can be moved."""
+"""Types of torch without arithmetic, whose bytes can be sent."""
 
 
 Recipe = Literal[
@@ -39,12 +39,12 @@ Recipe = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanStep:
-    """One thing that every rank does.
+    """One step that every rank does.
 
     Attributes:
-        action: What, in words.
-        volume: Bytes that a rank sends in an ideal ring, by N, the number of ranks,
-            and n, the bytes of the tensor of one rank; None if it sends nothing.
+        action: The step in words.
+        volume: Bytes that a rank sends in an ideal ring, as a formula of N, the number
+            of ranks, and n, the bytes of one rank's tensor; None if it sends nothing.
     """
 
     action: str
@@ -53,19 +53,19 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectivePlan:
-    """How a collective is done.
+    """A plan for a collective.
 
     Attributes:
         operation: The collective.
         backend: Name of the backend's table.
         dtype: Type of the tensors.
         reduction: How they are reduced, None if they are not.
-        is_even: Whether all parts are of the same size.
-        recipe: Which composition it is.
-        wire: As what values travel, or are folded, while they are reduced.
-        as_bytes: Whether they move as bytes, since the backend does not know the type.
-        steps: What happens, in order.
-        sources: Where it is written that the backend can do this.
+        is_even: Whether all parts have the same size.
+        recipe: Name of the way to do it.
+        wire: The type in which values are sent or reduced.
+        as_bytes: Whether values are sent as bytes, because the backend lacks the type.
+        steps: The steps, in order.
+        sources: Documents that say that the backend can do this.
     """
 
     operation: str
@@ -80,7 +80,7 @@ class CollectivePlan:
     sources: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Return it in lines."""
+        """Return it as text of several lines."""
         how = f" ({self.reduction})" if self.reduction else ""
         uneven = "" if self.is_even else ", parts of any size"
         title = (
@@ -136,25 +136,27 @@ def make_plan(  # noqa: PLR0913 - what plans differ in
     is_even: bool = True,
     is_exact: bool = True,
 ) -> CollectivePlan:
-    """Return how a collective is done.
+    """Return a plan for a collective.
 
     Args:
-        backend: Name of what a backend can do, one of ``TABLES``.
+        backend: Name of a table of operations, one of ``TABLES``.
         operation: One of ``OPERATIONS``.
         dtype: Type of the tensors, as torch names it.
-        reduction: How they are reduced; needed by those that reduce.
-        is_even: Whether all parts are of the same size.
-        is_exact: Whether the result has to be exact for the type.
+        reduction: The reduction, if the operation reduces.
+        is_even: Whether all parts have the same size.
+        is_exact: Whether the result must be exact for the type.
 
     Raises:
         ValueError: There is no such backend, operation or reduction.
-        UnsupportedError: There is no exact way.
+        UnsupportedError: There is no way to get an exact result.
     """
     if operation not in OPERATIONS:
         raise ValueError(
             f"there is no collective {operation!r}; there are {', '.join(OPERATIONS)}"
         )
-    request = _Request(_described(backend), operation, dtype, is_even, is_exact)
+    request = _CollectiveRequest(
+        _described(backend), operation, dtype, is_even, is_exact
+    )
     if operation not in REDUCING:
         return _moving(request)
     problem = problem_of_values(reduction, dtype)
@@ -164,7 +166,7 @@ def make_plan(  # noqa: PLR0913 - what plans differ in
 
 
 def _described(name: str) -> Backend:
-    """Return what a backend can do.
+    """Return the operations of a backend.
 
     Raises:
         UnsupportedError: The backend is not known.
@@ -178,7 +180,7 @@ def _described(name: str) -> Backend:
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
+class _CollectiveRequest:
     backend: Backend
     operation: str
     dtype: str
@@ -186,7 +188,7 @@ class _Request:
     is_exact: bool
 
     def native(self, operation: str) -> Operation | None:
-        """Return what the backend has, if it moves the type, as it is or as bytes."""
+        """Return the backend's operation if it can send the type, maybe as bytes."""
         native = self.backend.operations.get(operation)
         if native is None or not native.dtypes & {self.dtype, _ALL_DTYPES_AS}:
             return None
@@ -210,7 +212,7 @@ class _Request:
         reduction: str | None = None,
         wire: WireType | None = None,
     ) -> CollectivePlan:
-        """Return a plan with what this request has of it."""
+        """Return a plan with the values of this request."""
         is_moved = self.operation != "barrier" and (wire is None or recipe != "native")
         as_bytes = is_moved and self.dtype not in moves.dtypes
         if as_bytes:
@@ -229,11 +231,11 @@ class _Request:
         )
 
 
-def _moving(request: _Request) -> CollectivePlan:
+def _moving(request: _CollectiveRequest) -> CollectivePlan:
     """Return the plan of a collective that only moves values."""
     operation = request.operation
     native = request.native("send" if operation == "shift" else operation)
-    if operation == "barrier":  # it has no type
+    if operation == "barrier":  # a barrier has no type
         native = request.backend.operations.get(operation)
     if native is not None:
         return _by_itself(request, native)
@@ -250,7 +252,7 @@ def _moving(request: _Request) -> CollectivePlan:
     return request.plan("gather and cut", native, *steps)
 
 
-def _by_itself(request: _Request, native: Operation) -> CollectivePlan:
+def _by_itself(request: _CollectiveRequest, native: Operation) -> CollectivePlan:
     operation = request.operation
     made_of = "send and recv" if operation == "shift" else operation
     move = PlanStep(action=made_of, volume=_VOLUMES[operation])
@@ -264,7 +266,7 @@ def _by_itself(request: _Request, native: Operation) -> CollectivePlan:
     return request.plan("pad and trim", native, _SIZES, _PADDING, padded, trim)
 
 
-def _reducing(request: _Request, reduction: str) -> CollectivePlan:
+def _reducing(request: _CollectiveRequest, reduction: str) -> CollectivePlan:
     """Return the plan of a collective that reduces."""
     backend, operation, dtype = request.backend, request.operation, request.dtype
     if operation == "reduce_scatter":
@@ -289,11 +291,12 @@ def _reducing(request: _Request, reduction: str) -> CollectivePlan:
     )
 
 
-def _reduce_scatter(request: _Request, reduction: str) -> CollectivePlan:
-    """Return its plan: the backend's own operation where that is better.
+def _reduce_scatter(request: _CollectiveRequest, reduction: str) -> CollectivePlan:
+    """Return its plan: the backend's own operation if that is better.
 
-    The other way exchanges the parts and folds them locally. It sends the least, keeps
-    the order of the ranks, can accumulate in a wider type and knows every reduction.
+    The other way exchanges the parts and reduces them locally. It sends the fewest
+    bytes, keeps the order of the ranks, can accumulate in a wider type and has every
+    reduction.
     """
     dtype = request.dtype
     native = request.backend.operations.get("reduce_scatter")
@@ -350,16 +353,16 @@ def explain(  # noqa: PLR0913 - what plans differ in
     even: bool = True,
     exact: bool | None = None,
 ) -> CollectivePlan:
-    """Return how a collective is done on a backend; ``print`` shows it.
+    """Return how a collective is done on a backend; ``print`` shows the steps.
 
     Args:
         operation: ``all_reduce``, ``reduce_scatter`` and so on.
-        backend: ``gloo``, ``nccl``, ``sccl``, ``sccl:doc`` as its manual has it, and
-            the others, whose names an unknown one shows.
+        backend: ``gloo``, ``nccl``, ``sccl``, ``sccl:doc`` for what its manual says,
+            and others; the error for an unknown name lists them.
         dtype: A type of torch, or its name.
-        op: How it reduces, if it does.
-        even: Whether all parts are of the same size.
-        exact: Whether the result has to be exact for the type; by default on CPUs only,
+        op: The reduction, if the operation reduces.
+        even: Whether all parts have the same size.
+        exact: Whether the result must be exact for the type; by default on CPUs only,
             as in the collectives.
 
     Raises:
