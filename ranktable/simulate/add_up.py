@@ -1,4 +1,4 @@
-"""The run of the built-in script: the results of its ranks, and a check of them."""
+"""Run the built-in script, and check the results of its ranks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 TENSOR_LENGTH = 4
-"""Elements that every rank adds, each a one; as in the script of SOPHGO's manual."""
+"""Number of elements, all of them one; as in the script of SOPHGO's manual."""
 
 
 class Contribution(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class Contribution(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         rank: Its global rank.
         node_rank: Its simulated node.
-        device_id: Its chip, read from the tensor.
+        device_id: Its chip, as its tensor names it.
         result: The sum.
         time_s: Time of the all_reduce.
     """
@@ -69,7 +69,7 @@ def add_up(
 
     Args:
         plan: The run, whose script is ``BUILT_IN``.
-        signals: The signals that the launcher receives meanwhile.
+        signals: The signals that the launcher has received.
     """
     with run_folder() as folder:
         results = folder / "results"

@@ -1,8 +1,8 @@
-"""The process that starts the ranks of a run: it imports torch once and forks each.
+"""The process that starts the ranks of a run: it imports torch once and forks.
 
-A forked rank shares the memory that torch's code takes, and starts without the second
-of its import. The variables of a rank are torchrun's, and so is what becomes of a run:
-the first rank that fails ends the others.
+A forked rank shares the memory of torch's code, and does not need a second to import
+it. A rank has the variables of torchrun, and the run ends like that of torchrun: the
+first rank that fails ends the others.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _PR_SET_PDEATHSIG = 1  # Linux: prctl(2)
-_SIGNALLED = 128  # plus the signal, as shells report it
+_SIGNALLED = 128  # plus the number of the signal, as in shells
 _OTHERS_S = 1.0
-"""For the other ranks, once one has failed, to say what they have seen of it."""
+"""Time for the other ranks to report what they have seen, after one has failed."""
 _GRACE_S = 2.0
-"""For what a signal has asked to end."""
+"""Time to end after a signal."""
 _POLL_S = 0.01
 _JOB, _FAILURE = "job.json", "failed.json"
 
@@ -41,10 +41,10 @@ class RankJob(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         node_sizes: Ranks of each node.
         script: A script, or the name of a module.
-        arguments: The script's own arguments.
-        is_module: Whether it is a module.
-        keeps_output: Whether what ranks print goes to files.
-        port: Where the ranks find their store.
+        arguments: The arguments of the script.
+        is_module: Whether the script is a module.
+        keeps_output: Whether the output of ranks goes to files.
+        port: Port of the ranks' store.
     """
 
     node_sizes: tuple[int, ...]
@@ -56,11 +56,11 @@ class RankJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RankFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """How the first rank that failed has ended.
+    """How the first failed rank has ended.
 
     Attributes:
         rank: Its global rank.
-        status: Its exit status; a negative one is the signal that ended it.
+        status: Its exit status; if negative, the signal that ended it.
     """
 
     rank: int
@@ -68,11 +68,11 @@ class RankFailure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rank has taken when it ends.
+    """The resources that a rank has used at its end.
 
     Attributes:
-        memory_bytes: Memory of its own, which it shares with nobody.
-        time_s: Time of a core.
+        memory_bytes: Its memory that it does not share.
+        time_s: Processor time.
     """
 
     memory_bytes: int
@@ -80,7 +80,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _ToldError(BaseException):
-    """A signal has come."""
+    """A signal was received."""
 
     def __init__(self, signum: int) -> None:
         super().__init__(signum)
@@ -94,7 +94,7 @@ def write_job(folder: Path, job: RankJob) -> list[str]:
 
 
 def read_failure(folder: Path) -> RankFailure | None:
-    """Return how the first rank that failed has ended, None if none has."""
+    """Return how the first failed rank has ended, None if none has failed."""
     path = folder / _FAILURE
     if not path.exists():
         return None
@@ -102,7 +102,7 @@ def read_failure(folder: Path) -> RankFailure | None:
 
 
 def read_costs(folder: Path) -> list[Cost]:
-    """Return what the ranks have taken that have ended by themselves."""
+    """Return the resources of the ranks that have ended without a signal."""
     return [
         msgspec.json.decode(path.read_bytes(), type=Cost)
         for path in folder.glob("cost-*.json")
@@ -115,8 +115,8 @@ def output_of(folder: Path, rank: int) -> Path:
 
 
 def main() -> None:
-    """Start the ranks of a job; each becomes this function's end in its own process."""
-    # Should the launcher be killed, this process ends its ranks and goes.
+    """Start the ranks of a job; in the process of a rank, run the rank."""
+    # If the launcher is killed, this process ends its ranks and itself.
     _die_with_parent(signal.SIGTERM)
     folder = Path(sys.argv[1])
     job = msgspec.json.decode((folder / _JOB).read_bytes(), type=RankJob)
@@ -139,7 +139,7 @@ def main() -> None:
     _become_rank(variables, job, folder)
     try:
         _run_script(job)
-    finally:  # before the group is destroyed, which gives memory back
+    finally:  # before the group is destroyed, which frees memory
         _leave_cost(folder / f"cost-{variables['RANK']}.json")
 
 
@@ -152,12 +152,13 @@ def _die_with_parent(signum: int) -> None:
 
 
 def _import_torch() -> None:
-    import torch.distributed  # noqa: F401, PLC0415 - it takes a second
 
-    import ranktable.simulate.backend.group  # noqa: PLC0415 - ranks need it
-    import ranktable.simulate.device  # noqa: F401, PLC0415
+    import ranktable.simulate.backend.group  # noqa: F401, PLC0415 - ranks need it
+    from ranktable.simulate.device import kernels  # noqa: PLC0415
 
-    # What is there now is never collected, and so stays shared.
+    kernels.register()  # it writes to 40 MiB, which a rank would have of its own
+
+    # Objects that exist now are never collected, so their memory stays shared.
     gc.collect()
     gc.freeze()
 
@@ -196,7 +197,7 @@ def _wait(ranks: dict[int, int], job: RankJob, folder: Path) -> int:
 
     from torch._C._distributed_c10d import TCPStore  # noqa: PLC0415
 
-    # After the forks: it has a thread. Ranks try until it is there.
+    # After the forks, because it has a thread. Ranks try until the store is there.
     store = TCPStore(
         "127.0.0.1",
         job.port,
@@ -219,14 +220,14 @@ def _wait(ranks: dict[int, int], job: RankJob, folder: Path) -> int:
 
 
 def _end(ranks: dict[int, int], signum: int) -> None:
-    """End ranks: ask, and then do not ask."""
+    """End ranks: by the signal, and after a while by force."""
     _signal(ranks, signum)
     _reap(ranks, _GRACE_S)
     _signal(ranks, signal.SIGKILL)
 
 
 def _signal(ranks: dict[int, int], signum: int) -> None:
-    for pid in ranks:  # not reaped, so the number is still its own
+    for pid in ranks:  # not yet waited for, so the process id is still theirs
         os.kill(pid, signum)
 
 
@@ -241,15 +242,17 @@ def _reap(ranks: dict[int, int], time_s: float) -> None:
 
 
 def _become_rank(variables: dict[str, str], job: RankJob, folder: Path) -> None:
-    """Make this process what torchrun would have started."""
+    """Make this process a rank as torchrun would start it."""
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(signum, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     _die_with_parent(signal.SIGKILL)
     os.setsid()
     os.environ.update(variables)
+    # Otherwise the random numbers would be the same on all ranks.
+    sys.modules["torch"].default_generator.seed()
     if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed()  # it would be that of all ranks
+        sys.modules["numpy"].random.seed()
     rank = int(variables["RANK"])
     if job.keeps_output:
         file = os.open(output_of(folder, rank), os.O_WRONLY | os.O_CREAT, 0o600)
@@ -279,14 +282,15 @@ def _run_script(job: RankJob) -> None:
             main_module.__dict__.update(__file__=job.script, __builtins__=builtins)
             code = compile(Path(job.script).read_bytes(), job.script, "exec")
             exec(code, main_module.__dict__)  # noqa: S102 - the user's script
-    except Exception as error:  # noqa: BLE001 - whatever the script raises
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the script's own
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename in _OWN_FILES:
-            trace = trace.tb_next  # a reader looks for the script's own lines
-        error.__traceback__ = trace  # Python prints this one, whatever it is given
+            trace = trace.tb_next  # readers need the lines of the script
+        error.__traceback__ = trace  # Python prints this traceback
         sys.last_type, sys.last_value, sys.last_traceback = type(error), error, trace
         sys.excepthook(type(error), error, trace)
-        sys.exit(1)
+        is_told = isinstance(error, KeyboardInterrupt)
+        sys.exit(_SIGNALLED + signal.SIGINT if is_told else 1)
 
 
 _OWN_FILES = (__file__, "<frozen runpy>", runpy.__file__)

@@ -1,10 +1,10 @@
 """A barrier before each collective, where ranks compare what they are about to do.
 
 All ranks of a simulated run are processes of this machine, so they share a small file
-that each of them maps: a rank writes what it is about to do in its own place and waits
-until all have done so. It is what SCCL does too, which makes a communicator for every
-collective; but here nobody waits for ever, and who is missing or does something else is
-named.
+that each of them maps. A rank writes into its own place what it is about to do, and
+waits until all have done so. SCCL does the same: it makes a communicator for every
+collective. But here no rank waits forever, and a rank that is missing or does something
+else is named.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class GroupOutcome(msgspec.Struct, frozen=True):
-    """Why a group cannot go on.
+    """Why a group cannot continue.
 
     Attributes:
-        message: One sentence, readable alone.
-        ranks: The global ranks that are to blame.
+        message: One sentence that can be understood alone.
+        ranks: The global ranks that are the cause.
     """
 
     message: str
@@ -38,41 +38,41 @@ class GroupOutcome(msgspec.Struct, frozen=True):
 
 
 def settle(folder: Path, outcome: GroupOutcome) -> GroupOutcome:
-    """Return the outcome of a group: this one, unless there is an earlier one.
+    """Return the outcome of a group: the earliest one.
 
     Args:
         folder: The folder of the group.
-        outcome: What this process has seen.
+        outcome: The outcome in this process.
     """
     path = folder / "outcome.json"
     draft = folder / f"outcome-{os.getpid()}.json"
     draft.write_bytes(msgspec.json.encode(outcome))
-    # A link is made whole or not at all, and not where there is a file.
+    # A link is created completely or not at all, and not if the name exists.
     with contextlib.suppress(FileExistsError):
         os.link(draft, path)
-    draft.unlink()  # what was written to it later would change the outcome
+    draft.unlink()  # otherwise a later write to it would change the outcome
     return msgspec.json.decode(path.read_bytes(), type=GroupOutcome)
 
 
 _POLLS = 50
-"""Polls before the first sleep, some 20 microseconds, where each rank has a core: ranks
+"""Polls before the first sleep, about 20 microseconds if each rank has a core: ranks
 arrive within microseconds of each other, and waking one takes longer."""
 
 _NAP_S = 0.01
 """Time after which a sleeping rank checks whether the missing ones still run."""
 
-_NUMBER_SHIFT = 32  # of a mark; the checksum of the action is below it
+_NUMBER_SHIFT = 32  # the lower 32 bits of a mark are the checksum of the action
 
 
 class RendezvousBarrier:
-    """Where the ranks of one group wait for each other.
+    """The barrier where the ranks of one group wait for each other.
 
     Attributes:
         folder: The folder of the group, in that of the run.
         ranks: Global rank of each member.
-        group_rank: Which of them this process is.
-        group: What the group is called in messages.
-        timeout_s: Time after which a missing rank is named.
+        group_rank: The rank of this process in the group.
+        group: Name of the group in messages.
+        timeout_s: Seconds after which a missing rank is named.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class RendezvousBarrier:
         group: str,
         timeout_s: float,
     ) -> None:
-        """Open the shared state of the group, see the attributes."""
+        """Open the shared state of the group."""
         self.ranks = tuple(ranks)
         self.group = group
         self.timeout_s = timeout_s
@@ -108,8 +108,8 @@ class RendezvousBarrier:
         self._number += 1
         text = action.encode()[:TEXT_BYTES]
         state, size = self._state, len(self.ranks)
-        # One word says how far a rank is and what it does, so that nobody can see the
-        # one without the other.
+        # One word has both the progress of a rank and its action, so that another rank
+        # cannot see only one of them.
         mark = self._number << _NUMBER_SHIFT | crc32(text)
         arrivals = state.arrive(self._number, mark, text)
         for _ in range(self._polls):
@@ -121,7 +121,7 @@ class RendezvousBarrier:
             raise self._disagreement()
 
     def leave(self) -> None:
-        """Leave the group for good."""
+        """Leave the group."""
         self._state.leave()
 
     def is_without(self, members: Sequence[int]) -> bool:
@@ -134,10 +134,10 @@ class RendezvousBarrier:
 
         Args:
             members: Members, by their rank in the group.
-            what: What they are needed for, in words.
+            what: The operation that needs them, in words.
 
         Raises:
-            SimulationError: A member ended or left, or the group cannot go on.
+            SimulationError: A member ended or left, or the group cannot continue.
         """
         if self._state.is_closed:
             raise self.close("", ())
@@ -147,20 +147,20 @@ class RendezvousBarrier:
             raise self._blame(left, f"left during {what}")
 
     def close(self, message: str, ranks: Sequence[int]) -> SimulationError:
-        """Return the error for a group that cannot go on.
+        """Return the error for a group that cannot continue.
 
-        If another rank has given one before, it is that one's.
+        If another rank has returned one before, it is the same error.
         """
         outcome = settle(self.folder, GroupOutcome(message, tuple(ranks)))
         self._state.close()
         return self.error(outcome.message, outcome.ranks)
 
     def error(self, message: str, ranks: Sequence[int] = ()) -> SimulationError:
-        """Return an error that the run knows of."""
+        """Return an error after reporting it to the run."""
         return reported(self.folder.parent, message, ranks)
 
     def moment(self, action: str) -> str:
-        """Return what is going on, in words."""
+        """Return a description of the current collective."""
         return f"{action}, collective {self._number} of {self.group}"
 
     def _missing(self) -> list[int]:
@@ -172,7 +172,7 @@ class RendezvousBarrier:
         ]
 
     def _wait_for_all(self, action: str) -> None:
-        """Wait until all have arrived, whatever they are about to call."""
+        """Wait until all have arrived, even for different calls."""
         end = time.monotonic() + self.timeout_s
         is_first = True
         change = self._state.change

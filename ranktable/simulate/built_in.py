@@ -1,7 +1,7 @@
 """The built-in script, for a run without one: every chip contributes ones.
 
-It does what the script of SOPHGO's manual does. Only ranks import it, which have torch;
-each leaves its result in the folder that is its argument.
+It does the same as the script of SOPHGO's manual. Only ranks import it; each writes its
+result into the folder that is its argument.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from ranktable.simulate.simulation_error import SimulationError
 
 
 def main() -> None:
-    """Join the group, add up, and leave the result."""
+    """Join the group, add up, and write the result."""
     _, run = current_run(os.environ)
     join = {"sophgo": _join_sccl, "ascend": _join_hccl}[run.vendor]
     try:
         device = join(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]))
         leave(Path(sys.argv[1]), _add_up(device))
     except SimulationError:
-        sys.exit(1)  # the run knows of it, and the launcher says it
+        sys.exit(1)  # the error is reported already, and the launcher prints it
 
 
 def _join_sccl(rank: int, world_size: int) -> str:
-    """Join as the manual has it, and return the device."""
+    """Join as in the manual, and return the device."""
     torch_tpu = importlib.import_module("torch_tpu")
     chip_map = torch_tpu.tpu.read_rank_table()
     torch_tpu.tpu.set_device(chip_map[rank])

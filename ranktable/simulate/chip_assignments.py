@@ -1,8 +1,8 @@
-"""What the members of a new group hold, compared: maps, chips, nodes.
+"""Compare the chips of the members of a new group: maps, chips, nodes.
 
-Real chips say nothing of this. With two different maps a job runs to a sum that looks
-right, or hangs at the first collective; so the members of a simulated group show what
-they hold before they communicate.
+Real chips do not report this. With two different maps, a job ends with a sum that looks
+right, or hangs at the first collective. So the members of a simulated group exchange
+their chips before they communicate.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChipAssignment:
-    """What one member of a group holds.
+    """The chips of one member of a group.
 
     Attributes:
         rank: Its global rank.
-        node: The node it is on.
-        chip: The chip it has selected; None if it has selected none yet.
+        node: Its node.
+        chip: The chip that it has selected; None if none yet.
         chip_map: The chip of every member, by its rank in the group; empty if the
             backend has no such map.
     """
@@ -49,12 +49,12 @@ def judge(
     """Yield what is wrong with a group, the worst first.
 
     Args:
-        assignments: What each member holds, by its rank in the group.
+        assignments: The chips of each member, by its rank in the group.
         chips: The chips that exist on each node.
-        right_map: For a sub-group, the chips that its members have in the world.
-        wrong_map: How severe it is that a sub-group has other chips.
+        right_map: For a sub-group, the chips that its members have in the job.
+        wrong_map: Severity of other chips in a sub-group.
     """
-    # What comes later would say the same again, in other words.
+    # A later finding would only repeat an earlier one in other words.
     for found in (
         _different_maps(assignments),
         _chips_of_others(assignments, right_map, wrong_map),
@@ -107,7 +107,7 @@ def _different_maps(assignments: Sequence[ChipAssignment]) -> Iterator[RunFindin
 
 
 def _chip_of(assignments: Sequence[ChipAssignment], group_rank: int) -> int | None:
-    """Return the chip that a member uses, by the map or else by what it selected."""
+    """Return the chip that a member uses, by the map or by its selection."""
     assignment = assignments[group_rank]
     return assignment.chip_map[group_rank] if assignment.chip_map else assignment.chip
 
@@ -165,7 +165,7 @@ def _broken_rings(
     for node, ranks in by_node.items():
         order = [assignments[0].chip_map[group_rank_of[rank]] for rank in ranks]
         if any(not 0 <= chip < SOPHGO_8.num_chips for chip in chips[node]):
-            continue  # another box, of which nobody has published the links
+            continue  # another box, whose links are not published
         if broken := SOPHGO_8.broken_links(order):
             gaps = ", ".join(f"{a} and {b}" for a, b in broken)
             yield RunFinding(

@@ -1,4 +1,4 @@
-"""Faults that a user asks for: ``--fault hang:2@3``."""
+"""Failures that a user requests: ``--fault hang:2@3``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FORMS: Mapping[Kind, str] = {
 """Every kind of fault and its form."""
 
 MAX_DELAY_S = 86_400
-"""A day; a longer delay is a typing error."""
+"""One day; a longer delay is a typing mistake."""
 
 _RANK = r"0|[1-9]\d{0,8}"
 _NUMBER = r"[1-9]\d{0,8}"
@@ -73,7 +73,7 @@ def parse_fault(text: str, world_size: int) -> Fault:
 
 
 def _parts(text: str, start: int, after_rank: Sequence[str]) -> tuple[list[str], int]:
-    """Return the parts after the kind that are well formed, and where they end."""
+    """Return the well-formed parts after the kind, and where they end."""
     parts = []
     for pattern in (":", _RANK, *after_rank):
         found = re.compile(pattern, re.ASCII).match(text, start)
@@ -90,14 +90,14 @@ def _error(text: str, position: int, reason: str, hint: str) -> ArgumentError:
 
 _STATUS = 1
 _PATIENCE = 2
-"""How many times the time-out a rank that hangs does so, if nobody ends it."""
+"""How long a rank hangs if it is not killed, in multiples of the time-out."""
 
 
 class Faults:
     """The faults of one rank."""
 
     def __init__(self, run: Run, rank: int) -> None:
-        """Take the faults of this global rank."""
+        """Store the faults of this global rank."""
         self._faults = [fault for fault in run.faults if fault.rank == rank]
         self._rank = rank
         self._timeout_s = run.timeout_s
@@ -116,12 +116,12 @@ class Faults:
                 time.sleep(fault.delay_s)
 
     def chip_map(self, chip_map: Sequence[int]) -> tuple[int, ...]:
-        """Return the chip map that this rank gets."""
+        """Return the chip map for this rank."""
         is_other = any(fault.kind == "map" for fault in self._faults)
         return tuple(reversed(chip_map)) if is_other else tuple(chip_map)
 
     def before_collective(self, num_elements: int) -> int:
-        """Hang or die before a collective, or return the elements that it is for.
+        """Hang or die before a collective, or return the number of its elements.
 
         Args:
             num_elements: Elements of the tensor; 0 without one.
@@ -138,7 +138,7 @@ class Faults:
         return num_elements
 
     def _is_due(self, fault: Fault, num_elements: int) -> bool:
-        """Whether a fault happens now; a shape needs a tensor, and waits for one."""
+        """Whether a fault happens now; a wrong shape needs a tensor."""
         if fault.kind != "shape" or self._collective < fault.collective:
             return self._collective == fault.collective
         if num_elements == 0:
@@ -147,7 +147,7 @@ class Faults:
         return True
 
     def _hang(self, what: str) -> NoReturn:
-        # The launcher ends this process as soon as the others have named it.
+        # The launcher ends this process after the others have named it.
         time.sleep(_PATIENCE * self._timeout_s)
         raise SimulationError(
             f"rank {self._rank} {what}, as --fault asked", (self._rank,)

@@ -1,8 +1,8 @@
 """One simulated rank in this process: rank 0 of 1, on chip 0 of a box.
 
-A process has one private device, which cannot be taken back: torch keeps the name
-``tpu``, and its kernels. The rest is undone: the process group, the environment, the
-path and the imported package.
+A process has only one such device, which cannot be removed: torch keeps the name
+``tpu`` and its kernels. The rest is undone: the process group, the environment, the
+import path and the imported package.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NODE = {
 }
 
 _modules: dict[str, ModuleType] = {}
-"""The simulated package between two uses; it registers with torch once."""
+"""The simulated package between two uses; it is registered with torch only once."""
 
 
 def prepare(folder: Path) -> dict[str, str]:
@@ -92,7 +92,7 @@ def _forget_package() -> None:
     package = sys.modules.get(_PACKAGE)
     if package is None:
         return
-    os.environ.pop("CHIP_MAP", None)  # by which it would find another chip
+    os.environ.pop("CHIP_MAP", None)  # otherwise the next use finds another chip
     package.tpu.set_device(0)
     sys.modules["torch"].device = package.local_ranks.REAL  # type: ignore[attr-defined]
     for name in list(sys.modules):

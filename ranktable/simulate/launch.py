@@ -32,7 +32,7 @@ class RunOutcome:
     Attributes:
         findings: All findings, in the order in which they were found.
         signum: The signal that ended it, None if none did.
-        cost: What a rank has taken on average, None if that is not known.
+        cost: The average resources of a rank, None if they are not known.
     """
 
     findings: tuple[RunFinding, ...]
@@ -51,7 +51,7 @@ def launch(plan: Simulation, folder: Path, signals: Signals) -> RunOutcome:
     Args:
         plan: What to start.
         folder: The folder of ``run_folder``.
-        signals: The signals that the launcher receives meanwhile; they are passed on.
+        signals: The signals that the launcher receives; they are passed on.
     """
     env = rank_environment(
         os.environ,
@@ -71,7 +71,7 @@ def launch(plan: Simulation, folder: Path, signals: Signals) -> RunOutcome:
         return RunOutcome(findings=tuple(findings(folder)), signum=signals.received[0])
     outcome = RunOutcome(findings=tuple(findings(folder)), cost=_cost(folder))
     if outcome.errors:
-        return outcome  # a rank has reported why; how it ended adds nothing
+        return outcome  # a rank has reported the cause; the exit status adds nothing
     ended = _ended(process.returncode, folder)
     return replace(outcome, findings=(*outcome.findings, *ended))
 
@@ -119,7 +119,7 @@ def _cost(folder: Path) -> agent.Cost | None:
 
 
 def _ended(status: int, folder: Path) -> Iterator[RunFinding]:
-    """Yield how the run failed as seen from outside of its ranks."""
+    """Yield how the run failed, as seen from outside its ranks."""
     first = agent.read_failure(folder)
     if first is not None:
         message = f"rank {first.rank} {_how(first.status)}"

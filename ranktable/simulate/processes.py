@@ -1,11 +1,11 @@
-"""The processes of a run: that which starts the ranks, these, and what they started.
+"""The processes of a run: the one that starts the ranks, the ranks, and their children.
 
-Every rank is in a session of its own, so no group of processes has them all. What they
-have in common is the variable with the folder of the run, which goes when the run does.
+Every rank is in a session of its own, so no process group contains all of them. They
+share a variable with the folder of the run, which is removed when the run ends.
 
-A launcher that is killed cannot remove its folder, so the next one does. A lock that
-each holds tells the dead from the living: unlike the number of a process, it means the
-same in another container that shares the folder for temporary files.
+A launcher that is killed cannot remove its folder, so the next launcher does. Each
+holds a lock that shows whether it still runs. Unlike a process id, this also works in
+another container with the same folder for temporary files.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ _NOTED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Signals:
-    """What the launcher was told.
+    """The signals of a launcher.
 
     Attributes:
-        received: The signals that came, in their order.
+        received: The received signals, in their order.
     """
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start without signals."""
         self.received: list[int] = []
 
     def note(self, signum: int, _frame: FrameType | None) -> None:
-        """Keep a signal."""
+        """Store a signal."""
         self.received.append(signum)
 
 
 @contextlib.contextmanager
 def noted_signals() -> Iterator[Signals]:
-    """Note SIGINT, SIGTERM and SIGHUP; in another thread than the main one, none."""
+    """Record SIGINT, SIGTERM and SIGHUP; only in the main thread."""
     signals = Signals()
     if threading.current_thread() is not threading.main_thread():
         yield signals
         return
-    # What is ignored, as SIGHUP is under nohup, stays ignored.
+    # A signal that is ignored, as SIGHUP is under nohup, stays ignored.
     before = {
         signum: signal.signal(signum, signals.note)
         for signum in _NOTED
@@ -75,16 +75,16 @@ Process = subprocess.Popen[bytes]
 
 _POLL_S = 0.05
 _GRACE_S = 3.0
-"""For what a signal has asked to end."""
+"""Time to end after a signal."""
 _KILL_S = 5.0
-"""For the kernel to end what was killed."""
+"""Time for the kernel to end a killed process."""
 
 
 def start(command: Sequence[str], env: Mapping[str, str]) -> Process:
     """Start the process that starts the ranks.
 
-    A session of its own keeps the terminal's Ctrl-C away from it: it comes by way of
-    the launcher, once.
+    It has a session of its own, so that it does not get the terminal's Ctrl-C twice:
+    the launcher passes it on.
     """
     return subprocess.Popen(  # noqa: S603 - this interpreter, and the user's script
         command, env=env, stdin=subprocess.DEVNULL, start_new_session=True
@@ -92,7 +92,7 @@ def start(command: Sequence[str], env: Mapping[str, str]) -> Process:
 
 
 def wait(process: Process, folder: Path, signals: Signals) -> None:
-    """Wait until a process has ended, or a signal has come, which is passed on."""
+    """Wait until a process has ended; pass on a signal that was received."""
     while process.poll() is None:
         if signals.received:
             process.send_signal(signals.received[0])
@@ -102,7 +102,7 @@ def wait(process: Process, folder: Path, signals: Signals) -> None:
 
 
 def _wait_for(is_over: Callable[[], bool], signals: Signals, time_s: float) -> None:
-    """Wait for something, but not beyond another signal."""
+    """Wait for a condition, at most until another signal."""
     end = time.monotonic() + time_s
     seen = len(signals.received)
     while time.monotonic() < end and len(signals.received) == seen:
@@ -112,7 +112,7 @@ def _wait_for(is_over: Callable[[], bool], signals: Signals, time_s: float) -> N
 
 
 def end(process: Process | None, folder: Path) -> None:
-    """Kill whatever is left of a run."""
+    """Kill the processes of a run that are still there."""
     limit = time.monotonic() + _KILL_S
     while (left := processes_of(folder)) and time.monotonic() < limit:
         _kill(left)
@@ -130,13 +130,13 @@ def _kill(pids: set[int]) -> None:
 
 
 def processes_of(folder: Path) -> set[int]:
-    """Return the processes that were started in a run, and still run."""
+    """Return the processes of a run that still run."""
     mark = f"{VARIABLE}={folder}\0".encode()
     found = set()
     for place in Path("/proc").iterdir():
         if not place.name.isdigit():
             continue
-        # A process may end, or belong to somebody else.
+        # A process may have ended, or belong to another user.
         with contextlib.suppress(OSError):
             if mark in (place / "environ").read_bytes():
                 found.add(int(place.name))
@@ -149,7 +149,7 @@ _LOCK = "launcher.lock"
 
 @contextlib.contextmanager
 def run_folder() -> Iterator[Path]:
-    """Make a private folder for a run; in the end nothing of either is left."""
+    """Make a private folder for a run; at the end, remove it and all processes."""
     _remove_orphans(Path(tempfile.gettempdir()))
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
     try:
@@ -162,9 +162,9 @@ def run_folder() -> Iterator[Path]:
 
 
 def _remove_orphans(parent: Path) -> None:
-    """Remove the folders of this user's launchers that are dead."""
+    """Remove the folders of this user's launchers that no longer run."""
     for folder in parent.glob(f"{_PREFIX}*"):
-        # It may have gone by now, have no lock yet, or be locked: then it stays.
+        # It may be removed already, have no lock yet, or be locked: then it stays.
         with contextlib.suppress(OSError):
             if folder.lstat().st_uid == os.getuid():
                 _remove_unlocked(folder)
@@ -183,11 +183,11 @@ _TRIES = 100
 def free_port() -> int:
     """Return a free port of the loopback interface.
 
-    It is out of the range that the kernel gives to connections, so it stays free until
-    torchrun has started, a second or more later.
+    It is outside the range from which the kernel takes ports for connections, so it
+    stays free until torchrun has started, a second or more later.
 
     Raises:
-        OSError: None is free.
+        OSError: There is no free port.
     """
     for _ in range(_TRIES):
         port = PORT_BASE + random.randrange(PORT_COUNT)  # noqa: S311 - no secret

@@ -1,7 +1,7 @@
 """The pytest fixture ``simulated_chips``.
 
-pytest imports this in every project that has ranktable installed, so it imports next
-to nothing; torch comes with the first test that uses it.
+pytest imports this in every project where ranktable is installed, so it imports very
+little; torch is imported by the first test that uses the fixture.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def _simulated_run() -> Iterator[Path]:
-    """The folder of the run whose rank is this process."""
+    """The folder of the run in which this process is the only rank."""
     from ranktable.simulate.processes import run_folder  # noqa: PLC0415 - only if used
 
     with run_folder() as folder:

@@ -42,14 +42,15 @@ class SentOperation(msgspec.Struct, frozen=True, kw_only=True):
     """One operation of a rank.
 
     Attributes:
-        name: What ``torch.distributed`` calls it.
+        name: Its name in ``torch.distributed``.
         rank: The rank.
-        group: Tells its group from others of the same ranks.
-        ranks: The members of the group; of a transfer, sender and receiver.
-        root: The rank that has or gets everything, None if none does.
-        size_bytes: Of the whole tensor; of an all-to-all, what one rank sends.
-        begin_ns: When it began, by the clock of the machine.
-        end_ns: When it ended.
+        group: Distinguishes its group from others with the same ranks.
+        ranks: The members of the group; for a transfer, sender and receiver.
+        root: The rank that has or gets everything, None if there is none.
+        size_bytes: Bytes of the whole tensor; for an all-to-all, those that one rank
+            sends.
+        begin_ns: Start time in nanoseconds of the machine's clock.
+        end_ns: End time, likewise.
     """
 
     name: str
@@ -63,7 +64,7 @@ class SentOperation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recorder:
-    """Notes what a rank does in one group."""
+    """Records what a rank does in one group."""
 
     def __init__(
         self, folder: Path, rank: int, group: str, ranks: Sequence[int]
@@ -75,13 +76,13 @@ class Recorder:
     def collective(
         self, name: str, detail: str, part_bytes: int, begin_ns: int
     ) -> None:
-        """Note a collective that has ended.
+        """Record a collective that has ended.
 
         Args:
-            name: What ``torch.distributed`` calls it.
-            detail: Ends with the root, if it has one.
-            part_bytes: What every rank gives, or gets.
-            begin_ns: When it began.
+            name: Its name in ``torch.distributed``.
+            detail: Its description, with the root at the end if it has one.
+            part_bytes: Bytes that every rank gives or gets.
+            begin_ns: Its start time.
         """
         root = _ROOT.search(detail)
         parts = len(self._ranks) if name.startswith(_OF_PARTS) else 1
@@ -94,7 +95,7 @@ class Recorder:
         )
 
     def transfer(self, target: int, size_bytes: int, begin_ns: int) -> None:
-        """Note a tensor that was sent to a rank."""
+        """Record a tensor that was sent to a rank."""
         self._write("send", (self._rank, target), size_bytes, begin_ns, None)
 
     def _write(
@@ -119,7 +120,7 @@ class Recorder:
 
 
 def trace_of(folder: Path, table: RankTable) -> bytes:
-    """Return the trace of a run, as Chrome and Perfetto read it."""
+    """Return the trace of a run, in a format for Chrome and Perfetto."""
     lines = [
         line
         for path in sorted(folder.glob("record-*.jsonl"))
@@ -178,7 +179,7 @@ def _shown(event: SentOperation, table: RankTable, start_ns: int) -> dict[str, o
 
 
 def _sent(event: SentOperation) -> dict[int, int]:
-    """Return what a rank sends to which others."""
+    """Return the bytes that a rank sends, by receiver."""
     ranks, size, count = event.ranks, event.size_bytes, len(event.ranks)
     others = [rank for rank in ranks if rank != event.rank]
     following = ranks[(ranks.index(event.rank) + 1) % count]
@@ -197,7 +198,7 @@ def _sent(event: SentOperation) -> dict[int, int]:
 def _sent_by_root(
     event: SentOperation, others: list[int], following: int
 ) -> dict[int, int]:
-    """Return what a rank sends in an operation that has a root, or to one rank."""
+    """Return the bytes that a rank sends in an operation with a root, by receiver."""
     size = event.size_bytes
     part = size // len(event.ranks)
     if event.name == "scatter":
@@ -209,10 +210,10 @@ def _sent_by_root(
 
 
 def _crossed(events: Sequence[SentOperation], table: RankTable) -> Crossing:
-    """Return the bytes that went from node to node."""
+    """Return the bytes that were sent between nodes."""
     least = flat = 0.0
     for event in events:
-        # Every member notes a collective; its first one speaks for it.
+        # Every member records a collective; only that of the first one is counted.
         if event.rank == event.ranks[0]:
             found = _crossing(event, [table.node_rank_of(rank) for rank in event.ranks])
             least, flat = least + found.least, flat + found.flat

@@ -67,10 +67,10 @@ def find_real_package(vendor: str) -> RealPackage | None:
 
 
 def refuse_real_package(vendor: str, *, is_forced: bool) -> None:
-    """Raise where the vendor's real package is installed.
+    """Raise if the vendor's real package is installed.
 
     Raises:
-        ArgumentError: It is.
+        ArgumentError: It is installed.
     """
     real = find_real_package(vendor)
     if real is not None and not is_forced:
@@ -81,7 +81,7 @@ def refuse_real_package(vendor: str, *, is_forced: bool) -> None:
 
 
 def find_in(folder: str, vendor: str) -> str | None:
-    """Return where a folder of the user has the vendor's package, None if nowhere.
+    """Return where the vendor's package is in a user's folder, None if it is not there.
 
     Python looks in the folder of a script first, so nothing can come before it.
     """
@@ -96,7 +96,7 @@ def _spec(name: str) -> importlib.machinery.ModuleSpec | None:
         return None
     if not _is_simulated(spec):
         return spec
-    # Within a simulated run the real one, if any, comes later on the path.
+    # In a simulated run the real package, if any, comes later on the path.
     path = [entry for entry in sys.path if not _is_below(entry)]
     return importlib.machinery.PathFinder.find_spec(name, path)
 
@@ -111,7 +111,7 @@ def _is_below(entry: str) -> bool:
 
 
 def _place(spec: importlib.machinery.ModuleSpec | None) -> str | None:
-    """Return where a package is; a folder without ``__init__`` is none."""
+    """Return where a package is; a folder without ``__init__`` is not one."""
     if spec is None or spec.origin is None:
         return None
     return _locations(spec)[0]
@@ -123,14 +123,14 @@ def _locations(spec: importlib.machinery.ModuleSpec) -> Sequence[str]:
 
 
 _FIRST_TORCH = (2, 10)
-"""The first that lets Python provide a device."""
+"""The first version in which Python can provide a device."""
 
 
 def refuse_missing_torch() -> None:
-    """Raise unless a torch is installed that can hold the chips.
+    """Raise unless a torch is installed that supports simulated chips.
 
     Raises:
-        ArgumentError: There is none, or an older one.
+        ArgumentError: Torch is missing or too old.
     """
     if importlib.util.find_spec("torch") is None:
         raise ArgumentError("torch is not installed; pip install torch")
@@ -150,7 +150,7 @@ def refuse_missing_script(script: str, vendor: str, *, is_module: bool) -> None:
     """Raise unless a script, or a module, can be started.
 
     Raises:
-        ArgumentError: It is not there, or would hide the simulated package.
+        ArgumentError: It does not exist, or would hide the simulated package.
     """
     folder = str(Path.cwd() if is_module else Path(script).resolve().parent)
     if is_module:
@@ -171,7 +171,7 @@ def _refuse_missing_file(script: str) -> None:
         raise ArgumentError(f"there is no script {script!r}")
     if path.is_dir():
         raise ArgumentError(f"{script!r} is a directory, not a script")
-    if not path.is_file():  # of a pipe the first rank would leave nothing
+    if not path.is_file():  # the first rank would read all of a pipe
         raise ArgumentError(f"{script!r} is not a file that every rank can read")
 
 
@@ -187,7 +187,7 @@ def _refuse_missing_module(name: str, folder: str) -> None:
 
 
 _PREFIXES = ("PET_", "TORCHELASTIC_")
-"""torchrun takes its arguments from the first; it makes the second for its ranks."""
+"""torchrun reads arguments from the first, and sets the second for its ranks."""
 
 _GROUP_VARIABLES = (
     *("GROUP_RANK", "GROUP_WORLD_SIZE"),
@@ -205,7 +205,7 @@ def rank_environment(
 
     Args:
         env: The environment of the launcher.
-        vendor: Whose package the ranks can import.
+        vendor: Vendor of the package that ranks can import.
         table: Absolute path of the rank table.
         of_run: The variables of the run.
     """
@@ -215,7 +215,7 @@ def rank_environment(
         for name, value in env.items()
         if name not in outer and not name.startswith(_PREFIXES)
     }
-    # Torch's own test is for 1; a real package must not be imported with torch.
+    # Any value except 1 turns it off: torch must not import a real package.
     kept["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     kept["PYTHONPATH"] = _with_path(private_path(vendor), env.get("PYTHONPATH", ""))
     kept[VARIABLE] = table
@@ -229,7 +229,7 @@ def _outer_variables() -> Iterable[str]:
     yield from _GROUP_VARIABLES
     for launcher in all_launchers():
         if launcher is SOPHGO:
-            continue  # CHIP_MAP is for the ranks, whoever starts them
+            continue  # CHIP_MAP is for the ranks, with any launcher
         yield from launcher.markers
         yield from launcher.fields.values()
 

@@ -1,8 +1,8 @@
-"""The memory that the ranks of a group share: a small file that each of them maps.
+"""The shared memory of the ranks of a group: a small file that each of them maps.
 
 It has the progress and the process of each member. A member sleeps until another one
-changes it. Ranks that poll instead take the cores from those that they wait for: with
-eight ranks on two cores a collective was several times as slow.
+changes it. Ranks that poll instead use the cores that other ranks need: with eight
+ranks on two cores, a collective took several times as long.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-# proc(5): the fields of /proc/PID/stat after the name, which stands in parentheses and
-# may have any characters. State is the third field of all, start time the 22nd.
+# proc(5): the fields of /proc/PID/stat after the name, which is in parentheses and may
+# have any characters. State is the third of all fields, start time the 22nd.
 _STATE, _START = 0, 19
-_ENDED = ("Z", "X", "x")  # a zombie has ended, but nobody has asked for its status
+_ENDED = ("Z", "X", "x")  # a zombie has ended, but its parent has not read its status
 
 
 def start_time(pid: int) -> int:
     """Return when a process started, in ticks since the machine did; 0 if it has ended.
 
-    A process id is used again after its end; together with this it is unique.
+    A process id may be used again; together with the start time it is unique.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:  # there is no such process, or it ends just now
+    except OSError:  # there is no such process, or it is just ending
         return 0
     fields = stat.rpartition(b")")[2].split()
     return 0 if fields[_STATE].decode() in _ENDED else int(fields[_START])
@@ -36,10 +36,10 @@ def start_time(pid: int) -> int:
 
 _WAIT, _WAKE = 0, 1
 _EVERYBODY = 2**31 - 1
-# Architectures of the last fifteen years share one table of system calls.
+# Newer architectures share one table of system calls.
 _NUMBERS = {"x86_64": 202, "aarch64": 98, "riscv64": 98, "loongarch64": 98}
 _NUMBER = _NUMBERS.get(platform.machine())
-_POLL_S = 0.001  # where the number is not known
+_POLL_S = 0.001  # if the number of the system call is not known
 
 
 class _Duration(ctypes.Structure):
@@ -55,20 +55,20 @@ _syscall.argtypes = (
 
 
 class WakeUps:
-    """A word of shared memory that processes wait at."""
+    """A word of shared memory for which processes can wait."""
 
     def __init__(self, memory: mmap.mmap, offset: int) -> None:
-        """Take the word at an offset, which is a multiple of 4."""
+        """Use the word at an offset, which must be a multiple of 4."""
         self._word = ctypes.c_uint32.from_buffer(memory, offset)
         self._address = ctypes.addressof(self._word)
 
     @property
     def value(self) -> int:
-        """What the word holds."""
+        """The value of the word."""
         return self._word.value
 
     def change(self, value: int) -> None:
-        """Store a new value, without waking anybody."""
+        """Store a new value, without waking processes."""
         self._word.value = value
 
     def wake(self) -> None:
@@ -86,22 +86,22 @@ class WakeUps:
 
 
 TEXT_BYTES = 255
-"""Longest text that a member can show; one byte more says how long it is."""
+"""Longest text of a member; one more byte has its length."""
 
 _WORD_BYTES = 8
 _SLOTS = 2
 _CLOSED = 2**32 - 1
 _LEFT = 1
-"""In place of the number of a process: no rank is process 1's."""
+"""In place of a process id: no rank is process 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process, told from a later one of the same number.
+    """A process, distinguished from later ones with the same id.
 
     Attributes:
-        pid: Its number.
-        start_time: When it started, as ``start_time`` has it.
+        pid: Its process id.
+        start_time: When it started; see ``start_time``.
     """
 
     pid: int
@@ -109,14 +109,14 @@ class Process:
 
 
 class SharedState:
-    """The state that each member of a group shares with the others.
+    """The state that the members of a group share.
 
     A member has two places that it uses in turn. Two are enough, because no member can
     be two barriers ahead of another.
     """
 
     def __init__(self, path: Path, size: int, group_rank: int) -> None:
-        """Map the file of a number of members; the first one creates it."""
+        """Map the file for a number of members; the first one creates it."""
         self._size = size
         self._group_rank = group_rank
         num_words = (_SLOTS + 2) * size + 2
@@ -144,17 +144,17 @@ class SharedState:
         return self._closed[0] != 0
 
     def close(self) -> None:
-        """Close the group, so that no member goes on."""
+        """Close the group, so that no member continues."""
         self._closed[0] = 1
         self._changes.change(_CLOSED)
         self._changes.wake()
 
     def leave(self) -> None:
-        """Mark this member as gone."""
+        """Mark that this member has left."""
         self._pids[self._group_rank] = _LEFT
 
     def has_left(self, group_rank: int) -> bool:
-        """Whether a member is marked as gone."""
+        """Whether a member has left."""
         return self._pids[group_rank] == _LEFT
 
     def process_of(self, group_rank: int) -> Process | None:
@@ -165,11 +165,11 @@ class SharedState:
         return Process(pid, self._start_times[group_rank])
 
     def arrivals(self, number: int) -> memoryview[int]:
-        """Return the marks of all members, at a barrier of this number."""
+        """Return the marks of all members at the barrier with this number."""
         return self._slots[number % _SLOTS]
 
     def arrive(self, number: int, mark: int, text: bytes) -> memoryview[int]:
-        """Show a text, then a mark, and return the marks of all members.
+        """Publish a text, then a mark, and return the marks of all members.
 
         Args:
             number: Number of the barrier.
@@ -181,21 +181,21 @@ class SharedState:
         self._texts[begin + 1 : begin + 1 + len(text)] = text
         slot = self._slots[number % _SLOTS]
         slot[self._group_rank] = mark
-        # Different for each arrival, so that whoever looked before it does not sleep.
+        # Different for each arrival, so that a rank that read it before does not sleep.
         self._changes.change((number * self._size + self._group_rank) % _CLOSED)
         return slot
 
     @property
     def change(self) -> int:
-        """A number that each arrival changes; read it before the marks."""
+        """A number that changes with each arrival; read it before the marks."""
         return self._changes.value
 
     def sleep(self, change: int, time_s: float) -> None:
         """Sleep until all have arrived, if there was no arrival since a change.
 
         Args:
-            change: What ``change`` was before the marks were read.
-            time_s: How long to sleep at most; below a second.
+            change: The value of ``change`` before the marks were read.
+            time_s: Most seconds to sleep; below 1.
         """
         self._changes.wait(change, time_s)
 
@@ -204,7 +204,7 @@ class SharedState:
         self._changes.wake()
 
     def text_of(self, number: int, group_rank: int) -> str:
-        """Return the text that a member shows at a barrier."""
+        """Return the text of a member at a barrier."""
         begin = self._text_begin(number, group_rank)
         text = self._texts[begin + 1 : begin + 1 + self._texts[begin]]
         return bytes(text).decode(errors="replace")

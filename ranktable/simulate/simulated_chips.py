@@ -1,4 +1,4 @@
-"""Simulated chips for the tests of a project: what the pytest fixture gives."""
+"""The pytest fixture for simulated chips, for the tests of a project."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SimulatedChips:
     """
 
     def __init__(self) -> None:
-        """Begin with nothing found."""
+        """Start without findings."""
         self.findings: tuple[RunFinding, ...] = ()
 
     def spawn(  # noqa: PLR0913 - the options of the command
@@ -50,28 +50,28 @@ class SimulatedChips:
         faults: Sequence[str] = (),
         timeout_s: float = 60.0,
     ) -> list[Any]:
-        """Run a function or a script on simulated chips, a process on each.
+        """Run a function or a script on simulated chips, one process on each.
 
         Args:
             target: A function at the top of a module, which is called with the rank
                 and ``args``; or the path of a script, started with ``args``.
-            args: Further arguments; those of a function are pickled.
-            nproc: Number of ranks; of each node if there are several. By default 2.
+            args: More arguments; those of a function are pickled.
+            nproc: Number of ranks; with several nodes, of each node. By default 2.
             nodes: Number of simulated nodes. By default 1.
-            rank_table: A table, or its file, instead of these numbers.
-            vendor: Whose chips, ``"sophgo"`` or ``"ascend"``.
+            rank_table: A table, or its file, instead of ``nproc`` and ``nodes``.
+            vendor: Vendor of the chips, ``"sophgo"`` or ``"ascend"``.
             profile: Limits of the vendor's manual, ``"doc"``, or of its code.
             strict_vendor: Whether the vendor's defects are reproduced.
-            faults: What goes wrong on purpose: ``["hang:1@2"]``.
-            timeout_s: Time after which a rank that does not come is named.
+            faults: Failures to simulate: ``["hang:1@2"]``.
+            timeout_s: Seconds after which a missing rank is named.
 
         Returns:
-            By rank, what the function returned, or what the script printed to
-            standard output.
+            The results of the function by rank, or what the script printed to standard
+            output on each rank.
 
         Raises:
-            SimulationError: The job failed; the text is one sentence that says why.
-            ValueError: The job cannot be started as it was asked for.
+            SimulationError: The job failed; the text is one sentence with the reason.
+            ValueError: The job cannot be started like this.
         """
         file, table = _table(rank_table, nproc, nodes, vendor)
         run = make_run(

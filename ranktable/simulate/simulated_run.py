@@ -1,8 +1,8 @@
-"""A simulated run, as its launcher describes it to its ranks.
+"""The description of a simulated run, which its launcher writes for the ranks.
 
-A run has a private folder whose path is in ``RANKTABLE_SIMULATE``. ``run.json`` in it
-holds the run; ``findings.jsonl`` takes what ranks have to report, a line each. A
-process without the variable is not in a simulated run.
+A run has a private folder whose path is in ``RANKTABLE_SIMULATE``. Its file
+``run.json`` has the run; ``findings.jsonl`` has the findings of ranks, one on each
+line. A process without the variable is not in a simulated run.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class NotSimulatedError(Error, ImportError):
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """A fault that a user asks for.
+    """A failure that a user requests.
 
     Attributes:
-        kind: What: the rank never joins, joins late, hangs or dies before a collective,
-            has another chip map, sends another shape.
-        rank: The global rank it happens to.
-        collective: Before which of its collectives, the first being 1.
-        delay_s: How late it joins.
+        kind: The rank never joins, joins late, hangs or dies before a collective, has
+            another chip map, or sends another shape.
+        rank: The global rank that has the fault.
+        collective: Before which of its collectives it happens, counted from 1.
+        delay_s: By how many seconds it joins late.
     """
 
     kind: Literal["nojoin", "late", "hang", "die", "map", "shape"]
@@ -47,14 +47,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """One simulated run.
 
     Attributes:
-        vendor: Whose chips: ``sophgo`` has ``tpu`` and ``sccl``, ``ascend`` has ``npu``
-            and ``hccl``.
+        vendor: Vendor of the chips: ``sophgo`` has ``tpu`` and ``sccl``, ``ascend`` has
+            ``npu`` and ``hccl``.
         profile: Limits of the vendor's manual (``doc``) or of its code (``source``).
         is_strict: Whether the vendor's defects are reproduced too.
         timeout_s: Time after which a missing rank is reported.
         chips: The chips that exist on each simulated node, by its node_rank.
-        faults: What goes wrong on purpose.
-        is_recorded: Whether ranks note what they send.
+        faults: The failures to simulate.
+        is_recorded: Whether ranks record what they send.
     """
 
     vendor: Literal["sophgo", "ascend"] = "sophgo"
@@ -71,8 +71,8 @@ class RunFinding(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         severity: An ``error`` makes the run fail; a ``warning`` does not.
-        rank: The rank that it is about, None if it is about all.
-        message: One sentence, readable alone.
+        rank: The rank that has the problem, None if all have.
+        message: One sentence that can be understood alone.
     """
 
     severity: Literal["error", "warning"]
@@ -87,10 +87,10 @@ def start_run(folder: Path, run: Run) -> dict[str, str]:
 
 
 def current_run(env: Mapping[str, str]) -> tuple[Path, Run]:
-    """Return the folder of the run that this process is in, and the run.
+    """Return the folder of this process's run, and the run.
 
     Raises:
-        NotSimulatedError: It is in none.
+        NotSimulatedError: It is in no run.
     """
     name = env.get(VARIABLE, "")
     try:
@@ -104,7 +104,7 @@ def current_run(env: Mapping[str, str]) -> tuple[Path, Run]:
 
 
 def report(folder: Path, finding: RunFinding) -> None:
-    """Append a finding; a line is written at once, so that those of ranks never mix."""
+    """Append a finding as one write, so that lines of several ranks do not mix."""
     line = msgspec.json.encode(finding) + b"\n"
     descriptor = os.open(folder / _FINDINGS, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
@@ -114,7 +114,7 @@ def report(folder: Path, finding: RunFinding) -> None:
 
 
 def findings(folder: Path) -> list[RunFinding]:
-    """Return the distinct findings of a run, in the order in which they were made."""
+    """Return the distinct findings of a run, in the order of their reports."""
     try:
         lines = (folder / _FINDINGS).read_bytes().splitlines()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Make a run that can be started from what a user asks for."""
+"""Make a run from the options of a user."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ CHIPS_OF_BOX = 8
 
 
 MAX_RANKS = 1024
-"""Each takes 200 MiB or more, so a larger number is a typing error."""
+"""Each rank needs 55 MiB or more, so a larger number is a typing mistake."""
 
 
 def refuse_crowd(world_size: int) -> None:
     """Raise if there are too many ranks for one machine.
 
     Raises:
-        ArgumentError: They are too many.
+        ArgumentError: There are too many.
     """
     if world_size > MAX_RANKS:
         raise ArgumentError(
@@ -47,9 +47,9 @@ def make_boxes(nproc: int, num_nodes: int, *, vendor: str) -> RankTable:
     its chips form one.
 
     Args:
-        nproc: Chips of each node, a process on each.
+        nproc: Number of chips of each node, with one process on each.
         num_nodes: Number of nodes.
-        vendor: Whose chips.
+        vendor: Vendor of the chips.
 
     Raises:
         ArgumentError: There are no chips or no nodes, or too many.
@@ -70,7 +70,7 @@ def make_boxes(nproc: int, num_nodes: int, *, vendor: str) -> RankTable:
 def ring_warning(nproc: int) -> str | None:
     """Return the warning about a box that is larger than SOPHGO's, else None.
 
-    For a smaller one without a ring the ranks warn when they join.
+    If a smaller box has no ring, the ranks warn when they join.
     """
     if nproc <= CHIPS_OF_BOX:
         return None
@@ -89,12 +89,12 @@ class Simulation:
     """What to start.
 
     Attributes:
-        run: The run that the ranks read.
+        run: The run for the ranks.
         table: Their rank table.
         table_file: Its file, None if it has none yet.
         script: A script, or the name of a module.
-        arguments: The script's own arguments.
-        is_module: Whether it is a module.
+        arguments: The arguments of the script.
+        is_module: Whether the script is a module.
         is_started_once: Whether the script starts its ranks itself.
         keeps_output: Whether the output of ranks goes to files, for ``printed``.
         record_file: File for a trace of what they send, None for no trace.
@@ -125,8 +125,8 @@ def make_run(  # noqa: PLR0913 - what a run consists of
 
     Raises:
         ArgumentError: There is no such vendor or profile; a fault is malformed or names
-            a rank that the job lacks; there are too many ranks; the time-out is not a
-            time.
+            a rank that the job lacks; there are too many ranks; or the time-out is not
+            a positive number.
     """
     _refuse_other("vendor", vendor, get_args(Vendor))
     _refuse_other("profile", profile, get_args(Profile))
@@ -134,7 +134,7 @@ def make_run(  # noqa: PLR0913 - what a run consists of
     if not 0 < timeout_s < math.inf:
         raise ArgumentError(f"{timeout_s:g} seconds is not a time to wait for a rank")
     refuse_interleaved(hostfile_from_table(table), "torchrun, which starts the ranks,")
-    # torchrun numbers its nodes by their ranks, whatever the order of the file.
+    # torchrun numbers its nodes by their ranks, not in the order of the file.
     nodes = sorted(table.nodes, key=lambda node: node.devices[0].rank)
     return Run(
         vendor=vendor,

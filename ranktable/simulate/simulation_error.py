@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 
 
 class SimulationError(Error, RuntimeError):
-    """A mistake that would end in a hang or a wrong result on real chips.
+    """A mistake that would make real chips hang or give a wrong result.
 
     Attributes:
-        ranks: The global ranks that it is about, as far as they are known.
+        ranks: The global ranks that have the problem, as far as they are known.
     """
 
     def __init__(self, message: str, ranks: Sequence[int] = ()) -> None:
-        """Keep the parts."""
+        """Store the parts."""
         super().__init__(message)
         self.ranks = tuple(ranks)
 
@@ -33,11 +33,11 @@ def reported(folder: Path, message: str, ranks: Sequence[int] = ()) -> Simulatio
 
 
 _repaired: set[str] = set()
-"""The warnings that this process has given already."""
+"""The warnings that this process has already printed."""
 
 
 def repaired(folder: Path, what: str, vendors: str) -> None:
-    """Warn of something that the vendor's code refuses, and the simulation does not.
+    """Warn about something that the vendor's code refuses and the simulation repairs.
 
     Args:
         folder: The folder of the run.
@@ -51,7 +51,7 @@ def repaired(folder: Path, what: str, vendors: str) -> None:
 
 
 def rank_list(ranks: Sequence[int]) -> str:
-    """Return ranks as words.
+    """Return ranks as text.
 
     >>> rank_list([3]), rank_list([0, 3]), rank_list([0, 1, 3])
     ('rank 3', 'ranks 0 and 3', 'ranks 0, 1 and 3')
@@ -62,12 +62,16 @@ def rank_list(ranks: Sequence[int]) -> str:
 
 
 class NeedsChip:
-    """Something of a vendor's package that a simulated chip cannot do."""
+    """A part of a vendor's package that a simulated chip does not have."""
 
-    def __init__(self, name: str, what: str) -> None:
-        """Name it, and say what it does."""
-        self._name = name
-        self._what = what
+    def __init__(
+        self,
+        name: str,
+        what: str,
+        why: str = "and this chip is simulated: there is none",
+    ) -> None:
+        """Name it, and say what it does and why it cannot."""
+        self._message = f"{name} {what}, {why}"
 
     def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
         """Raise.
@@ -75,6 +79,4 @@ class NeedsChip:
         Raises:
             NotImplementedError: Always.
         """
-        raise NotImplementedError(
-            f"{self._name} {self._what}, and this chip is simulated: there is none"
-        )
+        raise NotImplementedError(self._message)

@@ -1,7 +1,7 @@
 """A rank that runs one function: ``python -m ranktable.simulate.spawned FOLDER``.
 
-The function goes by its name and the file it is in, as with torch.multiprocessing, so
-that it needs no module that can be found by name.
+The function is found by its name and its file, as with torch.multiprocessing, so its
+module need not be importable by name.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _TASK, _ARGUMENTS = "task.json", "arguments.pickle"
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """What to call.
+    """A function to call.
 
     Attributes:
         module: Name of the function's module.
         file: Its file.
         name: The function's name in it.
-        path: Where modules are looked for.
+        path: Folders where modules are searched.
     """
 
     module: str
@@ -43,7 +43,7 @@ def task_of(function: Callable[..., object]) -> Task:
     """Return the task that calls a function.
 
     Raises:
-        ValueError: Another process would not find it.
+        ValueError: Another process could not find it.
     """
     name = getattr(function, "__qualname__", repr(function))
     module = sys.modules.get(getattr(function, "__module__", ""))
@@ -64,7 +64,7 @@ def write_task(folder: Path, task: Task, arguments: tuple[object, ...]) -> None:
 
 
 def returned(folder: Path, world_size: int) -> list[object]:
-    """Return what the function returned on each rank."""
+    """Return the result of the function on each rank."""
     return [
         pickle.loads((folder / f"{rank}.pickle").read_bytes())  # noqa: S301 - our own
         for rank in range(world_size)
@@ -72,13 +72,13 @@ def returned(folder: Path, world_size: int) -> list[object]:
 
 
 def raised(folder: Path, rank: int) -> str | None:
-    """Return the exception of a rank in a line, None if it raised none."""
+    """Return the exception of a rank in one line, None if it raised none."""
     path = folder / f"{rank}.raised"
     return path.read_text() if path.exists() else None
 
 
 def main() -> None:
-    """Call the function with the rank, and leave what it returns."""
+    """Call the function with the rank, and store its result."""
     folder = Path(sys.argv[1])
     task = msgspec.json.decode((folder / _TASK).read_bytes(), type=Task)
     simulated = [entry for entry in sys.path if entry.startswith(str(SIMULATED))]
@@ -96,11 +96,11 @@ def main() -> None:
 
 
 def _module(task: Task) -> object:
-    """Return the module of the function, from the very file that it was in."""
+    """Return the module of the function, from the same file."""
     spec = importlib.util.spec_from_file_location(task.module, task.file)
     if spec is None or spec.loader is None:
         raise ImportError(f"{task.file} is not a module")
-    if "." in task.module:  # its package has to be there for what it imports
+    if "." in task.module:  # its package must be imported for relative imports
         importlib.import_module(task.module.rpartition(".")[0])
     module = importlib.util.module_from_spec(spec)
     sys.modules[task.module] = module

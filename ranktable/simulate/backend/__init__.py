@@ -1,1 +1,1 @@
-"""A process group over gloo that keeps a vendor's limits and says what goes wrong."""
+"""A process group over gloo with a vendor's limits and clear error messages."""

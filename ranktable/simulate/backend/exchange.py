@@ -1,7 +1,7 @@
 """The gloo of one group, with a barrier before each collective.
 
-Gloo does what it is told. It says too little when a rank is gone, and ends the process
-when two ranks send tensors of different sizes; so both are found out before.
+Gloo reports too little if a rank has ended, and ends the process if two ranks send
+tensors of different sizes. So both cases are found before gloo is called.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 
 
 class Done(Work):
-    """Work that was done before it was returned, as all of SCCL's is."""
+    """Work that has ended before it is returned, as all of SCCL's."""
 
     def __init__(self, outputs: Sequence[torch.Tensor]) -> None:
-        """Keep the outputs, for a future."""
+        """Store the outputs, for a future."""
         super().__init__()
         self._outputs = list(outputs)
 
     def wait(self, timeout: timedelta | None = None) -> bool:
-        """Return True: it is done."""
+        """Return True: it has ended."""
         del timeout
         return True
 
     def is_completed(self) -> bool:
-        """Return True: it is done."""
+        """Return True: it has ended."""
         return True
 
     def is_success(self) -> bool:
-        """Return True: what fails raises at once."""
+        """Return True: an operation that fails raises at once."""
         return True
 
     def result(self) -> list[torch.Tensor]:
@@ -64,17 +64,17 @@ class Done(Work):
 
 
 class PendingTransfer(Work):
-    """Work of two ranks, one of which may not have come yet.
+    """Work between two ranks, one of which may not have started it yet.
 
-    SCCL's own work is never waited for: the chip does one thing after the other, so a
-    tensor that was received is there when it is read. A script that drops this object
-    relies on that, so it is then waited for.
+    Scripts need not wait for SCCL's own work: the chip does one operation after the
+    other, so a received tensor is complete when it is read. A script that drops this
+    object relies on that, so the transfer is then waited for.
     """
 
     def __init__(
         self, finish: Callable[[], None], drop: Callable[[], None], tensor: torch.Tensor
     ) -> None:
-        """Describe it: how it is waited for, or dropped, and its tensor."""
+        """Store how to wait for it, how to drop it, and its tensor."""
         super().__init__()
         self._finish = finish
         self._drop = drop
@@ -103,7 +103,7 @@ class PendingTransfer(Work):
         return Done([self._tensor]).get_future()
 
     def __del__(self) -> None:
-        """Do what the script relies on, if it has not waited."""
+        """Wait for the transfer if the script has not."""
         if not self._is_done:
             self._is_done = True
             self._drop()
@@ -129,8 +129,8 @@ def is_failing() -> bool:
 
 def _leave() -> None:
     if dist.is_initialized():
-        # A daemon: when the time is up, the process ends without it. After an exception
-        # peers may be gone, and nobody should wait for them.
+        # A daemon: after the time-out, the process ends without it. After an exception
+        # peers may have ended, and no rank should wait for them.
         thread = Thread(target=dist.destroy_process_group, daemon=True)
         thread.start()
         thread.join(_TIME_AFTER_FAILURE_S if is_failing() else _TIME_S)
@@ -139,41 +139,42 @@ def _leave() -> None:
 _RECORD_BYTES = 64
 _NUMBER_BYTES = 8
 _PLACES = 1024
-"""More than are on their way at a time: nobody sends so many without waiting."""
+"""More transfers than a script starts without waiting."""
 
 
 class Transfers:
-    """What a member of a group sends to others, and receives from them.
+    """Transfers that a member of a group sends and receives.
 
-    Gloo ends the process that receives more than it has room for, and tells nobody.
-    Here each side writes down what it is about to do in a file of its own, and looks at
-    that of the other; whoever comes second sees both. A file has a fixed number of
-    places, which are used again; a place says which transfer it is about.
+    If gloo receives more than the tensor can hold, it ends the process without a
+    message. So each side first writes into its own file what it is about to do, and
+    reads the file of the other side; the second of them sees both. A file has a fixed
+    number of places, which are used again; a place says which transfer it is for.
     """
 
     def __init__(self, folder: Path, group_rank: int) -> None:
-        """Begin with nothing sent by this member, in the folder of the group."""
+        """Start without transfers, in the folder of the group."""
         self._folder = folder
         self._group_rank = group_rank
         self._files: dict[str, int] = {}
         self._counts: dict[str, int] = {}
 
     def sends(self, peer: int, tag: int, what: str) -> Callable[[], str | None]:
-        """Note what is about to be sent.
+        """Record what is about to be sent.
 
         Args:
-            peer: The member that it is for.
-            tag: Tells it from others that are on their way.
-            what: What it is, in words.
+            peer: The receiving member.
+            tag: A number that distinguishes transfers between the same members.
+            what: A description.
 
         Returns:
-            Returns what the peer is about to receive, None if it has not come yet.
+            A function that returns what the peer is about to receive, None if not known
+            yet.
         """
         way = f"{self._group_rank}-{peer}-{tag}"
         return self._note(f"send-{way}", f"receive-{way}", what)
 
     def receives(self, peer: int, tag: int, what: str) -> Callable[[], str | None]:
-        """Note what is about to be received, as ``sends`` does the other way."""
+        """Record what is about to be received; see ``sends``."""
         way = f"{peer}-{self._group_rank}-{tag}"
         return self._note(f"receive-{way}", f"send-{way}", what)
 
@@ -187,7 +188,7 @@ class Transfers:
             seen = os.pread(self._file(other), _RECORD_BYTES, place)
             found = int.from_bytes(seen[:_NUMBER_BYTES], "little")
             if found > number:
-                return what  # the other is so far ahead that it has taken this place
+                return what  # the other side is far ahead and has used this place again
             return seen[_NUMBER_BYTES:].decode().rstrip() if found == number else None
 
         return look
@@ -205,18 +206,18 @@ class Transfers:
 
 
 _REAPING_S = 1.0
-"""A connection closes some time before its process has ended."""
+"""Time for a process to end after it has closed its connection."""
 _FIRST_PAUSE_S, _POLL_S = 50e-6, 0.01
 _MOST_UNSENT = 64
-"""Tensors on their way that nobody waits for, before this rank does."""
+"""Most tensors that are sent without waiting, before this rank waits for them."""
 
 
 class Exchange:
-    """How the ranks of one group communicate.
+    """The communication of the ranks of one group.
 
     Attributes:
-        gloo: What moves the bytes.
-        rendezvous: Where the ranks wait for each other.
+        gloo: The gloo group that sends the bytes.
+        rendezvous: The barrier where the ranks wait for each other.
     """
 
     def __init__(
@@ -227,7 +228,7 @@ class Exchange:
         title: str,
         recorder: Recorder | None = None,
     ) -> None:
-        """Take the parts; gloo's errors are said to be those of the title."""
+        """Store the parts; gloo's errors get the title of the backend."""
         self.gloo = gloo
         self.rendezvous = rendezvous
         self._faults = faults
@@ -247,17 +248,17 @@ class Exchange:
         start: Callable[[], Work],
         part_bytes: int,
     ) -> None:
-        """Do something that every rank of the group does.
+        """Do a collective of the group.
 
         Args:
-            name: What ``torch.distributed`` calls it.
-            agreed: A tensor whose size is the same on every rank, if there is one.
-            detail: What else is the same: the reduction, the root.
-            start: Tells gloo.
-            part_bytes: What every rank gives, or gets.
+            name: Its name in ``torch.distributed``.
+            agreed: A tensor whose size must be the same on every rank, if there is one.
+            detail: What else must be the same: the reduction, the root.
+            start: Calls gloo.
+            part_bytes: Bytes that every rank gives or gets.
 
         Raises:
-            SimulationError: A rank is missing, or does something else.
+            SimulationError: A rank is missing, or calls something else.
         """
         if self._failure is not None:
             raise self._failure
@@ -275,13 +276,13 @@ class Exchange:
     def send(
         self, tensor: torch.Tensor, memory: torch.Tensor, peer: int, tag: int
     ) -> Work:
-        """Send a tensor, with the values that it has now, to a member.
+        """Send a tensor with its current values to a member.
 
         Args:
             tensor: The tensor.
             memory: Its memory, for gloo.
-            peer: The member.
-            tag: Tells it from others that are on their way.
+            peer: The receiving member.
+            tag: A number that distinguishes transfers between the same members.
 
         Raises:
             SimulationError: The member is about to receive something else.
@@ -300,19 +301,19 @@ class Exchange:
                 target = self.rendezvous.ranks[peer]
                 self._recorder.transfer(target, kept.nbytes, begin_ns)
 
-        # Nobody need wait for what was sent; but gloo forgets what nobody holds.
+        # The sender need not wait; but gloo drops work without a reference.
         return PendingTransfer(finish, lambda: self._keep(finish), tensor)
 
     def receive(
         self, tensor: torch.Tensor, memory: torch.Tensor, peer: int | None, tag: int
     ) -> Work:
-        """Receive a tensor from a member, or from any if none is given.
+        """Receive a tensor from a member, or from any if ``peer`` is None.
 
         Args:
             tensor: The tensor.
             memory: Its memory, for gloo.
-            peer: The member.
-            tag: Tells it from others that are on their way.
+            peer: The sending member.
+            tag: A number that distinguishes transfers between the same members.
 
         Raises:
             SimulationError: The member is about to send something else.
@@ -338,11 +339,11 @@ class Exchange:
         return PendingTransfer(finish, lambda: self._later(finish), tensor)
 
     def leave(self) -> None:
-        """Say that this rank will not come again, once what it has sent was received.
+        """Leave the group, after everything that was sent has been received.
 
         A rank that has failed leaves at once.
         """
-        with contextlib.suppress(SimulationError):  # it is reported
+        with contextlib.suppress(SimulationError):  # already reported
             while self._unsent and not is_failing():
                 self._unsent.pop(0)()
         self._transfers.close()
@@ -365,11 +366,11 @@ class Exchange:
     def _await_sender(
         self, peer: int, sent: Callable[[], str | None], wanted: str, what: str
     ) -> None:
-        """Wait until a member sends what it was asked for."""
+        """Wait until a member has started to send."""
         end = time.monotonic() + self.rendezvous.timeout_s
         pause_s = _FIRST_PAUSE_S
         while (found := sent()) is None:
-            # It may have sent it and gone since it was missed.
+            # It may have sent the tensor and ended in the meantime.
             if self.rendezvous.is_without([peer]) and sent() is None:
                 self.rendezvous.refuse_gone([peer], what)
             if time.monotonic() > end:
@@ -387,7 +388,7 @@ class Exchange:
         return rank_list([self.rendezvous.ranks[group_rank]])
 
     def _told(self, start: Callable[[], Work]) -> Work:
-        """Return gloo's work; its refusals are worded as those of the backend."""
+        """Return gloo's work; its errors get the wording of the backend."""
         try:
             return start()
         except (RuntimeError, ValueError) as error:
@@ -401,7 +402,7 @@ class Exchange:
             raise self._explained(error, what()) from error
 
     def _later(self, finish: Callable[[], None]) -> None:
-        """Finish something of which nobody waits to hear whether it failed."""
+        """Finish work in the background; its failure is not reported."""
         try:
             finish()
         except RuntimeError as error:
@@ -427,7 +428,7 @@ class Exchange:
 
 
 def described(tensor: torch.Tensor) -> str:
-    """Return a tensor in words."""
+    """Return a description of a tensor."""
     return f"{tensor.numel()} {dtype_name(tensor)}"
 
 

@@ -1,7 +1,7 @@
 """The process group of a simulated backend.
 
-Its methods have the names that torch's own classes give them, old and new ones: torch
-2.13 has renamed some, calls the new name where there is one, and else the old one.
+Its methods have both the old and the new names of torch's classes, because torch 2.13
+has renamed some. It calls the new name if there is one, otherwise the old one.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     Tensors = list[torch.Tensor]
 
 
-# Gloo has neither; to move a tensor it only needs the size of an element.
+# Gloo does not support these types; to send a tensor, only the element size matters.
 _MOVED_AS = {torch.bool: torch.uint8, torch.int16: torch.float16}
 
 
 def alias(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor's memory as a CPU tensor of a type that gloo moves."""
+    """Return a tensor's memory as a CPU tensor of a type that gloo can send."""
     seen = tensor.detach() if tensor.is_cpu else on_cpu(tensor)
     return seen.view(_MOVED_AS.get(seen.dtype, seen.dtype))
 
@@ -44,16 +44,16 @@ def _addend(memory: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _give_back(memory: torch.Tensor, addend: torch.Tensor) -> None:
-    """Write what gloo has reduced to the memory that it was copied from."""
+    """Write the result of gloo back to the memory from which it was copied."""
     if addend is not memory:
         memory.view(torch.int16).copy_(addend)
 
 
 class GroupParts:
-    """A group that has no operations yet."""
+    """The parts of a group, without operations."""
 
     def __init__(self, exchange: Exchange, limits: Limits, rank: int) -> None:
-        """Make a group of how it communicates and what it refuses."""
+        """Store the exchange and the limits."""
         self._exchange = exchange
         self._gloo = exchange.gloo
         self._limits = limits
@@ -69,17 +69,17 @@ class GroupParts:
         num_elements: int | None = None,
         may_have_gaps: bool = False,
     ) -> torch.Tensor:
-        """Return the memory of a tensor that an operation takes.
+        """Return the memory of a tensor for an operation.
 
         Args:
-            name: What ``torch.distributed`` calls the operation.
+            name: Name of the operation in ``torch.distributed``.
             tensor: The tensor.
-            reduction: How the operation reduces, if it does.
-            num_elements: Elements that it is to have.
-            may_have_gaps: Whether its elements need not lie one after the other.
+            reduction: The reduction, if it reduces.
+            num_elements: Number of elements that it must have.
+            may_have_gaps: Whether its elements need not be contiguous.
 
         Raises:
-            RuntimeError: The backend does not take it.
+            RuntimeError: The backend refuses the tensor.
         """
         if tensor.is_cpu and self._serves_cpu():
             self._limits.repair_cpu()
@@ -100,14 +100,14 @@ class GroupParts:
         agreed: torch.Tensor | None = None,
         detail: str = "",
     ) -> c10d.Work:
-        """Do something that every rank of the group does, and return what it gives.
+        """Do a collective of the group, and return its work.
 
         Args:
-            name: What ``torch.distributed`` calls it.
-            outputs: What it writes to.
-            start: Tells gloo.
-            agreed: A tensor whose size is the same on every rank.
-            detail: What else is the same: the reduction, the root.
+            name: Its name in ``torch.distributed``.
+            outputs: The tensors that it writes to.
+            start: Calls gloo.
+            agreed: A tensor whose size must be the same on every rank.
+            detail: What else must be the same: the reduction, the root.
         """
         given = [agreed] if agreed is not None else outputs
         part_bytes = sum(tensor.nbytes for tensor in given)
@@ -128,7 +128,7 @@ class Reducing(GroupParts):
     def allreduce(
         self, tensors: list[torch.Tensor], opts: c10d.AllreduceOptions
     ) -> c10d.Work:
-        """Reduce a tensor, to all ranks."""
+        """Reduce a tensor on all ranks."""
         tensor, options = tensors[0], c10d.AllreduceOptions()
         memory = self._memory("all_reduce", tensor, opts.reduceOp)
         addend = _addend(memory, tensor)
@@ -146,7 +146,7 @@ class Reducing(GroupParts):
     def reduce(
         self, tensors: list[torch.Tensor], opts: c10d.ReduceOptions
     ) -> c10d.Work:
-        """Reduce a tensor, to one rank."""
+        """Reduce a tensor on one rank."""
         tensor, root, options = tensors[0], opts.rootRank, c10d.ReduceOptions()
         memory = self._memory("reduce", tensor, opts.reduceOp)
         options.reduceOp = of_memory(opts.reduceOp, tensor)
@@ -170,7 +170,7 @@ class Reducing(GroupParts):
         input_lists: list[list[torch.Tensor]],
         opts: c10d.ReduceScatterOptions,
     ) -> c10d.Work:
-        """Reduce a tensor for each rank, to that rank."""
+        """Reduce one tensor for each rank."""
         name, reduction = "reduce_scatter", opts.reduceOp
         memories = [self._memory(name, each, reduction) for each in input_lists[0]]
         together = torch.cat([memory.view(-1) for memory in memories])
@@ -182,9 +182,9 @@ class Reducing(GroupParts):
         tensor: torch.Tensor,
         opts: c10d.ReduceScatterOptions,
     ) -> c10d.Work:
-        """Reduce a tensor that has a part for each rank, to these ranks."""
+        """Reduce a tensor with one part for each rank; each rank gets its part."""
         name = "reduce_scatter_tensor"
-        # Gloo writes to what it is given; the vendors do not.
+        # Gloo writes to its input; the vendors' libraries do not.
         memory = self._memory(name, tensor, opts.reduceOp).view(-1).clone()
         return self._reduce_scatter(name, output, memory, opts.reduceOp)
 
@@ -215,7 +215,7 @@ class Reducing(GroupParts):
     def allreduce_coalesced(
         self, tensors: list[torch.Tensor], opts: c10d.AllreduceCoalescedOptions
     ) -> c10d.Work:
-        """Reduce several tensors, to all ranks."""
+        """Reduce several tensors on all ranks."""
         self._limits.refuse_coalesced("all_reduce", len(tensors))
         for tensor in tensors:
             self.allreduce([tensor], opts)
@@ -227,7 +227,7 @@ class Reducing(GroupParts):
         tensors: list[torch.Tensor],
         opts: c10d.ReduceScatterOptions,
     ) -> c10d.Work:
-        """Reduce several tensors that have a part for each rank, to these ranks."""
+        """Reduce several tensors with one part for each rank; each gets its parts."""
         self._limits.refuse_coalesced("reduce_scatter_tensor", len(tensors))
         for output, tensor in zip(outputs, tensors, strict=True):
             self._reduce_scatter_base(output, tensor, opts)
@@ -237,7 +237,7 @@ class Reducing(GroupParts):
 
 
 class Moving(GroupParts):
-    """A group that can move tensors."""
+    """A group that can send tensors."""
 
     def broadcast(self, tensors: Tensors, opts: c10d.BroadcastOptions) -> c10d.Work:
         """Send a tensor of one rank to all."""
@@ -253,7 +253,7 @@ class Moving(GroupParts):
     def allgather(
         self, output_lists: list[Tensors], inputs: Tensors, opts: c10d.AllgatherOptions
     ) -> c10d.Work:
-        """Collect the tensors of all ranks, on all ranks."""
+        """Gather the tensors of all ranks on all ranks."""
         memory = self._memory("all_gather", inputs[0])
         results = self._outputs("all_gather", output_lists)
         return self._do(
@@ -266,7 +266,7 @@ class Moving(GroupParts):
     def _allgather_base(
         self, output: torch.Tensor, tensor: torch.Tensor, _opts: object = None
     ) -> c10d.Work:
-        """Collect the tensors of all ranks in one of any shape, on all ranks."""
+        """Gather the tensors of all ranks in one tensor of any shape, on all ranks."""
         name = "all_gather_into_tensor"
         memory = self._memory(name, tensor).view(-1)
         size = memory.numel() * len(self._ranks)
@@ -283,7 +283,7 @@ class Moving(GroupParts):
     def gather(
         self, output_lists: list[Tensors], inputs: Tensors, opts: c10d.GatherOptions
     ) -> c10d.Work:
-        """Collect the tensors of all ranks, on one rank."""
+        """Gather the tensors of all ranks on one rank."""
         memory = self._memory("gather", inputs[0])
         results = self._outputs("gather", output_lists)
         return self._do(
@@ -357,7 +357,7 @@ class Moving(GroupParts):
     def allgather_into_tensor_coalesced(
         self, outputs: Tensors, tensors: Tensors, opts: object = None
     ) -> c10d.Work:
-        """Collect several tensors of all ranks, each in one, on all ranks."""
+        """Gather several tensors of all ranks, each in one tensor, on all ranks."""
         self._limits.refuse_coalesced("all_gather_into_tensor", len(tensors))
         for output, tensor in zip(outputs, tensors, strict=True):
             self._allgather_base(output, tensor, opts)
@@ -368,14 +368,14 @@ class Moving(GroupParts):
     def allgather_coalesced(
         self, output_lists: list[Tensors], tensors: Tensors, opts: c10d.AllgatherOptions
     ) -> c10d.Work:
-        """Collect several tensors of all ranks, on all ranks."""
+        """Gather several tensors of all ranks on all ranks."""
         self._limits.refuse_coalesced("all_gather", len(tensors))
         for outputs, tensor in zip(output_lists, tensors, strict=True):
             self.allgather([outputs], [tensor], opts)
         return Done([tensor for outputs in output_lists for tensor in outputs])
 
     def _outputs(self, name: str, lists: list[Tensors]) -> list[Tensors]:
-        # These are copied one by one, so they may lie anywhere.
+        # These are copied one by one, so they may be anywhere in memory.
         return [
             [self._memory(name, each, may_have_gaps=True) for each in tensors]
             for tensors in lists
@@ -389,12 +389,12 @@ _GLOO = c10d.ProcessGroup.BackendType.GLOO
 class SimulatedGroup(Reducing, Moving, c10d.ProcessGroup):  # type: ignore[misc]  # torch's stubs have overloads that are never called
     """A group whose tensors are on simulated chips.
 
-    Torch takes a subclass of ``ProcessGroup`` as it is. A subclass of ``Backend``,
-    which is what backends are since torch 2.0, cannot be made in Python by torch 2.13.
+    Torch uses a subclass of ``ProcessGroup`` as it is. Since torch 2.0 backends are
+    subclasses of ``Backend``, but torch 2.13 cannot make these in Python.
     """
 
     def __init__(self, exchange: Exchange, limits: Limits, rank: int) -> None:
-        """Make a group of what it consists of, see ``GroupParts``."""
+        """Store the exchange and the limits; see ``GroupParts``."""
         size = len(exchange.rendezvous.ranks)
         c10d.ProcessGroup.__init__(self, rank, size)  # type: ignore[call-arg]
         super().__init__(exchange, limits, rank)
@@ -404,15 +404,15 @@ class SimulatedGroup(Reducing, Moving, c10d.ProcessGroup):  # type: ignore[misc]
     def _register(
         self, device: str, backend_type: c10d.ProcessGroup.BackendType
     ) -> None:
-        """Tell torch that the group is for a type of devices."""
+        """Register the group with torch for a type of devices."""
         backend = self._gloo
         self._register_backend(torch.device(device), backend_type, backend)
 
     def _serves_cpu(self) -> bool:
         """Whether the group was made with ``cpu:gloo`` too.
 
-        Torch drops the other backends of a group as soon as one of them is a subclass
-        of ``ProcessGroup``. So is SOPHGO's, which is among the vendor's defects.
+        If one backend of a group is a subclass of ``ProcessGroup``, torch drops the
+        others. SOPHGO's is such a subclass; this counts as one of the vendor's defects.
         """
         config = _world.pg_backend_config.get(self, "")
         if "cpu:" not in config or self._limits.is_strict:
@@ -446,7 +446,7 @@ class SimulatedGroup(Reducing, Moving, c10d.ProcessGroup):  # type: ignore[misc]
     def barrier(  # type: ignore[override]
         self, opts: c10d.BarrierOptions | None = None
     ) -> c10d.Work:
-        """Wait until all ranks have come."""
+        """Wait until all ranks have called this."""
         self._limits.refuse("barrier")
         for chip in opts.device_ids if opts is not None else ():
             if chip not in chips():
@@ -457,17 +457,17 @@ class SimulatedGroup(Reducing, Moving, c10d.ProcessGroup):  # type: ignore[misc]
         return self._do("barrier", [], self._gloo.barrier)
 
     def _start_coalescing(self, device: torch.device) -> None:
-        """Begin to collect operations; they are done at once all the same."""
+        """Start collecting operations; here they are done at once."""
         del device
         self._limits.refuse("coalescing")
 
     def _end_coalescing(self, device: torch.device) -> c10d.Work:
-        """Return the work of what was collected: it is done."""
+        """Return the work of the collected operations, which have ended."""
         del device
         return Done([])
 
     def getBackendName(self) -> str:  # noqa: N802 - torch's name
-        """Return what the backend calls itself."""
+        """Return the name of the backend."""
         return self._limits.code.own_name
 
     def shutdown(self) -> None:

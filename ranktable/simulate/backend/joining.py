@@ -1,4 +1,4 @@
-"""How a process joins a run and its groups: the backend, the members, their chips."""
+"""Join a run and its groups: the backend, the members and their chips."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class World:
         folder: The folder of the run.
         run: The run.
         backend: The declaration of its backend, with the limits of the run.
-        selected_chip: Returns the chip that the script has selected, None before.
-        chip_map_of: Returns the chip of each member of a new group, from the
-            ``pg_options`` it was given; empty if the backend has no such map.
-        rank: Global rank, once it has joined.
-        chip_map: The chip of every rank, once it has joined.
-        faults: What goes wrong on purpose in this process, once it has a rank.
+        selected_chip: Returns the chip that the script has selected, None before that.
+        chip_map_of: Returns the chip of each member of a new group, given its
+            ``pg_options``; empty if the backend has no such map.
+        rank: Global rank, after it has joined.
+        chip_map: The chip of every rank, after it has joined.
+        faults: Simulated failures of this process, after it has a rank.
     """
 
     folder: Path
@@ -70,14 +70,14 @@ class World:
 
     @property
     def group_code(self) -> GroupCode:
-        """What the vendor's class of groups takes."""
+        """The methods and messages of the vendor's class of groups."""
         code = self.backend.group_code
         assert code is not None  # noqa: S101 - those that are simulated have one
         return code
 
     @property
     def node(self) -> int:
-        """The node that this process is on."""
+        """The node of this process."""
         return node_of_process(self.run)
 
     def faults_of(self, rank: int) -> Faults:
@@ -88,9 +88,9 @@ class World:
 
 
 def node_of_process(run: Run) -> int:
-    """Return the simulated node that this process is on.
+    """Return the simulated node of this process.
 
-    Processes that were started in another way than by torchrun are on the first.
+    A process that torchrun has not started is on the first node.
     """
     node = int(os.environ.get(_NODE, "0"))
     return node if node < len(run.chips) else 0
@@ -102,10 +102,10 @@ class Membership:
 
     Attributes:
         ranks: Global rank of each member.
-        group_rank: Which of them this process is.
+        group_rank: The rank of this process in the group.
         is_world: Whether it is the group of all ranks.
-        store: What the members share first.
-        timeout_s: How long to wait for them.
+        store: The store of the members.
+        timeout_s: Seconds to wait for the members.
     """
 
     ranks: tuple[int, ...]
@@ -116,7 +116,7 @@ class Membership:
 
     @property
     def name(self) -> str:
-        """What to call the group."""
+        """The name of the group for messages."""
         return "the default group" if self.is_world else f"the group of {self.members}"
 
     @property
@@ -126,7 +126,7 @@ class Membership:
 
 
 class _JoinWording:
-    """The messages about ranks that join."""
+    """The messages about ranks that join a group."""
 
     def __init__(self, membership: Membership) -> None:
         self._name = membership.name
@@ -146,8 +146,8 @@ def join(world: World, membership: Membership) -> Path:
         SimulationError: A member did not join in time.
     """
     group_rank = membership.group_rank
-    # A store may outlive a group, and a later one have the same name: they are told
-    # apart by how often this rank has come to a group of this name.
+    # A store may outlive a group, and a later group may have the same name. So the
+    # number of times that this rank has joined a group of this name is part of the key.
     number = membership.store.add(f"joined/{group_rank}", 1)
     store = PrefixStore(str(number), membership.store)
     if group_rank == 0:
@@ -167,12 +167,12 @@ def join(world: World, membership: Membership) -> Path:
     return world.folder / store.get("folder").decode()
 
 
-_NONE = -1  # where a chip is a number
+_NONE = -1  # in place of the number of a chip
 _MOST_TOLD = 2**63 - 1
 
 
 def _told(chip: int) -> int:
-    """Return a chip as members tell it: one beyond 64 bits is on no machine."""
+    """Return a chip for other members; no machine has a chip beyond 64 bits."""
     return max(-_MOST_TOLD, min(chip, _MOST_TOLD))
 
 
@@ -210,7 +210,7 @@ def _judge(world: World, membership: Membership, held: list[ChipAssignment]) -> 
     """Report what is wrong with the chips of the members.
 
     Raises:
-        SimulationError: The chips do not fit together.
+        SimulationError: The chips do not match.
     """
     right_map = None
     if not membership.is_world and world.chip_map:
@@ -232,12 +232,12 @@ def _judge(world: World, membership: Membership, held: list[ChipAssignment]) -> 
 
 
 _GROUP_INDEX = "TPU_GROUP_IDX"
-"""SOPHGO's variable for several jobs that one launcher has started: a job does not see
-what another has in the store."""
+"""SOPHGO's variable for several jobs of one launcher: a job does not see the keys of
+another one in the store."""
 
 
 def register(world: World) -> None:
-    """Make the backend of a run known to torch, for this process."""
+    """Register the backend of a run with torch, in this process."""
 
     def create(
         options: _DistributedBackendOptions, pg_options: object
@@ -248,8 +248,8 @@ def register(world: World) -> None:
         world.backend.name,
         create,
         extended_api=True,
-        # A list: of a plain string, which is what SOPHGO passes, torch takes the
-        # letters for devices, and then has no default backend for this one.
+        # A list: SOPHGO passes a plain string, whose letters torch takes as devices;
+        # then it has no default backend for this one.
         devices=[world.backend.device_type],
     )
 
@@ -277,7 +277,7 @@ def _create(
             len(membership.ranks),
             timedelta(seconds=membership.timeout_s),
         )
-    # All have made their connections then, so a rank may leave at once.
+    # Then all have made their connections, so a rank may leave at once.
     held = _assignments(world, membership, chips, gloo)
     _judge(world, membership, held)
     if membership.is_world:
@@ -296,7 +296,7 @@ def _create(
 def _without_output() -> Iterator[None]:
     """Keep gloo's output out of the script's output.
 
-    In torch 2.10 it says to standard output how many ranks it has connected.
+    Gloo in torch 2.10 prints on standard output how many ranks it has connected.
     """
     sys.stdout.flush()
     kept, nowhere = os.dup(_STDOUT), os.open(os.devnull, os.O_WRONLY)
@@ -323,9 +323,9 @@ def _membership(world: World, options: _DistributedBackendOptions) -> Membership
 
 
 def _own_chip(world: World, membership: Membership, chips: Sequence[int]) -> int | None:
-    """Return the chip that tensors of this process are to be on, None for any.
+    """Return the chip for the tensors of this process, None for any.
 
-    Where the vendor's own mistake gives a sub-group other chips, any will do.
+    If the vendor's own mistake gives a sub-group other chips, any chip is allowed.
     """
     if not chips:
         return None
@@ -342,13 +342,13 @@ def start(
     selected_chip: Callable[[], int | None],
     chip_map: ChipMap,
 ) -> None:
-    """Give torch the device and the backend of a run.
+    """Install the device and the backend of a run in torch.
 
     Args:
         folder: The folder of the run.
         run: The run.
-        module: What ``torch.tpu`` becomes, or ``torch.npu``.
-        selected_chip: Returns the chip that the script has selected, None before.
+        module: The module for ``torch.tpu`` or ``torch.npu``.
+        selected_chip: Returns the chip that the script has selected, None before that.
         chip_map: Returns the chip of each member of a new group.
     """
     name = "hccl" if run.vendor == "ascend" else "sccl"

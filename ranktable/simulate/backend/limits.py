@@ -1,7 +1,7 @@
 """The limits of a simulated group: what its backend refuses, or ignores.
 
-What the vendor's code takes, and its words for the rest, is in the declaration of the
-backend, ``ranktable.runtime.backends``.
+What the vendor's code accepts, and its messages for the rest, are in the declaration of
+the backend in ``ranktable.runtime.backends``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ METHODS: Final = {
     "barrier": "barrier",
     "coalescing": "startCoalescing",
 }
-"""What ``torch.distributed`` calls an operation, and what its C++ class does."""
+"""Names of operations in ``torch.distributed``, and in its C++ class."""
 
 _DECLARED: Final = {
     "all_gather_into_tensor": "all_gather",
@@ -46,7 +46,7 @@ _DECLARED: Final = {
     "recv_any_source": "recv",
     "reduce_scatter_tensor": "reduce_scatter",
 }
-"""What the declaration of a backend calls an operation, where that is another name."""
+"""Names of operations in the declaration of a backend, if they differ."""
 
 
 def name_of(reduction: ReduceOp) -> str:
@@ -56,7 +56,7 @@ def name_of(reduction: ReduceOp) -> str:
 
 
 def of_memory(reduction: ReduceOp, tensor: torch.Tensor) -> ReduceOp:
-    """Return the reduction of a tensor's bytes; booleans add up to 1."""
+    """Return the reduction of a tensor's bytes; a sum of booleans is at most 1."""
     is_sum = tensor.dtype is torch.bool and name_of(reduction) == "SUM"
     return ReduceOp(ReduceOp.MAX) if is_sum else reduction
 
@@ -66,7 +66,7 @@ class Limits:
 
     Attributes:
         backend: The declaration of the backend.
-        code: What the vendor's class of groups takes.
+        code: The methods and messages of the vendor's class of groups.
         is_strict: Whether the vendor's defects are limits too.
     """
 
@@ -86,7 +86,7 @@ class Limits:
         """Raise if the backend does not have an operation at all.
 
         Raises:
-            RuntimeError: It has not, in the vendor's words.
+            RuntimeError: The backend lacks it; the message is the vendor's.
         """
         refusal = self.code.refusal(METHODS[operation])
         if refusal is not None:
@@ -95,15 +95,15 @@ class Limits:
     def refuse_coalesced(self, operation: str, count: int) -> None:
         """Raise if the backend does not have an operation for several tensors at once.
 
-        Torch's functional collectives, and so DTensor, come this way with one tensor.
-        The vendor refuses that too; there is no reason but that nobody wrote it.
+        Torch's functional collectives, and so DTensor, use this with one tensor. The
+        vendor refuses this too, although it could be supported.
 
         Args:
             operation: The operation for one tensor.
             count: Number of tensors.
 
         Raises:
-            RuntimeError: It has not, in the vendor's words.
+            RuntimeError: The backend lacks it; the message is the vendor's.
         """
         coalesced = f"{operation}_coalesced"
         if count > 1 or self.is_strict:
@@ -120,14 +120,14 @@ class Limits:
         """Raise if the backend does not have an operation for a tensor.
 
         Args:
-            operation: What ``torch.distributed`` calls it.
+            operation: Its name in ``torch.distributed``.
             tensor: One of its tensors.
-            reduction: How it reduces, if it does.
+            reduction: The reduction, if it reduces.
 
         Raises:
-            RuntimeError: It has not, in the vendor's words.
-            SimulationError: The tensor is on another chip than the group has for this
-                rank, or lies in memory in a way that the vendor would ignore.
+            RuntimeError: The backend lacks it; the message is the vendor's.
+            SimulationError: The tensor is on another chip than this rank has in the
+                group, or has a memory layout that the vendor would ignore.
         """
         self.refuse(operation)
         code, device = self.code, tensor.device
@@ -154,7 +154,7 @@ class Limits:
             )
 
     def repair_cpu(self) -> None:
-        """Warn of tensors on the CPU in a group for both."""
+        """Warn about tensors on the CPU in a group for both devices."""
         repaired(
             self._world.folder,
             f"a tensor on the CPU in a group with cpu:gloo and {self.backend.name}",
@@ -165,7 +165,7 @@ class Limits:
         """Raise if a tensor is not contiguous.
 
         Raises:
-            SimulationError: It has.
+            SimulationError: It is not contiguous.
         """
         if not tensor.is_contiguous():
             raise self._error(
@@ -175,10 +175,10 @@ class Limits:
             )
 
     def check_size(self, operation: str, tensor: torch.Tensor, size: int) -> None:
-        """Raise if an output does not have as many elements as are written to it.
+        """Raise if an output has another number of elements than are written to it.
 
         Raises:
-            SimulationError: It has.
+            SimulationError: It has another number.
         """
         if tensor.numel() != size:
             raise self._error(
@@ -187,10 +187,10 @@ class Limits:
             )
 
     def check_splits(self, operation: str, sizes: list[int]) -> None:
-        """Raise if parts are of different sizes where the vendor makes them equal.
+        """Raise if parts have different sizes but the vendor makes them equal.
 
         Raises:
-            SimulationError: They are.
+            SimulationError: They have different sizes.
         """
         if not self.backend.operations["all_to_all"].has_uneven and len(set(sizes)) > 1:
             raise self._error(

@@ -1,13 +1,13 @@
-"""The same bytes on the CPU and on the device, and which bytes a device tensor has.
+"""Share memory between the CPU and the device, and manage that of device tensors.
 
 A DLPack capsule says on which device its memory is. Torch imports a capsule of an
-"extension device" as a tensor of PrivateUse1, so that changing this one field
-between export and import gives an alias on the other device, of the same memory.
+"extension device" as a tensor of PrivateUse1. So changing this one field between export
+and import gives an alias on the other device, with the same memory.
 
-A tensor imported by DLPack cannot grow: its storage has no allocator. So a tensor
-that has to grow gets another storage; views of it keep the old one. Torch refuses to
-write to memory that it reads elsewhere in the same call. It compares storages for
-that, so where storages are shared, aliases are made that share theirs too.
+A tensor that DLPack has imported cannot grow, because its storage has no allocator. So
+a tensor that has to grow gets another storage; views of it keep the old one. Torch
+refuses to write to memory that the same call also reads. For this it compares storages,
+so tensors that share a storage get aliases that share one too.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _retagged(tensor: torch.Tensor, device: int) -> torch.Tensor:
 
 
 def with_bits_of(tensor: torch.Tensor, alias: torch.Tensor) -> torch.Tensor:
-    """Return an alias that is conjugated and negated where its tensor is."""
+    """Return an alias that is conjugated or negated like its tensor."""
     # Lazy conjugation and negation are bits of the tensor, which DLPack does not have.
     if tensor.is_conj():
         alias = alias.conj()
@@ -84,7 +84,7 @@ def set_storage(
     size: Sequence[int],
     stride: Sequence[int] = (),
 ) -> torch.Tensor:
-    """Let a device tensor see a device storage; the CPU's kernel only notes it."""
+    """Make a device tensor use a device storage; the CPU's kernel does only this."""
     _aten.set_.source_Storage_storage_offset.redispatch(
         CPU_KEYS, tensor, source, offset, size, stride
     )
@@ -92,7 +92,7 @@ def set_storage(
 
 
 def set_like(tensor: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
-    """Let a device tensor see what another one sees."""
+    """Make a device tensor use the memory of another one."""
     return set_storage(
         tensor,
         source.untyped_storage(),
@@ -105,12 +105,12 @@ def set_like(tensor: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
 def set_whole_storage(
     tensor: torch.Tensor, source: torch.UntypedStorage
 ) -> torch.Tensor:
-    """Let a device tensor see a device storage from end to end."""
+    """Make a device tensor use a whole device storage."""
     return set_storage(tensor, source, 0, [source.nbytes() // tensor.element_size()])
 
 
 def set_nothing(tensor: torch.Tensor) -> torch.Tensor:
-    """Leave a device tensor without memory."""
+    """Make a device tensor have no memory."""
     return adopt(tensor, _aten.empty.memory_format([0], dtype=tensor.dtype))
 
 
@@ -139,7 +139,7 @@ def resize(
 
 
 def _grown(tensor: torch.Tensor, size_bytes: int) -> torch.Tensor:
-    """Return bytes on the device that begin with those of the tensor's storage."""
+    """Return new bytes on the device that begin with the tensor's storage."""
     old = on_cpu(bytes_of(tensor))
     new = _aten.empty.memory_format([size_bytes], dtype=torch.uint8, device=_HOST)
     new[: old.numel()].copy_(old)
@@ -154,7 +154,7 @@ def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def zeros_in_place_of_nothing(size: Sequence[int], **options: object) -> torch.Tensor:
-    """Return zeros where torch would note only that all elements are zero."""
+    """Return zeros where torch would only record that all elements are zero."""
     result: torch.Tensor = _aten.zeros.default(size, **options)
     return result
 

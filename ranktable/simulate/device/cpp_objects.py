@@ -1,16 +1,16 @@
-"""What patches C++ objects of torch through ctypes; nothing else changes these.
+"""Patch C++ objects of torch through ctypes; only this module does so.
 
-``aliases`` changes with ctypes only what DLPack has exported, not an object of torch.
+``aliases`` uses ctypes only to change what DLPack has exported.
 
-Why: torch lets Python provide a device (from 2.10), but answers for it that there is
-one chip, that it is current, that memory cannot be pinned, and asks Python while an
-error is on its way. Objects are changed as the Itanium ABI lays them out, which GCC
-and Clang use on Linux: an object begins with the address of a table of its class's
-functions, and gets a changed copy of it. Functions that C++ may call with an error
-on its way are a few instructions that read or write ``inventory.WORDS``.
+The reason: since 2.10 torch lets Python provide a device, but torch itself answers that
+there is one chip, that it is current and that memory cannot be pinned; and it calls
+Python while a C++ error is raised. Objects are changed in the layout of the Itanium
+ABI, which GCC and Clang use on Linux: an object begins with the address of the table of
+its class's functions, and gets a changed copy of this table. Functions that C++ may
+call during an error are a few instructions that read or write ``inventory.WORDS``.
 
-Run with torch 2.10, 2.13 and 2.14 on x86-64; the instructions for aarch64 were run in
-an emulator of such a processor. What is not as it is known is refused at the start.
+Tested with torch 2.10, 2.13 and 2.14 on x86-64; the instructions for aarch64 were
+tested in an emulator. An unknown layout is refused at the start.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 _POINTER_BYTES = ctypes.sizeof(ctypes.c_void_p)
 _BEFORE = 2  # before the functions stand the offset to the top, and type information
-_COPIED = 48  # more than any table here has; what follows is copied and never called
+_COPIED = 48  # more than any table here has; the rest is copied and never called
 _PYBIND_VALUE = 2 * _POINTER_BYTES  # pybind11's instance: after Python's header
-_kept: list[object] = []  # what C++ holds addresses of
+_kept: list[object] = []  # objects whose addresses C++ uses
 
 
 def address_in(wrapper: object) -> int:
@@ -62,7 +62,7 @@ def exported_table(library: ctypes.CDLL, symbol: str) -> int:
 
 
 def replace(instance: int, functions: Mapping[int, object]) -> None:
-    """Replace virtual functions of one object, by their position, for good."""
+    """Replace virtual functions of one object, by their position, permanently."""
     table = ctypes.c_void_p.from_address(instance)
     start = (table.value or 0) - _BEFORE * _POINTER_BYTES
     size_bytes = (_BEFORE + _COPIED) * _POINTER_BYTES
@@ -76,10 +76,10 @@ def replace(instance: int, functions: Mapping[int, object]) -> None:
 
 
 def library(name: str) -> ctypes.CDLL:
-    """Return one of them: ``c10``, ``torch_python``.
+    """Return one of torch's libraries: ``c10``, ``torch_python``.
 
     Raises:
-        OSError: There is none of that name.
+        OSError: There is no library with this name.
     """
     return ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / f"lib{name}.so"))
 
@@ -91,14 +91,14 @@ _STORAGE_WORDS = 11
 
 @cache
 def allocator() -> int:
-    """Return the address of the allocator that stands for one of pinned memory."""
+    """Return the address of the allocator that marks memory as pinned."""
     find = library("c10")[_ALLOCATOR]
     find.restype = ctypes.c_void_p
     return cast("int", find())
 
 
 def is_pinned(tensor: torch.Tensor, device: object = None) -> bool:  # noqa: ARG001 - torch's signature
-    """Tell whether a tensor's memory is from that allocator."""
+    """Return whether a tensor's memory is from that allocator."""
     if not tensor.is_cpu:
         return False
     address = tensor.untyped_storage()._cdata  # noqa: SLF001 - no public name
@@ -106,10 +106,10 @@ def is_pinned(tensor: torch.Tensor, device: object = None) -> bool:  # noqa: ARG
 
 
 # c10/core/impl/DeviceGuardImplInterface.h, the order unchanged since torch 1.0.
-# setDevice, at 3, stays what it is: the engine's threads call it with 0 at their start.
+# setDevice, at 3, is not changed: the engine's threads call it with 0 at their start.
 _TYPE, _EXCHANGE_DEVICE, _GET_DEVICE, _UNCHECKED_SET_DEVICE = 0, 1, 2, 4
 _GET_STREAM, _GET_NEW_STREAM, _EXCHANGE_STREAM = 5, 8, 9
-# The count of devices is at 14, and since torch 2.13 at 15, where 14 returns true.
+# The count of devices is at 14; since torch 2.13 it is at 15, and 14 returns true.
 _DEVICE_COUNTS = (15, 14)
 _GUARDS = "_ZN3c104impl26device_guard_impl_registryE"
 
@@ -135,10 +135,10 @@ _get_function = ctypes.CFUNCTYPE(ctypes.c_uint16, ctypes.c_void_p)
 
 
 def change_guard(guard: object) -> None:
-    """Change what a registered guard answers, once in a process.
+    """Change the results of a registered guard, once in a process.
 
     Raises:
-        RuntimeError: It is not where it is looked for, or not as it is known.
+        RuntimeError: The guard is not at the expected place, or has another layout.
     """
     _kept.append(guard)
     address = address_in(guard)
@@ -161,7 +161,7 @@ def _registered() -> int:
 
 
 def _is_known(guard: int) -> bool:
-    """Tell whether the functions that can be told by their answers are in place."""
+    """Return whether the functions that can be tested are in their places."""
     functions = functions_of(guard, _GET_DEVICE + 1)
     return all(
         _get_function(functions[position])(guard) & 0xFF == inventory.PRIVATEUSE1
@@ -170,7 +170,7 @@ def _is_known(guard: int) -> bool:
 
 
 def _position_of_count(guard: int, returns_one: bytes) -> int | None:
-    """Return where the function is that answers one chip, told by its code."""
+    """Return the position of the function that returns 1 as the number of chips."""
     functions = functions_of(guard, max(_DEVICE_COUNTS) + 1)
     for position in _DEVICE_COUNTS:
         if ctypes.string_at(functions[position], len(returns_one)) == returns_one:
@@ -196,7 +196,7 @@ def _functions(code: Mapping[str, str], count_position: int) -> dict[int, object
 
 
 def _executable(code: str, address: int) -> ctypes.c_void_p:
-    """Return the address of a copy of some code that can be run."""
+    """Return the address of an executable copy of some code."""
     text = code.format(address=address.to_bytes(8, "little").hex())
     data = bytes.fromhex(text)
     protection = mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC
@@ -204,7 +204,7 @@ def _executable(code: str, address: int) -> ctypes.c_void_p:
     memory.write(data)
     start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     _kept.append(memory)
-    if platform.machine() == "aarch64":  # its caches do not see what was written
+    if platform.machine() == "aarch64":  # its instruction cache must be cleared
         clear = ctypes.CDLL("libgcc_s.so.1")["__clear_cache"]
         clear(ctypes.c_void_p(start), ctypes.c_void_p(start + len(data)))
     return ctypes.c_void_p(start)
@@ -221,9 +221,9 @@ _allocator_function = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 
 
 def change_hooks(hooks: object) -> None:
-    """Let registered hooks return an allocator of pinned memory, once in a process.
+    """Make registered hooks return an allocator of pinned memory, once in a process.
 
-    Where the functions are not in the order that is known, torch refuses to pin memory.
+    If the functions are in an unknown order, torch refuses to pin memory.
     """
     _kept.append(hooks)
     address = address_in(hooks)

@@ -1,8 +1,7 @@
-"""Put the device into torch, for the rest of the process.
+"""Install the device in torch, for the rest of the process.
 
-The device leans on interfaces that torch does not promise to keep. Each is tried
-once at start, so that a version without one is named instead of failing later in a
-script.
+The device uses interfaces that torch may change. Each is tried once at the start, so
+that a missing one is named, instead of a failure later in a script.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class UnsupportedTorchError(Error, ImportError):
-    """This version of torch cannot hold the simulated device."""
+    """This version of torch does not support the simulated device."""
 
 
-_FIRST = "2.10"  # torch's set-up of a device in Python came with it
+_FIRST = "2.10"  # the first version in which Python can set up a device
 
 
 @contextmanager
@@ -49,10 +48,10 @@ def step(name: str) -> Iterator[None]:
 
 
 def self_test() -> None:
-    """Try the installed device, in about a millisecond.
+    """Test the installed device; this takes about a millisecond.
 
     Raises:
-        UnsupportedTorchError: A step failed; it names it and torch's version.
+        UnsupportedTorchError: A step failed; the text has the step and torch's version.
     """
     name, chip = inventory.device_name(), inventory.current_device()
     here, host = f"{name}:{chip}", torch.arange(3.0, device="cpu")
@@ -84,18 +83,18 @@ _UNNAMED = "privateuseone"
 def install(
     name: str, *, chips: Sequence[int], module: ModuleType | None = None
 ) -> None:
-    """Give torch a device whose memory is the CPU's.
+    """Install a device with the CPU's memory in torch.
 
-    A second call with the same name only says anew which chips exist.
+    A second call with the same name only sets the chips that exist.
 
     Args:
         name: The device's name: ``tpu`` in ``torch.device("tpu:3")``.
         chips: The indices that exist.
-        module: What ``torch.tpu`` becomes; by default a module of the functions that
-            torch itself asks for.
+        module: The module for ``torch.tpu``; by default one with the functions that
+            torch itself needs.
 
     Raises:
-        UnsupportedTorchError: This torch cannot hold it; says which step failed.
+        UnsupportedTorchError: This torch does not support it; the text has the step.
         RuntimeError: The process has another such device already.
         ValueError: There are no chips.
     """
@@ -110,12 +109,12 @@ def install(
         _register(guard, hooks)
         self_test()
     except UnsupportedTorchError:
-        inventory.withdraw()  # so that a second call does not take it for installed
+        inventory.withdraw()  # so that a second call does not find it installed
         raise
 
 
 def _refuse_second_device(name: str) -> None:
-    # Torch has one device that can be named, PrivateUse1.
+    # Torch has only one device that can be named, PrivateUse1.
     current = _get_privateuse1_backend_name()
     if current != _UNNAMED:
         raise RuntimeError(
@@ -138,7 +137,7 @@ def _name_device(name: str, module: ModuleType | None) -> tuple[object, object]:
 
 
 def _register(guard: object, hooks: object) -> None:
-    # Imported late: on a torch that lacks an interface some cannot be.
+    # Imported here, because an old torch lacks some of the interfaces.
     from ranktable.simulate.device import (  # noqa: PLC0415
         cpp_objects,
         kernels,
@@ -157,6 +156,7 @@ def _register(guard: object, hooks: object) -> None:
         torch_parts.register_serialization,
         torch_parts.register_generator,
         torch_parts.register_accelerator,
+        torch_parts.register_data_parallel,
     ):
         with step(register.__name__.replace("register_", "registering ")):
             register()

@@ -19,14 +19,14 @@ class _Chips:
 
 
 class Words(ctypes.Structure):
-    """What C++ reads and writes.
+    """Values that C++ code reads and writes.
 
     Attributes:
-        type: That of the device, c10::DeviceType.
+        type: Type of the device, c10::DeviceType.
         current: The current chip. Process-wide, not per thread as in CUDA: a simulated
             rank has one chip, and its helper threads (autograd, data loading) must not
             fall back to another one.
-        count: One more than the largest index.
+        count: The largest index plus one.
     """
 
     _fields_ = (
@@ -42,7 +42,7 @@ _CHIPS = _Chips()
 
 
 def declare(name: str, existing: Sequence[int]) -> None:
-    """Say which chips exist; the first is current until another is chosen."""
+    """Set the chips that exist; the first one is current until another is selected."""
     if not existing:
         raise ValueError(f"a simulated {name} needs at least one chip")
     _CHIPS.name, _CHIPS.existing = name, tuple(existing)
@@ -52,7 +52,7 @@ def declare(name: str, existing: Sequence[int]) -> None:
 
 
 def withdraw() -> None:
-    """Forget the device: it could not be installed."""
+    """Remove the device, because it could not be installed."""
     _CHIPS.name, _CHIPS.existing = "", ()
 
 
@@ -81,7 +81,7 @@ def set_device(index: int) -> None:
     """Make a chip current.
 
     Raises:
-        RuntimeError: It does not exist.
+        RuntimeError: The chip does not exist.
     """
     WORDS.current = checked(index)
 
@@ -90,7 +90,7 @@ def checked(index: int) -> int:
     """Return an index if its chip exists.
 
     Raises:
-        RuntimeError: It does not.
+        RuntimeError: The chip does not exist.
     """
     if index not in _CHIPS.existing:
         name = _CHIPS.name
@@ -99,7 +99,7 @@ def checked(index: int) -> int:
     return index
 
 
-_device = torch.device  # a vendor's module may put another class in its place
+_device = torch.device  # a vendor's module may replace it by another class
 
 
 def index_of(device: Any = None) -> int:  # noqa: ANN401 - None, int, str, torch.device

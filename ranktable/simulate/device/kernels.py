@@ -1,4 +1,4 @@
-"""Which kernel torch gets for which operator, at which of its dispatch keys."""
+"""The kernels of the device: which operator gets which, at which dispatch key."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def copy_from(
     target: torch.Tensor,
     non_blocking: bool = False,  # noqa: ARG001, FBT001, FBT002 - torch's signature
 ) -> torch.Tensor:
-    """Copy where at least one of the two is on the device."""
+    """Copy a tensor from or to the device."""
     if source.is_cpu or target.is_cpu:
         _host(target).copy_(_host(source))
     else:
@@ -42,7 +42,7 @@ def copy_from(
 
 
 def copy_from_and_resize(source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """Copy after giving the target the source's size."""
+    """Copy after resizing the target to the size of the source."""
     return copy_from(source, target.resize_(source.size()))
 
 
@@ -58,7 +58,7 @@ def to_copy(
 
 
 def ignore_stream(tensor: torch.Tensor, stream: object) -> None:
-    """Note nothing: memory is not reused before it is free."""
+    """Do nothing: memory is not reused before it is free."""
 
 
 def item(tensor: torch.Tensor) -> bool | complex:
@@ -86,7 +86,7 @@ COPYING: dict[str, Callable[..., object]] = {
 
 
 def convolution(*args: Any) -> torch.Tensor:  # noqa: ANN401 - passed on as they are
-    """Return what the CPU's convolution returns."""
+    """Return the result of the CPU's convolution."""
     result: torch.Tensor = run(torch.ops.aten.convolution.default, *args)
     return result
 
@@ -97,7 +97,7 @@ def convolution_backward(
     weight: torch.Tensor,
     *geometry: Any,  # noqa: ANN401 - stride, padding, dilation, ...: passed on
 ) -> Sequence[torch.Tensor | None]:
-    """Return the gradients of input, weight and bias that the mask asks for."""
+    """Return the gradients of input, weight and bias that the mask requests."""
     *sizes, output_mask = geometry
     result: Sequence[torch.Tensor | None] = run(
         torch.ops.aten.convolution_backward.default,
@@ -127,7 +127,7 @@ _OF_SYNC_BATCH_NORM = ("batch_norm_elemt", "batch_norm_stats")
 
 
 def refuse_not_dense(kind: str) -> Callable[..., NoReturn]:
-    """Return what every operator does of tensors that are sparse or quantised."""
+    """Return a kernel that refuses tensors that are sparse or quantised."""
 
     def refuse(*_: object, **__: object) -> NoReturn:
         raise not_dense(kind)
@@ -136,14 +136,14 @@ def refuse_not_dense(kind: str) -> Callable[..., NoReturn]:
 
 
 def refuse_sync_batch_norm(*_: object) -> NoReturn:
-    """Raise for what only SyncBatchNorm calls."""
+    """Raise for the operator that only SyncBatchNorm calls."""
     raise RuntimeError(
         "SyncBatchNorm needs batch_norm_stats, which neither a simulated "
         f"{inventory.device_name()} nor the vendor has; use BatchNorm"
     )
 
 
-_recipes: Any = decompositions  # some of it has no types
+_recipes: Any = decompositions  # some of its functions have no types
 
 
 def lstm_cell(
@@ -177,7 +177,7 @@ def gru_cell(
     return found
 
 
-# Torch has one fused kernel for these on each device but the CPU, and none here.
+# Torch has one fused kernel for these on each device except the CPU, and none here.
 RECURRENT: dict[str, Callable[..., Any]] = {
     "gru.data": decompositions.gru_impl_data,
     "gru.input": decompositions.gru_impl,
@@ -190,7 +190,7 @@ RECURRENT: dict[str, Callable[..., Any]] = {
 
 _AUTOGRAD, _AUTOCAST = "AutogradPrivateUse1", "AutocastPrivateUse1"
 _CAST = ("addmm", "matmul", "mm")
-"""What ``torch.autocast`` casts: torch_tpu registers these three and nothing else.
+"""Operators that ``torch.autocast`` casts: torch_tpu registers only these three.
 
 Source: sophgo/torch-tpu, torch_tpu/csrc/ops/autocast_ops/autocast_ops.cpp.
 """
@@ -220,11 +220,13 @@ def _cast(value: Any, dtype: torch.dtype) -> Any:  # noqa: ANN401 - any argument
 
 
 _Library: Any = library.Library  # it has no types
-_libraries: list[Any] = []  # kernels go when their library does
+_libraries: list[Any] = []  # kernels are removed together with their library
 
 
 def register() -> None:
-    """Register every kernel, once in a process."""
+    """Register every kernel, once in a process, or before it forks."""
+    if _libraries:
+        return
     aten, everything = _Library("aten", "IMPL"), _Library("_", "IMPL")
     _libraries.extend((aten, everything))
     everything.fallback(run, _DEVICE)

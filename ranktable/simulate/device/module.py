@@ -1,7 +1,7 @@
-"""The functions of ``torch.tpu``, for vendors' modules to build on.
+"""The functions of ``torch.tpu``, on which vendors' modules are built.
 
-Random numbers are those of the CPU's generator, and memory is the host's, which is not
-counted. Streams and events are of a device that is done before it is asked.
+Random numbers come from the CPU's generator. Memory is the host's and is not counted.
+Streams and events are those of a device that has always finished its work.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def memory_snapshot() -> list[dict[str, Any]]:
 
 
 def memory_summary(device: object = None, abbreviated: bool = False) -> str:  # noqa: ARG001, FBT001, FBT002 - as above
-    """Return a sentence where a real device has a table."""
+    """Return a sentence instead of the table of a real device."""
     return "memory of a simulated device is the host's and is not counted"
 
 
@@ -63,10 +63,10 @@ reset_max_memory_allocated = reset_max_memory_cached = nothing
 
 _STATE_BYTES = 16
 _STEP = 4
-"""Offsets are multiples of it."""
+"""Offsets are multiples of this number."""
 _SEEDS = 2**64
 _MIX = 0x9E3779B97F4A7C15
-"""An odd number with bits all over, so that seeds that follow are far apart."""
+"""An odd number with mixed bits, so that consecutive seeds give distant states."""
 
 
 @dataclass
@@ -91,7 +91,7 @@ def _full_state(seed: int, offset: int) -> torch.Tensor:
     """Return the state of the CPU's generator for a seed and an offset."""
     mixed = (seed + offset * _MIX) % _SEEDS
     state = torch.Generator().manual_seed(mixed).get_state()
-    state[:8] = _packed(seed, 0)[:8]  # it begins with the seed that was given
+    state[:8] = _packed(seed, 0)[:8]  # it begins with the given seed
     return state
 
 
@@ -119,8 +119,8 @@ def initial_seed() -> int:
 def get_rng_state(device: object = None) -> torch.Tensor:  # noqa: ARG001 - torch's signature
     """Return the generator's state as a seed and an offset, 16 bytes on the CPU.
 
-    The state of the CPU's generator is larger. So the generator goes on from the one
-    that belongs to the seed and the offset, which is the same on every rank.
+    The state of the CPU's generator is larger. So the generator continues from the
+    state that belongs to the seed and the offset, which is the same on every rank.
     """
     full, seed = torch.default_generator.get_state(), initial_seed()
     if seed != _known.seed or not torch.equal(full, _known.full):
@@ -183,22 +183,22 @@ class Stream(torch.Stream):
         """Return at once."""
 
     def record_event(self, event: Any = None) -> Any:  # noqa: ANN401 - torch's types
-        """Return an event that has happened."""
+        """Return an event that has happened already."""
         happened = Event() if event is None else event
         happened.record(self)
         return happened
 
 
 class Event:
-    """A moment on the host's clock."""
+    """A point in time on the host's clock."""
 
     def __init__(self, *_: object, enable_timing: bool = False, **__: object) -> None:
-        """Take, and ignore, what vendors' events take."""
+        """Accept all arguments of vendors' events, and ignore most."""
         self.is_timed = enable_timing
         self._recorded_s: float | None = None
 
     def record(self, stream: object = None) -> None:  # noqa: ARG002 - torch's signature
-        """Note the time."""
+        """Record the time."""
         self._recorded_s = time.perf_counter()
 
     def elapsed_time(self, end: Event) -> float:
@@ -226,7 +226,7 @@ class StreamContext:
     """Make a stream current for a block; only its chip matters."""
 
     def __init__(self, stream: torch.Stream | None) -> None:
-        """Take a stream, or None for no change."""
+        """Store a stream, or None for no change."""
         self.stream = stream
         self._previous = 0
 
@@ -258,7 +258,7 @@ def default_stream(device: Any = None) -> Stream:  # noqa: ANN401 - as above
 
 
 def set_stream(stream: torch.Stream) -> None:
-    """Make a stream current: its chip."""
+    """Make a stream current, which means its chip."""
     inventory.set_device(stream.device_index)
 
 
@@ -312,7 +312,7 @@ class device:  # noqa: N801 - the name that torch gives it: torch.cuda.device
     """Make a chip current for a block."""
 
     def __init__(self, device: Any = None) -> None:  # noqa: ANN401 - None, int, str, torch.device
-        """Take whatever names a chip; None for no change."""
+        """Accept any name of a chip; None for no change."""
         self.idx = index_of(device)
         self.prev_idx = -1
 
@@ -330,7 +330,7 @@ class device_of(device):  # noqa: N801 - as above
     """Make the chip of a tensor current for a block; no change for a CPU tensor."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
-        """Take any tensor."""
+        """Accept any tensor."""
         is_here = tensor.device.type == inventory.device_name()
         super().__init__(tensor.get_device() if is_here else None)
 
@@ -339,7 +339,7 @@ def set_device(device: Any) -> None:  # noqa: ANN401 - int, str, torch.device
     """Make a chip current.
 
     Raises:
-        RuntimeError: It does not exist.
+        RuntimeError: The chip does not exist.
     """
     inventory.set_device(index_of(device))
 
@@ -349,7 +349,7 @@ def synchronize(device: object = None) -> None:
 
 
 def is_available() -> bool:
-    """Tell whether there is a chip."""
+    """Return whether there is a chip."""
     return inventory.device_count() > 0
 
 

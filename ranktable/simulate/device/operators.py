@@ -1,12 +1,12 @@
 """Every operator of the device, run on the CPU.
 
-Torch calls ``run`` for an operator that has no kernel of its own. Device tensors
-among the arguments are replaced by their aliases on the CPU, and the operator goes
-straight to its CPU kernel.
+Torch calls ``run`` for an operator without a kernel of its own. Device tensors in the
+arguments are replaced by their aliases on the CPU, and the CPU kernel of the operator
+is called directly.
 
-For some operators torch has a recipe made of others, and prefers it to the fallback. It
-costs several ways through Python where one would do. Where the CPU has a kernel of its
-own, these are forwarded to it.
+For some operators torch has a recipe made of other operators, and prefers it to the
+fallback. This would pass through Python several times instead of once. If the CPU has a
+kernel for such an operator, it is forwarded to this kernel.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
 
 _CPU = torch.device("cpu")
-_Device = type(_CPU)  # a vendor's module may put another class in torch.device
+_Device = type(_CPU)  # a vendor's module may replace torch.device by another class
 _Tensor = torch.Tensor
 
 
 _NUMBERS = (bool, int, float, complex)
 
-# Operators some of whose tensors may be on the CPU beside others on a device, with the
-# positions of these: indices, and lengths that the host needs. Of all others torch
-# takes scalars only.
+# Operators that may have tensors on the CPU beside tensors on the device, with the
+# positions of these: indices, and lengths that the host needs. For all other operators
+# torch accepts only scalars on the CPU.
 _HOST_ARGUMENTS = {
     "_ctc_loss.Tensor": {1, 2, 3},
     "_index_put_impl_": {1},
@@ -60,13 +60,13 @@ _HOST_ARGUMENTS = {
 
 @dataclass(frozen=True, slots=True)
 class OperatorPlan:
-    """How to run an operator.
+    """How an operator is run.
 
     Attributes:
-        is_view: It only changes how its tensor is seen; no bytes are touched.
+        is_view: Whether it only changes how its tensor is seen, and touches no bytes.
         outputs: Names of the tensors that it fills, and may resize.
-        tensors: Positions of its tensors; torch gives a number where the caller did.
-        changes_first: Its first argument is a tensor that it changes in place.
+        tensors: Positions of its tensors; torch may have a number there instead.
+        changes_first: Whether it changes its first argument in place.
         host_arguments: Positions of arguments that may stay on the CPU.
     """
 
@@ -79,7 +79,7 @@ class OperatorPlan:
 
 @cache
 def plan_of(op: OpOverload) -> OperatorPlan:
-    """Return how to run an operator."""
+    """Return the plan for an operator."""
     schema = op._schema  # noqa: SLF001 - an operator has no public schema
     written = [
         argument
@@ -116,10 +116,10 @@ def _is_view(op: OpOverload) -> bool:
 def run_on_cpu(
     op: OpOverload, plan: OperatorPlan, positional: Sequence[Any], named: dict[str, Any]
 ) -> Any:  # noqa: ANN401 - whatever the operator returns
-    """Run the CPU kernel of an operator, past autograd and autocast."""
+    """Run the CPU kernel of an operator, without autograd and autocast."""
     for position in plan.tensors:
-        # A number stands for a tensor that promotes no others; the overload that
-        # takes numbers knows.
+        # A number stands for a tensor that does not change the type of others; the
+        # overload for numbers handles this.
         if position < len(positional) and type(positional[position]) in _NUMBERS:
             return op.overloadpacket(*positional, **named)
     return op.redispatch(CPU_KEYS, *positional, **named)
@@ -144,7 +144,7 @@ class Arguments:
     )
 
     def __init__(self, plan: OperatorPlan) -> None:
-        """Start without a chip; the first device tensor gives it."""
+        """Start without a chip; the first device tensor sets it."""
         self.originals: dict[int, torch.Tensor] = {}
         self._aliases: dict[int, torch.Tensor] = {}
         self._chip: int | None = None
@@ -181,10 +181,10 @@ class Arguments:
         return value
 
     def prepare_writing(self, written: Sequence[Any], values: Sequence[Any]) -> None:
-        """Look at the arguments of an operator that writes.
+        """Prepare the arguments of an operator that writes.
 
-        A CPU tensor that it changes is refused beside device tensors, even if it is a
-        scalar. Tensors that share memory get aliases that do.
+        If it changes a CPU tensor and has device tensors too, it is refused, even for a
+        scalar. Tensors that share memory get aliases that share it too.
         """
         for value in written:
             if isinstance(value, _Tensor) and value.is_cpu:
@@ -231,8 +231,8 @@ class Arguments:
             self._chip = chip
             if self._has_host_tensor:
                 self._refuse_two_devices("cpu")
-        # One alias for a tensor given twice: torch sees by identity that it writes
-        # to what it reads.
+        # If a tensor is given twice, it has one alias: torch compares identities to
+        # find out whether an operator writes to what it reads.
         alias = self._aliases.get(id(tensor))
         if alias is None:
             alias = self._aliases[id(tensor)] = on_cpu(tensor)
@@ -285,12 +285,12 @@ def run_with_outputs(
     positional: list[Any],
     named: dict[str, Any],
 ) -> Any:  # noqa: ANN401 - whatever the operator returns
-    """Run an operator on the aliases of its outputs, or on fresh ones if these grow."""
+    """Run an operator on the aliases of its outputs, or on new ones if these grow."""
     try:
         result = run_on_cpu(op, plan, positional, named)
     except RuntimeError as error:
-        # An alias cannot grow. Sizes are settled before anything is computed, so
-        # that the operator can run again.
+        # An alias cannot grow. Sizes are known before anything is computed, so the
+        # operator can run again.
         if _NOT_RESIZABLE not in str(error):
             raise
         _replace(arguments, named, plan.outputs)
@@ -311,9 +311,9 @@ def _replace(
 
 
 def _adopt(arguments: Arguments, filled: object) -> None:
-    """Give the caller's tensor the bytes and sizes of what was filled for it."""
+    """Give the caller's tensor the bytes and sizes of the tensor that was filled."""
     if not isinstance(filled, torch.Tensor):
-        return  # a list: the operators that fill lists do not resize them
+        return  # a list: operators that fill lists do not resize the tensors
     original = arguments.originals[id(filled)]
     if original.data_ptr() != filled.data_ptr():
         _take_over(original, filled)
@@ -343,8 +343,8 @@ def run(op: OpOverload, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - any
     plan = plan_of(op)
     if plan.is_view:
         # The CPU's view kernels touch only sizes and strides. Given the device's own
-        # tensor they keep its storage, which is what in-place operators on views,
-        # DDP's buckets and torch.save rely on.
+        # tensor they keep its storage. In-place operators on views, DDP's buckets and
+        # torch.save need this.
         return op.redispatch(CPU_KEYS, *args, **kwargs)
     arguments = Arguments(plan)
     if plan.changes_first:
@@ -364,7 +364,8 @@ def run(op: OpOverload, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - any
 _RECIPES = ("CompositeExplicitAutograd", "CompositeImplicitAutograd")
 _STRUCTURED_RECIPE = "CompositeExplicitAutogradNonFunctional"
 _NAMESPACE = "aten::"
-# Recipes on the CPU too: frequent ones, and one (lstsq) that looks at the device.
+# Operators with recipes on the CPU too: frequent ones, and lstsq, which asks for
+# the device.
 _WHOLE = frozenset(
     {
         "clone",
@@ -402,8 +403,8 @@ def _registered(key: str) -> set[str]:
 def forward(name: str) -> Callable[..., Any]:
     """Return a kernel that runs one operator on the CPU.
 
-    The operator is looked up when it is first used: looking up 600 would take longer
-    than all else that is done at start.
+    The operator is looked up when it is first used, because looking up all 600 would
+    take longer than the rest of the start.
     """
     op: OpOverload | None = None
 
@@ -417,7 +418,7 @@ def forward(name: str) -> Callable[..., Any]:
 
 
 def operator_named(name: str) -> OpOverload:
-    """Return the operator called ``name.overload`` in ``aten``."""
+    """Return the operator with the name ``name.overload`` in ``aten``."""
     packet, _, overload = name.partition(".")
     found: OpOverload = getattr(getattr(torch.ops.aten, packet), overload or "default")
     return found

@@ -1,13 +1,13 @@
-"""What of torch's own Python code is replaced, so that it knows the device.
+"""Replace parts of torch's own Python code, so that it supports the device.
 
-Backward passes stay on the thread that asks for them: torch's engine makes a thread for
-each index of a device, but with multi-threading off it needs none. The switch is per
-thread, so it is set around each entry to the engine, from whichever thread it comes.
+Backward passes stay on the thread that calls them: torch's engine makes a thread for
+each index of a device, but needs none with multi-threading off. This switch is per
+thread, so it is set around each call of the engine, in any thread.
 
-Storages: torch has no allocator for the device; asked for one in C++, the interpreter
+Storages: torch has no allocator for the device; if C++ asks for one, the interpreter
 ends with a segmentation fault. So a storage is made as that of a device tensor. Files:
-torch's loader refuses an index that is not below the number of devices; chips need not
-be numbered from 0. Generators: those of the CPU serve the device too.
+torch's loader refuses an index that is not below the number of devices, but chips need
+not be numbered from 0. Generators: those of the CPU are used for the device too.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import torch
 from torch import _C, UntypedStorage
 from torch._C import _ImperativeEngine
 from torch.autograd import Variable
+from torch.nn import DataParallel
 
 from ranktable.simulate.device import inventory
 from ranktable.simulate.device.module import (
@@ -37,17 +38,17 @@ class _OneThreadEngine(_ImperativeEngine):
 
 
 def register_autograd() -> None:
-    """Let every backward pass go through the engine above."""
+    """Make every backward pass use the engine without threads."""
     Variable._execution_engine = _OneThreadEngine()  # noqa: SLF001 - no public way
 
 
-_device = torch.device  # a vendor's module may put another class in its place
+_device = torch.device  # a vendor's module may replace it by another class
 _original_new: Any = UntypedStorage.__new__
 _original_resize: Any = UntypedStorage.resize_
 
 
 def register_storage() -> None:
-    """Let ``torch.UntypedStorage(n, device="tpu")`` make one."""
+    """Make ``torch.UntypedStorage(n, device="tpu")`` work."""
     for name, method in (("__new__", _new), ("resize_", _resize)):
         setattr(UntypedStorage, name, method)
 
@@ -81,11 +82,11 @@ def _bytes(content: Any = 0) -> torch.Tensor:  # noqa: ANN401 - as above
     return torch.tensor(list(content), dtype=torch.uint8, device="cpu")
 
 
-_PRIORITY = 15  # after the CPU's 10, before all devices' from 20 on
+_PRIORITY = 15  # after the CPU's 10, before those of all devices from 20 on
 
 
 def register_serialization() -> None:
-    """Register how storages of the device are named in a file, and put back."""
+    """Register how storages of the device are marked in a file, and restored."""
     torch.serialization.register_package(_PRIORITY, _tag, _restore)
 
 
@@ -103,7 +104,7 @@ def _restore(storage: Any, location: str) -> Any:  # noqa: ANN401 - typed or unt
     return storage.to(device=_device(name, chip))
 
 
-_TorchGenerator: Any = _C.Generator  # its types leave no room for another device
+_TorchGenerator: Any = _C.Generator  # its types do not allow another device
 _Kind: Any = type(_C.Generator)
 
 
@@ -113,20 +114,20 @@ class _AnyGenerator(_Kind):  # type: ignore[misc]  # a class made in C
 
 
 class Generator(_TorchGenerator, metaclass=_AnyGenerator):  # type: ignore[misc]  # as above
-    """What ``torch.Generator`` is once the device is installed.
+    """The class ``torch.Generator`` after the device is installed.
 
-    One of the simulated device is a generator of the CPU that says it is the chip's.
+    A generator of the simulated device is one of the CPU with the chip as its device.
     """
 
     def __new__(cls, device: Any = "cpu") -> Any:  # noqa: ANN401 - not of its own class
-        """Return a generator; for another device than the simulated, one of torch's."""
+        """Return a generator; for other devices, one of torch's class."""
         where = _device(device)
         if where.type != inventory.device_name():
             return _C.Generator(device=where)
         return super().__new__(cls, device="cpu")
 
     def __init__(self, device: Any = "cpu") -> None:  # noqa: ANN401 - as above
-        """Note the chip."""
+        """Store the chip."""
         self._chip = inventory.index_of(device)
 
     @property
@@ -141,17 +142,35 @@ class Generator(_TorchGenerator, metaclass=_AnyGenerator):  # type: ignore[misc]
         return clone
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Return what makes a copy: the chip, and then the state."""
+        """Return what pickle needs for a copy: the chip, and then the state."""
         return Generator, (str(self.device),), self.get_state()
 
     def __setstate__(self, state: torch.Tensor) -> None:
-        """Take the state of another."""
+        """Set the state."""
         self.set_state(state)
 
 
 def register_generator() -> None:
     """Replace ``torch.Generator``."""
     setattr(torch, "Generator", Generator)  # noqa: B010 - mypy sees a class
+
+
+_scatter: Any = DataParallel.scatter
+
+
+def register_data_parallel() -> None:
+    """Refuse ``DataParallel``, which gives one process several chips."""
+    setattr(DataParallel, "scatter", _refuse_scatter)  # noqa: B010 - mypy sees a method
+
+
+def _refuse_scatter(self: Any, *args: Any) -> Any:  # noqa: ANN401 - as torch's
+    name = inventory.device_name()
+    if self.src_device_obj.type != name:
+        return _scatter(self, *args)
+    raise RuntimeError(
+        f"DataParallel gives one process several chips, and on a simulated {name} a "
+        "process has one; use DistributedDataParallel"
+    )
 
 
 _NO_CHANGE = -1  # as an index, in torch's own functions
@@ -190,7 +209,7 @@ _REPLACED: dict[str, Callable[..., object]] = {
     "getDeviceIndex": inventory.current_device,
     "getMemoryInfo": mem_get_info,
     "getStream": current_stream,
-    # Without an allocator torch.accelerator has no statistics: all are 0.
+    # Without an allocator torch.accelerator has no statistics: all values are 0.
     "isAllocatorInitialized": lambda: False,
     "maybeExchangeDevice": exchange_device,
     "setDeviceIndex": inventory.set_device,

@@ -1,7 +1,7 @@
 """Ascend's torch_npu, simulated: chips whose memory is the CPU's, HCCL over gloo.
 
-It can be imported in a run of ``ranktable simulate`` only, and is for tests of
-launches: device, process group, collectives. It has none of Ascend's own operators.
+Only a run of ``ranktable simulate`` can import it. It is for tests of the start of a
+job: device, process group, collectives. It has none of Ascend's own operators.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 
 from ranktable.simulate.simulated_run import current_run
 
-# First of all: it refuses to be imported anywhere else.
+# First of all: it refuses an import outside a simulated run.
 _FOLDER, _RUN = current_run(os.environ)
 
 from ranktable.simulate.backend.joining import start  # noqa: E402 - after the refusal

@@ -1,8 +1,8 @@
 """SOPHGO's torch_tpu, simulated: chips whose memory is the CPU's, SCCL over gloo.
 
-It can be imported in a run of ``ranktable simulate`` only. Names and behaviour are
-those of sophgo/torch-tpu at fe9b478b (2025-12-09). What the vendor's code gets wrong is
-repaired here, unless the run is strict.
+Only a run of ``ranktable simulate`` can import it. Names and behaviour are those of
+sophgo/torch-tpu at fe9b478b (2025-12-09). Defects of the vendor's code are repaired
+here, unless the run is strict.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import importlib
 import os
 from pathlib import Path
 
-# First of all: it refuses to be imported anywhere else.
+# First of all: it refuses an import outside a simulated run.
 from torch_tpu import _run  # isort: skip
 
 from ranktable.simulate.backend.joining import start
@@ -27,14 +27,15 @@ __all__ = [
     "lib_pwd",
     "print_all_torch_tpu_envs",
     "tpu",
+    "tpu_format_cast",
     "utils",
 ]
 
 arch = os.environ.setdefault("CHIP_ARCH", "sg2260")
-"""The chip: one of the two that SCCL drives."""
+"""The architecture of the chip: one of the two that SCCL supports."""
 
 lib_pwd = str(Path(__file__).parent / "lib")
-"""Where the vendor keeps its libraries; there are none here."""
+"""The vendor's folder of libraries; here it does not exist."""
 
 
 def print_all_torch_tpu_envs() -> None:
@@ -44,8 +45,9 @@ def print_all_torch_tpu_envs() -> None:
 
 
 __simulated__ = True
-__profile__ = _run.RUN.profile  # by which ranktable.dist chooses its table
+__profile__ = _run.RUN.profile  # ranktable.dist chooses its table by this
 CallCppDynLib = NeedsChip("torch_tpu.CallCppDynLib", "calls code compiled for a chip")
+tpu_format_cast = NeedsChip("torch_tpu.tpu_format_cast", "lays tensors out for a chip")
 
 start(
     _run.FOLDER,

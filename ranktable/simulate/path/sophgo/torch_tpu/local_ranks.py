@@ -1,11 +1,11 @@
 """Which chip a local rank has: ``CHIP_MAP``, ``set_device`` and ``torch.device``.
 
-The vendor puts a class in the place of torch's. It maps the index of ``tpu:N``, of a
-bare number, and of the form with two arguments, whether the user's code or torch's own
-says it: ``DistributedDataParallel(device_ids=[LOCAL_RANK])`` and DTensor give a local
-rank. But it maps ``cpu`` too, and what was mapped before, such as the index of a tensor
-in ``tensor.tpu(device)``. Here an index is mapped once, and only that of a chip; unless
-the run is strict.
+The vendor replaces torch's class by its own. It maps the index of ``tpu:N``, of a bare
+number, and of the form with two arguments, in the user's code and in torch's own:
+``DistributedDataParallel(device_ids=[LOCAL_RANK])`` and DTensor pass a local rank. But
+it also maps the index of ``cpu``, and an index that was mapped before, such as that of
+a tensor in ``tensor.tpu(device)``. Here an index is mapped once, and only that of a
+chip, unless the run is strict.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 
 def is_rank_table_valid() -> bool:
-    """Whether there is a rank table that can be used.
+    """Whether there is a usable rank table.
 
     Raises:
-        AssertionError: In a strict run, in place of an answer.
+        AssertionError: In a strict run, instead of False.
     """
     name = os.environ.get(table.VARIABLE)
     try:
@@ -68,8 +68,8 @@ def read_rank_table() -> list[int]:
 
     Raises:
         RankTableError: There is no sound table.
-        Exception: In a strict run, what Python raises when it takes the file for what
-            the vendor expects.
+        Exception: In a strict run, what Python raises if the file is not as the vendor
+            expects.
     """
     if RUN.is_strict:
         chips = _vendors_chips()
@@ -102,7 +102,7 @@ def _vendors_chips() -> list[int]:
 def _chips_of_node(document: Any, rank: int) -> list[int]:  # noqa: ANN401 - any JSON
     """Return the chips of the last node that has a rank, in file order.
 
-    ``ranktable.schema.readers.torch_tpu`` says what comes of it for many ranks.
+    ``ranktable.schema.readers.torch_tpu`` describes the results for many ranks.
     """
     chips: list[int] = []
     for node in document["node_list"]:
@@ -115,13 +115,13 @@ def _chips_of_node(document: Any, rank: int) -> list[int]:  # noqa: ANN401 - any
 VARIABLE = "CHIP_MAP"
 SHORT = "chip map size must be same with the nranks"
 _PAIR = 2
-"""Chips that the vendor takes without asking its library, which are 0 and 1."""
+"""Number of chips for which the vendor does not ask its library: chips 0 and 1."""
 
 
 def mapped(index: object) -> object:
-    """Return the chip of a local rank: by ``CHIP_MAP``, or else itself.
+    """Return the chip of a local rank: by ``CHIP_MAP``, otherwise the local rank.
 
-    What is not a number is returned as it is.
+    A value that is not a number is returned as it is.
 
     Raises:
         ValueError: It is negative.
@@ -150,21 +150,21 @@ def set_chip_map(
     use_rank_table: bool = False,  # noqa: FBT001, FBT002 - the vendor's interface
     chip_map: Sequence[int] | None = None,
 ) -> None:
-    """Give options a chip map, and export it.
+    """Put a chip map into options, and export it.
 
     Args:
-        options: What to put it into.
-        use_rank_table: Whether to take it from the rank table.
-        chip_map: What to take if ``CHIP_MAP`` is not set.
+        options: The options.
+        use_rank_table: Whether the map comes from the rank table.
+        chip_map: The map if ``CHIP_MAP`` is not set.
 
     Raises:
         ValueError: The map has too few chips for this node.
         RuntimeError: There is no ring of this size.
-        TypeError: In a strict run, from a table that can be read.
+        TypeError: In a strict run, if the table can be read.
     """
     if use_rank_table or _needs_table(chip_map):
         chips = read_rank_table()
-        defect = TypeError("str expected, not list")  # which no variable can hold
+        defect = TypeError("str expected, not list")  # a variable cannot hold a list
         if RUN.is_strict:
             raise defect
         if use_rank_table:
@@ -182,9 +182,9 @@ def set_chip_map(
 
 
 def _needs_table(chip_map: Sequence[int] | None) -> bool:
-    """Whether only the table has a chip for every rank: the job has other nodes too.
+    """Whether only the table has a chip for every rank, because there are other nodes.
 
-    The vendor looks at its own node only, so that its map is too short.
+    The vendor uses its own node only, so its map is too short.
     """
     if RUN.is_strict or chip_map is not None or os.environ.get(VARIABLE):
         return False
@@ -193,7 +193,7 @@ def _needs_table(chip_map: Sequence[int] | None) -> bool:
 
 
 def _given(chip_map: Sequence[int] | None) -> list[int] | None:
-    """Return the map that the user wants; the variable wins over the argument."""
+    """Return the user's map; the variable is stronger than the argument."""
     text = os.environ.get(VARIABLE)
     if not text:
         return None if chip_map is None else list(chip_map)
@@ -233,7 +233,7 @@ def _recommended(size: int) -> list[int]:
     """Return a ring of the chips that exist.
 
     Raises:
-        RuntimeError: There is none, in the vendor's words.
+        RuntimeError: There is no such ring; the message is the vendor's.
     """
     rings = SOPHGO_8.rings_of_size(size, limit=SOPHGO_8.num_chips**2)
     there = set(simulated.chips())
@@ -249,10 +249,10 @@ def get_topology(matrix: list[list[int]]) -> None:
     """Fill a square matrix with the links of the published box.
 
     Args:
-        matrix: Gets the port of a link, -1 where there is none.
+        matrix: It gets the port of each link, -1 for no link.
 
     Raises:
-        ValueError: It has another shape.
+        ValueError: The matrix has another shape.
     """
     size = simulated.device_count()
     if len(matrix) != size or any(len(row) != size for row in matrix):
@@ -284,7 +284,7 @@ def _warn(message: str) -> None:
 REAL = torch.device
 _NAME = "tpu"
 _NAMED = re.compile(rf"{_NAME}:(\d+)", re.IGNORECASE)
-# Modules that say which chip a tensor is on, or was on.
+# Modules that name the chip of a tensor.
 _CALLERS_WITH_CHIPS = (
     *("ranktable.simulate.", "copy.", "torch._", "torch.fx."),
     *("torch.serialization.", "torch.utils."),
@@ -292,7 +292,7 @@ _CALLERS_WITH_CHIPS = (
 
 
 class ChipIndex(int):
-    """The index of a chip, which is mapped already."""
+    """The index of a chip, which has been mapped already."""
 
 
 def current_device() -> int:
@@ -302,7 +302,7 @@ def current_device() -> int:
 
 
 class _DeviceClass(type):
-    """Makes instances of torch's class instances of this one."""
+    """Makes instances of torch's class also instances of this class."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, REAL)
@@ -356,7 +356,7 @@ def _chip(index: object) -> object:
         return int(index)
     text = os.environ.get(VARIABLE)
     if text and RUN.is_strict and isinstance(index, int):
-        # Beyond the end the vendor begins anew (e793a3f5, 2025-10-29).
+        # For a larger index the vendor starts from 0 again (e793a3f5, 2025-10-29).
         index %= text.count(",") + 1
     return mapped(index)
 
@@ -385,7 +385,7 @@ def _index_for_ids(device: Any, *args: Any, **kwargs: Any) -> int:  # noqa: ANN4
 
 
 def put_in_place() -> None:
-    """Make it what ``torch.device`` is."""
+    """Replace ``torch.device``."""
     torch.device = MappedDevice  # type: ignore[misc]
     if not RUN.is_strict:
         backend_registration._normalization_device = _index_for_method  # type: ignore[assignment]  # noqa: SLF001
@@ -401,12 +401,13 @@ def set_device(device: int | str | torch.device) -> None:
     """Make a chip current: the one of a local rank if ``CHIP_MAP`` is set.
 
     Args:
-        device: A local rank, or a chip without ``CHIP_MAP``; a device has its chip
-            already.
+        device: A local rank, or a chip without ``CHIP_MAP``; a ``torch.device`` has its
+            chip already.
 
     Raises:
         RuntimeError: There is no such chip.
-        TypeError: It is not a number; in a strict run a device is not one either.
+        TypeError: It is not a number; in a strict run, a ``torch.device`` is refused
+            too.
     """
     global _selected  # noqa: PLW0603 - one chip a process is current
     is_named = isinstance(device, str) and device.startswith("tpu:")

@@ -1,4 +1,4 @@
-"""What of the vendor's cannot run here: it is there, and says why when it is used."""
+"""Parts of the vendor's package that cannot run here; each raises when it is used."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ _MODULES = {
     "torch_tpu.tpu.versions": "says how the driver of a chip was built",
     "torch_tpu.utils": "serves the tests and tools of the vendor",
 }
+_GENERATORS = ("torch_tpu.tpu.gen_sccl_rank_table", "torch_tpu.utils.sccl_rank_table")
+_GENERATE = "and this job has one; the command tpu_gen_sccl_rank_table makes others"
 _NAMES = {
     "BmodelRunner": "runs a model compiled for it",
     "ExternalStream": "takes a queue of its driver",
@@ -52,7 +54,7 @@ _NAMES = {
     "stop_cache": "keeps its memory",
 }
 ABSENT = {name: NeedsChip(f"torch_tpu.tpu.{name}", why) for name, why in _NAMES.items()}
-"""What of ``torch_tpu.tpu`` needs a chip."""
+"""Names in ``torch_tpu.tpu`` that need a chip."""
 _HOST_BACKEND = "scclhost"
 _COMPILE = (
     "torch.compile with inductor makes code for a chip, and this chip is simulated: "
@@ -61,16 +63,19 @@ _COMPILE = (
 
 
 class _Refused(ModuleType):
-    """A module of the vendor's whose contents need a chip."""
+    """A module of the vendor whose contents need a chip."""
 
     def __getattr__(self, name: str) -> NeedsChip:
         if name.startswith("__"):
             raise AttributeError(name)
-        return NeedsChip(f"{self.__name__}.{name}", _why(self.__name__))
+        full_name = f"{self.__name__}.{name}"
+        if self.__name__ in _GENERATORS:
+            return NeedsChip(full_name, "writes rank tables", _GENERATE)
+        return NeedsChip(full_name, _what(self.__name__))
 
 
-def _why(module: str) -> str:
-    return next(why for name, why in _MODULES.items() if module.startswith(name))
+def _what(module: str) -> str:
+    return next(what for name, what in _MODULES.items() if module.startswith(name))
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -81,7 +86,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         target: ModuleType | None = None,
     ) -> importlib.machinery.ModuleSpec | None:
         del path, target
-        if not f"{fullname}.".startswith(tuple(f"{name}." for name in _MODULES)):
+        names = (*_MODULES, *_GENERATORS)
+        if not f"{fullname}.".startswith(tuple(f"{name}." for name in names)):
             return None
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
@@ -93,11 +99,14 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class _Operators:
-    """``torch.ops.my_ops``."""
+    """``torch.ops.my_ops`` or ``torch.ops.tpu``."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
 
     def __getattr__(self, name: str) -> NeedsChip:
         return NeedsChip(
-            f"torch.ops.my_ops.{name}", "is an operator of torch_tpu's own"
+            f"torch.ops.{self._namespace}.{name}", "is an operator of torch_tpu's own"
         )
 
 
@@ -120,7 +129,7 @@ _compile = torch.compile
 
 
 def _compile_or_refuse(model: Any = None, **options: Any) -> Any:  # noqa: ANN401 - as torch's
-    """Return what ``torch.compile`` does; refuse its compiler for a chip."""
+    """Return the result of ``torch.compile``; refuse its compiler for a chip."""
     if options.get("backend", "inductor") != "inductor":
         return _compile(model, **options)
     if isinstance(model, torch.nn.Module) and _on_chip(list(model.parameters())):
@@ -135,7 +144,7 @@ def _refuse_compiled(*_: object) -> NoReturn:
 
 def _compile_on_cpu(graph: Any, inputs: Sequence[Any], **_: object) -> Any:  # noqa: ANN401 - as torch's
     if _on_chip(inputs):
-        return _refuse_compiled  # an error here would come with a dump of torch's
+        return _refuse_compiled  # an error here would print internals of torch
     from torch._inductor.compile_fx import compile_fx  # noqa: PLC0415 - takes seconds
 
     return compile_fx(graph, list(inputs))
@@ -153,7 +162,7 @@ def _store(
     timeout: timedelta,
     **options: Any,  # noqa: ANN401
 ) -> object:
-    """Return a store; if nobody serves it, say so in time."""
+    """Return a store; if no process serves it, raise in time."""
     limit_s = min(RUN.timeout_s, timeout.total_seconds())
     limit = type(timeout)(seconds=limit_s)
     try:
@@ -167,10 +176,11 @@ def _store(
 
 
 def refuse() -> None:
-    """Put all of it in its place."""
+    """Install all of these."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.append(_Finder())
-    setattr(torch.ops, "my_ops", _Operators())  # noqa: B010 - mypy sees a namespace
+    for namespace in ("my_ops", "tpu"):
+        setattr(torch.ops, namespace, _Operators(namespace))
     torch.compile = _compile_or_refuse
     _rendezvous.TCPStore = _store
     dist.Backend.register_backend(_HOST_BACKEND, _no_host_backend, devices=["tpu"])

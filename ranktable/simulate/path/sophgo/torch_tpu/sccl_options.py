@@ -22,7 +22,7 @@ class ProcessGroupSCCLOptions:
     """Options of a process group.
 
     Attributes:
-        timeout: Ignored: the group gets the time-out that it is made with.
+        timeout: Ignored: a group gets its own time-out.
     """
 
     def __init__(self) -> None:
@@ -48,13 +48,13 @@ def chip_map_of(
 ) -> Sequence[int]:
     """Return the chip of each member of a new group.
 
-    SCCL takes the first chips of the map, whatever group it is for. Without a map it
-    takes chips 0, 1, 2 and so on; a group that was given no options cannot be made.
-    Both are repaired: such a group gets the chips that its members have in the table.
+    SCCL uses the first chips of the map for every group. Without a map it uses chips 0,
+    1, 2 and so on; without options it cannot make a group. Both cases are repaired:
+    such a group gets the chips that its members have in the table.
 
     Raises:
         RuntimeError: The map has too few chips.
-        TypeError: The options are none.
+        TypeError: The options have another type.
     """
     size = len(membership.ranks)
     if pg_options is None and not RUN.is_strict:

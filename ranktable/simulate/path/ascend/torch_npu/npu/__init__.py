@@ -5,7 +5,7 @@ from __future__ import annotations
 from ranktable.simulate import device as simulated
 from ranktable.simulate.device.inventory import index_of
 
-# What every device of torch has: streams, memory, seeds. What is below wins over it.
+# The functions of every torch device: streams, memory, seeds. Later ones replace them.
 from ranktable.simulate.device.module import *  # noqa: F403
 
 _selected = False

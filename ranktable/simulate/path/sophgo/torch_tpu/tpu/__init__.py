@@ -5,11 +5,12 @@
 from __future__ import annotations
 
 import sys
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import torch
 
-# What every device of torch has: streams, memory, seeds. What follows wins over it.
+# The functions of every torch device: streams, memory, seeds. Later ones replace them.
 from ranktable.simulate.device.module import *  # noqa: F403
 from torch_tpu import local_ranks, refused
 from torch_tpu.local_ranks import (
@@ -77,12 +78,12 @@ def memory_stats_as_nested_dict(device: object = None) -> dict[str, object]:
 
 
 def is_OpTimer_enabled() -> bool:  # noqa: N802 - the vendor's name
-    """Return False: operators of a chip are not timed."""
+    """Return False: the time of operators is not measured."""
     return False
 
 
 def _lazy_call(function: Callable[[], object]) -> None:
-    """Call a function: there is nothing to wait for."""
+    """Call a function at once, because nothing is initialised later."""
     function()
 
 
@@ -96,6 +97,10 @@ for _part in (
     "random",
     "streams",
     "utils",
+    "backend",
 ):
     sys.modules[f"{__name__}.{_part}"] = sys.modules[__name__]
-sys.modules[f"{__name__}.backend"] = sys.modules[__name__]
+
+# A file of that name would hide the class when a script imports it.
+_device_names = sys.modules[f"{__name__}.device"] = ModuleType(f"{__name__}.device")
+_device_names.__dict__.update(__device__="privateuseone", __tpu_device__="sophgo")

@@ -1,6 +1,6 @@
-"""What can be asked of a chip. Some of it the vendor does not answer either.
+"""Properties of a chip; the vendor lacks some of them too.
 
-Source: sophgo/torch-tpu, torch_tpu/tpu/utils.py: values and warnings are its own.
+Source: sophgo/torch-tpu, torch_tpu/tpu/utils.py, with its values and warnings.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _mode = 0
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """What a chip says of itself; the vendor's does not know its memory either."""
+    """The properties of a chip; like the vendor's, they do not include the memory."""
 
     name: str = "SG2260"
     total_memory: int = 0
 
 
 def get_device_properties(device: object = None) -> Properties:
-    """Return what a chip says of itself.
+    """Return the properties of a chip.
 
     Raises:
         AssertionError: There is no such chip.
@@ -64,15 +64,15 @@ def flush() -> None:
 
 
 def get_sync_debug_mode() -> int:
-    """Return what ``set_sync_debug_mode`` set."""
+    """Return the mode that ``set_sync_debug_mode`` has set."""
     return _mode
 
 
 def set_sync_debug_mode(mode: int | str) -> None:
-    """Keep a mode, which has no effect.
+    """Store a mode, which has no effect.
 
     Raises:
-        RuntimeError: It is none.
+        RuntimeError: It is not a mode.
     """
     global _mode  # noqa: PLW0603 - one a process
     if isinstance(mode, str) and mode not in _MODES:
@@ -87,7 +87,7 @@ def _unanswered(
     message: str,
     answer: Any,  # noqa: ANN401 - None, a number, a list
 ) -> Callable[..., Any]:
-    """Return a function that warns and answers what the vendor's does."""
+    """Return a function that warns, and returns the same as the vendor's."""
 
     def ask(*_args: object, **_kwargs: object) -> Any:  # noqa: ANN401
         warnings.warn(message, stacklevel=2)
