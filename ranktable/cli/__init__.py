@@ -1,8 +1,8 @@
 """The command line: arguments in, text and exit codes out.
 
-Exit status: 0 sound, 1 defects found, 2 could not judge or wrong usage. Findings go to
-standard output, everything else to standard error. A command that fails says so in one
-message, never in a traceback.
+Exit status: 0 sound, 1 defects found, 2 could not judge or wrong usage. Findings are
+written to standard output, everything else to standard error. If a command fails, it
+prints one message and never a traceback.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ COULD_NOT_JUDGE = 2
 _INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 _PIPE_CLOSED = 141  # 128 + SIGPIPE
 _CHOICE = re.compile(r"\n\t")
-"""Click lists choices with a tab before each, which would be shown as an escape."""
+"""Click puts a tab before each choice, which would be shown as an escape."""
 
 DEBUG_VARIABLE = "RANKTABLE_DEBUG"
-"""Set to anything, it lets the traceback of an internal error through."""
+"""If this variable is set, the traceback of an internal error is printed."""
 
 
 _OBJECTS = 2_000_000
-"""New objects after which Python looks for cycles of them.
+"""Number of new objects after which Python searches for reference cycles.
 
-Tables hold none, and have so many objects that looking takes a third of the time.
+Tables have many objects but no cycles, and the search takes a third of the time.
 """
 
 
 class CommandError(Exception):
-    """A command that cannot go on; its text is what the user reads."""
+    """A command cannot continue; the text is the message for the user."""
 
     def __init__(self, message: str, status: int = COULD_NOT_JUDGE) -> None:
-        """Keep the message and the exit status."""
+        """Store the message and the exit status."""
         super().__init__(message)
         self.status = status
 
@@ -61,7 +61,7 @@ def reported(program: str) -> Iterator[None]:
         sys.stdout.flush()
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):
-            _end_quietly()  # click has met it first, and says 1: defects found
+            _end_quietly()  # click would return 1, which means defects found
         raise
     except BrokenPipeError:
         _end_quietly()
@@ -69,39 +69,38 @@ def reported(program: str) -> Iterator[None]:
         sys.exit(_INTERRUPTED)
     except CommandError as error:
         sys.exit(_say(program, str(error), error.status))
-    except Exception as error:  # the last line of defence
+    except Exception as error:  # internal errors
         if os.environ.get(DEBUG_VARIABLE):
             raise
         sys.exit(_say(program, *_message(error)))
 
 
 def _end_quietly() -> NoReturn:
-    """Leave: whoever read the output has seen enough."""
-    # Python flushes once more at exit, whatever click has put in place of the stream.
+    """End the process without a message, because nobody reads the output any more."""
+    # At exit Python flushes the stream again, even if click has replaced it.
     with contextlib.suppress(AttributeError, OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno())  # type: ignore[union-attr]
     sys.exit(_PIPE_CLOSED)
 
 
 def _open_standard_streams() -> None:
-    """Give a stream that the shell has closed a place to go: nowhere."""
+    """Open /dev/null in place of a standard stream that the shell has closed."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123, SIM115 - stays
 
 
 def _message(error: Exception) -> tuple[str, int]:
-    """Return what to say of an exception, and the exit status."""
+    """Return the message for an exception, and the exit status."""
     format_message = getattr(error, "format_message", None)
-    if format_message is not None:  # click's: wrong usage, with a status of its own
+    if format_message is not None:  # click: wrong usage, with an exit status of its own
         text = _CHOICE.sub(" ", format_message()).replace(": Value error, ", ": ")
         return text, getattr(error, "exit_code", COULD_NOT_JUDGE)
     if isinstance(error, OSError) and error.strerror:
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{error.strerror.lower()}", COULD_NOT_JUDGE
     from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415 - rare
-    from ranktable.layout.change.errors import ChangeError  # noqa: PLC0415
-    from ranktable.layout.errors import LayoutError  # noqa: PLC0415
+    from ranktable.layout.layout_errors import ChangeError, LayoutError  # noqa: PLC0415
     from ranktable.schema.atomic_files import FileChangedError  # noqa: PLC0415
     from ranktable.schema.diagnostic import RankTableError  # noqa: PLC0415
     from ranktable.schema.format import NotExpressibleError  # noqa: PLC0415
@@ -116,7 +115,7 @@ def _message(error: Exception) -> tuple[str, int]:
 
 def _say(program: str, message: str, status: int) -> int:
     lines = [printable(line) for line in message.splitlines()]
-    if not lines:  # what there is to say was shown: the help, where nothing was given
+    if not lines:  # the help was printed already, because there were no arguments
         return status
     with contextlib.suppress(OSError):
         sys.stderr.write("\n".join([f"{program}: {lines[0]}", *lines[1:]]) + "\n")
@@ -124,17 +123,17 @@ def _say(program: str, message: str, status: int) -> int:
 
 
 def main() -> None:
-    """Run ``ranktable`` and leave the process with its exit status."""
-    from ranktable.cli.app import app_for  # noqa: PLC0415 - keeps the package light
-
+    """Run ``ranktable`` and end the process with its exit status."""
     gc.set_threshold(_OBJECTS)
     with reported("ranktable"):
+        from ranktable.cli.app import app_for  # noqa: PLC0415 - keeps the package light
+
         app = app_for(sys.argv[1:])
         sys.exit(app(prog_name="ranktable", standalone_mode=False) or 0)
 
 
 _WITH_LINES = ("utf-8", "utf8")
-"""Encodings that have the characters of which lines are drawn."""
+"""Encodings that contain the characters for drawing lines."""
 
 _FLUSH_CHARACTERS = 1 << 16
 
@@ -160,8 +159,8 @@ COLOR_HELP = "When to use colour; NO_COLOR and FORCE_COLOR are honoured too."
 def style(color: Color = Color.AUTO, stream: TextIO | None = None) -> Style:
     """Return the style for a stream, by default standard output.
 
-    Source: no-color.org for NO_COLOR, force-color.org for FORCE_COLOR; an option wins
-    over both, and an empty variable counts as unset.
+    Source: no-color.org for NO_COLOR, force-color.org for FORCE_COLOR. An option is
+    stronger than both, and an empty variable counts as unset.
     """
     from ranktable.report.terminal import Style  # noqa: PLC0415 - not for the generator
 
@@ -180,7 +179,7 @@ def style(color: Color = Color.AUTO, stream: TextIO | None = None) -> Style:
 
 
 def write(pieces: Iterable[str]) -> None:
-    """Write pieces of text to standard output, whatever its encoding can hold."""
+    """Write pieces of text to standard output in its encoding."""
     buffer: list[str] = []
     size = 0
     for piece in pieces:
@@ -202,7 +201,7 @@ def _write(buffer: list[str]) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        # Python would write what is left once more at exit, and complain again.
+        # At exit Python would write the rest again, and report the error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise OSError(error.errno, error.strerror, "<stdout>") from None
 
@@ -211,7 +210,7 @@ FORM_HELP = "Form of the findings."
 
 
 class FindingsFormat(str, Enum):
-    """Forms of findings; ``report.renderers`` has one renderer for each."""
+    """Forms of findings, each with a renderer in ``ranktable.report``."""
 
     FULL = "full"
     CONCISE = "concise"
@@ -228,15 +227,15 @@ def show_findings(
     *,
     aside: bool = False,
 ) -> None:
-    """Print what was found.
+    """Print findings.
 
     Args:
-        reports: The reports; nothing is printed where there are none, unless a form
-            for programs is asked for.
+        reports: The reports; if there are none, nothing is printed, unless a form for
+            programs is requested.
         form: The form; by default full on a terminal, concise in a pipe.
         color: When to use colour.
-        aside: Whether to print on standard error, because standard output is the
-            result's.
+        aside: Whether to print on standard error, because standard output has the
+            result of the command.
     """
     stream = sys.stderr if aside else sys.stdout
     if not reports and form in (None, FindingsFormat.FULL, FindingsFormat.CONCISE):

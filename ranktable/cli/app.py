@@ -9,7 +9,7 @@ from dataclasses import fields
 from enum import Enum
 from functools import cache, wraps
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, Final, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -19,7 +19,7 @@ from ranktable import __version__
 from ranktable.cli.completion import VARIABLE, completed_command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     CommandFunction = Callable[..., None]
 
@@ -70,44 +70,45 @@ COMMANDS: Final = {
         "Run a script on simulated chips: SOPHGO's TPUs, on the CPUs of this machine."
     ),
 }
-"""What each does; it is a function of its name, in a module of its name."""
+"""What each command does; a command is a function and a module of its name."""
 
 SETTINGS: Final[dict[str, dict[str, Any]]] = {
-    # What follows the script is the script's own.
+    # Arguments after the script belong to the script.
     "run": {"allow_interspersed_args": False, "ignore_unknown_options": True},
     "simulate": {"allow_interspersed_args": False},
 }
 
 
 def app_for(arguments: Sequence[str]) -> typer.Typer:
-    """Return an application that knows what arguments name.
+    """Return an application with the commands that are needed.
 
-    To import and build all commands takes longer than most of them run. So it has the
-    one that is named, or the names of all: for the help, and for what is not a command.
+    Importing and building all commands takes longer than most of them run. So the
+    application has only the named command; or the names of all, for the help and for
+    unknown commands.
 
     Args:
-        arguments: Those of the command line.
+        arguments: The arguments of the command line.
     """
     name = arguments[0] if arguments else None
     if VARIABLE in os.environ:
         name = completed_command(os.environ)
     if name in COMMANDS:
         return make_app((str(name),))
-    # "--" may stand before a name.
+    # "--" may come before a name.
     if not COMMANDS.keys().isdisjoint(arguments):
         return make_app(tuple(COMMANDS))
     return make_app(())
 
 
-def _tidy(parameters: list[Any]) -> list[Any]:
-    """Show flags as flags, arguments without a type, and a default where there is one.
+def _tidy(parameters: list[Any], types: Mapping[str, object]) -> list[Any]:
+    """Show flags as flags, arguments without a type, and defaults if there are any.
 
-    What --help shows of these differs between versions of typer.
+    Otherwise --help would show these differently with each version of typer.
     """
     for each in parameters:
         if getattr(each, "is_flag", False):
             each.metavar = ""
-        _convert_lightly(each)
+        _convert_seldom(each, types.get(each.name))
         if each.default is None and not isinstance(_shown_default(each), str):
             each.show_default = False
         if each.param_type_name == "argument":
@@ -115,51 +116,45 @@ def _tidy(parameters: list[Any]) -> list[Any]:
     return parameters
 
 
-def _convert_lightly(parameter: Any) -> None:  # noqa: ANN401 - click, or typer's own
-    """Convert a plain value without pydantic.
+def _convert_seldom(parameter: Any, annotation: object) -> None:  # noqa: ANN401
+    """Convert a value of a command line only if it does not have its type already.
 
-    typer 0.29 imports it for every value, which takes longer than a small table. Where
-    another version has other names for this, it converts all values itself.
+    typer 0.29 converts every value by pydantic, whose import takes longer than a small
+    table. ``process_value`` is click's method for it, and typer's.
     """
-    convert = getattr(parameter, "get_runtime_param", None)
-    descriptor: Any = getattr(parameter, "type_descriptor", None)
-    if convert is not None and hasattr(descriptor, "annotation"):
-        light = _LightConversion(parameter, descriptor.annotation, convert)
-        parameter.get_runtime_param = lambda: light
+    convert: Any = getattr(parameter, "process_value", None)
+    kinds = get_args(annotation) or (annotation,)  # str | None has two
+
+    def process_value(ctx: object, value: Any) -> Any:  # noqa: ANN401 - of any type
+        found = _as_declared(value, kinds)
+        if found is _ODD or (parameter.required and not found):
+            return convert(ctx, value)
+        called = parameter.callback
+        return found if called is None else called(ctx, parameter, found)
+
+    if convert is not None and _HAS_PYDANTIC:
+        parameter.process_value = process_value
 
 
-class _LightConversion:
-    """What typer 0.29 converts a value with, made only when it is needed."""
+_HAS_PYDANTIC = tuple(map(int, typer.__version__.split(".")[:2])) >= (0, 29)
+_ODD: Final = object()
 
-    def __init__(
-        self,
-        parameter: Any,  # noqa: ANN401 - as above
-        kind: object,
-        convert: Callable[[], Any],
-    ) -> None:
-        self._parameter = parameter
-        self._kind = kind
-        self._convert = convert
 
-    def coerce(self, value: Any, **place: Any) -> Any:  # noqa: ANN401 - as above
-        """Return a value as its parameter declares it."""
-        parameter, kind = self._parameter, self._kind
-        if value is None:
-            return () if parameter.multiple or parameter.nargs != 1 else None
-        if kind == list[str] and isinstance(value, (list, tuple)):
-            return list(value)
-        if isinstance(kind, type):
-            if isinstance(value, kind):
-                return value
-            if issubclass(kind, Enum):
-                with suppress(ValueError):
-                    return kind(value)
-        # Numbers, which may have limits, and what has to be refused.
-        return self._convert().coerce(value, **place)
+def _as_declared(value: Any, kinds: Sequence[Any]) -> Any:  # noqa: ANN401 - any type
+    """Return a value as its parameter declares it, ``_ODD`` for what to convert.
 
-    def __getattr__(self, name: str) -> object:
-        """Return what only typer's own has."""
-        return getattr(self._convert(), name)
+    That are numbers, which may have limits, and what has to be refused.
+    """
+    if value is None or isinstance(value, (list, tuple)):
+        if list[str] not in kinds:
+            return None if value is None else _ODD
+        return list(value or ())
+    if any(isinstance(kind, type) and isinstance(value, kind) for kind in kinds):
+        return value
+    if isinstance(kinds[0], type) and issubclass(kinds[0], Enum):
+        with suppress(ValueError):
+            return kinds[0](value)
+    return _ODD
 
 
 def _shown_default(parameter: Any) -> object:  # noqa: ANN401 - as above
@@ -170,22 +165,21 @@ class _TidyCommand(TyperCommand):
     """A command whose help is the same with every version of typer."""
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - click, or typer's own
-        found = _tidy(super().get_params(ctx))
-        lost = [each for each in found if getattr(each, "help", "") is None]
-        if lost and self.callback is not None:
-            # click 8.5 empties what typer before 0.26 has set: the help of arguments.
-            declared = get_params_from_function(self.callback)
-            for each in lost:
-                if each.name in declared:
-                    each.help = getattr(declared[each.name].default, "help", None)
+        declared = get_params_from_function(self.callback) if self.callback else {}
+        types = {name: each.annotation for name, each in declared.items()}
+        found = _tidy(super().get_params(ctx), types)
+        for each in found:
+            if each.name in declared and getattr(each, "help", "") is None:
+                # click 8.5 empties what typer before 0.26 has set.
+                each.help = getattr(declared[each.name].default, "help", None)
         return found
 
 
 class _TidyGroup(TyperGroup):
-    """The list of commands, likewise."""
+    """A list of commands whose help is the same with every version of typer."""
 
     def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - click, or typer's own
-        return _tidy(super().get_params(ctx))
+        return _tidy(super().get_params(ctx), {})
 
 
 @cache
@@ -193,7 +187,7 @@ def make_app(names: tuple[str, ...]) -> typer.Typer:
     """Return an application with some commands.
 
     Args:
-        names: Those of ``COMMANDS`` that it has; none for all, by name only.
+        names: The names of its commands; if empty, all of ``COMMANDS`` by name only.
     """
     app = typer.Typer(
         cls=_TidyGroup,
@@ -219,7 +213,7 @@ def make_app(names: tuple[str, ...]) -> typer.Typer:
 
 
 def _only_a_name() -> None:
-    """Be listed."""
+    """Do nothing: the command is only listed in the help."""
 
 
 def _print_version(*, wanted: bool) -> None:
@@ -243,11 +237,11 @@ def _options(
 
 
 def with_options(**sets: type[Any]) -> Callable[[CommandFunction], CommandFunction]:
-    """Return what gives a command options in place of some of its parameters.
+    """Return a decorator that replaces parameters of a command by options.
 
     Args:
-        sets: For each of these parameters its dataclass. Every field has a default and
-            is annotated as typer has it.
+        sets: A dataclass for each of these parameters. Each of its fields is an option,
+            with a default and typer's annotation.
     """
 
     def spread(function: CommandFunction) -> CommandFunction:
@@ -269,7 +263,7 @@ def with_options(**sets: type[Any]) -> Callable[[CommandFunction], CommandFuncti
 def _parameters(
     function: CommandFunction, sets: dict[str, type[Any]]
 ) -> Iterator[inspect.Parameter]:
-    """Yield what typer makes options and arguments of."""
+    """Yield the parameters that typer turns into options and arguments."""
     for each in inspect.signature(function, eval_str=True).parameters.values():
         if each.name not in sets:
             yield each.replace(kind=inspect.Parameter.KEYWORD_ONLY)

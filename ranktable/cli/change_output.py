@@ -9,39 +9,39 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import CommandError, OutputFormat, style, write
-from ranktable.cli.input_output import (
-    STANDARD_INPUT_NAME,
+from ranktable.cli.output_files import (
     STANDARD_OUTPUT,
     is_standard_output,
     put_table,
     table_size,
     tell_written,
 )
-from ranktable.cluster.server_groups import with_group
+from ranktable.cli.parameters import valued
+from ranktable.cli.table_input import STANDARD_INPUT_NAME
+from ranktable.cluster.tables_of_groups import with_group
 from ranktable.layout.change.differing import difference
 from ranktable.layout.change.rebuilt import refuse_same_ids
-from ranktable.layout.change.spares import named_table, unnamed_table
+from ranktable.layout.change.spare_nodes import named_table, unnamed_table
 from ranktable.layout.parallel import remembering
 from ranktable.report.diff_renderers import render_changes, render_diff_json
 from ranktable.schema.atomic_files import replace_file
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
-    from ranktable.cli.input_output import TableFile
+    from ranktable.cli.table_input import TableFile
     from ranktable.layout.change.differing import Difference
     from ranktable.layout.change.site import Site
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.schema.model import RankTable
 
 Again = Annotated[
-    bool,
-    typer.Option("--again", help="Skip nodes that are already done."),
+    bool, typer.Option("--again", help="Skip nodes that are already done.")
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeOutput:
-    """The destination of a changed table, and the form of the summary.
+    """Where to write a changed table, and the form of the summary.
 
     Attributes:
         output: Its file, None for standard output.
@@ -52,16 +52,10 @@ class ChangeOutput:
 
     output: Annotated[
         str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Where to write; by default standard output.",
-        ),
+        valued("FILE", "Where to write; by default standard output.", "--output", "-o"),
     ] = None
     in_place: Annotated[
-        bool,
-        typer.Option("--in-place", "-i", help="Replace FILE, atomically."),
+        bool, typer.Option("--in-place", "-i", help="Replace FILE, atomically.")
     ] = False
     force: Annotated[
         bool,
@@ -77,7 +71,7 @@ class ChangeOutput:
     ] = OutputFormat.TEXT
 
     def refuse_clash(self) -> None:
-        """Raise CommandError for options that clash."""
+        """Raise CommandError for options that exclude each other."""
         if self.in_place and self.output is not None:
             raise CommandError("--in-place and --output do not go together")
         is_printed = not self.in_place and (
@@ -93,32 +87,36 @@ class ChangeOutput:
         self,
         read: TableFile,
         after: RankTable,
-        layouts: tuple[ParallelLayout, ParallelLayout] | None = None,
+        layouts: tuple[ParallelLayout | None, ParallelLayout] | None = None,
         *,
         site: Site | None = None,
         is_optimal: bool = False,
     ) -> None:
-        """Write the table, if it is sound, and say what has changed.
+        """Write the table if it is sound, and print what has changed.
 
         Args:
             read: The file that was read.
-            after: What became of it made of its ``named_table``.
-            layouts: The layout of each, which the new table remembers.
-            site: What decides about a placement beside the table.
+            after: The changed table, made from the ``named_table`` of the first.
+            layouts: The layout of each table; the new table stores the second. The
+                first is None if it is not known, and then no groups are compared.
+            site: Traffic, racks and links of the chips.
             is_optimal: Whether every placement was tried.
 
         Raises:
-            ChangeError: Chips of a new host have SDIDs that are there already.
-            CommandError: A file holds another table, or standard input is to be
+            ChangeError: Chips of a new host have SDIDs that are already used.
+            CommandError: A file has another table, or standard input would have to be
                 replaced.
             RankTableError: The table is not sound; nothing is written.
-            FileChangedError: The file that was read is to be replaced, and has changed.
+            FileChangedError: The file to be replaced has changed since it was read.
         """
+        both = None
         if layouts is not None:
-            after = remembering(after, layouts[1])
+            was, layout = layouts
+            after = remembering(after, layout)
+            both = None if was is None else (was, layout)
         before = named_table(read.table)
         refuse_same_ids(before, after)
-        found = difference(before, after, layouts, site=site, is_optimal=is_optimal)
+        found = difference(before, after, both, site=site, is_optimal=is_optimal)
         after = unnamed_table(after, read.table)
         if read.whole is not None:
             after = with_group(read.whole, read.group, after)

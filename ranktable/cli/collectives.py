@@ -1,4 +1,4 @@
-"""``ranktable explain --collective``: how a collective is done on a backend."""
+"""``ranktable explain --collective``: how a backend does a collective."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from ranktable.cli import CommandError, OutputFormat, write
-from ranktable.dist.errors import UnsupportedError
-from ranktable.dist.plan import explain
+from ranktable.dist.collective_errors import UnsupportedError
+from ranktable.dist.collective_plan import explain
 from ranktable.runtime.backends.backend import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ranktable.dist.plan import CollectivePlan
+    from ranktable.dist.collective_plan import CollectivePlan
 
 
 def explain_collective(
@@ -26,18 +26,18 @@ def explain_collective(
     *,
     even: bool,
 ) -> int:
-    """Write how a collective is done, on one backend or on each.
+    """Print how a collective is done on one backend, or on each.
 
     Args:
         operation: The collective.
         backend: A backend, None for all.
         dtype: Type of the tensors.
-        op: How it reduces.
+        op: The reduction.
         form: Form of the output.
-        even: Whether all parts are of one size.
+        even: Whether all parts have the same size.
 
     Returns:
-        The exit status: 1 where there is no exact way on any of them.
+        The exit status: 1 if no backend can do it exactly.
 
     Raises:
         CommandError: There is no such collective, backend, type or reduction.
@@ -65,7 +65,7 @@ def explain_collective(
 def _answer(
     operation: str, backend: str, dtype: str, op: str, *, even: bool
 ) -> tuple[CollectivePlan | str, CollectivePlan | None]:
-    """Return a plan or why there is none, and the exact plan where it differs."""
+    """Return a plan or why there is none, and the exact plan if it differs."""
     try:
         plan = explain(operation, backend, dtype, op, even=even)
         exact = explain(operation, backend, dtype, op, even=even, exact=True)

@@ -1,25 +1,26 @@
-"""Values that a shell completes, and which commands it needs for that.
+"""Values that a shell completes, and the commands that are needed for this.
 
-Each function takes what was typed so far. The lists are imported by the functions,
+Each function gets the text that was typed so far. The functions import the lists,
 because only a shell that completes needs them.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 VARIABLE: Final = "_RANKTABLE_COMPLETE"
-"""Set by a shell that asks what may follow."""
+"""Set by a shell that requests completions."""
 
 _TYPED: Final = ("_TYPER_COMPLETE_ARGS", "COMP_WORDS")
-"""Where the shells put the command line: zsh, fish and PowerShell; bash."""
+"""Variables with the command line: of zsh, fish and PowerShell; and of bash."""
 
 
 def completed_command(env: Mapping[str, str]) -> str | None:
-    """Return the command whose arguments a shell completes, None for its name."""
+    """Return the command whose arguments are completed, None for its own name."""
     typed = next((env[name] for name in _TYPED if name in env), "")
     _, *words = typed.split() or [""]
     is_whole = typed[-1:].isspace() or len(words) > 1
@@ -31,7 +32,7 @@ def _beginning(values: Iterable[str], incomplete: str) -> list[str]:
 
 
 def _last_of_list(values: Iterable[str], incomplete: str) -> list[str]:
-    """Complete the last of values that commas separate."""
+    """Complete the last value in a list with commas."""
     before, comma, last = incomplete.rpartition(",")
     return [f"{before}{comma}{value}" for value in _beginning(values, last)]
 
@@ -44,7 +45,7 @@ def formats(incomplete: str) -> list[str]:
 
 
 def written_formats(incomplete: str) -> list[str]:
-    """Return the formats that ``convert`` writes from a table of another one."""
+    """Return the formats that ``convert`` can write from a table of another format."""
     from ranktable.cluster.conversion import WRITTEN  # noqa: PLC0415
 
     return _with_launchers(WRITTEN, incomplete)
@@ -73,7 +74,7 @@ def schemas(incomplete: str) -> list[str]:
 
 
 def codes(incomplete: str) -> list[str]:
-    """Return codes, the names of rules, and the codes of vendors."""
+    """Return codes, names of rules, and codes of vendors."""
     from ranktable.report.catalogue import RULES  # noqa: PLC0415
     from ranktable.schema.vendor_codes import MEANINGS  # noqa: PLC0415
 
@@ -81,7 +82,7 @@ def codes(incomplete: str) -> list[str]:
         return [rule.code for rule in RULES]
     names = (name for rule in RULES for name in (rule.code, rule.name))
     return [
-        # A code is taken in small letters too; a shell adds to what was typed.
+        # A code may be typed in lower case; the shell keeps what was typed.
         incomplete + value[len(incomplete) :]
         for value in (*names, *MEANINGS)
         if value.casefold().startswith(incomplete.casefold())
@@ -89,63 +90,29 @@ def codes(incomplete: str) -> list[str]:
 
 
 def listed_codes(incomplete: str) -> list[str]:
-    """Return lists of codes with one more."""
+    """Return the typed list of codes with one more."""
     from ranktable.report.catalogue import RULES  # noqa: PLC0415
 
     return _last_of_list((rule.code for rule in RULES), incomplete)
 
 
-def templates(incomplete: str) -> list[str]:
-    """Return the templates."""
-    from ranktable.cli.commands.init import TEMPLATES  # noqa: PLC0415
+def _names(module: str, *lists: str) -> Callable[[str], list[str]]:
+    """Return what completes the names in some lists of a module."""
 
-    return _beginning((each.name for each in TEMPLATES), incomplete)
+    def complete(incomplete: str) -> list[str]:
+        home = import_module(f"ranktable.{module}")
+        found = (each for name in lists for each in getattr(home, name))
+        return _beginning((getattr(each, "name", each) for each in found), incomplete)
 
-
-def chips(incomplete: str) -> list[str]:
-    """Return the chips that are known by name."""
-    from ranktable.schema.check import CHIPS_PER_HOST, NPUS  # noqa: PLC0415
-
-    return _beginning((*CHIPS_PER_HOST, *NPUS), incomplete)
+    return complete
 
 
-def readers(incomplete: str) -> list[str]:
-    """Return the programs that read rank tables."""
-    from ranktable.schema.table_readers import ALIASES, READERS  # noqa: PLC0415
-
-    return _beginning((*ALIASES, *(each.name for each in READERS)), incomplete)
-
-
-def links(incomplete: str) -> list[str]:
-    """Return the built-in topologies; a shell completes files where none fits."""
-    from ranktable.schema.topology import BUILT_IN  # noqa: PLC0415
-
-    return _beginning((each.name for each in BUILT_IN), incomplete)
-
-
-def collectives(incomplete: str) -> list[str]:
-    """Return the collectives."""
-    from ranktable.dist.plan import OPERATIONS  # noqa: PLC0415
-
-    return _beginning(OPERATIONS, incomplete)
-
-
-def backends(incomplete: str) -> list[str]:
-    """Return the backends."""
-    from ranktable.runtime.backends.backend import TABLES  # noqa: PLC0415
-
-    return _beginning(TABLES, incomplete)
-
-
-def reductions(incomplete: str) -> list[str]:
-    """Return the reductions."""
-    from ranktable.dist.wire import REDUCTIONS  # noqa: PLC0415
-
-    return _beginning(REDUCTIONS, incomplete)
-
-
-def dtypes(incomplete: str) -> list[str]:
-    """Return the types of tensors."""
-    from ranktable.dist.wire import SIZES  # noqa: PLC0415
-
-    return _beginning(SIZES, incomplete)
+templates = _names("cli.commands.init", "TEMPLATES")
+chips = _names("schema.check", "CHIPS_PER_HOST", "NPUS")
+readers = _names("schema.table_readers", "ALIASES", "READERS")
+links = _names("schema.topology", "BUILT_IN")
+"""The built-in topologies; a shell completes files where none fits."""
+collectives = _names("dist.collective_plan", "OPERATIONS")
+backends = _names("runtime.backends.backend", "TABLES")
+reductions = _names("dist.wire", "REDUCTIONS")
+dtypes = _names("dist.wire", "SIZES")

@@ -1,7 +1,7 @@
 """The files that ``ranktable validate`` judges, and the settings of a project.
 
-It judges every kind of file that ranktable reads. A project's options are
-``[tool.ranktable]`` in pyproject.toml, or ranktable.toml.
+Every kind of file that ranktable reads is judged. The settings of a project are in
+``[tool.ranktable]`` of pyproject.toml, or in ranktable.toml.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ranktable.cli import CommandError
-from ranktable.cli.input_output import STANDARD_INPUT, STANDARD_INPUT_NAME
+from ranktable.cli.table_input import STANDARD_INPUT, STANDARD_INPUT_NAME
 from ranktable.cluster.argument import ArgumentError
 from ranktable.schema.check import (
     CONFIG_MAP_MARKS,
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 _SPEC_NAME = "cluster-spec"
 LOOKED_AT_BYTES = 1 << 16
-"""How much of a file is looked at to tell what it is."""
+"""Bytes of a file that are examined to detect its format."""
 
 _TABLE = re.compile(rb'"(?:node|server|super_pod|rank)_list"')
 _CONFIG_MAP = re.compile(r"""\bkind["']?\s*:\s*["']?ConfigMap\b""")
@@ -73,8 +73,8 @@ def judge_file(name: str, options: Options, kind: str | None = None) -> Report:
 
     Args:
         name: The file.
-        options: How tables are judged.
-        kind: Name of its format, or the beginning of one; by default its content tells.
+        options: The options of the check.
+        kind: Name of its format, or a beginning of it; None to detect the format.
 
     Raises:
         CommandError: There is no such format.
@@ -132,7 +132,7 @@ def _format_of(kind: str) -> LauncherFormat | Format:
 def _report_of(
     kind: LauncherFormat | Format, data: bytes, name: str, options: Options
 ) -> Report:
-    """Return the report of a file whose format is named."""
+    """Return the report of a file whose format is given."""
     from ranktable.cluster.hostfiles.launcher_formats import (  # noqa: PLC0415 - rare
         read_hostfile,
     )
@@ -149,12 +149,12 @@ def _is_table(start: bytes) -> bool:
 
 
 def _is_spec(start: bytes) -> bool:
-    is_script = start.startswith(b"#!")  # which may write a spec: templates/jobs
+    is_script = start.startswith(b"#!")  # it may contain a spec: templates/jobs
     return not is_script and all(key.search(start) for key in _SPEC)
 
 
 def _links_report(data: bytes, name: str) -> Report:
-    """Return the report of a file with the links of a host's chips."""
+    """Return the report of a file with the links between a host's chips."""
     from ranktable.schema.topology_file import find_topology  # noqa: PLC0415 - rare
 
     try:
@@ -172,7 +172,7 @@ def _links_report(data: bytes, name: str) -> Report:
 
 
 def _launcher_report(data: bytes, name: str, options: Options) -> Report | None:
-    """Return the report of what a launcher or a scheduler reads, None for others."""
+    """Return the report of a file for launchers or schedulers, None for other files."""
     from ranktable.cluster.hccn_conf import (  # noqa: PLC0415 - rare
         is_hccn_conf,
         judge_hccn_conf,
@@ -192,7 +192,7 @@ def _launcher_report(data: bytes, name: str, options: Options) -> Report | None:
     formats = detect_formats(data)
     if formats:
         return read_hostfile(data, formats[0], file=name, limit=options.limit).report
-    if _CONFIG_MAP.search(text):  # of a list, which kubectl writes for nodes too
+    if _CONFIG_MAP.search(text):  # in a list, which kubectl prints for nodes too
         return None
     if any(kind.is_known_by(text) for kind in TOPOLOGY_FORMATS[:-1]):
         return read_topology(data, file=name, limit=options.limit)[0]
@@ -200,9 +200,9 @@ def _launcher_report(data: bytes, name: str, options: Options) -> Report | None:
 
 
 def _unknown_report(start: bytes, name: str) -> Report | None:
-    """Return the report of text that does not try to be JSON, None where it may.
+    """Return the report of a text that is clearly not JSON, None if it may be JSON.
 
-    To say what JSON expects in its first line would not help.
+    A message about what JSON expects in the first line would not help.
     """
     text = start.decode("utf-8", "replace")
     body = _COMMENTS.sub("", text)
@@ -224,10 +224,10 @@ def _unknown_report(start: bytes, name: str) -> Report | None:
 
 
 def named_files(names: Sequence[str], exclude: Sequence[str]) -> list[str]:
-    """Return the files to judge; a folder means the files in it that are ours.
+    """Return the files to judge; a folder stands for the known files in it.
 
     Raises:
-        CommandError: The one folder that is named holds nothing to judge.
+        CommandError: The only named folder has no file to judge.
     """
     found: list[str] = []
     for name in names:
@@ -238,13 +238,24 @@ def named_files(names: Sequence[str], exclude: Sequence[str]) -> list[str]:
         if not held and len(names) == 1:
             raise CommandError(f"{name} holds no table, spec or host file")
         found += held or [name]
-    return list(dict.fromkeys(found))  # a folder and a file of it are named together
+    known: dict[str, str] = {}
+    for name in found:  # a file may also be in a named folder
+        known.setdefault(_place_of(name), name)
+    return list(known.values())
+
+
+def _place_of(name: str) -> str:
+    """Return where a file is, however its folder is written."""
+    if name == STANDARD_INPUT:
+        return name
+    folder, last = os.path.split(name)
+    return os.path.join(os.path.realpath(folder), last)  # noqa: PTH118 - any name
 
 
 def _ours_below(folder: str, exclude: Sequence[str]) -> Iterator[str]:
-    """Yield the files of a folder that are ours, then the folders that are unreadable.
+    """Yield the known files of a folder, then the folders that cannot be read.
 
-    Hidden folders and what is to be left out are not among them.
+    Hidden and excluded folders are left out.
     """
     unreadable: list[str] = []
     walk = os.walk(folder, onerror=lambda error: unreadable.append(error.filename))
@@ -258,11 +269,11 @@ def _ours_below(folder: str, exclude: Sequence[str]) -> Iterator[str]:
             file = os.path.join(path, name)  # noqa: PTH118 - any name, no Path needed
             if not is_like(file, exclude) and _is_ours(file):
                 yield file
-    yield from unreadable  # to be said, with a code
+    yield from unreadable  # reported with a code
 
 
 def _plain_name(path: str) -> str:
-    """Return a path as repositories name their files: without "." and double slashes.
+    """Return a path without "." and double slashes, as repositories write it.
 
     ".." stays, because the folder before it may be a link.
     """
@@ -273,13 +284,13 @@ def _plain_name(path: str) -> str:
 
 
 def is_like(path: str, patterns: Sequence[str]) -> bool:
-    """Whether an absolute pattern matches a path, or another one its last part."""
+    """Whether an absolute pattern matches a path, or another pattern its last part."""
     whole, name = os.path.abspath(path), Path(path).name  # noqa: PTH100 - no links
     return any(fnmatch(whole, each) or fnmatch(name, each) for each in patterns)
 
 
 def _is_ours(path: str) -> bool:
-    """Whether a file of a folder is one of ours, by its content."""
+    """Whether the content of a file is of a known kind."""
     name = Path(path).name
     try:
         if not Path(path).is_file():
@@ -287,7 +298,7 @@ def _is_ours(path: str) -> bool:
         with open(path, "rb") as file:  # noqa: PTH123 - one part of it
             start = file.read(LOOKED_AT_BYTES)
     except OSError:
-        return name.endswith(_SPEC_NAMES)  # to be said, with its code
+        return name.endswith(_SPEC_NAMES)  # reported with its code
     if _is_table(start) or (name.endswith(_SPEC_NAMES) and _is_spec(start)):
         return True
     if name in ("topology.conf", "hccn.conf"):
@@ -303,17 +314,17 @@ OWN_FILE, SHARED_FILE = "ranktable.toml", "pyproject.toml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The settings of a project for ``ranktable validate``; an option of a call wins.
+    """Settings of a project for ``ranktable validate``; options of a call are stronger.
 
     Attributes:
         chip: ``--chip``.
-        topology: ``--topology``; a file is looked for beside the settings.
+        topology: ``--topology``; a file name is relative to the settings.
         schema: ``--schema``; likewise.
         strict: ``--strict``.
-        select: Codes, or beginnings of codes, to report; all where it is empty.
-        ignore: Codes, or beginnings of codes, to leave out.
-        per_file_ignores: More of these, by a pattern of names.
-        exclude: Patterns of files and folders that a folder's name does not stand for.
+        select: Codes to report, or their beginnings; all codes if empty.
+        ignore: Codes to leave out, or their beginnings.
+        per_file_ignores: More codes to leave out, by a pattern of file names.
+        exclude: Patterns of files and folders to leave out of a folder.
     """
 
     chip: str | None = None
@@ -327,12 +338,12 @@ class Settings:
 
 
 def find_settings(folder: Path) -> Settings:
-    """Return the settings of a folder or of the nearest one above that has some.
+    """Return the settings of a folder, or of the nearest parent that has some.
 
     The search ends at the root of a repository.
 
     Raises:
-        CommandError: A file is not TOML, or holds what is not an option.
+        CommandError: A file is not TOML, or has an unknown option.
     """
     for place in (folder, *folder.parents):
         for name in (OWN_FILE, SHARED_FILE):
@@ -347,13 +358,13 @@ def find_settings(folder: Path) -> Settings:
 
 
 def _table_of(path: Path) -> dict[str, Any] | None:
-    """Return the table of ranktable in a file, None if there is none."""
+    """Return ranktable's table in a file, None if there is none."""
     data = path.read_bytes()
     try:
         document = tomllib.loads(data.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         if path.name == SHARED_FILE and b"tool.ranktable" not in data:
-            return None  # it has no settings of ours
+            return None  # it has no settings for ranktable
         is_text = isinstance(error, tomllib.TOMLDecodeError)
         raise CommandError(
             f"{path}: {error if is_text else 'it is not UTF-8'}"
@@ -406,16 +417,16 @@ def _settings(table: dict[str, Any], path: Path) -> Settings:
 
 
 def _anchored(pattern: str, folder: Path) -> str:
-    """Return a pattern of paths below a folder as one of absolute paths.
+    """Return a pattern relative to a folder as an absolute pattern.
 
-    A pattern of names, without a slash, matches in every folder and stays.
+    A pattern without a slash is for names in every folder, and stays.
     """
     bare = pattern.rstrip("/")
     return f"{glob.escape(str(folder.absolute()))}/{bare}" if "/" in bare else bare
 
 
 def _value(key: str, value: object, path: Path) -> object:
-    """Return the value of an option."""
+    """Return the value of a setting."""
     if key in ("select", "ignore", "exclude") and _is_texts(value):
         return tuple(value)  # type: ignore[arg-type]
     if key == "chip" and type(value) in (str, int):
@@ -443,10 +454,10 @@ _EXAMPLES = {
 
 
 def check_codes(codes: Sequence[str]) -> None:
-    """Refuse what is not a code, nor the beginning of one.
+    """Raise CommandError unless each text is a code or the beginning of one.
 
     Raises:
-        CommandError: One of the codes is not.
+        CommandError: One of them is not.
     """
     for code in codes:
         if not (code.startswith("RT") and code[2:].isdigit() and len(code) <= _CODE):
@@ -465,7 +476,7 @@ def _is_texts(value: object) -> bool:
 
 
 def selected(report: Report, settings: Settings) -> Report:
-    """Return a report with the codes that the settings ask for."""
+    """Return a report with only the codes that the settings select."""
     ignored = [*settings.ignore]
     for pattern, codes in settings.per_file_ignores.items():
         if is_like(report.file, [pattern]):
@@ -505,12 +516,12 @@ def judge_by_schema(report: Report, schema: SiteSchema) -> Report:
     """Return a report with the findings of a site's schema added.
 
     Args:
-        report: What our rules have found in a table. A file whose name ends in .yaml
-            or .yml is a cluster spec, and is judged as one instead.
+        report: The report of a table. A file whose name ends in .yaml or .yml is judged
+            as a cluster spec instead.
         schema: The schema.
 
     Raises:
-        CommandError: Nothing can be judged by the schema.
+        CommandError: The schema cannot be used.
     """
     if _is_yaml(report.file) and report.data is not None:
         from ranktable.cluster.specs.read_spec import read_spec  # noqa: PLC0415 - rare
@@ -523,12 +534,12 @@ def judge_by_schema(report: Report, schema: SiteSchema) -> Report:
 
 
 def _is_yaml(name: str) -> bool:
-    """Whether a file is a cluster spec by its name."""
+    """Whether a file is a cluster spec, by its name."""
     return name.endswith(_YAML_NAMES)
 
 
 def _document(report: Report) -> Document | None:
-    """Return what there is to judge, None where the text could not be read."""
+    """Return the document to judge, None if the text could not be read."""
     if report.text is None:
         return None
     if _is_yaml(report.file):

@@ -1,9 +1,8 @@
-"""Nodes that are given to a command: names of hosts, rank tables, lines of probe."""
+"""Nodes as arguments of a command: names of hosts, rank tables, lines of probe."""
 
 from __future__ import annotations
 
 import os
-import sys
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,22 +11,16 @@ from msgspec import structs
 
 from ranktable.cli import CommandError
 from ranktable.cli.commands.gen import table_of_file
-from ranktable.cli.input_output import STANDARD_INPUT, STANDARD_INPUT_NAME
+from ranktable.cli.table_input import STANDARD_INPUT, read_input
 from ranktable.cluster.conversion import pods_of
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.merging.merge_inputs import is_part, merge_probes
 from ranktable.cluster.merging.merge_nodes import MergeOptions
 from ranktable.cluster.probes.read_probes import is_probe_text
-from ranktable.layout.change.spares import spares_of
+from ranktable.layout.change.spare_nodes import spares_of
 from ranktable.layout.change.twin import twin_of
 from ranktable.schema.check import check_bytes
 from ranktable.schema.diagnostic import Options, RankTableError, Severity
-from ranktable.schema.files import (
-    DEFAULT_MAX_SIZE_BYTES,
-    UnreadableError,
-    read_file,
-    read_stream,
-)
 from ranktable.schema.format import SUPER_POD_KEY
 from ranktable.schema.model import RankTable
 from ranktable.schema.super_pods import PODS
@@ -56,11 +49,11 @@ New = Annotated[
 
 
 def node_like(table: RankTable, like: Node, host: str, *, is_new: bool) -> Node:
-    """Return a host of which only the name is known, with the chips of a node.
+    """Return a host with the chips of another node, if only its name is known.
 
     Raises:
-        CommandError: Nobody said that it is new, so that it may be a typing mistake.
-        ChangeError: The chips have addresses, which are those of one host only.
+        CommandError: --new is missing, so the name may be a typing mistake.
+        ChangeError: The chips have addresses, which belong to one host only.
     """
     name = like.host or "the last node"
     if not is_new:
@@ -75,7 +68,7 @@ def node_like(table: RankTable, like: Node, host: str, *, is_new: bool) -> Node:
 
 
 def is_file(text: str) -> bool:
-    """Whether an argument names a file; whether there is one makes no difference."""
+    """Whether an argument is the name of a file, even of a missing one."""
     return text == STANDARD_INPUT or os.sep in text or text.endswith(_ENDINGS)
 
 
@@ -84,7 +77,7 @@ def hosts_in(text: str) -> list[str]:
 
     Raises:
         ArgumentError: It is malformed.
-        CommandError: There are none.
+        CommandError: There are no hosts.
     """
     hosts = expand_hosts(text)
     if not hosts:
@@ -93,7 +86,7 @@ def hosts_in(text: str) -> list[str]:
 
 
 def one_host(text: str) -> str:
-    """Return a name if it is that of one host.
+    """Return a name if it is the name of one host.
 
     Raises:
         ArgumentError: It is not a name, or it is malformed.
@@ -106,14 +99,14 @@ def one_host(text: str) -> str:
 
 
 def read_nodes(file: str) -> tuple[Node, ...]:
-    """Return the nodes of a rank table, or of a part of one, or of lines of probe.
+    """Return the nodes in a rank table, a part of one, a cluster spec, or probe lines.
 
     Raises:
         CommandError: They are not sound.
     """
     if file.endswith((".yaml", ".yml")):
         return table_of_file(file, is_emulated=False)[0].nodes
-    name, data = _read(file)
+    name, data = read_input(file)
     if is_probe_text(data):
         merged = merge_probes([name], [data], [None], MergeOptions())
         if merged.table is None:
@@ -128,7 +121,7 @@ def read_nodes(file: str) -> tuple[Node, ...]:
 
 
 def with_pods(nodes: Sequence[Node], pods: Sequence[object]) -> tuple[Node, ...]:
-    """Return nodes that name their super pods, as far as these are known."""
+    """Return nodes that name their super pods, if these are known."""
     return tuple(
         node
         if pod is None
@@ -138,10 +131,10 @@ def with_pods(nodes: Sequence[Node], pods: Sequence[object]) -> tuple[Node, ...]
 
 
 def read_node(file: str) -> Node:
-    """Return the node of a file that holds one.
+    """Return the node of a file with only one node.
 
     Raises:
-        CommandError: It holds several, or is not sound.
+        CommandError: It has several nodes, or is not sound.
     """
     nodes = read_nodes(file)
     if len(nodes) > 1:
@@ -152,10 +145,10 @@ def read_node(file: str) -> Node:
 
 
 def part_of(report: Report, also: Sequence[str] = ()) -> RankTable | None:
-    """Return a table whose ranks may have gaps; None if anything else is wrong.
+    """Return a table whose ranks may have gaps, None if it has other errors.
 
     Args:
-        report: What was found in it.
+        report: The report of its file.
         also: Codes of other errors that do not matter.
     """
     if report.table is not None:
@@ -163,16 +156,6 @@ def part_of(report: Report, also: Sequence[str] = ()) -> RankTable | None:
     if report.is_unreadable or report.columns is None or not is_part(report, also):
         return None
     return RankTable.from_columns(report.columns)
-
-
-def _read(file: str) -> tuple[str, bytes]:
-    name = STANDARD_INPUT_NAME if file == STANDARD_INPUT else file
-    try:
-        if file == STANDARD_INPUT:
-            return name, read_stream(sys.stdin.buffer, DEFAULT_MAX_SIZE_BYTES)
-        return name, read_file(file, DEFAULT_MAX_SIZE_BYTES)
-    except UnreadableError as error:
-        raise CommandError(f"{name}: {error}") from None
 
 
 def _unsound(name: str, reports: Iterable[Report]) -> CommandError:

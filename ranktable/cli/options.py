@@ -1,4 +1,4 @@
-"""Options that several commands have: of the layout, and of racks, links and bytes."""
+"""Options of several commands: the layout, racks, links between chips, and bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from ranktable.cli import (
     completion,
     show_findings,
 )
-from ranktable.cli.input_output import read_input
+from ranktable.cli.parameters import valued
+from ranktable.cli.table_input import read_input
 from ranktable.layout.boundaries import (
     boundaries_of,
     boundaries_of_levels,
@@ -46,10 +47,10 @@ if TYPE_CHECKING:
 
 GroupName = Annotated[
     str | None,
-    typer.Option(
+    valued(
+        "NAME",
+        "In a table of groups (server-groups): the group, such as 2.",
         "--server-group",
-        metavar="NAME",
-        help="In a table of groups (server-groups): the group, such as 2.",
     ),
 ]
 
@@ -57,7 +58,7 @@ DEFAULT_PRESET: Final = "megatron"
 
 
 class Peer(str, Enum):
-    """Libraries whose order and expert style can be had by name."""
+    """Libraries whose order and expert style have a preset."""
 
     MEGATRON = "megatron"
     DEEPSPEED = "deepspeed"
@@ -68,7 +69,7 @@ class Peer(str, Enum):
 
 
 class ExpertStyle(str, Enum):
-    """Whose meaning ep has."""
+    """The library that defines ep."""
 
     MEGATRON = "megatron"
     TORCHTITAN = "torchtitan"
@@ -81,7 +82,7 @@ _PLAIN = ("tp", "cp", "pp", "dp")
 
 
 def warn_of_refusal(layout: ParallelLayout) -> None:
-    """Say on standard error if Megatron refuses the order of a layout."""
+    """Print a warning on standard error if Megatron refuses the order of a layout."""
     if layout.refusal is not None:
         sys.stderr.write(f"warning: {layout.refusal}\n")
 
@@ -108,9 +109,8 @@ class LayoutOptions:
     dcp: Annotated[int | None, _size("vLLM's decode context parallel ranks.")] = None
     order: Annotated[
         str | None,
-        typer.Option(
-            metavar="ORDER",
-            help="Order of the axes; the first one changes fastest: tp-cp-ep-dp-pp.",
+        valued(
+            "ORDER", "Order of the axes; the first one changes fastest: tp-cp-ep-dp-pp."
         ),
     ] = None
     ep_style: Annotated[
@@ -122,18 +122,18 @@ class LayoutOptions:
 
     @property
     def are_given(self) -> bool:
-        """Whether anything was said."""
+        """Whether an option is given."""
         return self != LayoutOptions()
 
     def refuse_clash(self) -> None:
-        """Raise CommandError if a preset is given beside what it stands for."""
+        """Raise CommandError if a preset is given together with its own options."""
         if self.preset and (self.order is not None or self.ep_style is not None):
             raise CommandError(
                 "--preset is an order and an --ep-style; give it or them"
             )
 
     def split(self) -> tuple[dict[str, int], dict[str, int | str]]:
-        """Return the sizes of tp, cp, pp and dp that are given, and what else is."""
+        """Return the given sizes of tp, cp, pp and dp, and the other options."""
         sizes = {name: getattr(self, name) for name in SIZES}
         known = {
             name: size for name, size in sizes.items() if size not in (None, INFERRED)
@@ -152,20 +152,20 @@ class LayoutOptions:
         may_lack_ranks: bool = False,
         world_size: int | None = None,
     ) -> ParallelLayout:
-        """Return the layout of a table: the one that it remembers, or what is given.
+        """Return the layout of a table: the stored one, or the one that is given.
 
         Args:
             table: The table.
-            with_dp: Whether dp is as it was given; if not, it is what is left.
-            is_needed: Whether it is an error that there is neither.
-            may_lack_ranks: Whether the last ranks of the layout may be gone.
-            world_size: Number of ranks, by default those of the table.
+            with_dp: Whether to use the given dp; if not, it follows from the other
+                sizes.
+            is_needed: Whether it is an error if there is no layout.
+            may_lack_ranks: Whether the last ranks of the layout may be missing.
+            world_size: Number of ranks, by default that of the table.
 
         Raises:
-            CommandError: An option contradicts what the table remembers, or a preset
-                what is given beside it; what it remembers is out of date; or there is
-                no layout.
-            LayoutError: There is no such layout.
+            CommandError: An option contradicts the stored layout, or a preset the other
+                options; the stored layout does not match the table; or there is none.
+            LayoutError: The layout is not valid.
         """
         self.refuse_clash()
         known = remembered(table)
@@ -184,8 +184,10 @@ class LayoutOptions:
         """Return the layout of the options; dp follows from the other sizes.
 
         Raises:
-            LayoutError: There is no such layout.
+            CommandError: A preset is given together with its own options.
+            LayoutError: The layout is not valid.
         """
+        self.refuse_clash()
         sizes = {name: getattr(self, name) for name in SIZES}
         if not with_dp:
             del sizes["dp"]
@@ -193,7 +195,7 @@ class LayoutOptions:
         default = find_preset(self.preset.value if self.preset else DEFAULT_PRESET)
         style = default.ep_style if self.ep_style is None else self.ep_style.value
         factors = ("tp", "cp", "pp", *(["ep"] if style == OWN_AXIS else []))
-        # dp is what is left, unless another size is that.
+        # dp is the rest, unless another size is -1.
         rest = 1 if any(sizes.get(name) == INFERRED for name in factors) else INFERRED
         return ParallelLayout(
             **{"dp": rest, **sizes},
@@ -223,9 +225,9 @@ class LayoutOptions:
 def _refuse_other_size(
     known: ParallelLayout, table: RankTable, *, may_lack_ranks: bool
 ) -> None:
-    """Raise CommandError if a remembered layout is not that of a table.
+    """Raise CommandError if a stored layout does not match a table.
 
-    A table may have gaps, from which the ranks that are missing can be told.
+    A table may have gaps that show how many ranks are missing.
     """
     end = table.rank_end
     has_gaps = end > table.world_size
@@ -255,21 +257,16 @@ BYTES_HELP = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SiteOptions:
-    """Racks, links of chips, and bytes."""
+    """Options for racks, links between chips, and bytes."""
 
-    topology: Annotated[
-        str | None, typer.Option(metavar="TOPOLOGY", help=TOPOLOGY_HELP)
-    ] = None
+    topology: Annotated[str | None, valued("TOPOLOGY", TOPOLOGY_HELP)] = None
     links: Annotated[
-        str | None,
-        typer.Option(metavar="LINKS", help=LINKS_HELP, autocompletion=completion.links),
+        str | None, valued("LINKS", LINKS_HELP, completes=completion.links)
     ] = None
-    bytes_: Annotated[
-        str | None, typer.Option("--bytes", metavar="LIST", help=BYTES_HELP)
-    ] = None
+    bytes_: Annotated[str | None, valued("LIST", BYTES_HELP, "--bytes")] = None
 
     def site(self, table: RankTable) -> Site:
-        """Return what is known beside a table.
+        """Return the facts besides the table.
 
         Raises:
             CommandError: An option is malformed, or contradicts the table.
@@ -289,14 +286,14 @@ class SiteOptions:
 
 
 def links_of(links: str | None, table: RankTable) -> Topology | None:
-    """Return the links of the chips: those given, or those that the table names.
+    """Return the links between chips: the given ones, or those that the table names.
 
     Raises:
-        CommandError: These are not the same.
+        CommandError: Both are known and differ.
     """
     named = table.extra.get(TOPOLOGY_KEY)
     if links is None:
-        # A file is not read on the word of another file.
+        # A table must not decide which files are read.
         return next((one for one in BUILT_IN if one.name == named), None)
     if isinstance(named, str) and named != links:
         raise CommandError(
@@ -309,10 +306,10 @@ def links_of(links: str | None, table: RankTable) -> Topology | None:
 
 
 def read_bytes(text: str) -> dict[str, float]:
-    """Return the bytes of every axis in ``tp=16GiB,dp=2.25GiB``.
+    """Return the bytes of every axis, given ``tp=16GiB,dp=2.25GiB``.
 
     Raises:
-        CommandError: It is none.
+        CommandError: It has another form.
     """
     from ranktable.layout.traffic import parse_size  # noqa: PLC0415 - not for all
 
@@ -330,7 +327,7 @@ def read_bytes(text: str) -> dict[str, float]:
 def holders(
     topology: str | None, table: RankTable, form: OutputFormat, color: Color
 ) -> list[Boundary]:
-    """Return what holds several nodes: the table's super pods and a topology.
+    """Return the groups of nodes: the table's super pods, and those of a topology.
 
     Raises:
         CommandError: The topology cannot be read.
@@ -345,7 +342,7 @@ def holders(
 def racks_of(
     topology: str, table: RankTable, form: OutputFormat, color: Color
 ) -> tuple[Boundary, ...]:
-    """Return what holds several nodes according to a file or a list of levels.
+    """Return the groups of nodes in a file or a list of levels.
 
     Raises:
         CommandError: The topology cannot be read.
@@ -355,9 +352,9 @@ def racks_of(
     return boundaries_of(_hierarchy(topology, form, color), table, file=topology)
 
 
-@lru_cache(maxsize=1)  # a change looks at the racks of several tables
+@lru_cache(maxsize=1)  # a change needs the racks of several tables
 def _hierarchy(name: str, form: OutputFormat, color: Color) -> Hierarchy:
-    """Return what a file says holds nodes; show what is wrong with it."""
+    """Return the groups of nodes in a file; print findings."""
     from ranktable.layout.topologies.reading import (  # noqa: PLC0415 - rare
         MAX_JSON_BYTES,
         read_topology,

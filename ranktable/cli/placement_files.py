@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ranktable.cli import CommandError, write
-from ranktable.cli.input_output import (
+from ranktable.cli.output_files import (
     OutputFile,
     is_standard_output,
     output_file,
@@ -13,20 +13,20 @@ from ranktable.cli.input_output import (
     table_size,
     tell_written,
 )
-from ranktable.cluster.server_groups import with_group
+from ranktable.cluster.tables_of_groups import with_group
 from ranktable.schema.writing import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ranktable.cli.input_output import TableFile
+    from ranktable.cli.table_input import TableFile
     from ranktable.schema.model import RankTable
 
 
 def placement_files(
     read: TableFile, placed: RankTable, wanted: Mapping[str, str]
 ) -> Sequence[tuple[str, bytes]]:
-    """Return the path and the bytes of every file, before one of them is written."""
+    """Return the path and the bytes of every file, before any of them is written."""
     table = placed
     if read.whole is not None:
         table = with_group(read.whole, read.group, placed)
@@ -37,7 +37,7 @@ def placement_files(
 
 
 def _hostfile(placed: RankTable, kind: str) -> bytes:
-    """Return a file for a launcher; its formats are loaded where one is written."""
+    """Return a file for a launcher; its format is imported only if it is written."""
     from ranktable.cluster.hostfiles.hostfile import (  # noqa: PLC0415 - rare
         WriterOptions,
         hostfile_from_table,
@@ -53,16 +53,16 @@ def _hostfile(placed: RankTable, kind: str) -> bytes:
 def put_placement(
     texts: Sequence[tuple[str, bytes]], read: TableFile, *, is_better: bool, force: bool
 ) -> None:
-    """Write every file, or none if one of them holds something else.
+    """Write all files, or none if one of them has other content.
 
     Args:
-        texts: Path and bytes of every file; ``-`` stands for standard output.
+        texts: Path and bytes of every file; ``-`` means standard output.
         read: The table that was read.
-        is_better: Whether the placement is a new one.
+        is_better: Whether the placement differs from that of the table.
         force: Whether to replace files.
 
     Raises:
-        CommandError: A file holds something else, or two have one name.
+        CommandError: A file has other content, or two files have the same path.
     """
     paths = [path for path, _ in texts]
     twice = next((path for path in paths if paths.count(path) > 1), None)

@@ -1,4 +1,4 @@
-"""How far a long command is, on a terminal and nowhere else."""
+"""The progress of a long command; it is shown only on a terminal."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from rich.status import Status
 
 PAUSE_S = 0.1
-"""Between two texts; nobody reads faster."""
+"""Seconds between two updates."""
 
 
 class Progress:
-    """One line on standard error that is written over, if that is a terminal."""
+    """One line on standard error that is overwritten; only if that is a terminal."""
 
     def __init__(self) -> None:
-        """Look whether anybody would see it."""
+        """Check whether standard error is a terminal."""
         self.is_shown = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._next_s = 0.0
         self._status: Status | None = None
 
     def show(self, text: str) -> None:
-        """Show how far things are, unless the last time was a moment ago."""
+        """Show the progress, unless it was updated a moment ago."""
         if not self.is_shown or time.monotonic() < self._next_s:
             return
         from rich.console import Console  # noqa: PLC0415 - 0.1 s, on a terminal alone
@@ -45,7 +45,7 @@ class Progress:
         self._next_s = time.monotonic() + PAUSE_S
 
     def clear(self) -> None:
-        """Leave an empty line for what comes next."""
+        """Clear the line."""
         if self._status is not None:
             self._status.stop()
             self._status = None
@@ -54,7 +54,7 @@ class Progress:
 
 @contextmanager
 def progress() -> Iterator[Progress]:
-    """Give a line of progress that is gone afterwards."""
+    """Yield a progress line, which is cleared at the end."""
     line = Progress()
     try:
         yield line
@@ -63,17 +63,17 @@ def progress() -> Iterator[Progress]:
 
 
 class CountingStream:
-    """A stream that shows how many lines have come."""
+    """A stream that shows how many lines were read."""
 
     def __init__(self, stream: BinaryIO, line: Progress, name: str) -> None:
-        """Keep the stream, and where to show what comes from it."""
+        """Store the stream and the progress line."""
         self._stream = stream
         self._line = line
         self._name = name
         self._count = 0
 
     def read(self, size: int) -> bytes:
-        """Return what is there, at most so many bytes; nothing at the end."""
+        """Return at most so many bytes; nothing at the end."""
         read = getattr(self._stream, "read1", self._stream.read)
         data: bytes = read(size)
         self._count += data.count(b"\n")

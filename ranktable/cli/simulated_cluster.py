@@ -1,4 +1,4 @@
-"""The simulated cluster that the options of ``ranktable simulate`` ask for."""
+"""The simulated cluster for the options of ``ranktable simulate``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from ranktable.cli import CommandError
-from ranktable.cli.input_output import STANDARD_INPUT, sound_table
+from ranktable.cli.table_input import STANDARD_INPUT, sound_table
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.diagnostic import counted
 from ranktable.simulate.simulation import CHIPS_OF_BOX, make_boxes, ring_warning
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Vendor(str, Enum):
-    """Whose chips are simulated."""
+    """The vendor of the simulated chips."""
 
     SOPHGO = "sophgo"
     ASCEND = "ascend"
@@ -34,7 +34,7 @@ def cluster_of(
     """Return the table, and the name of its file if it has one.
 
     Raises:
-        CommandError: The options do not go together, or the table is not sound.
+        CommandError: The options exclude each other, or the table is not sound.
         ArgumentError: There are no chips, or too many.
     """
     is_sized = nproc is not None or num_nodes is not None

@@ -1,46 +1,37 @@
-"""Options of ``ranktable convert``: values that a format needs and the file lacks."""
+"""Options of ``ranktable convert``: values that a format needs and a file lacks."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import CommandError
-from ranktable.cli.input_output import MIB, read_input
+from ranktable.cli.parameters import valued
+from ranktable.cli.table_input import MIB, read_input
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.conversion import TableOptions
 from ranktable.cluster.discovery.ascend import parse_hccn
 from ranktable.cluster.discovery.machine import NotDetectedError
-from ranktable.cluster.generate import parse_address_list
+from ranktable.cluster.generate import parse_address_list, parse_numbers
 from ranktable.cluster.host_lists import expand_hosts
-from ranktable.cluster.hostfiles.hostfile import WriterOptions
 from ranktable.schema.diagnostic import folded, printable
 from ranktable.schema.format import is_address
 
 if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
 
-_RANGE = re.compile(r"([0-9]{1,19})(?:(?:\.\.|-)([0-9]{1,19}))?")
-MOST_NUMBERS = 1 << 20
-"""Devices of a table; a range beyond this is a slip of the finger."""
-
 _Text = str | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class WriterArguments:
-    """Options for a launcher's file, each a field of ``WriterOptions``."""
+    """Options for a launcher's file; each is a field of ``WriterOptions``."""
 
     script: Annotated[
-        _Text,
-        typer.Option(
-            metavar="SCRIPT",
-            help="Script to start on every node; by default train.py.",
-        ),
+        _Text, valued("SCRIPT", "Script to start on every node; by default train.py.")
     ] = None
     port: Annotated[
         int | None,
@@ -60,86 +51,54 @@ class WriterArguments:
         ),
     ] = None
     name: Annotated[
-        _Text,
-        typer.Option(
-            metavar="NAME", help="Name of a job and its pods; by default train."
-        ),
+        _Text, valued("NAME", "Name of a job and its pods; by default train.")
     ] = None
-    image: Annotated[
-        _Text,
-        typer.Option(metavar="IMAGE", help="Image of the containers of a job."),
-    ] = None
+    image: Annotated[_Text, valued("IMAGE", "Image of the containers of a job.")] = None
     resource: Annotated[
-        _Text,
-        typer.Option(metavar="NAME", help="Resource that a chip is: vendor.com/chip."),
+        _Text, valued("NAME", "Resource that a chip is: vendor.com/chip.")
     ] = None
-
-    def options(self) -> WriterOptions:
-        """Return what the writer takes."""
-        return WriterOptions(**asdict(self))
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableArguments:
-    """Options for a table besides its file."""
+    """Options for a rank table."""
 
     device_ip: Annotated[
         _Text,
-        typer.Option(
-            "--device-ip",
-            metavar="LISTS",
-            help="Addresses of the devices of each server: [['10.0.0.5','10.0.1.5']].",
+        valued(
+            "LISTS",
+            "Addresses of the devices of each server: [['10.0.0.5','10.0.1.5']].",
         ),
     ] = None
     hccn_conf: Annotated[
         list[str] | None,
-        typer.Option(
-            "--hccn-conf",
-            metavar="FILE",
-            help="The hccn.conf of each server in their order, or HOST=FILE: its "
+        valued(
+            "FILE",
+            "The hccn.conf of each server in their order, or HOST=FILE: its "
             "address_N is the device_ip of device N. Repeat it for every server.",
         ),
     ] = None
     super_device_id: Annotated[
         _Text,
-        typer.Option(
-            "--super-device-id",
-            metavar="LIST",
-            help="Of every device in the order of servers and ranks: 0-15,65536-65551.",
+        valued(
+            "LIST",
+            "Of every device in the order of servers and ranks: 0-15,65536-65551.",
         ),
     ] = None
     pods: Annotated[
-        _Text,
-        typer.Option(
-            "--pods",
-            metavar="LIST",
-            help="Super pod of each server, 0,0,1,1, or one for all.",
-        ),
+        _Text, valued("LIST", "Super pod of each server, 0,0,1,1, or one for all.")
     ] = None
     container_ip: Annotated[
-        _Text,
-        typer.Option(
-            "--container-ip",
-            metavar="LIST",
-            help="Address of the container on each server: 10.0.0.[1-2].",
-        ),
+        _Text, valued("LIST", "Address of the container on each server: 10.0.0.[1-2].")
     ] = None
     prefill: Annotated[
         int | None,
         typer.Option(
-            "--prefill",
-            min=0,
-            metavar="N",
-            help="The first N ranks prefill, the others decode.",
+            min=0, metavar="N", help="The first N ranks prefill, the others decode."
         ),
     ] = None
     collective_id: Annotated[
-        _Text,
-        typer.Option(
-            "--collective-id",
-            metavar="NAME",
-            help="Name of the job, for hccl-1.1.",
-        ),
+        _Text, valued("NAME", "Name of the job, for hccl-1.1.")
     ] = None
     skeleton: Annotated[
         bool,
@@ -149,18 +108,11 @@ class TableArguments:
         ),
     ] = False
 
-    def refuse_for(self, target: str) -> None:
-        """Raise CommandError if one of them is given for a launcher's format."""
-        for field in fields(self):
-            if getattr(self, field.name) not in (None, False, []):
-                name = field.name.replace("_", "-")
-                raise CommandError(f"{target} does not use --{name}")
-
     def options(self, table: RankTable) -> TableOptions:
-        """Return the options of a table.
+        """Return the options for a table.
 
         Raises:
-            ArgumentError: One is malformed or does not fit the table.
+            ArgumentError: One is malformed or does not match the table.
         """
         if self.device_ip is not None and self.hccn_conf:
             raise ArgumentError("--device-ip and --hccn-conf do not go together")
@@ -198,24 +150,20 @@ def _names(text: str) -> list[str]:
 
 
 def _numbers(text: str) -> list[str]:
-    """Return the numbers in ``0-3,65536-65539``; brackets and quotes do not matter."""
-    found: list[str] = []
-    for item in re.sub(r"[\[\]'\"\s]", "", text).split(","):
-        match = _RANGE.fullmatch(item)
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if not first <= last < first + MOST_NUMBERS:
-            raise ArgumentError(
-                f"--super-device-id: {item!r} is not a number or a range; write 0-15"
-            )
-        found += map(str, range(first, last + 1))
-    return found
+    """Return the numbers in ``0-3,65536-65539``; brackets and quotes are ignored."""
+    plain = re.sub(r"[\[\]'\"\s]", "", text)
+    try:
+        numbers = parse_numbers(plain, noun="a number or a range", example="0-15")
+    except ArgumentError as error:
+        raise ArgumentError(f"--super-device-id: {error}") from None
+    return list(map(str, numbers))
 
 
 def _addresses(given: list[str], table: RankTable) -> list[list[str]]:
     """Return the address of every device, from the hccn.conf of its server.
 
     Raises:
-        ArgumentError: A file is missing for a server, or lacks a device.
+        ArgumentError: A server has no file, or a file lacks a device.
     """
     files = _by_server(given, table)
     found = []
@@ -240,10 +188,10 @@ def _addresses(given: list[str], table: RankTable) -> list[list[str]]:
 
 
 def _files_by_host(given: list[str]) -> dict[str, str]:
-    """Return the files that are given as HOST=FILE by their host, {} for none.
+    """Return the files that are given as HOST=FILE by host, {} if there are none.
 
     Raises:
-        ArgumentError: Some are not, or a host has two.
+        ArgumentError: Some are given without a host, or a host has two files.
     """
     pairs = [item.split("=", 1) for item in given if "=" in item]
     pairs = [pair for pair in pairs if "/" not in pair[0]]  # a folder may have a "="

@@ -1,7 +1,7 @@
-"""``tpu_gen_sccl_rank_table``: the vendor's generator, option for option.
+"""``tpu_gen_sccl_rank_table``: the same options as the vendor's generator.
 
-It runs on every node at every start, so it uses argparse and loads neither torch nor
-the rest of the command line.
+It may run on every node at every start, so it uses argparse and imports neither torch
+nor the rest of the command line.
 
 Source: SOPHGO torch-tpu, ``torch_tpu/utils/sccl_rank_table.py`` and its manual.
 """
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 PROGRAM = "tpu_gen_sccl_rank_table"
 LOOPBACK = "127.0.0.1"
-"""The address of every device when none is given, as the vendor writes."""
+"""The default address of every device, as in the vendor's generator."""
 
 
 def main() -> None:
-    """Run the generator and leave the process with its exit status."""
+    """Run the generator and end the process with its exit status."""
     from ranktable.cli import reported  # noqa: PLC0415 - keeps it light
 
     with reported(PROGRAM):
@@ -77,7 +77,7 @@ def _true_or_false(text: str) -> bool:
 
 def _generate(arguments: argparse.Namespace) -> None:
     from ranktable.cli import CommandError  # noqa: PLC0415
-    from ranktable.cli.input_output import output_file  # noqa: PLC0415
+    from ranktable.cli.output_files import output_file  # noqa: PLC0415
     from ranktable.cluster.argument import ArgumentError  # noqa: PLC0415
     from ranktable.schema.atomic_files import replace_file  # noqa: PLC0415
     from ranktable.schema.writing import dumps  # noqa: PLC0415
@@ -87,7 +87,7 @@ def _generate(arguments: argparse.Namespace) -> None:
     except ArgumentError as error:
         raise CommandError(str(error)) from None
     path = output_file()
-    # The vendor's file has no newline at the end.
+    # The vendor's file ends without a newline.
     data = dumps(table).removesuffix(b"\n")
     replace_file(path, data)
     _print(table, data, has_addresses=arguments.device_ip is not None)
@@ -116,7 +116,7 @@ def _table(arguments: argparse.Namespace) -> RankTable:
 
 
 def _layout(chip: ListedChip, *, exact: bool) -> Layout:
-    """Return the vendor's spelling: an id keeps the type it was typed with."""
+    """Return the vendor's form of a device: an id keeps the type that was given."""
     layout: Layout = (
         ("device_id", str if chip.is_quoted else int),
         ("address", str),
@@ -127,7 +127,7 @@ def _layout(chip: ListedChip, *, exact: bool) -> Layout:
 
 
 def _print(table: RankTable, data: bytes, *, has_addresses: bool) -> None:
-    """Print what the vendor's generator prints: Python's form of the table."""
+    """Print what the vendor's generator prints: the table as a Python dictionary."""
     import json  # noqa: PLC0415 - only here
 
     if has_addresses:

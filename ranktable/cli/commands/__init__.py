@@ -1,1 +1,1 @@
-"""The commands, one file each; ``ranktable.cli.app`` imports the one that is named."""
+"""The commands, one file each; ``ranktable.cli.app`` imports only the named one."""

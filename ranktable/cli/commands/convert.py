@@ -1,9 +1,9 @@
-"""``ranktable convert``: rank tables to what launchers read, and back."""
+"""``ranktable convert``: between rank tables and the files of launchers."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
@@ -17,19 +17,17 @@ from ranktable.cli import (
     show_findings,
 )
 from ranktable.cli.app import with_options
-from ranktable.cli.input_output import (
+from ranktable.cli.output_files import (
     OutputFile,
     is_standard_output,
-    named_file,
     put_files,
     put_text,
-    read_input,
-    table_in,
     table_size,
     tell_written,
 )
-from ranktable.cli.parameters import OutputOption, ReplaceFileOption
+from ranktable.cli.parameters import OutputOption, ReplaceFileOption, valued
 from ranktable.cli.table_arguments import TableArguments, WriterArguments
+from ranktable.cli.table_input import named_file, read_input, table_in
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.conversion import (
     MINDIE,
@@ -58,7 +56,7 @@ from ranktable.cluster.hostfiles.launcher_formats import (
     read_text,
 )
 from ranktable.cluster.hostfiles.launcher_formats import convert as cluster_convert
-from ranktable.cluster.server_groups import written_tables_of
+from ranktable.cluster.tables_of_groups import written_tables_of
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.check import WRAPPED, check_bytes
 from ranktable.schema.diagnostic import Options, RankTableError, counted, printable
@@ -74,7 +72,7 @@ if TYPE_CHECKING:
 
 _JSON = ("{", "[")
 _GLOBAL_KEY = "global_ranktable.json"
-"""The key of MindIE's ConfigMaps."""
+"""The key of the table in MindIE's ConfigMaps."""
 
 _LAUNCHERS = tuple(format_.name for format_ in LAUNCHER_FORMATS)
 
@@ -84,12 +82,11 @@ def convert(
     *,
     to: Annotated[
         str,
-        typer.Option(
-            "--to",
-            metavar="NAME",
-            help=f"A rank table: {', '.join(WRITTEN)}; or what launchers read: "
+        valued(
+            "NAME",
+            f"A rank table: {', '.join(WRITTEN)}; or what launchers read: "
             f"{', '.join(_LAUNCHERS)}.",
-            autocompletion=completion.written_formats,
+            completes=completion.written_formats,
         ),
     ],
     file: Annotated[
@@ -101,31 +98,31 @@ def convert(
     ] = None,
     from_: Annotated[
         str | None,
-        typer.Option(
+        valued(
+            "NAME",
+            "Format of FILE; by default it is detected.",
             "--from",
-            metavar="NAME",
-            help="Format of FILE; by default it is detected.",
-            autocompletion=completion.formats,
+            completes=completion.formats,
         ),
     ] = None,
     output: OutputOption = None,
     force: ReplaceFileOption = False,
     hosts: Annotated[
         str | None,
-        typer.Option(
+        valued(
+            "LIST",
+            "Hosts in their order: n[001-128],login; the server_id of HCCL.",
             "--hosts",
             "--server-id",
-            metavar="LIST",
-            help="Hosts in their order: n[001-128],login; the server_id of HCCL.",
         ),
     ] = None,
     device_id: Annotated[
         str | None,
-        typer.Option(
+        valued(
+            "LISTS",
+            "Chips of each host in rank order: '[[0..7],[4..7]]'.",
             "--device-id",
             "--device_id",
-            metavar="LISTS",
-            help="Chips of each host in rank order: '[[0..7],[4..7]]'.",
         ),
     ] = None,
     chips_per_node: Annotated[
@@ -135,12 +132,9 @@ def convert(
         ),
     ] = None,
     include: Annotated[
-        str | None,
-        typer.Option(metavar="FILTER", help="DeepSpeed's: worker-0@worker-1:0,2."),
+        str | None, valued("FILTER", "DeepSpeed's: worker-0@worker-1:0,2.")
     ] = None,
-    exclude: Annotated[
-        str | None, typer.Option(metavar="FILTER", help="DeepSpeed's: worker-1:7.")
-    ] = None,
+    exclude: Annotated[str | None, valued("FILTER", "DeepSpeed's: worker-1:7.")] = None,
     writer: WriterArguments,
     format: Annotated[  # noqa: A002 - the name of the option
         FindingsFormat,
@@ -156,8 +150,7 @@ def convert(
     Example: ranktable convert sccl_rank_table.json --hosts n1 --to openmpi-rankfile
     """
     target = _format_of("--to", to)
-    settings = writer.options()
-    _refuse_settings(settings, target)
+    _refuse_unused(writer, target, getattr(target, "options", ()))
     source = _read(file, from_, format)
     if isinstance(target, Format):
         chips = (device_id, chips_per_node, include, exclude)
@@ -171,10 +164,10 @@ def convert(
         made = _converted(table, _table_name(to, target), hosts, arguments)
         _put_tables(made, source, output, to, force=force)
         return
-    arguments.refuse_for(target.name)
+    _refuse_unused(arguments, target)
     hostfile = _filtered(source, include, exclude, format)
     hostfile = _with_options(hostfile, hosts, device_id, chips_per_node)
-    text = cluster_convert(hostfile, target, settings)
+    text = cluster_convert(hostfile, target, WriterOptions(**asdict(writer)))
     _note_losses(source, hostfile, target)
     _note_left_out(source)
     put_text(
@@ -200,10 +193,11 @@ def _table_from(hostfile: Hostfile) -> RankTable:
 def _converted(
     table: RankTable, to: str, hosts: str | None, arguments: TableArguments
 ) -> dict[str, Made]:
-    """Return the tables that come of one, by name.
+    """Return the tables that are made from one, by name.
 
     Raises:
-        CommandError: It cannot be expressed; the message names the option to give.
+        CommandError: The format cannot express it; the message names the missing
+            option.
     """
     is_same = to in (table.format, WRAPPED) and hosts is None
     parts = {"": table} if is_same else written_tables_of(table)
@@ -223,7 +217,7 @@ def _converted(
 
 
 class Made(NamedTuple):
-    """A table and what it became."""
+    """A table and its conversion."""
 
     table: RankTable
     done: Conversion
@@ -237,7 +231,7 @@ def _put_tables(
     *,
     force: bool,
 ) -> None:
-    """Print a table or write it; several go to a folder, one file each."""
+    """Print a table or write it; several are written to a folder, one file each."""
     if not made:
         raise CommandError(f"{source.name} has no group with devices")
     if len(made) == 1:
@@ -268,7 +262,7 @@ def _put_tables(
 
 
 def _tell_losses(source: _ReadInput, made: dict[str, Made], to: str) -> None:
-    """Say what the new files do not say, and what has to be filled in."""
+    """Print what the new files lack, and what the user has to fill in."""
     _note_left_out(source)
     for name, one in made.items():
         start = f"warning: {name}: " if name else "warning: "
@@ -293,15 +287,15 @@ def _note_left_out(source: _ReadInput) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ReadInput:
-    """What was read.
+    """The content of the input file.
 
     Attributes:
-        format: What the file is.
+        format: Its format.
         name: Its name.
         data: Its bytes.
-        hostfile: The hosts that it describes, None if its ranks are not of one job.
-        table: The rank table, None if the file is of a launcher.
-        left_out: What the file says of hosts and the hostfile does not.
+        hostfile: Its hosts, None if its ranks are not those of one job.
+        table: The rank table, None for a file of a launcher.
+        left_out: What the file says about hosts that ``hostfile`` cannot express.
     """
 
     format: LauncherFormat | Format
@@ -322,10 +316,10 @@ def _format_of(option: str, name: str) -> LauncherFormat | Format:
 
 
 def _read(file: str | None, from_name: str | None, form: FindingsFormat) -> _ReadInput:
-    """Return what a file describes; findings are shown in a form.
+    """Return the content of a file; findings are printed in a form.
 
     Raises:
-        CommandError: It cannot be read, has defects, or may be several things.
+        CommandError: It cannot be read, has defects, or its format is ambiguous.
     """
     source = None if from_name is None else _format_of("--from", from_name)
     name, data = read_input(named_file(file))
@@ -350,14 +344,14 @@ def _read(file: str | None, from_name: str | None, form: FindingsFormat) -> _Rea
 
 
 def _detected(name: str, data: bytes) -> LauncherFormat | Format:
-    """Return what a file is; of several that read it alike, the first."""
+    """Return the format of a file; if several formats read it alike, the first."""
     formats = detect_formats(data)
     shown = printable(name)
     if not formats:
         text = data.decode("utf-8", "replace").removeprefix("\ufeff")
         is_config_map = "ConfigMap" in text and "hccl.json" in text
         is_text = text.strip() and "\ufffd" not in text
-        # What is empty or not UTF-8 is refused as a table is, with the code of that.
+        # An empty file, or one that is not UTF-8, is refused with the code of a table.
         if (
             not is_text
             or text.lstrip()[:1] in _JSON
@@ -376,16 +370,16 @@ def _detected(name: str, data: bytes) -> LauncherFormat | Format:
 
 
 def _sound(reading: HostfileReading, form: FindingsFormat) -> Hostfile:
-    """Show what was found, and return the hostfile if there is no error.
+    """Print the findings, and return the hosts if there is no error.
 
-    The output may be the hostfile itself, so that findings go to standard error.
+    The output may have the new file, so the findings are printed on standard error.
     """
     report = reading.report
     if report.totals:
         show_findings([report], form, Color.AUTO, aside=True)
     if reading.hostfile is None:
         if form not in (FindingsFormat.FULL, FindingsFormat.CONCISE):
-            raise typer.Exit(DEFECTS_FOUND)  # for programs, with nothing after it
+            raise typer.Exit(DEFECTS_FOUND)  # programs need nothing after the findings
         raise CommandError(f"{report.file} cannot be converted", DEFECTS_FOUND)
     return reading.hostfile
 
@@ -393,7 +387,7 @@ def _sound(reading: HostfileReading, form: FindingsFormat) -> Hostfile:
 def _filtered(
     source: _ReadInput, include: str | None, exclude: str | None, form: FindingsFormat
 ) -> Hostfile:
-    """Return the hosts that DeepSpeed's filters choose.
+    """Return the hosts that DeepSpeed's filters select.
 
     Raises:
         CommandError: A filter is wrong, or the file is not a hostfile of DeepSpeed.
@@ -427,10 +421,10 @@ def _with_options(
     device_id: str | None,
     chips_per_node: int | None,
 ) -> Hostfile:
-    """Return the hostfile with the hosts and chips that options give.
+    """Return the hosts with the names and chips of the options.
 
     Raises:
-        CommandError: An option is malformed, or does not fit the hosts.
+        CommandError: An option is malformed, or does not match the hosts.
     """
     if device_id is not None and chips_per_node is not None:
         raise CommandError("--device-id and --chips-per-node do not go together")
@@ -452,18 +446,24 @@ def _with_options(
     return hostfile
 
 
-def _refuse_settings(settings: WriterOptions, target: LauncherFormat | Format) -> None:
+def _refuse_unused(
+    given: WriterArguments | TableArguments,
+    target: LauncherFormat | Format,
+    used: tuple[str, ...] = (),
+) -> None:
     """Raise CommandError for an option that the format to write does not use."""
-    taken = getattr(target, "options", ())
-    for field in fields(settings):
-        if getattr(settings, field.name) is not None and field.name not in taken:
-            raise CommandError(f"{target.name} does not use --{field.name}")
+    for field in fields(given):
+        value = getattr(given, field.name)
+        is_given = value is not None and value is not False and value != []  # 0 is
+        if is_given and field.name not in used:
+            option = field.name.replace("_", "-")
+            raise CommandError(f"{target.name} does not use --{option}")
 
 
 def _note_losses(
     source: _ReadInput, hostfile: Hostfile, target: LauncherFormat | Format
 ) -> None:
-    """Say what the output cannot hold, or what was taken for granted."""
+    """Print what the output lacks, and what was assumed."""
     hosts = hostfile.hosts
     if isinstance(target, Format):
         if any(host.device_ids is None for host in hosts):
@@ -480,7 +480,7 @@ def _note(text: str) -> None:
 
 
 def _summary(hostfile: Hostfile) -> str:
-    """Return how much was written."""
+    """Return the size of what was written."""
     hosts = len(hostfile.hosts)
     processes = sum(host.slots or 0 for host in hostfile.hosts)
     return f"{counted(hosts, 'host')}, {counted(processes, 'process', 'processes')}"

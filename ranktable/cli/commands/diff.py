@@ -1,4 +1,4 @@
-"""``ranktable diff``: what differs between two tables."""
+"""``ranktable diff``: the differences between two tables."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ranktable.cli import (
     style,
 )
 from ranktable.cli.app import with_options
-from ranktable.cli.input_output import STANDARD_INPUT, show_each, sound_tables
 from ranktable.cli.options import GroupName, LayoutOptions, SiteOptions
-from ranktable.cli.parameters import ColorOption, OutputFormatOption
+from ranktable.cli.parameters import ColorOption, OutputFormatOption, valued
+from ranktable.cli.table_input import STANDARD_INPUT, show_each, sound_tables
 from ranktable.layout.change.differing import difference
-from ranktable.layout.errors import LayoutError
+from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.parallel import remembered, spelt
 from ranktable.report.diff_renderers import render_diff, render_diff_json
 from ranktable.schema.diagnostic import printable
@@ -28,12 +28,12 @@ from ranktable.schema.diagnostic import printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ranktable.cli.input_output import TableFile
+    from ranktable.cli.table_input import TableFile
     from ranktable.layout.change.differing import Difference
     from ranktable.layout.parallel import ParallelLayout
 
     Shown = tuple[bool, Iterator[str]]
-    """Whether two tables say the same, and what is shown of them."""
+    """Whether two tables are equal, and the output about them."""
 
 
 @with_options(layout_options=LayoutOptions, site=SiteOptions)
@@ -45,10 +45,7 @@ def diff(
     second: Annotated[str, typer.Argument(metavar="B", help="The second rank table.")],
     layout_options: LayoutOptions,
     groups: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LIST", help="Groups to compare: tp,dp-cp; by default all."
-        ),
+        str | None, valued("LIST", "Groups to compare: tp,dp-cp; by default all.")
     ] = None,
     server_group: GroupName = None,
     site: SiteOptions,
@@ -102,8 +99,8 @@ def _compared(
     shown: Callable[[TableFile, TableFile], Shown],
     form: OutputFormat,
 ) -> dict[str, Shown]:
-    """Return what is shown of every group of either table."""
-    if len(befores) == len(afters) == 1:  # whatever the name of a group is
+    """Return the output for every group of either table."""
+    if len(befores) == len(afters) == 1:  # the names of the groups do not matter
         afters = dict(zip(befores, afters.values(), strict=True))
     texts: dict[str, Shown] = {}
     for name, read in {**afters, **befores}.items():
@@ -126,7 +123,7 @@ def _judgeable(file: str, group: str | None) -> dict[str, TableFile]:
 def _outside_groups(
     befores: dict[str, TableFile], afters: dict[str, TableFile], form: OutputFormat
 ) -> dict[str, Shown]:
-    """Return that the tables differ outside the groups with chips, if they do."""
+    """Return output if the tables also differ outside the groups with chips."""
     before, after = (next(iter(one.values())).whole for one in (befores, afters))
     if before is None or after is None or before.digest() == after.digest():
         return {}
@@ -137,7 +134,7 @@ def _outside_groups(
 
 
 def _only_in(name: str, form: OutputFormat) -> Iterator[str]:
-    """Yield that a group is in one of the two tables alone."""
+    """Yield the output for a group that only one of the tables has."""
     if form is OutputFormat.JSON:
         yield json.dumps({"same": False, "only_in": name})
     else:
@@ -147,7 +144,7 @@ def _only_in(name: str, form: OutputFormat) -> Iterator[str]:
 def _layouts(
     layout_options: LayoutOptions, before: TableFile, after: TableFile
 ) -> tuple[ParallelLayout, ParallelLayout]:
-    """Return the layout of both tables, or raise CommandError for the one it misses."""
+    """Return the layouts of both tables; raise CommandError if one has none."""
 
     def laid_out(read: TableFile) -> ParallelLayout:
         try:

@@ -1,4 +1,4 @@
-"""``ranktable digest``: whether two files say the same."""
+"""``ranktable digest``: whether two files have the same content."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from ranktable.cli import CommandError, OutputFormat, write
-from ranktable.cli.input_output import FILE_HELP, TableFile, sound_table
 from ranktable.cli.parameters import OutputFormatOption
+from ranktable.cli.table_input import FILE_HELP, TableFile, sound_table
 from ranktable.schema.diagnostic import printable
 
 _PARSED = ("hccl-1.0", "hccl-1.1", "hccl-1.2", "hccl-lab", "hccl-cloud")
@@ -19,7 +19,7 @@ _AS_BYTES = ("hccl-2.0",)
 
 
 class Sense(str, Enum):
-    """Who compares."""
+    """Which comparison the digest is for."""
 
     HCCL = "hccl"
 
@@ -58,10 +58,10 @@ def digest(
 
 
 def _as_hccl(read: TableFile) -> str:
-    """Return the digest of what HCCL compares.
+    """Return the digest of the content that HCCL compares.
 
     Raises:
-        CommandError: HCCL reads no such file.
+        CommandError: HCCL does not read this format.
     """
     wrapper = read.table.wrapper
     data = read.data if wrapper is None else wrapper.inner.encode()
@@ -74,11 +74,11 @@ def _as_hccl(read: TableFile) -> str:
 
 
 def hccl_digest(format_name: str, data: bytes) -> str | None:
-    """Return the SHA-256 of what HCCL compares, None where it reads no such table.
+    """Return the SHA-256 of what HCCL compares, None if it does not read the format.
 
-    Version 1.x: the parsed text, with sorted keys and without blanks. Version 2.0: the
-    bytes of the file, so that an indent differs. HCCL itself compares a checksum of
-    the same text.
+    For version 1.x this is the parsed text with sorted keys and without blanks. For
+    version 2.0 it is the bytes of the file, so formatting matters. HCCL itself compares
+    a checksum of the same text.
 
     Source: HCCL's rank consistency checker, and ``rank_table_crc_bridge.cc``.
     """

@@ -17,8 +17,9 @@ from ranktable.cli import (
     style,
     write,
 )
-from ranktable.cli.input_output import sound_table
 from ranktable.cli.parameters import ColorOption, OutputFormatOption
+from ranktable.cli.table_input import sound_table
+from ranktable.report.terminal import table_lines
 from ranktable.runtime.agreement import refuse_other_table, with_world_size
 from ranktable.runtime.environment import advice, resolve_environment
 from ranktable.runtime.errors import ConflictingVariablesError, LaunchEnvironmentError
@@ -62,7 +63,7 @@ def env(
     except LaunchEnvironmentError as error:
         problem = error
         claims = _disputed(claims, error)
-    except CommandError as error:  # of the table
+    except CommandError as error:  # about the table
         unsound = error
     if format is OutputFormat.JSON:
         write([json.dumps(_data(found, claims, problem, unsound), indent=2) + "\n"])
@@ -74,20 +75,20 @@ def env(
 
 
 def _agree_with_table(found: Environment) -> None:
-    """Raise unless the rank table, if there is one, says the same."""
+    """Raise an error if the rank table, if there is one, contradicts the variables."""
     if found.rank_table_file is None:
         return
 
-    _, table, *_ = sound_table(None)  # the variable's: "-" is a file there
+    _, table, *_ = sound_table(None)  # $RANK_TABLE_FILE: "-" is a file name there
     refuse_other_table(with_world_size(found, table), table)
 
 
 def _disputed(
     claims: list[tuple[VariableClaim, Outcome]], problem: LaunchEnvironmentError
 ) -> list[tuple[VariableClaim, Outcome]]:
-    """Return the claims with the outcome that the whole of the variables gives them.
+    """Return the claims with their outcome in the context of all variables.
 
-    Each of them may win its field and still contradict another field, or the table.
+    A claim may be used for its field and still contradict another field, or the table.
     """
     is_known = any(outcome is Outcome.CONTRADICTS for _, outcome in claims)
     if is_known or not isinstance(problem, ConflictingVariablesError):
@@ -178,12 +179,5 @@ def _table(claims: list[tuple[VariableClaim, Outcome]], look: Style) -> Iterator
         )
         for claim, outcome in claims
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for number, row in enumerate(rows):
-        line = "  ".join(
-            cell.ljust(width) for cell, width in zip(row, widths, strict=True)
-        )
-        kind = "bold" if number == 0 else None
-        if row[-1] in ("contradicts", "invalid"):
-            kind = "error"
-        yield (look.mark(line.rstrip(), kind) if kind else line.rstrip()) + "\n"
+    wrong = [at for at, row in enumerate(rows) if row[-1] in ("contradicts", "invalid")]
+    yield from table_lines(rows, look, wrong=wrong)

@@ -1,4 +1,4 @@
-"""``ranktable explain``: what a code means, offline, with its examples judged."""
+"""``ranktable explain``: the meaning of a code, offline, with its examples."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ranktable.cli import (
 )
 from ranktable.cli.collectives import explain_collective
 from ranktable.cli.judging import judge_by_schema
-from ranktable.cli.parameters import ColorOption, OutputFormatOption
+from ranktable.cli.parameters import ColorOption, OutputFormatOption, valued
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.hostfiles import deepspeed_hostfile
 from ranktable.cluster.hostfiles.launcher_formats import (
@@ -60,34 +60,27 @@ def explain(
     ] = None,
     collective: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Explain how ranktable.dist does a collective, such as all_reduce.",
-            autocompletion=completion.collectives,
+        valued(
+            "NAME",
+            "Explain how ranktable.dist does a collective, such as all_reduce.",
+            completes=completion.collectives,
         ),
     ] = None,
     backend: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="On this backend; by default on each.",
-            autocompletion=completion.backends,
+        valued(
+            "NAME",
+            "On this backend; by default on each.",
+            completes=completion.backends,
         ),
     ] = None,
     dtype: Annotated[
-        str,
-        typer.Option(
-            metavar="TYPE",
-            help="With tensors of this type.",
-            autocompletion=completion.dtypes,
-        ),
+        str, valued("TYPE", "With tensors of this type.", completes=completion.dtypes)
     ] = "float32",
     op: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            help="Reduction: sum, mean, band ...",
-            autocompletion=completion.reductions,
+        valued(
+            "NAME", "Reduction: sum, mean, band ...", completes=completion.reductions
         ),
     ] = "sum",
     uneven: Annotated[
@@ -112,8 +105,7 @@ def explain(
             collective, backend, dtype, op, format, even=not uneven
         )
         raise typer.Exit(status)
-    rules = _all_rules()
-    found = list(rules) if code is None else _find(code, rules)
+    found = list(RULES) if code is None else _find(code, RULES)
     if not found and (code is None or code_in(code) is None):
         raise CommandError(_nothing_found(code or ""))
     if format is OutputFormat.JSON:
@@ -121,7 +113,7 @@ def explain(
         return
     look = style(color)
     if code is None:
-        write(_listed(rules, look))
+        write(_listed(RULES, look))
         return
     vendor_code = code_in(code)
     if len(found) > 1 or vendor_code is not None:
@@ -141,7 +133,7 @@ def _nothing_found(text: str) -> str:
 
 
 def _several(text: str, vendor_code: str | None, found: list[Rule]) -> Iterator[str]:
-    """Yield the codes that a text of a vendor matches."""
+    """Yield the codes that match a code or message of a vendor."""
     if vendor_code is not None:
         yield _wrapped(f"{vendor_code}: {MEANINGS[vendor_code]}") + "\n\n"
     codes = "1 code" if len(found) == 1 else f"{len(found)} codes"
@@ -158,10 +150,6 @@ def _listed(rules: tuple[Rule, ...], look: Style) -> Iterator[str]:
         yield f"{code}  {severity:<8} {summary}\n"
 
 
-def _all_rules() -> tuple[Rule, ...]:
-    return RULES
-
-
 def _find(text: str, rules: tuple[Rule, ...]) -> list[Rule]:
     wanted = text.strip().casefold()
     exact = [rule for rule in rules if wanted in (rule.code.casefold(), rule.name)]
@@ -171,13 +159,13 @@ def _find(text: str, rules: tuple[Rule, ...]) -> list[Rule]:
     if code_in(text) is None:
         return seen
     by_code = causes(text, rules)
-    # A message says more than its code alone, unless it names the variable.
+    # A message is more exact than its code alone, unless it names the variable.
     is_message = len(wanted) > len("EI0014") and not has_variable(text)
     return seen if seen and is_message else by_code
 
 
 def _is_seen(wanted: str, rule: Rule) -> bool:
-    """Whether a text is in a message that a rule knows, or the other way round."""
+    """Whether a text is part of a message of a rule, or contains one."""
     return any(
         wanted in seen.casefold() or seen.casefold() in wanted for seen in rule.seen_as
     )
@@ -220,7 +208,7 @@ def _page(rule: Rule, look: Style) -> Iterator[str]:
 
 
 def _examples(rule: Rule, look: Style) -> Iterator[str]:
-    """Yield the bad example with what its command says of it, and the good one."""
+    """Yield the bad example with the output of its command, and the good example."""
     if rule.bad is None or rule.good is None:
         return
 
@@ -240,7 +228,7 @@ def _examples(rule: Rule, look: Style) -> Iterator[str]:
 
 
 def _only(rule: Rule, report: Report) -> Report:
-    """Return a report with the findings of one rule."""
+    """Return a report with only the findings of one rule."""
     wanted = tuple(d for d in report.diagnostics if d.code == rule.code)
     return replace(report, diagnostics=wanted, totals={rule.code: len(wanted)})
 
@@ -255,20 +243,20 @@ def _wrapped(text: str, indent: str = "") -> str:
 
 
 BESIDE = "beside.json"
-"""Name of the file that goes before an example, where a rule has one."""
+"""Name of the file that comes before an example, if a rule needs two files."""
 
 _DESCRIPTION = "from"
-"""The option of a rule about descriptions: which kind its examples are."""
+"""The option of a rule about host files: their format."""
 
 _SCHEMA = "schema"
-"""The option of a rule about a site's schema: the file beside is the schema."""
+"""The option of a rule about a site's schema: the other file is the schema."""
 
 _SPEC = "spec"
-"""The option of a rule about cluster specs: the ending of their names."""
+"""The option of a rule about cluster specs: the ending of their file names."""
 
 
 def example_files(rule: Rule, data: bytes, stem: str) -> dict[str, bytes]:
-    """Return the files that a command is given, by name."""
+    """Return the files for a command by name."""
     before = {} if rule.beside is None else {BESIDE: rule.beside}
     ending = "jsonl" if data.startswith(b'{"probe"') else "json"
     if _DESCRIPTION in rule.options:
@@ -293,7 +281,7 @@ def command_for(rule: Rule) -> str:
 
 
 def judge_example(rule: Rule, data: bytes, stem: str) -> list[Report]:
-    """Return what the command of a rule finds in its bad or its good example.
+    """Return what the command of a rule finds in its bad or good example.
 
     Args:
         rule: The rule.

@@ -1,4 +1,4 @@
-"""``ranktable gen``: chips or a cluster spec, a sound table in a file."""
+"""``ranktable gen``: make a sound table from chips or from a cluster spec."""
 
 from __future__ import annotations
 
@@ -17,10 +17,17 @@ from ranktable.cli import (
     show_findings,
 )
 from ranktable.cli.app import with_options
-from ranktable.cli.commands.probe import ROOT, ROOT_HELP, RUN_PROGRAMS_HELP, probe_node
-from ranktable.cli.input_output import put_table, read_input
+from ranktable.cli.commands.probe import ROOT, probe_node
 from ranktable.cli.options import LayoutOptions
-from ranktable.cli.parameters import NewTableOption, ReplaceTableOption
+from ranktable.cli.output_files import put_table
+from ranktable.cli.parameters import (
+    NewTableOption,
+    ReplaceTableOption,
+    RootOption,
+    RunProgramsOption,
+    valued,
+)
+from ranktable.cli.table_input import read_input
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.generate import (
     grouped_ring_order,
@@ -52,34 +59,31 @@ def gen(
     *,
     device_id: Annotated[
         str | None,
-        typer.Option(
+        valued(
+            "LISTS",
+            "Chips of each node in rank order: '[[0..7]]', '[[3,1,0,2],[0..3]]'; "
+            "by default those that ranktable probe finds here.",
             "--device-id",
             "--device_id",
-            metavar="LISTS",
-            help="Chips of each node in rank order: '[[0..7]]', '[[3,1,0,2],[0..3]]'; "
-            "by default those that ranktable probe finds here.",
         ),
     ] = None,
     spec: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Read nodes, chips, ring and addresses from a cluster spec instead.",
+        valued(
+            "FILE", "Read nodes, chips, ring and addresses from a cluster spec instead."
         ),
     ] = None,
     device_ip: Annotated[
         str | None,
-        typer.Option(
+        valued(
+            "LISTS",
+            "Addresses: one per node, \"['10.0.0.5','10.0.0.6']\", or one per chip.",
             "--device-ip",
             "--device_ip",
-            metavar="LISTS",
-            help="Addresses: one per node, \"['10.0.0.5','10.0.0.6']\", or one per "
-            "chip.",
         ),
     ] = None,
     hosts: Annotated[
-        str | None,
-        typer.Option(metavar="LIST", help="Host of each node: n[001-128],login."),
+        str | None, valued("LIST", "Host of each node: n[001-128],login.")
     ] = None,
     emulator: Annotated[
         bool,
@@ -87,20 +91,18 @@ def gen(
     ] = False,
     ring: Annotated[
         str | None,
-        typer.Option(
-            metavar="TOPOLOGY",
-            help="Put each node's chips in ring order: sophgo-8, or a file of links; "
+        valued(
+            "TOPOLOGY",
+            "Put each node's chips in ring order: sophgo-8, or a file of links; "
             "with --tp one whose groups are rings too.",
-            autocompletion=completion.links,
+            completes=completion.links,
         ),
     ] = None,
     layout_options: LayoutOptions,
     output: NewTableOption = None,
     force: ReplaceTableOption = False,
-    root: Annotated[str, typer.Option(metavar="DIR", help=ROOT_HELP)] = ROOT,
-    run_programs: Annotated[
-        bool, typer.Option("--run-programs", help=RUN_PROGRAMS_HELP)
-    ] = False,
+    root: RootOption = ROOT,
+    run_programs: RunProgramsOption = False,
 ) -> None:
     """Generate a rank table.
 
@@ -111,7 +113,6 @@ def gen(
 
     Example: ranktable gen --device-id '[[0..7]]' --ring sophgo-8
     """
-    layout_options.refuse_clash()
     if spec is not None:
         _refuse_beside_spec(device_id, device_ip, hosts, ring)
 
@@ -135,14 +136,14 @@ def gen(
 
 
 def _layout(options: LayoutOptions, world_size: int) -> ParallelLayout | None:
-    """Return the layout that is given, None where none is."""
-    return options.given_layout(world_size) if options.are_given else None
+    """Return the layout that is given, None if none is given."""
+    return None if options == LayoutOptions() else options.given_layout(world_size)
 
 
 def _refuse_beside_spec(
     device_id: str | None, device_ip: str | None, hosts: str | None, ring: str | None
 ) -> None:
-    """Raise CommandError for an option whose value the spec gives."""
+    """Raise CommandError for an option whose value is in the spec."""
     options = {
         "--device-id": device_id,
         "--device-ip": device_ip,
@@ -155,7 +156,7 @@ def _refuse_beside_spec(
 
 
 def _say(found: Iterable[Finding]) -> None:
-    """Say on standard error what ``validate`` will note about the table."""
+    """Print on standard error what ``validate`` will note about the table."""
     first: dict[str, Finding] = {}
     for finding in found:
         first.setdefault(finding.rule.code, finding)
@@ -168,7 +169,7 @@ def _say(found: Iterable[Finding]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _GivenChips:
-    """The chips of every node, and what a probe knows beside."""
+    """The chips of every node, and other facts from a probe."""
 
     device_ids: list[list[int]]
     hosts: list[str] | None = None
@@ -265,10 +266,10 @@ def _hosts(text: str, num_nodes: int) -> list[str]:
 
 
 def table_of_file(file: str, *, is_emulated: bool) -> tuple[RankTable, str | None]:
-    """Return the table of a spec and the topology of its rings; name its spares.
+    """Return the table of a spec and the topology of its rings; print its spares.
 
     Raises:
-        CommandError: The spec cannot be read, or has defects, which are shown.
+        CommandError: The spec cannot be read, or has defects, which are printed.
     """
     spec = _read(file)
     if is_emulated and spec.addresses is None:

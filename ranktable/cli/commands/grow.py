@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,8 +11,6 @@ from ranktable.cli import CommandError
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.commands.shrink import (
-    KEEP_HELP,
-    RANKS_HELP,
     say_sizes,
     table_with_gaps,
 )
@@ -25,9 +24,13 @@ from ranktable.cli.new_nodes import (
     with_pods,
 )
 from ranktable.cli.options import LayoutOptions, SiteOptions
-from ranktable.layout.change.errors import ChangeError
+from ranktable.cli.parameters import KeepOption, RanksOption, TableArgument, valued
+from ranktable.cluster.host_lists import fold_hosts
+from ranktable.layout.change.names import node_names
 from ranktable.layout.change.resize import grow as change
-from ranktable.layout.change.spares import named_table, spares_of
+from ranktable.layout.change.spare_nodes import named_table, spares_of
+from ranktable.layout.layout_errors import ChangeError
+from ranktable.schema.diagnostic import printable
 from ranktable.schema.format import SUPER_POD_KEY
 from ranktable.schema.super_pods import PODS, servers_of
 
@@ -40,32 +43,21 @@ if TYPE_CHECKING:
 @with_options(layout_options=LayoutOptions, site=SiteOptions, result=ChangeOutput)
 def grow(
     *,
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Rank table, or - for standard input.")
-    ],
+    file: TableArgument,
     add: Annotated[
         list[str] | None,
-        typer.Option(
-            "--add",
-            metavar="NODES",
-            help=f"Nodes to add; hosts such as n[08-09], each {NODES_HELP}",
-        ),
+        valued("NODES", f"Nodes to add; hosts such as n[08-09], each {NODES_HELP}"),
     ] = None,
     spares: Annotated[
         bool, typer.Option("--spares", help="Add all spares of the table.")
     ] = False,
-    keep: Annotated[str, typer.Option(metavar="LIST", help=KEEP_HELP)] = "tp,pp,cp",
-    ranks: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help=RANKS_HELP)
-    ] = None,
+    keep: KeepOption = "tp,pp,cp",
+    ranks: RanksOption = None,
     layout_options: LayoutOptions,
     site: SiteOptions,
     pod: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Super pod of the new nodes, if their files do not name it.",
-        ),
+        valued("NAME", "Super pod of the new nodes, if their files do not name it."),
     ] = None,
     new: New = False,
     again: Again = False,
@@ -103,13 +95,25 @@ def grow(
         is_optimal=found.is_optimal,
     )
     say_sizes(layout, found.layout)
+    _say_spares(table, nodes)
+
+
+def _say_spares(table: RankTable, used: Sequence[Node]) -> None:
+    """Say which spares were there and not added."""
+    added = {node.host for node in used}
+    names = [name for name in node_names(spares_of(table)) if name not in added]
+    if names:
+        sys.stderr.write(
+            f"note: --spares adds {printable(fold_hosts(names))} too, which the table "
+            "declares\n"
+        )
 
 
 def _in_pods(table: RankTable, nodes: Sequence[Node], pod: str | None) -> list[Node]:
-    """Return new nodes that name their super pods, where the table has some.
+    """Return new nodes that name their super pods, if the table has super pods.
 
     Raises:
-        CommandError: Nothing says in which super pod a node is.
+        CommandError: The super pod of a node is not known.
     """
     if PODS not in table.extra:
         if pod is not None:

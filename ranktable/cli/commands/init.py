@@ -1,4 +1,4 @@
-"""``ranktable init``: copies templates of specs, jobs, checks and settings."""
+"""``ranktable init``: copy templates of specs, jobs, checks and settings."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import typer
 import ranktable
 from ranktable.cli import CommandError, OutputFormat, completion, write
 from ranktable.cli.commands.schema import schema_of
-from ranktable.cli.input_output import (
+from ranktable.cli.output_files import (
     OutputFile,
     is_standard_output,
     output_file,
     put_files,
 )
-from ranktable.cli.parameters import ReplaceFilesOption
+from ranktable.cli.parameters import ReplaceFilesOption, valued
 from ranktable.schema.diagnostic import printable
 
 if TYPE_CHECKING:
@@ -38,12 +38,12 @@ def init(
     ] = None,
     output: Annotated[
         str | None,
-        typer.Option(
+        valued(
+            "PATH",
+            "A file, or a folder for the files; by default the names in the "
+            "list; - prints a template of one file.",
             "--output",
             "-o",
-            metavar="PATH",
-            help="A file, or a folder for the files; by default the names in the "
-            "list; - prints a template of one file.",
         ),
     ] = None,
     force: ReplaceFilesOption = False,
@@ -104,10 +104,10 @@ def _listed(form: OutputFormat) -> Iterator[str]:
 
 
 def _paths(template: Template, output: str | None) -> list[str]:
-    """Return where the files go.
+    """Return the paths of the copies.
 
     Raises:
-        CommandError: Several files are given the name of one, or there is no folder.
+        CommandError: Several files would get one name, or the folder does not exist.
     """
     targets = [target for _, target in template.files]
     if output is None:
@@ -126,7 +126,7 @@ def _paths(template: Template, output: str | None) -> list[str]:
 
 
 SCHEMA = "schema:"
-"""Begins a source that is the JSON Schema of a format."""
+"""Prefix of a source that is the JSON Schema of a format."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,9 +134,9 @@ class Template:
     """Files to copy and change.
 
     Attributes:
-        name: What to call it on the command line.
-        summary: What it is, in a line.
-        files: Each source with the path of its copy, the template's own file first.
+        name: Its name on the command line.
+        summary: A description in one line.
+        files: Each source with the path of its copy; the main file comes first.
     """
 
     name: str
@@ -212,10 +212,10 @@ TEMPLATES = (
 
 
 def template_of(name: str) -> Template:
-    """Return the template of a name.
+    """Return the template with this name.
 
     Raises:
-        CommandError: There is none.
+        CommandError: There is no such template.
     """
     for template in TEMPLATES:
         if template.name == name:
@@ -225,10 +225,10 @@ def template_of(name: str) -> Template:
 
 
 def content_of(source: str) -> tuple[bytes, bool]:
-    """Return the bytes of a source, and whether it can be executed.
+    """Return the bytes of a source, and whether it is executable.
 
     Raises:
-        CommandError: The installation lacks the templates.
+        CommandError: The templates are missing from the installation.
     """
     if source.startswith(SCHEMA):
         return schema_of(source.removeprefix(SCHEMA)), False

@@ -1,4 +1,4 @@
-"""``ranktable merge``: the tables or probes of nodes become one table."""
+"""``ranktable merge``: make one table of the tables or probes of nodes."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from ranktable.cli import (
     completion,
     show_findings,
 )
-from ranktable.cli.input_output import (
-    DEFAULT_MAX_ERRORS,
-    MIB,
-    STANDARD_INPUT,
-    STANDARD_INPUT_NAME,
-    is_standard_output,
-    put_table,
-)
+from ranktable.cli.output_files import is_standard_output, put_table
 from ranktable.cli.parameters import (
     ColorOption,
     FindingsFormatOption,
     MaxSizeOption,
     NewTableOption,
     ReplaceTableOption,
+    valued,
 )
 from ranktable.cli.progress import CountingStream, Progress, progress
+from ranktable.cli.table_input import (
+    DEFAULT_MAX_ERRORS,
+    MIB,
+    STANDARD_INPUT,
+    STANDARD_INPUT_NAME,
+)
 from ranktable.cluster.argument import ArgumentError
 from ranktable.cluster.host_lists import expand_hosts
 from ranktable.cluster.merging.merge_inputs import is_part, merge_probes, merge_tables
@@ -71,16 +71,12 @@ def merge(
     order: Annotated[
         Order | None,
         typer.Option(
-            help="Order of the nodes.",
-            show_default="given; by-host for probes",
+            help="Order of the nodes.", show_default="given; by-host for probes"
         ),
     ] = None,
     hosts: Annotated[
         str | None,
-        typer.Option(
-            metavar="LIST",
-            help="The expected hosts, in the order of the nodes: n[001-128].",
-        ),
+        valued("LIST", "The expected hosts, in the order of the nodes: n[001-128]."),
     ] = None,
     renumber: Annotated[
         bool,
@@ -90,10 +86,10 @@ def merge(
     ] = False,
     ring: Annotated[
         str | None,
-        typer.Option(
-            metavar="TOPOLOGY",
-            help="Put the chips of each probe in ring order: sophgo-8, or a file.",
-            autocompletion=completion.links,
+        valued(
+            "TOPOLOGY",
+            "Put the chips of each probe in ring order: sophgo-8, or a file.",
+            completes=completion.links,
         ),
     ] = None,
     output: NewTableOption = None,
@@ -145,7 +141,8 @@ def merge(
 def _has_warnings(reports: Sequence[Report]) -> bool:
     """Whether there is a warning about the files or the nodes.
 
-    Those about placement, RT5xx, would refuse every table of several nodes.
+    Warnings about placement, RT5xx, do not count: every table of several nodes has
+    them.
     """
     return any(
         diagnostic.severity is Severity.WARNING
@@ -186,12 +183,12 @@ def _request(
 
 
 class MergeInput:
-    """The files of a command, read once."""
+    """The input files of a command, each read once."""
 
     def __init__(
         self, names: Sequence[str], max_size_bytes: int, line: Progress
     ) -> None:
-        """Read every file; what could not be read is kept as a report."""
+        """Read every file; a file that cannot be read becomes a report."""
         self.names = names
         self.max_size_bytes = max_size_bytes
         self.line = line
@@ -200,7 +197,7 @@ class MergeInput:
 
     @property
     def contents(self) -> dict[str, bytes]:
-        """What every file holds, by its path."""
+        """The content of every file, by its path."""
         return dict(zip(self.names, self.data, strict=True))
 
     def _read(self, place: int, name: str) -> bytes:
@@ -215,10 +212,10 @@ class MergeInput:
             return b""
 
     def merged(self, request: MergeOptions, *, are_probes: bool) -> Merged:
-        """Return the table of the files.
+        """Return the merged table.
 
         Raises:
-            CommandError: Some are rank tables and some lines of probes.
+            CommandError: Some files are rank tables and some are lines of probes.
             ArgumentError: The request cannot be fulfilled.
         """
         if self.unread:
@@ -254,7 +251,7 @@ class MergeInput:
         reports = []
         for place, (name, data) in enumerate(zip(self.names, self.data, strict=True)):
             self.line.show(f"checking file {place + 1} of {len(self.names)}")
-            # What is noted of a part is not shown: counting it takes half the time.
+            # Notes about parts are not shown, and counting them takes half of the time.
             report = check_bytes(data, counting, file=_shown(name))
             if not is_part(report):
                 report = check_bytes(data, options, file=_shown(name))

@@ -8,13 +8,6 @@ import typer
 
 from ranktable.cli import Color, CommandError, OutputFormat, style, write
 from ranktable.cli.app import with_options
-from ranktable.cli.input_output import (
-    TableFile,
-    of_group,
-    show_each,
-    sound_table,
-    sound_tables,
-)
 from ranktable.cli.options import (
     TOPOLOGY_HELP,
     GroupName,
@@ -22,7 +15,19 @@ from ranktable.cli.options import (
     racks_of,
     warn_of_refusal,
 )
-from ranktable.cli.parameters import ColorOption, FileArgument, OutputFormatOption
+from ranktable.cli.parameters import (
+    ColorOption,
+    FileArgument,
+    OutputFormatOption,
+    valued,
+)
+from ranktable.cli.table_input import (
+    TableFile,
+    of_group,
+    show_each,
+    sound_table,
+    sound_tables,
+)
 from ranktable.cluster.generate import make_table
 from ranktable.layout.boundaries import node_boundary
 from ranktable.layout.communicator import communicators
@@ -48,7 +53,7 @@ if TYPE_CHECKING:
     from ranktable.schema.model import RankTable
 
 MAX_RANKS = 1_000_000
-"""Ranks of a job that has no table yet."""
+"""Most ranks of a job without a table."""
 
 
 @with_options(layout_options=LayoutOptions)
@@ -58,13 +63,9 @@ def mesh(
     layout_options: LayoutOptions,
     groups: Annotated[
         str | None,
-        typer.Option(
-            metavar="LIST", help="Groups to show: tp,dp-cp,embedding; by default all."
-        ),
+        valued("LIST", "Groups to show: tp,dp-cp,embedding; by default all."),
     ] = None,
-    rank: Annotated[
-        int | None, typer.Option(metavar="R", help="Show only this rank.")
-    ] = None,
+    rank: Annotated[int | None, valued("R", "Show only this rank.")] = None,
     suggest: Annotated[
         bool, typer.Option("--suggest", help="List the sizes that the ranks can have.")
     ] = False,
@@ -82,8 +83,7 @@ def mesh(
         typer.Option(min=1, metavar="N", help="With --world-size: ranks of a node."),
     ] = None,
     topology: Annotated[
-        str | None,
-        typer.Option(metavar="TOPOLOGY", help=f"With --suggest. {TOPOLOGY_HELP}"),
+        str | None, valued("TOPOLOGY", f"With --suggest. {TOPOLOGY_HELP}")
     ] = None,
     server_group: GroupName = None,
     format: OutputFormatOption = OutputFormat.TEXT,  # noqa: A002 - the name of the option
@@ -134,7 +134,7 @@ def _ranks(
     world_size: int | None,
     per_node: int | None,
 ) -> RankTable:
-    """Return the table of a file, or nodes with as many ranks as are asked for."""
+    """Return the table of a file, or nodes with the requested number of ranks."""
     if world_size is None:
         if per_node is not None:
             raise CommandError("--per-node goes with --world-size; a table has nodes")
@@ -155,7 +155,7 @@ def _suggest(
     *,
     is_placed: bool,
 ) -> None:
-    """Show every layout of a table's ranks, or of those that are asked for."""
+    """Show every layout that the ranks can have."""
     fixed, more = options.split()
     boundaries: list[Boundary] = [node_boundary(table)] if is_placed else []
     if topology is not None:
@@ -165,7 +165,7 @@ def _suggest(
     layouts = list(legal_layouts(table.world_size, fixed, more))
     if not layouts:
         raise CommandError(f"{table.world_size} ranks have no layout of these sizes")
-    # Those whose tp groups fit into a node come first.
+    # Layouts whose tp groups fit into a node come first.
     held = len(table.nodes[0].devices)
     layouts.sort(key=lambda one: held % one.tp != 0)
     shown = layouts[:MAX_SUGGESTIONS]

@@ -18,14 +18,6 @@ from ranktable.cli import (
     style,
 )
 from ranktable.cli.app import with_options
-from ranktable.cli.input_output import (
-    is_standard_output,
-    of_group,
-    output_file,
-    show_each,
-    sound_table,
-    sound_tables,
-)
 from ranktable.cli.options import (
     TOPOLOGY_HELP,
     GroupName,
@@ -35,13 +27,16 @@ from ranktable.cli.options import (
     read_bytes,
     warn_of_refusal,
 )
+from ranktable.cli.output_files import is_standard_output, output_file
 from ranktable.cli.parameters import (
     ColorOption,
     FileArgument,
     OutputFormatOption,
     ReplaceFilesOption,
+    valued,
 )
 from ranktable.cli.placement_files import placement_files, put_placement
+from ranktable.cli.table_input import of_group, show_each, sound_table, sound_tables
 from ranktable.layout.parallel import remembering
 from ranktable.layout.placing import place_ranks
 from ranktable.layout.planning import Mode, is_spread, make_plan
@@ -53,7 +48,7 @@ from ranktable.report.plan_renderers import render_plan, render_plan_json
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ranktable.cli.input_output import TableFile
+    from ranktable.cli.table_input import TableFile
     from ranktable.layout.parallel import ParallelLayout
     from ranktable.layout.planning import Plan
     from ranktable.layout.traffic import Flow
@@ -61,7 +56,7 @@ if TYPE_CHECKING:
     from ranktable.schema.topology import Topology
 
 MAX_NUMBER = 10**12
-"""Of tokens, layers and the like; products of a few of them are floats still."""
+"""Largest number of tokens, layers and so on; products of a few still fit a float."""
 
 _MODEL = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")
 _PARAMETERS = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMBT]?)")
@@ -78,7 +73,7 @@ def _text(metavar: str, text: str, *names: str) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficOptions:
-    """What is sent in a step: as a model sends it, or in bytes."""
+    """What is sent in a step, given by a model or in bytes."""
 
     model: Annotated[str | None, _text("LxH", "Layers and hidden size: 32x4096.")] = (
         None
@@ -115,10 +110,10 @@ class TrafficOptions:
     ] = None
 
     def shape(self) -> Model | None:
-        """Return the model that is described, None where there is none.
+        """Return the model that the options describe, None if there is none.
 
         Raises:
-            CommandError: An option is malformed, missing or without a use.
+            CommandError: An option is malformed, missing or has no effect.
         """
         if self.model is None:
             self._refuse_idle()
@@ -153,7 +148,7 @@ class TrafficOptions:
         )
 
     def _refuse_idle(self) -> None:
-        """Raise CommandError for options of a model that is not given."""
+        """Raise CommandError for options of a model without ``--model``."""
         for each in fields(self):
             is_given = getattr(self, each.name) != each.default
             if is_given and each.name != "bytes_":
@@ -174,7 +169,7 @@ class TrafficOptions:
 
 
 def _parameters(option: str, text: str | None) -> int | None:
-    """Return a number of parameters in 70B or 6442450944, None where none is given."""
+    """Return the parameters in 70B or 6442450944, None if none are given."""
     if text is None:
         return None
     match = _PARAMETERS.fullmatch(text)
@@ -187,7 +182,7 @@ def _parameters(option: str, text: str | None) -> int | None:
 
 
 def read_bandwidths(text: str) -> dict[str, float]:
-    """Return bytes a second by boundary in ``intra=400GB/s,node=50GB/s``.
+    """Return bytes per second by boundary, given ``intra=400GB/s,node=50GB/s``.
 
     Raises:
         CommandError: It is not such a list.
@@ -208,7 +203,7 @@ def read_bandwidths(text: str) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementOutputs:
-    """What is to be written for the better placement."""
+    """Which files to write for the better placement."""
 
     output: Annotated[
         str | None,
@@ -230,10 +225,10 @@ class PlacementOutputs:
     ] = None
 
     def paths(self) -> dict[str, str]:
-        """Return the path of every file that is asked for by its kind, ``""`` a table.
+        """Return the path of every requested file by its kind; ``""`` is a table.
 
         Raises:
-            CommandError: One names a folder, or is in a folder that does not exist.
+            CommandError: A path is a folder, or is in a folder that does not exist.
         """
         given = {
             "": self.output,
@@ -256,10 +251,10 @@ def plan(
     topology: Annotated[str | None, _text("TOPOLOGY", TOPOLOGY_HELP)] = None,
     links: Annotated[
         str | None,
-        typer.Option(
-            metavar="LINKS",
-            help="Links of every host: sophgo-8, or a file with a matrix or pairs.",
-            autocompletion=completion.links,
+        valued(
+            "LINKS",
+            "Links of every host: sophgo-8, or a file with a matrix or pairs.",
+            completes=completion.links,
         ),
     ] = None,
     traffic: TrafficOptions,
@@ -286,7 +281,7 @@ def plan(
         Mode | None,
         typer.Option(
             help="Search for a better placement: whole nodes in another order, or any "
-            "rank anywhere.",
+            "rank anywhere."
         ),
     ] = None,
     outputs: PlacementOutputs,
@@ -346,7 +341,7 @@ def plan(
         return Planned(made, pieces, placed)
 
     tables = (
-        [sound_table(file, group=server_group)]  # what is written is of one group
+        [sound_table(file, group=server_group)]  # the files are for one group
         if wanted
         else sound_tables(file, server_group)
     )
@@ -364,7 +359,7 @@ def plan(
 
 
 class Planned(NamedTuple):
-    """The plan of one table, what is shown of it, and the table that it makes."""
+    """The plan of one table, its output, and the new table."""
 
     made: Plan
     pieces: Iterator[str]

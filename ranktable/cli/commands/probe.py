@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ranktable.cli import COLOR_HELP, Color, CommandError, style, write
+from ranktable.cli import Color, CommandError, style, write
+from ranktable.cli.parameters import ColorOption, RootOption, RunProgramsOption, valued
 from ranktable.cluster.discovery.machine import Machine
 from ranktable.cluster.discovery.node_probe import probe as seen
 from ranktable.schema.diagnostic import counted, printable
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from ranktable.report.terminal import Style
 
 ROOT = "/"
-ROOT_HELP = "Folder to use as /, such as the mounted root of the host in a container."
-RUN_PROGRAMS_HELP = "Run the vendors' tools below --root, with the rights of this user."
 NO_CHIPS = 1
 TIMEOUT_S = 10.0
 
@@ -39,20 +38,14 @@ def probe(
         Form, typer.Option(help="One line of JSON for merge, or text for people.")
     ] = Form.JSON,
     host: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Name of this node; by default its own."),
+        str | None, valued("NAME", "Name of this node; by default its own.")
     ] = None,
-    root: Annotated[str, typer.Option(metavar="DIR", help=ROOT_HELP)] = ROOT,
-    run_programs: Annotated[
-        bool, typer.Option("--run-programs", help=RUN_PROGRAMS_HELP)
-    ] = False,
+    root: RootOption = ROOT,
+    run_programs: RunProgramsOption = False,
     timeout: Annotated[
-        float,
-        typer.Option(
-            metavar="S", help="Seconds to wait for each of the vendors' tools."
-        ),
+        float, valued("S", "Seconds to wait for each of the vendors' tools.")
     ] = TIMEOUT_S,
-    color: Annotated[Color, typer.Option(help=COLOR_HELP)] = Color.AUTO,
+    color: ColorOption = Color.AUTO,
 ) -> None:
     """Print the chips of this node, and what could not be detected.
 
@@ -76,7 +69,7 @@ def probe_node(
     host: str | None = None,
     timeout_s: float = TIMEOUT_S,
 ) -> NodeProbe:
-    """Return what is seen of this node.
+    """Return what is found on this node.
 
     Raises:
         CommandError: An argument is wrong.

@@ -10,18 +10,18 @@ from ranktable.cli import CommandError
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
 from ranktable.cli.commands.shrink import (
-    DROP_RANKS_HELP,
     places_of,
     ranks_in,
     table_with_gaps,
 )
 from ranktable.cli.options import GroupName, LayoutOptions, SiteOptions
+from ranktable.cli.parameters import DropOption, DropRanksOption, TableArgument
 from ranktable.layout.change.fitting import with_dp_for as resized
 from ranktable.layout.change.rebuilt import left_of
 from ranktable.layout.change.renumbering import Policy
 from ranktable.layout.change.renumbering import renumbered as change
-from ranktable.layout.change.spares import named_table
-from ranktable.layout.errors import LayoutError
+from ranktable.layout.change.spare_nodes import named_table
+from ranktable.layout.layout_errors import LayoutError
 from ranktable.layout.parallel import remembered, spelt
 from ranktable.schema.diagnostic import counted
 from ranktable.schema.format import NotExpressibleError
@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 @with_options(layout_options=LayoutOptions, site=SiteOptions, result=ChangeOutput)
 def renumber(
     *,
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Rank table, or - for standard input.")
-    ],
+    file: TableArgument,
     policy: Annotated[
         Policy,
         typer.Option(
@@ -46,19 +44,8 @@ def renumber(
             "moves, spares fill the gaps."
         ),
     ],
-    drop: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--drop",
-            metavar="NODES",
-            help="Nodes that are lost: hosts such as n[03-05], or numbers of nodes "
-            "that have none.",
-        ),
-    ] = None,
-    drop_ranks: Annotated[
-        str | None,
-        typer.Option(metavar="LIST", help=DROP_RANKS_HELP),
-    ] = None,
+    drop: DropOption = None,
+    drop_ranks: DropRanksOption = None,
     server_group: GroupName = None,
     layout_options: LayoutOptions,
     site: SiteOptions,
@@ -79,7 +66,7 @@ def renumber(
     lost = places_of(table, drop or [], again=again)
     ranks = [] if drop_ranks is None else ranks_in(drop_ranks)
     where = site.site(table)
-    size = 1 + max(device.rank for node in table.nodes for device in node.devices)
+    size = table.rank_end
     left = size
     if policy is not Policy.STABLE:
         left = sum(map(len, left_of(table, lost, ranks)))
@@ -98,12 +85,14 @@ def renumber(
 
 def _layouts(
     options: LayoutOptions, table: RankTable, before: int, after: int
-) -> tuple[ParallelLayout, ParallelLayout] | None:
-    """Return the layouts of so many ranks, None where none is known.
+) -> tuple[ParallelLayout | None, ParallelLayout] | None:
+    """Return the layouts before and after, None if they are not known.
+
+    Sizes that are given may be those of the ranks that are left only.
 
     Raises:
-        CommandError: The ranks that are left do not fit the layout of the table.
-        LayoutError: They do not fit the sizes that are given.
+        CommandError: The remaining ranks do not fit the layout of the table.
+        LayoutError: They do not fit the given sizes.
     """
     known = remembered(table)
     if known is None:
@@ -113,7 +102,7 @@ def _layouts(
         try:
             return options.given_layout(before), given
         except LayoutError:
-            return given, given
+            return None, given
     options.layout(table)
     new = known if known.world_size == after else resized(known, after)
     if new is None:

@@ -1,4 +1,4 @@
-"""``ranktable replace-node``: another node in the place of one."""
+"""``ranktable replace-node``: replace one node of a table by another."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from ranktable.cli.new_nodes import (
     read_node,
 )
 from ranktable.cli.options import LayoutOptions, SiteOptions
+from ranktable.cli.parameters import TableArgument
 from ranktable.layout.change.names import find_node, node_names
 from ranktable.layout.change.replace import replace_node as change
 from ranktable.layout.change.replace import stands_in_for
-from ranktable.layout.change.spares import is_spare, named_table
+from ranktable.layout.change.spare_nodes import is_spare, named_table
 from ranktable.layout.parallel import remembered
 from ranktable.schema.diagnostic import printable
 
@@ -30,9 +31,7 @@ from ranktable.schema.diagnostic import printable
 @with_options(layout_options=LayoutOptions, site=SiteOptions, result=ChangeOutput)
 def replace_node(
     *,
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Rank table, or - for standard input.")
-    ],
+    file: TableArgument,
     old: Annotated[
         str,
         typer.Argument(
@@ -45,8 +44,7 @@ def replace_node(
     ],
     new_host: New = False,
     to_spares: Annotated[
-        bool,
-        typer.Option("--to-spares", help="Keep OLD in the table, as a spare."),
+        bool, typer.Option("--to-spares", help="Keep OLD in the table, as a spare.")
     ] = False,
     layout_options: LayoutOptions,
     site: SiteOptions,
@@ -56,8 +54,9 @@ def replace_node(
 
     A spare of the table keeps its own chips. With --new, any other host gets the chips
     of the old node, in their order. When a node that a spare has replaced comes back,
-    the spare becomes a spare again. A node with fewer chips is refused, and so is a
-    node that is already in the table. Running it again changes nothing.
+    or one that went to the spares, its replacement becomes a spare. A node with fewer
+    chips is refused, and so is a node that is already in the table. Running it again
+    changes nothing.
 
     Example: ranktable replace-node sccl_rank_table.json 0 n7 --new -o replaced.json
     """
@@ -77,7 +76,7 @@ def replace_node(
         layouts = (layout, layout)
     result.put(read, changed, layouts, site=site.site(table))
     if old not in node_names(table.nodes):
-        # The command was done before, or OLD is a slip of the pen: who knows.
+        # Either the command was run before, or OLD is a typing mistake.
         host = node if isinstance(node, str) else str(node.host)
         sys.stderr.write(
             f"note: there is no node {printable(repr(old))}, and {printable(host)} is "

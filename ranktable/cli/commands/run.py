@@ -1,9 +1,10 @@
-"""``ranktable run``: start the processes of this node as the rank table has them."""
+"""``ranktable run``: start the processes of this node as the rank table says."""
 
 from __future__ import annotations
 
 import os
 import shlex
+import signal
 import socket
 import sys
 from dataclasses import replace
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import DEFECTS_FOUND, CommandError, write
-from ranktable.cli.input_output import STANDARD_INPUT, sound_table
+from ranktable.cli.parameters import valued
+from ranktable.cli.table_input import STANDARD_INPUT, sound_table
 from ranktable.runtime import agreement
 from ranktable.runtime.agents import agents_of, find_agent
 from ranktable.runtime.environment import resolve_environment
@@ -31,8 +33,8 @@ if TYPE_CHECKING:
     from ranktable.runtime.environment import Environment
     from ranktable.schema.model import RankTable
 
-# torchrun reads PET_X for an option --x. These say where and what to start, which is
-# the table's and the command line's; a rendezvous would deal out ranks as it likes.
+# torchrun reads PET_X for an option --x. These say where and what to start, which the
+# table and the command line decide; a rendezvous would assign ranks in any order.
 _OURS = (
     *("PET_NNODES", "PET_NPROC_PER_NODE", "PET_N_PROC_PER_NODE", "PET_NODE_RANK"),
     *("PET_RDZV_", "PET_STANDALONE", "PET_MASTER_", "PET_LOCAL_ADDR"),
@@ -47,26 +49,22 @@ def run(
     ],
     table: Annotated[
         str | None,
-        typer.Option(
-            "--rank-table",
-            "--table",
-            metavar="FILE",
-            help=f"Rank table; by default ${VARIABLE}.",
+        valued(
+            "FILE", f"Rank table; by default ${VARIABLE}.", "--rank-table", "--table"
         ),
     ] = None,
     node: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            help="Number of this node, in the order of the ranks; by default found "
+        valued(
+            "N",
+            "Number of this node, in the order of the ranks; by default found "
             "from the host name or the launcher.",
         ),
     ] = None,
     master_addr: Annotated[
         str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Host of the rendezvous; by default the first host of the table.",
+        valued(
+            "ADDRESS", "Host of the rendezvous; by default the first host of the table."
         ),
     ] = None,
     master_port: Annotated[
@@ -159,7 +157,7 @@ def _commands(
 
 
 def _refuse_missing_script(script: str) -> None:
-    """Raise unless a script is there; an option of torchrun may stand in its place."""
+    """Raise unless the script exists; an option of torchrun may be in its place."""
     path = Path(script)
     if script.startswith("-") or path.is_file():
         return
@@ -175,21 +173,24 @@ def _start(arguments: list[str], file: str) -> None:
     given = [name for name in os.environ if name.startswith(_OURS)]
     environ = {name: os.environ[name] for name in os.environ if name not in given}
     environ[VARIABLE] = os.path.abspath(file)  # noqa: PTH100
-    command = [sys.executable, "-m", "torch.distributed.run", *arguments]
+    command = [sys.executable, "-m", "ranktable.runtime.torchrun_process", *arguments]
     sys.stdout.flush()
+    # A start of Python that is interrupted prints a traceback.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     os.execve(sys.executable, command, environ)  # noqa: S606 - no shell is wanted
 
 
 def launched_by(*, is_started: bool, has_address: bool = False) -> Environment:
-    """Return what the environment says of this process.
+    """Return the environment of this process.
 
     Args:
-        is_started: Whether processes are to be started here, so that a launcher must
-            not have started several already.
-        has_address: Whether the address of the rendezvous is known without it.
+        is_started: Whether this process will start the others, so that no launcher may
+            have started several here.
+        has_address: Whether the address of the rendezvous is known already.
 
     Raises:
-        CommandError: The variables contradict each other, or there are several.
+        CommandError: Variables contradict each other, or several processes were
+            started.
     """
     try:
         environment = resolve_environment(os.environ, has_address=has_address)
@@ -205,8 +206,8 @@ def launched_by(*, is_started: bool, has_address: bool = False) -> Environment:
 
 
 def _processes_here(environment: Environment) -> str | None:
-    """Return how many processes a launcher started on this node if that is several."""
-    # A pod that is told how many processes to start has started none.
+    """Return how many processes a launcher started on this node, None for one."""
+    # A pod that is told how many processes to start has not started them yet.
     if environment.launcher is None:
         return None
     started, nodes = environment.local_world_size, environment.num_nodes
@@ -220,16 +221,16 @@ def _processes_here(environment: Environment) -> str | None:
 def refuse_other_node(
     environment: Environment, table: RankTable, file: str, node: int | None
 ) -> None:
-    """Raise unless what is known of this node and its chips is in the table."""
+    """Raise unless the table has this node and its chips, as far as they are known."""
     is_worker = environment.launcher is not None
     about_node = replace(
         environment,
-        # Those of the process that starts the others, where there are any.
+        # The variables of the process that starts the others, if there are any.
         rank=None,
         world_size=None,
         local_rank=None,
         local_world_size=None if is_worker else environment.local_world_size,
-        # Whoever names the node may start each of them by a launcher of its own.
+        # With --node, another launcher may have started each of the nodes.
         num_nodes=None if is_worker and node is not None else environment.num_nodes,
         node_rank=None if is_worker and node is not None else environment.node_rank,
     )
@@ -240,7 +241,7 @@ def refuse_other_node(
 
 
 def address(argument: str | None) -> str | None:
-    """Return the option; torchrun would read some texts as its own options."""
+    """Return the address; texts that torchrun would read as options are refused."""
     if argument is None:
         return None
     try:

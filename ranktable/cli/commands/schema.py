@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from ranktable.cli import CommandError, completion
-from ranktable.cli.input_output import put_text
-from ranktable.cli.parameters import OutputOption, ReplaceFileOption
+from ranktable.cli.output_files import put_text
+from ranktable.cli.parameters import OutputOption, ReplaceFileOption, valued
 from ranktable.cluster.specs.spec import NAME as SPEC
 from ranktable.cluster.specs.spec import spec_schema_text
 from ranktable.schema.formats import names
@@ -29,11 +29,7 @@ def schema(
     ] = None,
     format_version: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The same, for a rank table.",
-            autocompletion=completion.schemas,
-        ),
+        valued("NAME", "The same, for a rank table.", completes=completion.schemas),
     ] = None,
     output: OutputOption = None,
     force: ReplaceFileOption = False,

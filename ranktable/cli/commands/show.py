@@ -1,4 +1,4 @@
-"""``ranktable show``: nodes, chips and ranks, folded when there are many."""
+"""``ranktable show``: nodes, chips and ranks; equal nodes share a line."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import json
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-import typer
 
 from ranktable.cli import Color, CommandError, OutputFormat, style, write
-from ranktable.cli.input_output import sound_table
-from ranktable.cli.parameters import ColorOption, FileArgument, OutputFormatOption
+from ranktable.cli.parameters import (
+    ColorOption,
+    FileArgument,
+    OutputFormatOption,
+    valued,
+)
+from ranktable.cli.table_input import sound_table
 from ranktable.report.folding import fold_nodes
 from ranktable.report.terminal import MAX_DRAWN_ROWS, Branch, tree_lines
 from ranktable.schema.diagnostic import counted, printable
@@ -23,17 +27,13 @@ if TYPE_CHECKING:
     from ranktable.schema.model import Device, Node, RankTable
 
 MAX_DRAWN_CHIPS = 64
-"""Chips up to which each has a line of its own on a terminal: a screen or two."""
+"""Most chips that are drawn on a line each: a screen or two."""
 
 
 def show(
     file: FileArgument = None,
-    rank: Annotated[
-        int | None, typer.Option(metavar="R", help="Show only this rank.")
-    ] = None,
-    node: Annotated[
-        int | None, typer.Option(metavar="N", help="Show every device of this node.")
-    ] = None,
+    rank: Annotated[int | None, valued("R", "Show only this rank.")] = None,
+    node: Annotated[int | None, valued("N", "Show every device of this node.")] = None,
     format: OutputFormatOption = OutputFormat.TEXT,  # noqa: A002 - the name of the option
     color: ColorOption = Color.AUTO,
 ) -> None:
@@ -54,7 +54,7 @@ def show(
     chosen = [table.node_rank_of(rank)] if rank is not None else None
     chosen = [node] if node is not None else chosen
     if format is OutputFormat.JSON:
-        # The indent of json itself is written in Python, which takes ten times as long.
+        # json indents in Python code, which takes ten times as long.
         text = json.dumps(_data(name, table, chosen, rank))
         write([msgspec.json.format(text, indent=2) + "\n"])
     else:
@@ -138,7 +138,7 @@ def _fold_line(fold: NodeFold, look: Style) -> str:
 def _branch(
     table: RankTable, fold: NodeFold, look: Style, *, is_small: bool
 ) -> str | Branch:
-    """Return a node with its chips below it, or several like ones in a line."""
+    """Return a node with its chips below it, or one line for several equal nodes."""
     if not is_small or fold.first != fold.last:
         return _fold_line(fold, look)
     devices = table.nodes[fold.first].devices

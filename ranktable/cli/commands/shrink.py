@@ -1,30 +1,38 @@
-"""``ranktable shrink``: fewer nodes, and a layout that fits them."""
+"""``ranktable shrink``: remove nodes, and find a layout that fits the others."""
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from collections import Counter
+from typing import TYPE_CHECKING
 
 from ranktable.cli import CommandError
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
-from ranktable.cli.input_output import (
+from ranktable.cli.new_nodes import hosts_in, part_of
+from ranktable.cli.options import LayoutOptions, SiteOptions
+from ranktable.cli.parameters import (
+    DropOption,
+    DropRanksOption,
+    KeepOption,
+    RanksOption,
+    TableArgument,
+)
+from ranktable.cli.table_input import (
     NO_GROUP,
     TableFile,
     check_file,
     table_in,
     with_ranks,
 )
-from ranktable.cli.new_nodes import hosts_in, part_of
-from ranktable.cli.options import LayoutOptions, SiteOptions
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.generate import parse_numbers
 from ranktable.layout.change.fitting import factor_names
 from ranktable.layout.change.names import find_nodes, node_names
 from ranktable.layout.change.resize import shrink as change
-from ranktable.layout.change.spares import named_table
+from ranktable.layout.change.spare_nodes import named_table
+from ranktable.layout.parallel import remembered
 from ranktable.schema.diagnostic import Options, counted, printable
 from ranktable.schema.rules.ranks import WRONG_LOCAL_RANK
 
@@ -35,34 +43,15 @@ if TYPE_CHECKING:
     from ranktable.schema.columns import Columns
     from ranktable.schema.model import RankTable
 
-KEEP_HELP = "Sizes that stay as they are."
-DROP_RANKS_HELP = "Single ranks that are lost: 1,4-5."
-_RANKS = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
-RANKS_HELP = "Ranks that are wanted; by default as many as fit."
-
 
 @with_options(layout_options=LayoutOptions, site=SiteOptions, result=ChangeOutput)
 def shrink(
     *,
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Rank table, or - for standard input.")
-    ],
-    drop: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--drop",
-            metavar="NODES",
-            help="Nodes that are lost: hosts such as n[03-05], or numbers of nodes "
-            "that have none.",
-        ),
-    ] = None,
-    drop_ranks: Annotated[
-        str | None, typer.Option(metavar="LIST", help=DROP_RANKS_HELP)
-    ] = None,
-    keep: Annotated[str, typer.Option(metavar="LIST", help=KEEP_HELP)] = "tp,pp,cp",
-    ranks: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help=RANKS_HELP)
-    ] = None,
+    file: TableArgument,
+    drop: DropOption = None,
+    drop_ranks: DropRanksOption = None,
+    keep: KeepOption = "tp,pp,cp",
+    ranks: RanksOption = None,
     layout_options: LayoutOptions,
     site: SiteOptions,
     again: Again = False,
@@ -82,10 +71,11 @@ def shrink(
     result.refuse_clash()
     read = table_with_gaps(file)
     table = named_table(read.table)
-    # Done again, dp is what is left by now, whatever it was at first.
+    # If it was done before, dp is what is left now, not what it was at first.
     lost = places_of(table, drop or [], again=again)
     single = [] if drop_ranks is None else ranks_in(drop_ranks)
-    size = table.rank_end
+    known = remembered(table)  # it tells where the last ranks are gone
+    size = max(table.rank_end, 0 if known is None else known.world_size)
     if not (lost or single or again or ranks is not None or size > table.world_size):
         raise CommandError("nothing is lost; give --drop NODES or --drop-ranks LIST")
     layout = layout_options.layout(
@@ -113,7 +103,7 @@ def shrink(
         is_optimal=found.is_optimal,
     )
     say_sizes(layout, found.layout)
-    is_whole = layout.world_size == table.world_size  # else more is lost than is named
+    is_whole = layout.world_size == table.world_size  # else more ranks are missing
     if ranks is None and is_whole and found.layout.dp < layout.dp:
         _say_alternative(read.name, table, lost, single, layout)
 
@@ -125,7 +115,7 @@ def _say_alternative(
     ranks: Collection[int],
     layout: ParallelLayout,
 ) -> None:
-    """Say how dp would stay as it is."""
+    """Print how dp could be kept as it is."""
     single = set(ranks)
     nodes = [
         node
@@ -147,14 +137,14 @@ def _say_alternative(
 
 
 def table_with_gaps(file: str, group: str | None = NO_GROUP) -> TableFile:
-    """Return a table whose ranks may have gaps, or that of a group.
+    """Return a table whose ranks may have gaps, or the table of a group.
 
     Raises:
-        CommandError: It has other errors, or does not give ranks to the
-            processes of a job.
+        CommandError: It has other errors, or its ranks are not those of one job.
+
     """
     report = check_file(file, Options(limit=5, is_table_wanted=True))
-    # Where chips were taken out of a node, its local ranks have gaps too.
+    # A node from which chips were removed also has gaps in its local ranks.
     also = [WRONG_LOCAL_RANK.code] if _count_up(report.columns) else []
     table = part_of(report, also)
     if table is None:
@@ -163,7 +153,7 @@ def table_with_gaps(file: str, group: str | None = NO_GROUP) -> TableFile:
 
 
 def _count_up(columns: Columns | None) -> bool:
-    """Whether the local ranks of every node are in order, with gaps or without."""
+    """Whether the local ranks of every node increase, with or without gaps."""
     if columns is None:
         return False
     nodes = [columns.local_ranks[start:end] for _, start, end in columns.nodes()]
@@ -172,25 +162,23 @@ def _count_up(columns: Columns | None) -> bool:
 
 
 def ranks_in(text: str) -> list[int]:
-    """Return the ranks in ``1,4-5``.
+    """Return the ranks in a text such as ``1,4-5``.
 
     Raises:
-        CommandError: It is not such a list, or names one twice.
+        CommandError: It is not such a list, or names a rank twice.
     """
-    found: dict[int, None] = {}
-    for item in text.split(","):
-        match = _RANKS.fullmatch(item)
-        if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise CommandError(f"--drop-ranks: {item!r} is not a rank; write 1,4-5")
-        for rank in range(int(match[1]), int(match[2] or match[1]) + 1):
-            if rank in found:
-                raise CommandError(f"--drop-ranks names {rank} twice")
-            found[rank] = None
-    return list(found)
+    try:
+        ranks = parse_numbers(text, noun="a rank", example="1,4-5")
+    except ArgumentError as error:
+        raise CommandError(f"--drop-ranks: {error}") from None
+    for rank, times in Counter(ranks).items():
+        if times > 1:
+            raise CommandError(f"--drop-ranks names {rank} twice")
+    return ranks
 
 
 def places_of(table: RankTable, names: list[str], *, again: bool) -> list[int]:
-    """Return the places of nodes; with ``again``, of those that are still there.
+    """Return the places of nodes; with ``again``, only of those that still exist.
 
     Raises:
         ArgumentError: A list of hosts is malformed.
@@ -204,7 +192,7 @@ def places_of(table: RankTable, names: list[str], *, again: bool) -> list[int]:
 
 
 def say_sizes(before: ParallelLayout, after: ParallelLayout) -> None:
-    """Say on standard error which sizes have changed."""
+    """Print on standard error which sizes have changed."""
     sizes = [
         f"{axis} {getattr(before, axis)} -> {getattr(after, axis)}"
         for axis in factor_names(before)

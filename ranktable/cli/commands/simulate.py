@@ -18,8 +18,8 @@ from ranktable.cli import (
     style,
     write,
 )
-from ranktable.cli.input_output import is_standard_output, output_file
-from ranktable.cli.parameters import ColorOption
+from ranktable.cli.output_files import is_standard_output, output_file
+from ranktable.cli.parameters import ColorOption, valued
 from ranktable.cli.simulated_cluster import Vendor, announcement, cluster_of
 from ranktable.report import all_reduce
 from ranktable.runtime.table import VARIABLE
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from ranktable.report.terminal import Style
     from ranktable.simulate.launch import RunOutcome
 
-_SIGNALLED = 128  # plus the signal, as shells report it
+_SIGNALLED = 128  # plus the number of the signal, as in shells
 
 
 class Profile(str, Enum):
-    """Whose word on the limits is taken."""
+    """The source of the limits: the vendor's manual or its code."""
 
     DOC = "doc"
     SOURCE = "source"
@@ -60,22 +60,17 @@ def simulate(
     ] = None,
     nproc: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            help="Chips, one process on each; with --nodes, of each node. By default "
+        valued(
+            "N",
+            "Chips, one process on each; with --nodes, of each node. By default "
             "8, the published box.",
         ),
     ] = None,
     rank_table: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help=f"Rank table; by default ${VARIABLE}, else one is made.",
-        ),
+        valued("FILE", f"Rank table; by default ${VARIABLE}, else one is made."),
     ] = None,
-    nodes: Annotated[
-        int | None, typer.Option(metavar="M", help="Nodes, a torchrun for each.")
-    ] = None,
+    nodes: Annotated[int | None, valued("M", "Nodes, a torchrun for each.")] = None,
     profile: Annotated[
         Profile | None,
         typer.Option(
@@ -88,9 +83,9 @@ def simulate(
     ] = Vendor.SOPHGO,
     fault: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="SPEC",
-            help="A failure to simulate; may be repeated: nojoin:RANK, "
+        valued(
+            "SPEC",
+            "A failure to simulate; may be repeated: nojoin:RANK, "
             "late:RANK=SECONDS, hang:RANK[@N], die:RANK[@N], map:RANK, "
             "shape:RANK[@N]; N counts collectives from 1.",
         ),
@@ -101,10 +96,7 @@ def simulate(
     ] = False,
     timeout: Annotated[
         float,
-        typer.Option(
-            metavar="S",
-            help="Seconds to wait for a rank before it is reported as missing.",
-        ),
+        valued("S", "Seconds to wait for a rank before it is reported as missing."),
     ] = 60.0,
     module: Annotated[
         bool, typer.Option("--module", "-m", help="SCRIPT is the name of a module.")
@@ -117,9 +109,7 @@ def simulate(
     ] = False,
     record: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE", help="Write a trace of what the ranks send, for Perfetto."
-        ),
+        valued("FILE", "Write a trace of what the ranks send, for Perfetto."),
     ] = None,
     force: Annotated[
         bool,
@@ -195,7 +185,7 @@ def _refuse(why: str, options: Mapping[str, object]) -> None:
 def _refuse_to_start(
     script: Sequence[str] | None, vendor: Vendor, *, is_module: bool, is_forced: bool
 ) -> None:
-    """Raise where ranks could not start, or would not import what is simulated."""
+    """Raise if ranks could not start, or would not import the simulated packages."""
     refuse_real_package(vendor.value, is_forced=is_forced)
     if script:
         refuse_missing_script(script[0], vendor.value, is_module=is_module)
@@ -208,7 +198,7 @@ def _run_script(plan: Simulation) -> RunOutcome:
 
 
 def _add_up(plan: Simulation, form: OutputFormat, look: Style) -> RunOutcome:
-    """Run the built-in all_reduce, and show what each rank has got."""
+    """Run the built-in all_reduce, and show the result of each rank."""
     with noted_signals() as signals:
         outcome, found = add_up(plan, signals)
     if form is OutputFormat.JSON:
@@ -220,7 +210,7 @@ def _add_up(plan: Simulation, form: OutputFormat, look: Style) -> RunOutcome:
 
 
 def _status(outcome: RunOutcome) -> int:
-    """Say what was found, and return the exit status."""
+    """Print the findings, and return the exit status."""
     for found in outcome.findings:
         _say(f"{found.severity}: {printable(found.message)}")
     if outcome.signum is not None:

@@ -1,16 +1,12 @@
-"""``ranktable spares``: nodes that wait to take the place of others."""
+"""``ranktable spares``: nodes that can replace others."""
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
-
-import typer
 
 from ranktable.cli import CommandError, OutputFormat, write
 from ranktable.cli.app import with_options
 from ranktable.cli.change_output import Again, ChangeOutput
-from ranktable.cli.input_output import FILE_HELP, sound_table
 from ranktable.cli.new_nodes import (
     NODES_HELP,
     New,
@@ -19,8 +15,10 @@ from ranktable.cli.new_nodes import (
     node_like,
     read_nodes,
 )
+from ranktable.cli.parameters import FileArgument, valued
+from ranktable.cli.table_input import sound_table
 from ranktable.layout.change.names import number_of
-from ranktable.layout.change.spares import (
+from ranktable.layout.change.spare_nodes import (
     add_spares,
     named_table,
     refuse_present,
@@ -28,6 +26,7 @@ from ranktable.layout.change.spares import (
     spares_of,
     take_spare,
 )
+from ranktable.report.json_document import json_document
 from ranktable.schema.diagnostic import counted, fold_numbers, printable
 
 if TYPE_CHECKING:
@@ -39,18 +38,13 @@ if TYPE_CHECKING:
 @with_options(result=ChangeOutput)
 def spares(
     *,
-    file: Annotated[str | None, typer.Argument(metavar="FILE", help=FILE_HELP)] = None,
+    file: FileArgument = None,
     add: Annotated[
         list[str] | None,
-        typer.Option(
-            "--add",
-            metavar="NODES",
-            help=f"Spares to add; hosts such as n[08-09], each {NODES_HELP}",
-        ),
+        valued("NODES", f"Spares to add; hosts such as n[08-09], each {NODES_HELP}"),
     ] = None,
     remove: Annotated[
-        list[str] | None,
-        typer.Option("--remove", metavar="NODES", help="Spares to remove: hosts."),
+        list[str] | None, valued("NODES", "Spares to remove: hosts.")
     ] = None,
     new: New = False,
     again: Again = False,
@@ -94,7 +88,7 @@ def _changed(
 def _nodes(
     table: RankTable, text: str, known: set[str | None], *, is_new: bool
 ) -> Iterator[Node]:
-    """Yield the nodes of an argument, without hosts that are known to be spares."""
+    """Yield the nodes of an argument, except hosts that already are spares."""
     if is_file(text):
         yield from read_nodes(text)
         return
@@ -115,17 +109,18 @@ def _show(name: str, table: RankTable, form: OutputFormat) -> None:
 
 
 def _json(name: str, nodes: list[Node]) -> Iterator[str]:
-    """Yield the document, a spare a line."""
-    yield f'{{\n  "file": {json.dumps(name)},\n  "spares": ['
-    comma = ""
-    for node in nodes:
-        ids = [device.device_id for device in node.devices]
-        spare = {"host": node.host or number_of(node), "device_ids": ids}
-        yield f"{comma}\n    {json.dumps(spare)}"
-        comma = ","
-    totals = {"spares": len(nodes), "chips": sum(len(n.devices) for n in nodes)}
-    end = "\n  ]" if nodes else "]"
-    yield f'{end},\n  "totals": {json.dumps(totals)}\n}}\n'
+    """Yield the document, with one spare on each line."""
+    chips = [[device.device_id for device in node.devices] for node in nodes]
+    yield from json_document(
+        {
+            "file": name,
+            "spares": (
+                {"host": node.host or number_of(node), "device_ids": ids}
+                for node, ids in zip(nodes, chips, strict=True)
+            ),
+            "totals": {"spares": len(nodes), "chips": sum(map(len, chips))},
+        }
+    )
 
 
 def _lines(name: str, nodes: list[Node]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""``ranktable split``: one table becomes one per node."""
+"""``ranktable split``: write one table for each node."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ranktable.cli import CommandError
-from ranktable.cli.input_output import (
+from ranktable.cli.options import GroupName  # noqa: TC001 - typer reads it
+from ranktable.cli.output_files import is_standard_output
+from ranktable.cli.parameters import FileArgument, valued
+from ranktable.cli.progress import Progress, progress
+from ranktable.cli.table_input import (
     STANDARD_INPUT_NAME,
-    is_standard_output,
     refuse_without_ranks,
     sound_table,
     with_ranks,
 )
-from ranktable.cli.options import GroupName  # noqa: TC001 - typer reads it
-from ranktable.cli.parameters import FileArgument
-from ranktable.cli.progress import Progress, progress
-from ranktable.cluster.server_groups import (
+from ranktable.cluster.splitting import begins_at_zero, split_by_node
+from ranktable.cluster.tables_of_groups import (
     GROUPED,
     split_groups_by_node,
     written_tables_of,
 )
-from ranktable.cluster.splitting import begins_at_zero, split_by_node
 from ranktable.schema.atomic_files import create_folder
 from ranktable.schema.diagnostic import counted, printable
 from ranktable.schema.files import is_open_already
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 class Unit(str, Enum):
-    """The kind of a file."""
+    """What each file has: a node or a group."""
 
     NODE = "node"
     GROUP = "group"
@@ -48,20 +48,19 @@ class Unit(str, Enum):
 def split(
     file: FileArgument = None,
     by: Annotated[
-        Unit, typer.Option("--by", help="Write one file per node, or per group.")
+        Unit, typer.Option(help="Write one file per node, or per group.")
     ] = Unit.NODE,
     server_group: GroupName = None,
     renumber: Annotated[
-        bool,
-        typer.Option("--renumber", help="Number the ranks of every file from 0."),
+        bool, typer.Option("--renumber", help="Number the ranks of every file from 0.")
     ] = False,
     output: Annotated[
         str | None,
-        typer.Option(
+        valued(
+            "DIR",
+            "A new or empty folder; by default it is named after FILE.",
             "--output",
             "-o",
-            metavar="DIR",
-            help="A new or empty folder; by default it is named after FILE.",
         ),
     ] = None,
 ) -> None:
@@ -119,7 +118,7 @@ def _split_by_group(
     read = sound_table(file, needs_ranks=False)
     name, table = read.name, read.table
     parts = written_tables_of(table)
-    parts.pop("", None)  # the table itself, which has no groups
+    parts.pop("", None)  # the table itself, if it has no groups
     if not parts:
         refuse_without_ranks(table, name)
         raise CommandError(f"{name} is not a table of groups; --by node splits it")

@@ -1,41 +1,30 @@
-"""``ranktable subset``: the table of some ranks."""
+"""``ranktable subset``: write the table of some ranks."""
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
-import typer
-
 from ranktable.cli import CommandError
-from ranktable.cli.input_output import put_table, sound_table
 from ranktable.cli.options import GroupName  # noqa: TC001 - typer reads it
-from ranktable.cli.parameters import FileArgument, ReplaceFileOption
+from ranktable.cli.output_files import put_table
+from ranktable.cli.parameters import FileArgument, ReplaceFileOption, valued
+from ranktable.cli.table_input import sound_table
 from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.generate import parse_numbers
 from ranktable.cluster.splitting import subset as part_of
 from ranktable.schema.diagnostic import RankTableError
 from ranktable.schema.format import NotExpressibleError
 from ranktable.schema.writing import dumps
 
-_RANKS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
-
 
 def subset(
     ranks: Annotated[
-        str,
-        typer.Option(
-            "--ranks",
-            metavar="LIST",
-            help="Ranks in the order of their new numbers: 0-7,16.",
-        ),
+        str, valued("LIST", "Ranks in the order of their new numbers: 0-7,16.")
     ],
     file: FileArgument = None,
     server_group: GroupName = None,
     output: Annotated[
-        str,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="By default standard output."
-        ),
+        str, valued("FILE", "By default standard output.", "--output", "-o")
     ] = "-",
     force: ReplaceFileOption = False,
 ) -> None:
@@ -48,7 +37,8 @@ def subset(
     """
     read = sound_table(file, group=server_group)
     try:
-        table = part_of(read.table, _ranks(ranks, read.table.world_size))
+        chosen = parse_numbers(ranks, noun="a rank", example="0-7,16")
+        table = part_of(read.table, chosen)
         data = dumps(table)
     except ArgumentError as error:
         raise CommandError(f"--ranks: {error}") from None
@@ -59,23 +49,3 @@ def subset(
             f"these ranks alone are not a sound table: {error}"
         ) from None
     put_table(output, table, data, force=force, read={read.name: read.data})
-
-
-def _ranks(text: str, size: int) -> list[int]:
-    """Return the ranks in ``0-7,16``.
-
-    Raises:
-        CommandError: It is not such a list, or leaves the table.
-    """
-    found: list[int] = []
-    for item in text.split(","):
-        match = _RANKS.fullmatch(item.strip())
-        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
-        if first > last:
-            raise CommandError(f"--ranks: {item!r} is not a rank; write 0-7,16")
-        if last >= size:
-            raise CommandError(
-                f"--ranks: the table has no rank {last}, only {size} ranks"
-            )
-        found += range(first, last + 1)
-    return found

@@ -1,4 +1,4 @@
-"""``ranktable validate``: everything that is wrong with a table, and where."""
+"""``ranktable validate``: find everything that is wrong with a table, and where."""
 
 from __future__ import annotations
 
@@ -20,16 +20,11 @@ from ranktable.cli import (
     CommandError,
     FindingsFormat,
     completion,
+    show_findings,
     style,
     write,
 )
 from ranktable.cli.app import with_options
-from ranktable.cli.input_output import (
-    DEFAULT_MAX_ERRORS,
-    MIB,
-    STANDARD_INPUT,
-    named_file,
-)
 from ranktable.cli.judging import (
     check_codes,
     find_settings,
@@ -38,8 +33,13 @@ from ranktable.cli.judging import (
     named_files,
     selected,
 )
-from ranktable.cli.parameters import ColorOption, MaxSizeOption
-from ranktable.report.findings_data import RENDERERS
+from ranktable.cli.parameters import ColorOption, MaxSizeOption, valued
+from ranktable.cli.table_input import (
+    DEFAULT_MAX_ERRORS,
+    MIB,
+    STANDARD_INPUT,
+    named_file,
+)
 from ranktable.runtime import chip_map
 from ranktable.runtime.errors import LaunchEnvironmentError
 from ranktable.runtime.rules import RULES
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from ranktable.cli.judging import Settings
     from ranktable.report.terminal import Style
     from ranktable.schema.diagnostic import Options, Report
+    from ranktable.schema.readers.reader import ReaderResult
 
 
 FILES_HELP = (
@@ -65,7 +66,7 @@ FILES_HELP = (
 
 @dataclass(frozen=True, kw_only=True)
 class LimitOptions:
-    """How much is read and shown."""
+    """How much to read and to show."""
 
     max_errors: Annotated[
         int,
@@ -78,23 +79,23 @@ class LimitOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class KnownOptions:
-    """What is known of the hosts, and of who will read the files."""
+    """Facts about the hosts, and the program that will read the files."""
 
     chip: Annotated[
         str | None,
-        typer.Option(
-            metavar="CHIP",
-            help="Number of chips of a host, or their model: bm1690, or Ascend's 910, "
+        valued(
+            "CHIP",
+            "Number of chips of a host, or their model: bm1690, or Ascend's 910, "
             "A2, A3, 310P, A5.",
-            autocompletion=completion.chips,
+            completes=completion.chips,
         ),
     ] = None
     topology: Annotated[
         str | None,
-        typer.Option(
-            metavar="TOPOLOGY",
-            help="Links of every host: sophgo-8, or a file with a matrix or pairs.",
-            autocompletion=completion.links,
+        valued(
+            "TOPOLOGY",
+            "Links of every host: sophgo-8, or a file with a matrix or pairs.",
+            completes=completion.links,
         ),
     ] = None
     tp: Annotated[
@@ -107,16 +108,16 @@ class KnownOptions:
     ] = None
     reader: Annotated[
         str | None,
-        typer.Option(
+        valued(
+            "READER",
+            "Report as errors what this program refuses: hccl, mindie, torch_npu.",
             "--for",
-            metavar="READER",
-            help="Report as errors what this program refuses: hccl, mindie, torch_npu.",
-            autocompletion=completion.readers,
+            completes=completion.readers,
         ),
     ] = None
 
     def options(self, settings: Settings, limits: LimitOptions) -> Options:
-        """Return how tables are judged.
+        """Return the options of the check.
 
         Raises:
             CommandError: There is no such chip or reader.
@@ -132,7 +133,7 @@ class KnownOptions:
             )
         except RankTableError:
             raise
-        except ValueError as error:  # of --chip or --for
+        except ValueError as error:  # about --chip or --for
             raise CommandError(str(error)) from None
 
 
@@ -153,19 +154,18 @@ def validate(
     ] = None,
     from_: Annotated[
         str | None,
-        typer.Option(
+        valued(
+            "NAME",
+            "Format of the files, as convert names it; by default it is detected.",
             "--from",
-            metavar="NAME",
-            help="Format of the files, as convert names it; by default it is detected.",
-            autocompletion=completion.judged_formats,
+            completes=completion.judged_formats,
         ),
     ] = None,
     known: KnownOptions,
     schema: Annotated[
         str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also check against a JSON Schema of your own; local files only.",
+        valued(
+            "FILE", "Also check against a JSON Schema of your own; local files only."
         ),
     ] = None,
     fix: Annotated[
@@ -173,8 +173,7 @@ def validate(
         typer.Option("--fix", help="Make the repairs that cannot change the meaning."),
     ] = False,
     diff: Annotated[
-        bool,
-        typer.Option("--diff", help="Show the safe repairs and change nothing."),
+        bool, typer.Option("--diff", help="Show the safe repairs and change nothing.")
     ] = False,
     readers: Annotated[
         bool,
@@ -187,18 +186,18 @@ def validate(
     ] = False,
     select: Annotated[
         str | None,
-        typer.Option(
-            metavar="CODES",
-            help="Report only these codes: RT2,RT503.",
-            autocompletion=completion.listed_codes,
+        valued(
+            "CODES",
+            "Report only these codes: RT2,RT503.",
+            completes=completion.listed_codes,
         ),
     ] = None,
     ignore: Annotated[
         str | None,
-        typer.Option(
-            metavar="CODES",
-            help="Do not report these codes: RT117,RT5.",
-            autocompletion=completion.listed_codes,
+        valued(
+            "CODES",
+            "Do not report these codes: RT117,RT5.",
+            completes=completion.listed_codes,
         ),
     ] = None,
     statistics: Annotated[
@@ -254,8 +253,7 @@ def validate(
             write(_statistics(reports))
         elif not diff:
             shown = [r for r in reports if r.totals] if quiet else reports
-            if shown or format not in (None, *_FOR_PEOPLE):
-                _render(shown, format, color)
+            show_findings(shown, format, color)
         return _status(reports, strict=strict or settings.strict)
 
     raise typer.Exit(_watched(files, settings, once) if watch else once())
@@ -268,7 +266,7 @@ def _judged(
     options: Options,
     site: SiteSchema | None,
 ) -> list[Report]:
-    """Return the reports of all files, with what the settings ask for."""
+    """Return the reports of all files, after the settings are applied."""
     names = named_files(files or [named_file(None)], settings.exclude)
     reports = [judge_file(name, options, kind) for name in names]
     if not files:
@@ -279,10 +277,10 @@ def _judged(
 
 
 def _codes(option: str | None) -> tuple[str, ...]:
-    """Return the codes that an option lists.
+    """Return the codes in an option.
 
     Raises:
-        CommandError: One of them is not a code, nor the beginning of one.
+        CommandError: One of them is neither a code nor the beginning of one.
     """
     codes = tuple((option or "").replace(",", " ").split())
     check_codes(codes)
@@ -300,7 +298,7 @@ def _refuse_beside_statistics(
 
 
 def _statistics(reports: Sequence[Report]) -> Iterator[str]:
-    """Yield how often each code was found, the most frequent first."""
+    """Yield how often each code was found, the most frequent code first."""
     from ranktable.report.catalogue import RULES  # noqa: PLC0415 - all of them
 
     summaries = {rule.code: rule.summary for rule in RULES}
@@ -313,13 +311,13 @@ def _statistics(reports: Sequence[Report]) -> Iterator[str]:
 
 
 _LOOK_S = 0.3
-"""How often the files are looked at whether they have changed."""
+"""Seconds between two looks at the files."""
 
 
 def _watched(
     files: list[str] | None, settings: Settings, once: Callable[[], int]
 ) -> int:
-    """Check now and whenever a file changes, until somebody interrupts."""
+    """Check now, and again when a file changes, until the user interrupts."""
     while True:
         before = _state(files, settings)
         once()
@@ -329,7 +327,7 @@ def _watched(
 
 
 def _state(files: list[str] | None, settings: Settings) -> list[tuple[object, ...]]:
-    """Return what changes with the files."""
+    """Return a value that changes when one of the files changes."""
     names = named_files(files or [named_file(None)], settings.exclude)
     return [(name, *_status_of(name)) for name in names]
 
@@ -350,7 +348,7 @@ def _refuse_combinations(
     diff: bool,
     readers: bool,
 ) -> None:
-    """Raise CommandError for options that do not go together, before anything."""
+    """Raise CommandError for options that exclude each other."""
     if names.count(STANDARD_INPUT) > 1:
         raise CommandError("standard input can be read once")
     if fix and STANDARD_INPUT in names:
@@ -367,7 +365,7 @@ def _refuse_combinations(
 
 
 def _with_environment(report: Report) -> Report:
-    """Return the report of ``$RANK_TABLE_FILE`` with what ``CHIP_MAP`` adds to it."""
+    """Return the report of ``$RANK_TABLE_FILE`` with the finding about ``CHIP_MAP``."""
     table = report.table
     if table is None:
         return report
@@ -393,17 +391,11 @@ def _show_readers(
         write(show_readers(report, style(color)))
 
 
-def _render(reports: list[Report], form: FindingsFormat | None, color: Color) -> None:
-    if form is None:
-        form = FindingsFormat.FULL if sys.stdout.isatty() else FindingsFormat.CONCISE
-    write(dict(RENDERERS)[form.value](reports, style(color)))
-
-
 def _status(reports: list[Report], *, strict: bool) -> int:
     if any(report.is_unreadable for report in reports):
         return COULD_NOT_JUDGE
     for report in reports:
-        # A table of several nodes is right for NCCL: RT505 says what SCCL cannot do.
+        # A table of several nodes is sound for NCCL; RT505 is about SCCL.
         warnings = report.count(Severity.WARNING) - report.totals.get("RT505", 0)
         if not report.ok or (strict and warnings > 0):
             return DEFECTS_FOUND
@@ -433,7 +425,7 @@ def _show_diff(report: Report, options: Options, color: Color) -> None:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines of a text; only a newline ends one, as it does for patch."""
+    """Return the lines of a text; only a newline ends a line, as for patch."""
     return text.removesuffix("\n").split("\n")
 
 
@@ -457,23 +449,20 @@ def _fix(report: Report, options: Options, site: SiteSchema | None) -> Report:
 
 
 MAX_RANKS = 8
-"""Ranks shown; the readers go wrong for the first as for the last."""
+"""Most ranks that are shown; what a reader does wrong, it does for all."""
 
 
 def show_readers(report: Report, look: Style) -> Iterator[str]:
-    """Yield, for each reader, what it would give each rank of a file.
+    """Yield the result of each reader for each rank of a file.
 
-    Ranks with the same outcome share a line.
+    Ranks with the same result share a line.
     """
     if report.data is None:
         message = printable(report.diagnostics[0].message)
         sys.stderr.write(f"{printable(report.file)}: {message}\n")
-    size = report.columns.num_devices if report.columns else 1
-    ranks = range(max(1, min(size, MAX_RANKS)))
+    size, found = _readings(report)
     yield f"{look.mark(printable(report.file), 'bold')}\n"
-    from ranktable.schema.readers.readers import readings  # noqa: PLC0415 - rare
-
-    for reading in readings(report.data, ranks, report):
+    for reading in found:
         yield f"  {look.mark(reading.title, 'bold')}\n"
         for label, outcome in _grouped(reading.outcomes):
             yield f"    {look.mark(label, 'place')}: {printable(outcome)}\n"
@@ -481,13 +470,17 @@ def show_readers(report: Report, look: Style) -> Iterator[str]:
         yield f"  ranks {MAX_RANKS} to {size - 1} are not shown\n"
 
 
-def readers_data(report: Report) -> dict[str, object]:
-    """Return what each reader would give each rank of a file, as plain data."""
-    size = report.columns.num_devices if report.columns else 1
-    ranks = range(max(1, min(size, MAX_RANKS)))
+def _readings(report: Report) -> tuple[int, list[ReaderResult]]:
+    """Return the number of ranks, and the result of each reader for the first."""
     from ranktable.schema.readers.readers import readings  # noqa: PLC0415 - rare
 
-    found = readings(report.data, ranks, report)
+    size = report.columns.num_devices if report.columns else 1
+    return size, readings(report.data, range(max(1, min(size, MAX_RANKS))), report)
+
+
+def readers_data(report: Report) -> dict[str, object]:
+    """Return the result of each reader for each rank of a file, as plain data."""
+    size, found = _readings(report)
     return {
         "file": report.file,
         "world_size": size,
@@ -503,7 +496,7 @@ def readers_data(report: Report) -> dict[str, object]:
 
 
 def _grouped(outcomes: tuple[tuple[int, str], ...]) -> Iterator[tuple[str, str]]:
-    """Yield runs of ranks with one outcome."""
+    """Yield runs of ranks with the same result."""
     start = 0
     for at in range(1, len(outcomes) + 1):
         if at < len(outcomes) and outcomes[at][1] == outcomes[start][1]:

@@ -1,4 +1,4 @@
-"""``ranktable wait``: until a table is complete, sound and stable."""
+"""``ranktable wait``: wait until a table is complete, sound and stable."""
 
 from __future__ import annotations
 
@@ -15,9 +15,14 @@ from ranktable.cli import (
     CommandError,
     show_findings,
 )
-from ranktable.cli.input_output import MIB, STANDARD_INPUT, named_file
-from ranktable.cli.parameters import ColorOption, FindingsFormatOption, MaxSizeOption
+from ranktable.cli.parameters import (
+    ColorOption,
+    FindingsFormatOption,
+    MaxSizeOption,
+    valued,
+)
 from ranktable.cli.progress import Progress, progress
+from ranktable.cli.table_input import MIB, STANDARD_INPUT, named_file
 from ranktable.cluster.waiting import Clock, wait_for_table
 from ranktable.runtime.table import VARIABLE
 from ranktable.schema.diagnostic import counted, printable
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
     from ranktable.cluster.waiting import Reason, WaitResult
 
 TIMEOUT_S = 300.0
-"""As the start scripts of the vendors' containers have it."""
+"""The same as in the start scripts of the vendors' containers."""
 
 INTERVAL_S = 0.5
 SHORTEST_INTERVAL_S = 0.01
@@ -39,10 +44,10 @@ def wait(
         typer.Argument(metavar="FILE", help=f"Rank table; by default ${VARIABLE}."),
     ] = None,
     timeout: Annotated[
-        float, typer.Option(metavar="S", help="Seconds after which to give up.")
+        float, valued("S", "Seconds after which to give up.")
     ] = TIMEOUT_S,
     interval: Annotated[
-        float, typer.Option(metavar="S", help="Seconds between two readings.")
+        float, valued("S", "Seconds between two readings.")
     ] = INTERVAL_S,
     format: FindingsFormatOption = None,  # noqa: A002 - the name of the option
     max_size: MaxSizeOption = 256,
@@ -91,7 +96,7 @@ def _refuse_times(timeout_s: float, interval_s: float) -> None:
 
 
 class _Sayer:
-    """Says every reason once, and on a terminal how long it has been."""
+    """Prints every reason once, and on a terminal how long it has waited."""
 
     def __init__(self, name: str, timeout_s: float, line: Progress) -> None:
         self.name = name
@@ -100,7 +105,7 @@ class _Sayer:
         self.kind: str | None = None
 
     def on_reason(self, reason: Reason, waited_s: float) -> None:
-        # A table that is there at once, and sound, is nothing to talk about.
+        # If the table is ready at once, nothing is printed.
         if reason.kind and reason.kind != self.kind:
             self.kind = reason.kind
             self.line.clear()

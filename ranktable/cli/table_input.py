@@ -1,0 +1,229 @@
+"""The table that a command reads, or the table of each group.
+
+FILE is a path, ``-`` for standard input, else ``$RANK_TABLE_FILE``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from ranktable.cli import DEFECTS_FOUND, CommandError, OutputFormat, write
+from ranktable.cluster.argument import ArgumentError
+from ranktable.cluster.tables_of_groups import GROUPED, group_of, tables_of
+from ranktable.layout.layout_errors import LayoutError
+from ranktable.runtime.table import VARIABLE
+from ranktable.schema.check import check_bytes, check_path, report_unreadable
+from ranktable.schema.diagnostic import Options, RankTableError
+from ranktable.schema.files import (
+    DEFAULT_MAX_SIZE_BYTES,
+    UnreadableError,
+    read_file,
+    read_stream,
+)
+from ranktable.schema.rules.records import no_global_ranks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from ranktable.schema.diagnostic import Report
+    from ranktable.schema.model import RankTable
+
+Result = TypeVar("Result")
+
+STANDARD_INPUT = "-"
+STANDARD_INPUT_NAME = "<stdin>"
+DEFAULT_MAX_ERRORS = 20
+MIB = 1024 * 1024
+FILE_HELP = "Rank table, or - for standard input; by default $RANK_TABLE_FILE."
+
+
+NO_GROUP = "\0"
+"""Where a command has no option for the group: what nobody can give as an argument."""
+
+
+class TableFile(NamedTuple):
+    """A table and the file from which it was read.
+
+    Attributes:
+        name: Name of its file.
+        table: The table.
+        data: The bytes of the file; before it is replaced, they are compared again.
+        whole: The table of groups, if the table is one of its groups, else None.
+        group: The name of this group.
+    """
+
+    name: str
+    table: RankTable
+    data: bytes
+    whole: RankTable | None = None
+    group: str = ""
+
+
+def named_file(file: str | None, *, may_be_input: bool = True) -> str:
+    """Return the argument, or ``$RANK_TABLE_FILE`` if it is None.
+
+    Args:
+        file: The argument.
+        may_be_input: Whether the command accepts ``-``, so that the error names it.
+
+    Raises:
+        CommandError: Both are missing.
+    """
+    if file:
+        return file
+    name = os.environ.get(VARIABLE, "")
+    if not name:
+        how = "\nhelp: name a file, or - for standard input" if may_be_input else ""
+        raise CommandError(f"no FILE is given, and {VARIABLE} is not set{how}")
+    # "-" means standard input as an argument only.
+    return os.path.join(".", name) if name == STANDARD_INPUT else name  # noqa: PTH118
+
+
+def check_file(file: str, options: Options) -> Report:
+    """Judge a file or standard input."""
+    if file != STANDARD_INPUT:
+        return check_path(file, options)
+    try:
+        data = read_stream(sys.stdin.buffer, options.max_size_bytes)
+    except UnreadableError as error:
+        return report_unreadable(error, file=STANDARD_INPUT_NAME)
+    return check_bytes(data, options, file=STANDARD_INPUT_NAME)
+
+
+def read_input(
+    file: str, max_size_bytes: int = DEFAULT_MAX_SIZE_BYTES
+) -> tuple[str, bytes]:
+    """Return the name and the bytes of a file or of standard input.
+
+    Raises:
+        CommandError: It cannot be read.
+    """
+    name = STANDARD_INPUT_NAME if file == STANDARD_INPUT else file
+    try:
+        if file == STANDARD_INPUT:
+            return name, read_stream(sys.stdin.buffer, max_size_bytes)
+        return name, read_file(file, max_size_bytes)
+    except UnreadableError as error:
+        raise CommandError(f"{name}: {error.code} {error.message}") from None
+
+
+def sound_table(
+    file: str | None, *, needs_ranks: bool = True, group: str | None = NO_GROUP
+) -> TableFile:
+    """Return a file and its table.
+
+    Args:
+        file: Name of the file, ``-`` or None.
+        needs_ranks: Whether its ranks must be those of one job.
+        group: The group of a table of groups: None for the only one, ``NO_GROUP`` if
+            the command has no option for it.
+
+    Raises:
+        CommandError: The table has errors; the message lists them.
+    """
+    report = check_file(named_file(file), Options(limit=5, is_table_wanted=True))
+    read = TableFile(report.file, table_in(report), report.data or b"")
+    return with_ranks(read, group) if needs_ranks else read
+
+
+def with_ranks(read: TableFile, group: str | None) -> TableFile:
+    """Return a file with the table of one job: its own, or that of a group.
+
+    Raises:
+        CommandError: Its ranks are not those of one job, and no group is named.
+    """
+    table = read.table
+    if group == "":
+        raise CommandError("--server-group is empty; give the name of a group")
+    if table.format == GROUPED and group != NO_GROUP:
+        try:
+            name, part = group_of(table, group)
+        except ArgumentError as error:
+            raise CommandError(f"{read.name}: {error}") from None
+        return read._replace(table=part, whole=table, group=name)
+    if group not in (None, NO_GROUP):
+        raise CommandError(f"--server-group: {read.name} is not a table of groups")
+    refuse_without_ranks(table, read.name)
+    return read
+
+
+def refuse_without_ranks(table: RankTable, name: str) -> None:
+    """Raise CommandError for a table whose ranks are not those of one job.
+
+    Raises:
+        CommandError: The table is like this.
+    """
+    if not table.has_global_ranks:
+        finding = no_global_ranks(table.format)
+        raise CommandError(f"{name}: {finding.message}\nhelp: {finding.hint}")
+
+
+def table_in(report: Report) -> RankTable:
+    """Return the table of a report.
+
+    Raises:
+        CommandError: It has errors; the message lists them.
+    """
+    try:
+        return report.sound_table()
+    except RankTableError as error:
+        if report.is_unreadable:
+            raise CommandError(f"the table cannot be read\n{error}") from None
+        raise CommandError(f"the table is not sound\n{error}", DEFECTS_FOUND) from None
+
+
+def sound_tables(file: str | None, group: str | None) -> list[TableFile]:
+    """Return a file with its table, or once for each group if no group is named.
+
+    Raises:
+        CommandError: The table has errors, or does not have the ranks of a job.
+    """
+    read = sound_table(file, needs_ranks=False)
+    if group is None and read.table.format == GROUPED:
+        try:
+            parts = tables_of(read.table)
+        except ArgumentError as error:
+            raise CommandError(f"{read.name}: {error}") from None
+        if len(parts) > 1:
+            return [
+                read._replace(
+                    name=f"{read.name}, {name.replace('-', ' ', 1)}",
+                    table=part,
+                    whole=read.table,
+                    group=name,
+                )
+                for name, part in parts.items()
+            ]
+    return [with_ranks(read, group)]
+
+
+def of_group(read: TableFile, made: Callable[[TableFile], Result]) -> Result:
+    """Return the result of a function for a table.
+
+    Raises:
+        CommandError: The function fails; the message names the group.
+    """
+    try:
+        return made(read)
+    except (CommandError, LayoutError) as error:
+        if not read.group:
+            raise
+        raise CommandError(f"{read.group.replace('-', ' ', 1)}: {error}") from None
+
+
+def show_each(shown: Mapping[str, Iterable[str]], form: OutputFormat) -> None:
+    """Print the output of every group after its name, or of one table without a name.
+
+    As JSON, the output of several groups is in ``server_groups``.
+    """
+    if len(shown) == 1:
+        write(next(iter(shown.values())))
+        return
+    if form is OutputFormat.JSON:
+        found = {name: json.loads("".join(pieces)) for name, pieces in shown.items()}
+        write([json.dumps({"server_groups": found}, indent=2), "\n"])
+        return
+    write("\n".join("".join(pieces) for pieces in shown.values()))
