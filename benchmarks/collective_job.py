@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 mmengine = importlib.import_module("mmengine.dist")  # it has no types
 
 TINY = 4
-CALLS = {TINY: (100, 4), 4 << 10: (20, 20), 1 << 20: (5, 20), 64 << 20: (1, 4)}
+CALLS = {TINY: (100, 2), 4 << 10: (20, 8), 1 << 20: (5, 8), 64 << 20: (1, 2)}
 """How often a collective of so many bytes is called to be timed once, and how often
 that is done in a round: from turn to turn two ranks on a busy machine differ by a
 fifth, so it takes many turns to tell a twentieth."""

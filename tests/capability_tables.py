@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ranktable.dist.errors import UnsupportedError
-from ranktable.dist.plan import OPERATIONS, REDUCING, make_plan
+from ranktable.dist.collective_errors import UnsupportedError
+from ranktable.dist.collective_plan import OPERATIONS, REDUCING, make_plan
 from ranktable.dist.wire import REDUCTIONS, SIZES
 from ranktable.dist.wire import problem_of_values as problem_of
 from ranktable.runtime.backends.backend import TABLES, backend_named

@@ -1,25 +1,27 @@
 """Starts the commands of the project by forking a process that has them imported.
 
-Importing costs a command several times what it does. A fork is a process as any other,
-with its own streams, folder, environment, umask and end; only the imports are had
-already. ``tests.commands`` starts this, and says when that will not do.
+For most commands the imports take longer than the command. A fork is a process like any
+other, with its own streams, folder, environment, umask and exit status; only the
+imports are done already. ``tests.commands`` starts this, and says when that will not
+do.
 
 A request comes with the descriptors of the three standard streams and of the folder:
 ``program umask count argument... name=value...``, with NUL between them. The answer is
-the exit status, negative for a signal, or nothing where it takes an interpreter that
-starts afresh. What is sent meanwhile is the number of a signal for the program; where
-whoever asked is gone, the program is killed.
+the exit status, negative for a signal, or nothing if a new interpreter is needed. While
+it runs, the caller may send the number of a signal for it; if the caller has ended, the
+program is killed.
 
-With ``torch`` as its third argument a server has imported torch too, and its programs
-are Python itself and torchrun besides: a rank that starts costs a fork, not an import
-of a second and a half. ``sys.executable`` is then the program that asks the server, so
-that whatever these programs start is a fork as well.
+Python itself is one of the programs, and ``sys.executable`` asks the server for it, so
+that whatever these programs start is a fork as well. With ``torch`` as its third
+argument a server has imported torch too, and torchrun is a program besides: a rank that
+starts costs a fork, not an import of two seconds.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import functools
 import gc
 import importlib
@@ -35,6 +37,7 @@ import socket
 import sys
 import traceback
 import types
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
 
@@ -43,22 +46,35 @@ import typer.main
 from ranktable.cli.app import COMMANDS, app_for, make_app
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 MAX_REQUEST_BYTES = 1 << 17
 PACKAGES = ("schema", "cluster", "layout", "report", "cli")
 LIBRARIES = (
     *("ranktable.runtime.environment", "ranktable.runtime.rules", "jsonschema", "yaml"),
     *("rich.columns", "rich.markdown", "rich.panel", "rich.traceback"),
+    "pydantic",  # of typer, which reads numbers with it
+)
+# What every rank imports, those of tests.rank_worker and on simulated chips too.
+TORCH_LIBRARIES = (
+    *("torch", "torch.distributed", "torch.distributed.run", "numpy.random"),
+    *("ranktable.runtime.process_group", "ranktable.dist.reducing"),
+    *("ranktable.dist.moving", "ranktable.simulate.backend.joining"),
+    *("tests.rank_worker", "hypothesis.strategies"),
 )
 # What an interpreter, or a library, looks at but once.
 AT_START = ("PYTHON", "LC_", "LANG", "TYPER_", "_TYPER_")
 # What typer looks at each time that a shell asks it to complete something.
 OF_COMPLETION = ("_TYPER_COMPLETE_ARGS", "_TYPER_COMPLETE_FISH_ACTION")
-# Of these an interpreter that has torch imported can do itself what there is to do.
-DONE_LATER = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHON_EXEC")
+# Of these a fork that is to be Python itself can do what there is to do.
+DONE_LATER = (
+    *("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHON_EXEC", "PYTHONDONTWRITEBYTECODE"),
+)
+IMPORTED_FIRST = "RANKTABLE_TESTS_IMPORTED_FIRST"
+"""The variable with what this process is to import before it forks a program."""
 STDERR = 2
 BIN = Path(sys.executable).parent
+ROOT = Path(__file__).parent.parent
 
 
 def main() -> None:
@@ -72,13 +88,13 @@ def main() -> None:
     import_all()
     build_commands()
     assert not {"torch", "numpy", "typer.rich_utils"} & set(sys.modules)
+    entry_points["python"] = run_python
+    sys.path[0] = str(ROOT)
+    import_libraries(TORCH_LIBRARIES if more else ())
     if more:
-        import_torch()
-        entry_points |= {"python": run_python, "torchrun": run_torchrun}
-        sys.executable = f"{folder}/python"
+        entry_points["torchrun"] = run_torchrun
+    sys.executable = f"{folder}/python"
     sys.path[0] = str(BIN)
-    gc.collect()
-    gc.freeze()
     Server(socket.socket(fileno=int(descriptor)), entry_points).serve()
     shutil.rmtree(folder)
 
@@ -92,12 +108,16 @@ def import_all() -> None:
         importlib.import_module(library)
 
 
-def import_torch() -> None:
-    """Import what every rank does, without beginning anything."""
-    for name in ("torch", "torch.distributed", "torch.distributed.run"):
+def import_libraries(names: Iterable[str]) -> None:
+    """Import modules once for all forks; they begin nothing when they are imported."""
+    for name in names:
         importlib.import_module(name)
-    for name in ("runtime.process_group", "dist.reducing", "dist.moving"):
-        importlib.import_module(f"ranktable.{name}")
+    # What torch takes apart again when an interpreter ends is this process' alone, and
+    # costs each fork 45 ms.
+    for each in weakref.finalize._registry:  # type: ignore[attr-defined] # noqa: SLF001
+        each.atexit = False
+    gc.collect()
+    gc.freeze()
 
 
 def run_torchrun() -> None:
@@ -105,8 +125,9 @@ def run_torchrun() -> None:
 
 
 def run_python() -> None:
-    """Do what the arguments of an interpreter ask for: -c, -m or a script."""
+    """Run Python with the arguments of an interpreter: -c, -m or a script."""
     arguments = sys.argv[1:]
+    sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     while arguments[0] in ("-u", "-W", "-X"):
         if arguments[0] == "-u":
             for opened in (sys.stdout, sys.stderr):
@@ -190,7 +211,7 @@ class Server:
                     self._pass_on(key.data, self.running[key.data])
 
     def _pass_on(self, pid: int, asker: socket.socket) -> None:
-        """Send a program the signal that its asker got; whoever asked may be gone."""
+        """Pass a signal of the caller on to its program; the caller may have ended."""
         number = b""
         with contextlib.suppress(OSError):
             number = asker.recv(16)
@@ -206,13 +227,16 @@ class Server:
         program, umask, count, *rest = os.fsdecode(data).split("\0")
         arguments, variables = rest[: int(count)], rest[int(count) :]
         env = dict(variable.split("=", 1) for variable in variables if variable)
+        if missing := set(env.pop(IMPORTED_FIRST, "").split()) - set(sys.modules):
+            import_libraries(missing)
         entry_point = self.entry_points.get(program)
-        if entry_point is None or not self._has_begun_like(env):
+        if entry_point is None or not self._has_begun_like(program, env):
             asker.close()
         elif (pid := os.fork()) == 0:
             sys.argv = [str(BIN / program), *arguments]
             os.environ.clear()
             os.environ.update(env)
+            show_environment()
             os.umask(int(umask))
             take(descriptors)
             leave(entry_point)
@@ -222,15 +246,16 @@ class Server:
         for descriptor in descriptors:
             os.close(descriptor)
 
-    def _has_begun_like(self, env: dict[str, str]) -> bool:
+    def _has_begun_like(self, program: str, env: dict[str, str]) -> bool:
         """Whether this process has begun as one with these variables would."""
         wanted, had = at_start(env), dict(self.at_start)
-        if "python" in self.entry_points:
+        has_torch = "torchrun" in self.entry_points
+        if has_torch and env.get("TORCH_DEVICE_BACKEND_AUTOLOAD") != "0":
+            return False
+        if has_torch or program == "python":
             for name in DONE_LATER:
                 wanted.pop(name, None)
                 had.pop(name, None)
-            if env.get("TORCH_DEVICE_BACKEND_AUTOLOAD") != "0":
-                return False
         return wanted == had
 
     def _reap(self) -> None:
@@ -250,8 +275,20 @@ class Server:
             os.kill(pid, signal.SIGKILL)
 
 
+def show_environment() -> None:
+    """Let /proc/PID/environ show the variables of this process and its own forks.
+
+    It is the memory that an interpreter started with, and nobody's any more.
+    """
+    numbers = Path("/proc/self/stat").read_text("utf-8").rpartition(")")[2].split()
+    begin, end = (int(number) for number in numbers[47:49])  # env_start and env_end
+    shown = b"".join(b"%s=%s\0" % pair for pair in os.environb.items())[: end - begin]
+    ctypes.memset(begin, 0, end - begin)
+    ctypes.memmove(begin, shown, len(shown))
+
+
 def take(descriptors: list[int]) -> None:
-    """Make the streams and the folder of a request those of this process."""
+    """Use the streams and the folder of a request in this process."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     *streams, folder = descriptors
@@ -269,7 +306,7 @@ def take(descriptors: list[int]) -> None:
 
 
 def stream(number: int, before: TextIO) -> TextIO:
-    """Open a standard stream as an interpreter does that starts."""
+    """Open a standard stream as an interpreter does at its start."""
     return io.TextIOWrapper(
         open(number, "wb" if number else "rb", closefd=False),
         encoding=before.encoding,

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 BIN = Path(sys.executable).parent
-PROGRAMS = ("ranktable", "tpu_gen_sccl_rank_table")
-TORCH_PROGRAMS = (*PROGRAMS, "python", "torchrun")
+COMMANDS = ("ranktable", "tpu_gen_sccl_rank_table")
+PROGRAMS = (*COMMANDS, "python")
+TORCH_PROGRAMS = (*PROGRAMS, "torchrun")
 # What follows #! may hold no blank and not be long; a shell knows neither limit.
 SHELL_TO_PYTHON = f"""#!/bin/sh
 '''exec' "{sys.executable}" -IS "$0" "$@"
@@ -49,6 +50,8 @@ TORCH_ENVIRONMENT = {
 """What torch reads when it is imported, or a rank should have anyway."""
 KEPT = ("PATH", "HOME", "LANG", "TMPDIR")
 OF_DEVICES = ("LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
+ROOM, ROOM_BYTES = "RANKTABLE_TESTS_ROOM", 1 << 14
+"""Room for the variables that a fork shows; see ``show_environment``."""
 DEVNULL = subprocess.DEVNULL
 TIMEOUT_S = 60.0
 Started = subprocess.Popen[str]
@@ -256,7 +259,7 @@ def run_measured(
 class Commands:
     """A server of commands, and ``folder``, in which a shell finds its programs.
 
-    With torch its programs are ``python`` and ``torchrun`` too; see ``command_server``.
+    With torch ``torchrun`` is among its programs too; see ``command_server``.
     """
 
     def __init__(self, *, torch: bool = False) -> None:
@@ -269,13 +272,15 @@ class Commands:
             path.write_text(f"{SHELL_TO_PYTHON}{body}", "utf-8")
             path.chmod(0o700)
         server = [sys.executable, str(HERE / "command_server.py"), str(self.folder)]
+        env = torch_environment() if torch else clean_environment()
+        env[ROOM] = " " * ROOM_BYTES
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
             listener.bind(str(self.folder / "server"))
             listener.listen()
             self.server = subprocess.Popen(  # noqa: S603 - our own server
                 [*server, str(listener.fileno()), *(["torch"] if torch else [])],
                 stdin=subprocess.PIPE,
-                env=torch_environment() if torch else clean_environment(),
+                env=env,
                 pass_fds=[listener.fileno()],
                 start_new_session=True,  # an interrupt is for pytest
             )
@@ -302,7 +307,7 @@ class Commands:
         head = (program, str(umask), str(len(arguments)), *arguments)
         request = "\0".join([*head, *(f"{n}={env[n]}" for n in env)])
         ended = None
-        if program in PROGRAMS and len(request) < MAX_REQUEST_BYTES // 4:
+        if program in COMMANDS and len(request) < MAX_REQUEST_BYTES // 4:
             ended = self._fork(os.fsencode(request), given, cwd, timeout_s)
         return ended or run_afresh(
             program, arguments, given=given, env=env, cwd=cwd, timeout_s=timeout_s

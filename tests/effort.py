@@ -1,4 +1,4 @@
-"""How many examples laws are tried with: a fifth in the fast tests, all when thorough.
+"""The number of examples of property tests: a fifth in the fast tests, otherwise all.
 
 ``make test-all`` tries all of them, with ``--hypothesis-profile=thorough``.
 """
@@ -16,6 +16,6 @@ settings.register_profile("fast", deadline=None, max_examples=EXAMPLES // FAST_S
 
 
 def law(max_examples: int) -> settings:
-    """Return the settings of a law that takes so many examples when thorough."""
+    """Return the settings of a property test with this number of examples."""
     share = settings().max_examples / EXAMPLES
     return settings(deadline=None, max_examples=round(max_examples * share))

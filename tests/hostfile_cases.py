@@ -1,4 +1,4 @@
-"""Texts of every kind of description, and what reading each of them comes to.
+"""Texts of every host file format, and the result of reading each of them.
 
 A host is its name and number of processes, ``-`` and ``?`` where they are not known,
 with its chips and ranks where the text has them. What is found stands after a bar:

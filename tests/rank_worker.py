@@ -30,9 +30,9 @@ _groups: dict[tuple[int, ...], ProcessGroup | None] = {}
 
 
 def serve(backend: str) -> None:
-    """Join the job, if there is one, and answer until nobody asks any more.
+    """Join the job, if there is one, and answer until the test has ended.
 
-    Standard input is the pipe of whoever asks.
+    Standard input is a pipe from the test.
     """
     env = dict(os.environ)
     pipe = Connection(os.dup(0))
@@ -53,7 +53,7 @@ def serve(backend: str) -> None:
         answered = _answer(asked, env)
         sys.stdout.flush()
         pipe.send_bytes(answered)
-    # Others have gone as well, so there is nobody to take leave of.
+    # Other ranks may have ended too, so this one leaves without waiting.
     os._exit(0)
 
 

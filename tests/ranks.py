@@ -35,6 +35,7 @@ from ranktable.cluster.generate import make_table
 from ranktable.simulate import agent
 from ranktable.simulate.requirements import rank_environment
 from ranktable.simulate.simulated_run import Run, RunFinding, findings, start_run
+from tests.command_server import IMPORTED_FIRST
 from tests.commands import Outcome, torch_environment, with_torch
 
 if TYPE_CHECKING:
@@ -49,6 +50,14 @@ _END_S = 10.0
 """Time for a process to end that was asked to."""
 _SAID = re.compile(r"\[\d")
 _SERVE = "import sys; from tests.rank_worker import serve; serve(*sys.argv[1:])"
+TRAINING = {
+    IMPORTED_FIRST: "torch.distributed.fsdp torch.distributed.checkpoint "
+    "torch.distributed.pipelining"
+}
+"""For ranks that train: their server imports first what takes each rank 2.5 seconds.
+
+Such tests have one ``xdist_group``, so that only one server does it.
+"""
 HEAD = """
 import json, os, sys, time
 import torch
@@ -75,7 +84,7 @@ class Raised:
 
 
 class Process:
-    """A process of a job; what it writes goes to files, so that it waits for nobody."""
+    """A process of a job; its output goes to files, so it never waits."""
 
     def __init__(
         self,
@@ -202,7 +211,7 @@ def job_variables(rank: int, world_size: int, port: int) -> dict[str, str]:
 
 
 def free_port() -> int:
-    """Return a port of this machine that nobody has."""
+    """Return a free port of this machine."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
@@ -259,9 +268,16 @@ class SimulatedJob:
         return [found.message for found in self.findings if found.severity == "error"]
 
 
-def simulate(folder: Path, script: Path, run: Run, *arguments: str) -> SimulatedJob:
+def simulate(
+    folder: Path,
+    script: Path,
+    run: Run,
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+) -> SimulatedJob:
     """Run a script on every chip of a run, which keeps its files in an empty folder."""
-    env = chip_environment(folder, run, write_table(folder, run.chips))
+    table = write_table(folder, run.chips)
+    env = {**chip_environment(folder, run, table), **(env or {})}
     job = agent.RankJob(
         node_sizes=tuple(map(len, run.chips)),
         script=str(script),

@@ -1,4 +1,4 @@
-"""Every backend starts through the same lines; a recorder stands in for a device."""
+"""Every backend starts through the same code; a recorder replaces the device."""
 
 from __future__ import annotations
 

@@ -425,7 +425,7 @@ def test_new_node_comes_from_a_table_a_part_or_a_probe(
         (["n3", "n[8-9]"], "'n[8-9]' names 2 hosts; give one"),
         (["n3", ""], "'' does not name a node"),
         (["n3", "a b"], "a b"),
-        (["n3", "none.json"], "none.json: the file does not exist"),
+        (["n3", "none.json"], "none.json: RT001 the file does not exist"),
         (["n3", "n9", "-i", "-o", "x.json"], "--in-place and --output do not go"),
         (
             ["n3", "n9", "--format", "json"],
@@ -743,6 +743,29 @@ def test_super_pods_follow_the_nodes_of_a_change() -> None:
         {"super_pod_id": "0", "server_list": [{"server_id": "a"}, {"server_id": "z"}]},
         pods[1],
     ]
+
+
+def test_spare_joins_its_super_pod_again() -> None:
+    hosts = [f"n{node}" for node in range(6)]
+    servers = [{"server_id": host} for host in hosts]
+    pods = [
+        {"super_pod_id": str(pod), "server_list": servers[2 * pod : 2 * pod + 2]}
+        for pod in range(3)
+    ]
+    nodes = make_table([range(2)] * 6, hosts=hosts).nodes
+    table = ranktable.RankTable(nodes=nodes, extra={"super_pod_list": pods})
+
+    less = shrink(table, ParallelLayout(tp=4, dp=3), [0])
+    again = shrink(less.table, less.layout, [1])
+
+    assert [spare.host for spare in spares_of(less.table)] == ["n1"]
+    assert {node.host for node in again.table.nodes} == {"n1", "n2", "n3", "n4"}
+    assert again.table.extra["super_pod_list"] == [
+        pods[1],
+        {"super_pod_id": "2", "server_list": [servers[4]]},
+        {"super_pod_id": "0", "server_list": [servers[1]]},
+    ]
+    assert all("super_pod_id" not in node.extra for node in again.table.nodes)
 
 
 def test_diff_says_that_only_the_order_of_spares_differs() -> None:

@@ -61,6 +61,25 @@ def test_shrink_keeps_groups_inside_uneven_nodes() -> None:
     assert sent.after == pytest.approx(sent.bound)
 
 
+def test_shrink_keeps_roles_inside_super_pods() -> None:
+    names = [[f"n{pod}-{at}" for at in range(16)] for pod in range(32)]
+    pods = [
+        {"super_pod_id": str(pod), "server_list": [{"server_id": one} for one in own]}
+        for pod, own in enumerate(names)
+    ]
+    hosts = [name for own in names for name in own]
+    table = make_table([range(8)] * 512, hosts=hosts)
+    table = table.with_changes(extra={"super_pod_list": pods})
+    layout = ParallelLayout(tp=8, dp=128, pp=4, order="tp-cp-dp-pp")
+
+    found = shrink(table, layout, [3])
+
+    layouts = (layout, found.layout)
+    made = difference(table, found.table, layouts, site=Site())
+    assert found.layout.dp == 127
+    assert made.role_moves == ()
+
+
 class Role:
     """What a chip holds, told apart from any other."""
 
@@ -369,6 +388,73 @@ def test_table_with_gaps_is_shrunk(run: Run, rings: str, tmp_path: Path) -> None
     assert ranktable.load(tmp_path / "h.json").world_size == 24
 
 
+def without_node(tmp_path: Path, name: str, place: int) -> None:
+    """Take a node out of a table that remembers its layout."""
+    document = json.loads((tmp_path / name).read_text())
+    del document["node_list"][place]
+    document["layout"] = "tp=8 dp=4"
+    (tmp_path / name).write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [("shrink", 1), ("shrink", 3), ("renumber --policy fill", 1)],
+)
+def test_groups_and_bytes_of_a_table_with_gaps_are_shown(
+    run: Run, rings: str, tmp_path: Path, command: str, place: int
+) -> None:
+    without_node(tmp_path, rings, place)
+
+    done = run("ranktable", *command.split(), rings, "-o", "k.json")
+
+    assert done.status == 0, done.err
+    assert "tp: 4 -> 3 groups, 0 to be made anew\ndp: 8 groups, 8 to" in done.err
+    assert (
+        "typical bytes between nodes, GiB a step: 36.00 of the ranks that are left -> "
+        "36.00, optimal\n"
+    ) in done.err
+
+
+def test_grow_names_the_spares_that_it_does_not_add(run: Run, rings: str) -> None:
+    run("ranktable", "spares", rings, "--add", "s[1-3]", "--new", "-i")
+    grow = ("ranktable", "grow", rings, "--tp", "8", "--add", "s2", "-o")
+
+    some = run(*grow, "k.json")
+    every = run(*grow, "m.json", "--spares")
+
+    assert some.err.endswith(
+        "note: --spares adds s[1,3] too, which the table declares\n"
+    )
+    assert "note:" not in every.err
+
+
+def test_new_node_takes_the_ranks_that_a_table_lacks(
+    run: Run, rings: str, tmp_path: Path
+) -> None:
+    without_node(tmp_path, rings, 1)
+
+    done = run("ranktable", "grow", rings, "--add", "n7", "--new", "-o", "k.json")
+
+    assert done.status == 0, done.err
+    assert "ranks: 24 as before, 8 on new chips\n" in done.err
+    assert "distinct groups: 12 groups, 9 to be made anew\n" in done.err
+    assert "36.00 of the ranks that are left -> 54.00, optimal\n" in done.err
+
+
+def test_sizes_that_only_fit_the_ranks_that_are_left_are_taken(
+    run: Run, tmp_path: Path
+) -> None:
+    gen = ("ranktable", "gen", "--device-id", str([[0, 1]] * 3), "--hosts", "a,b,c")
+    run(*gen, "-o", "t.json")
+
+    for policy in ("fill", "shift"):
+        drop = ("--policy", policy, "--drop", "a", "--tp", "4")
+        done = run("ranktable", "renumber", "t.json", *drop, "-o", f"{policy}.json")
+
+        assert done.status == 0, done.err
+        assert ranktable.load(tmp_path / f"{policy}.json").world_size == 4
+
+
 def test_shrink_names_what_would_keep_dp(run: Run, rings: str) -> None:
     done = run("ranktable", "shrink", rings, "--drop", "n1", "--tp", "8")
 
@@ -451,6 +537,22 @@ def test_a_node_that_is_back_stands_in_for_nobody(
     assert ranktable.load(tmp_path / rings) == before
 
 
+@pytest.mark.parametrize("option", [[], ["--to-spares"]])
+def test_node_that_was_a_spare_for_a_while_is_what_it_was(
+    run: Run, rings: str, tmp_path: Path, option: list[str]
+) -> None:
+    before = ranktable.load(tmp_path / rings)
+    replace = ("ranktable", "replace-node", rings)
+
+    run(*replace, "n1", "x", "--new", "--to-spares", "-i")
+    back = run(*replace, "x", "n1", *option, "-i")
+    listed = run("ranktable", "spares", rings)
+
+    assert back.status == 0, back.err
+    assert ranktable.load(tmp_path / rings).nodes == before.nodes
+    assert listed.out == "j.json: 1 spare\nx: chips 0,2,6,7,3,1,5,4\n"
+
+
 def test_sound_node_becomes_a_spare_when_asked(run: Run, rings: str) -> None:
     run("ranktable", "replace-node", rings, "n1", "n9", "--new", "--to-spares", "-i")
 
@@ -475,7 +577,7 @@ def test_node_without_a_host_comes_back_from_the_spares(
     found = ranktable.load(tmp_path / "r.json")
     assert list(found.chip_map) == [0, 1, 2, 3, 4, 5]
     assert [node.host for node in found.nodes] == [None] * 3
-    assert spares_of(found) == []
+    assert [spare.host for spare in spares_of(found)] == ["x"]
     assert f"did you mean {number}?" in unknown.err
     assert f"\n{number}: chips " in listed.out
 

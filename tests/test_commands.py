@@ -13,10 +13,12 @@ from ranktable import dump
 from ranktable.cluster.generate import make_table
 from tests.commands import (
     BIN,
+    ROOM,
     Commands,
     clean_environment,
     run_afresh,
     run_in_shell,
+    run_process,
     start_process,
 )
 from tests.conftest import CORPUS
@@ -108,6 +110,20 @@ def test_one_command_leaves_nothing_to_the_next(
     (tmp_path / "twice.json").write_bytes(TWICE)
 
     assert [validate(RANK_TABLE_FILE="twice.json"), validate()] == [1, 2]
+
+
+def test_a_fork_shows_its_own_variables(commands: Commands, tmp_path: Path) -> None:
+    code = "import pathlib; print(pathlib.Path('/proc/self/environ').read_text())"
+    done = run_process(
+        [commands.folder / "python", "-c", code],
+        env={**clean_environment(), "MARK": "5"},
+        cwd=tmp_path,
+    )
+
+    assert done.status == 0, done.err
+    variables = done.out.rstrip("\0\n").split("\0")
+    assert "MARK=5" in variables
+    assert not [each for each in variables if each.startswith(ROOM)]
 
 
 def test_a_shell_finds_the_forks_first(commands: Commands, tmp_path: Path) -> None:

@@ -101,6 +101,12 @@ def test_what_is_missing_is_named_with_its_option(
         (GROUPS, "mpich-machinefile", (), "does not give ranks to the processes"),
         (UNEVEN, "hccl-1.0", ("--prefill", "1"), "hccl-1.0 does not use --prefill"),
         (UNEVEN, "mpich", ("--pods", "1"), "mpich-machinefile does not use --pods"),
+        (
+            UNEVEN,
+            "mpich",
+            ("--prefill", "0"),
+            "mpich-machinefile does not use --prefill",
+        ),
         (UNEVEN, "hccl-1.2", ("--super-device-id", "0-3"), "4 values for 14 devices"),
         (UNEVEN, "hccl-1.2", ("--super-device-id", "x"), "'x' is not a number"),
         (UNEVEN, "vllm-pd", ("--prefill", "15"), "beyond the 14 ranks"),

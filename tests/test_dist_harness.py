@@ -1,4 +1,4 @@
-"""What the tests of ``ranktable.dist`` take for a failure."""
+"""What counts as a failure in the tests of ``ranktable.dist``."""
 
 from __future__ import annotations
 

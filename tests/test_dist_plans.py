@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 
 from ranktable.dist import UnsupportedError, explain
-from ranktable.dist.plan import OPERATIONS, REDUCING, Recipe, make_plan
+from ranktable.dist.collective_plan import OPERATIONS, REDUCING, Recipe, make_plan
 from ranktable.dist.wire import LOCAL, REDUCTIONS, choose_wire
 from ranktable.dist.wire import problem_of_values as problem_of
 from ranktable.runtime.backends.backend import PRIMITIVES, TABLES, backend_named
 from tests.commands import run_python
 
 if TYPE_CHECKING:
-    from ranktable.dist.plan import CollectivePlan
+    from ranktable.dist.collective_plan import CollectivePlan
     from ranktable.runtime.backends.backend import Backend
 
 INTEGERS = [f"{sign}int{bits}" for sign in ("u", "") for bits in (8, 16, 32, 64)]

@@ -1,4 +1,4 @@
-"""Joining and leaving a job, whatever has started it, and the ranks of a node."""
+"""Joining and leaving a job with any launcher, and the ranks of a node."""
 
 from __future__ import annotations
 

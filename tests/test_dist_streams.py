@@ -1,4 +1,4 @@
-"""Work on streams of a device: a recorder stands in for it, since there is none."""
+"""Work on streams of a device, which is replaced by a recorder."""
 
 from __future__ import annotations
 

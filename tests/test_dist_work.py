@@ -1,4 +1,4 @@
-"""Work that several threads wait for, or nobody."""
+"""Work that several threads wait for, or that is dropped."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from ranktable import dist
+from ranktable.dist.collective_plan import make_plan
 from ranktable.dist.direct import _native
-from ranktable.dist.plan import make_plan
 from ranktable.dist.tensors import DTYPES
 from ranktable.dist.wire import REDUCTIONS
 from ranktable.runtime.backends.backend import TABLES, backend_named
@@ -126,7 +126,7 @@ def test_what_goes_directly_is_what_the_plan_has_as_it_is(table: str) -> None:
                 assert plan.wire is not None
                 is_itself = plan.wire.encoding == "itself"
                 goes = is_itself and plan.recipe == "native" and not dtype.is_complex
-            found = _native(operation, table, dtype, reduction)
+            found = _native(table, operation, dtype, reduction, (1,), None)
 
             assert (found is not None) == goes, (dtype, reduction)
 
@@ -198,6 +198,33 @@ def reduce_what_is_saved_meanwhile() -> tuple[str, str]:
     return told(result.backward)
 
 
+def go_back_before_the_end(how: str) -> tuple[str, str]:
+    """Go back while a tensor that the forward has saved is being written to."""
+    for _ in range(2):  # what is known begins at once
+        weight = torch.ones(3, requires_grad=True)
+        data = torch.ones(3)
+        result = (data * weight).sum()
+        if how == "reduced":
+            work = dist.all_reduce(data, async_op=True)
+        elif how == "reduced in steps":
+            work = dist.all_reduce(data, exact=True, async_op=True)
+        else:
+            peer = 1 - dist.get_rank()
+            sent = dist.isend(torch.ones(3), peer)
+            work = dist.irecv(data, peer)
+            sent.wait()
+        found = told(result.backward)
+        work.wait()
+    return found
+
+
+@pytest.mark.parametrize("how", ["reduced", "reduced in steps", "received"])
+def test_a_backward_does_not_use_what_is_being_written(pair: Pool, how: str) -> None:
+    for kind, message in pair.returned(go_back_before_the_end, how):
+        assert kind == "RuntimeError"
+        assert "modified by an inplace operation" in message
+
+
 @pytest.mark.parametrize(
     "reduce",
     [
@@ -213,6 +240,40 @@ def test_a_backward_does_not_use_what_was_reduced_since(
     for kind, message in gloo.returned(reduce):
         assert kind == "RuntimeError"
         assert "modified by an inplace operation" in message
+
+
+def write_a_part(how: str) -> list[list[float]]:
+    """Write to one part of a buffer whose other part a forward has saved."""
+    gradients = []
+    for is_late in (False, True):
+        weight = torch.ones(3, requires_grad=True)
+        buffer = torch.ones(3, 2) if how == "strided" else torch.ones(2, 3)
+        saved, part = buffer.unbind(1 if how == "strided" else 0)
+        result = (saved * weight).sum()
+        if how == "received":
+            peer = 1 - dist.get_rank()
+            sent = dist.isend(torch.ones(3), peer)
+            work = dist.irecv(part, peer)
+            sent.wait()
+        else:
+            exact = True if how == "in steps" else None
+            op = "mean" if how == "averaged" else "sum"
+            work = dist.all_reduce(part, op, exact=exact, async_op=True)
+        if is_late:
+            work.wait()
+        result.backward()  # type: ignore[no-untyped-call]
+        work.wait()
+        dist.broadcast(part, 0)
+        assert weight.grad is not None
+        gradients.append(weight.grad.tolist())
+    return gradients
+
+
+@pytest.mark.parametrize(
+    "how", ["reduced", "averaged", "in steps", "strided", "received"]
+)
+def test_a_backward_may_use_another_part_of_a_buffer(pair: Pool, how: str) -> None:
+    assert pair.returned(write_a_part, how) == [[[1.0] * 3] * 2] * 2
 
 
 def wait_twice() -> list[float]:
@@ -232,7 +293,19 @@ def test_a_second_wait_writes_nothing(pair: Pool) -> None:
     assert pair.returned(wait_twice) == [[2.0] * 3] * 2
 
 
-def wait_outside_of_inference_mode() -> list[Any]:
+GATHERS_IN_INFERENCE_MODE = (2, 8)
+"""From here on gloo's threads may write to what was made in inference mode.
+
+2.1 and 2.4 refuse it; what is between these and 2.8 was not run.
+"""
+
+
+def is_gather_refused(pool: Pool) -> bool:
+    release = tuple(map(int, torch.__version__.split(".")[:2]))
+    return pool.backend == "gloo" and release < GATHERS_IN_INFERENCE_MODE
+
+
+def wait_outside_of_inference_mode(is_gathered: bool) -> list[Any]:  # noqa: FBT001 - a pool passes arguments by position
     rank, size = dist.get_rank(), dist.get_world_size()
     for _ in range(2):  # what is known torch does alone
         with torch.inference_mode():
@@ -240,14 +313,38 @@ def wait_outside_of_inference_mode() -> list[Any]:
             works: list[Any] = [
                 dist.all_reduce(tensor([1.0 + rank]), "mean", async_op=True),
                 dist.all_reduce(column, "mean", async_op=True),
-                dist.all_gather(tensor([1.0 + rank]), async_op=True),
                 dist.reduce_scatter(tensor([1.0 + rank] * size), "mean", async_op=True),
             ]
+            if is_gathered:
+                works.append(dist.all_gather(tensor([1.0 + rank]), async_op=True))
         found = [numbers(work.wait()) for work in works]
     return found
 
 
 def test_work_of_inference_mode_can_be_waited_for_outside(pair: Pool) -> None:
-    mean = [1.5]
-    expected = [mean, mean, [[1.0], [2.0]], mean]
-    assert pair.returned(wait_outside_of_inference_mode) == [expected] * 2
+    is_gathered = not is_gather_refused(pair)
+    expected: list[Any] = [[1.5]] * 3
+
+    if is_gathered:
+        expected.append([[1.0], [2.0]])
+    assert pair.returned(wait_outside_of_inference_mode, is_gathered) == [expected] * 2
+
+
+def gather_in_inference_mode() -> list[Any]:
+    """Return what all_gather of torch gives, or its refusal; the same of ours."""
+    with torch.inference_mode():
+        own, given = [tensor([0.0]) for _ in range(2)], tensor([1.0 + dist.get_rank()])
+        refusal = told(torch.distributed.all_gather, own, given)[1]
+        ours = told(dist.all_gather, given)[1] or numbers(dist.all_gather(given))
+    return [refusal or numbers(own), ours]
+
+
+def test_a_gather_in_inference_mode_gives_what_torchs_own_gives(pair: Pool) -> None:
+    is_refused = is_gather_refused(pair)
+
+    for found in pair.returned(gather_in_inference_mode, is_last=is_refused):
+        if is_refused:
+            sentence = "Inplace update to inference tensor"
+            assert [sentence in str(each) for each in found] == [True, True], found
+        else:
+            assert found == [[[1.0], [2.0]]] * 2

@@ -1,4 +1,4 @@
-"""One rank that gives what cannot be: all are told, and nobody waits for it."""
+"""Wrong arguments on one rank: all ranks get an error, and none waits."""
 
 from __future__ import annotations
 

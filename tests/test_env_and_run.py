@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,13 +15,12 @@ from ranktable.cluster.generate import make_table
 from ranktable.runtime.agents import agents_of, find_agent
 from ranktable.runtime.environment import Environment
 from ranktable.schema.writing import dump
-from tests.commands import torch_environment
+from tests.commands import BIN, run_process, start_process, torch_environment
 from tests.ranks import run_program
 from tests.test_launchers import AGENTS, OPEN_MPI, SLURM, TORCHRUN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.conftest import Outcome
 
@@ -368,6 +370,80 @@ def test_node_is_found_by_its_name_then_by_the_launcher(
     agent = find_agent(agents_of(TWO_NODES), environment, host_name)
 
     assert (agent.node_rank if agent else None) == found
+
+
+def on_this_node(folder: Path, script: str) -> list[str]:
+    """Write a table of two chips and a script; return the arguments of run."""
+    dump(make_table([[0, 1]]), folder / "t.json")
+    (folder / "s.py").write_text(script)
+    return ["run", "--rank-table", str(folder / "t.json"), str(folder / "s.py")]
+
+
+WAIT = """
+import os, pathlib, signal, sys, time
+signal.signal(signal.SIGINT, lambda *_: sys.exit(3))
+folder = pathlib.Path(__file__).parent
+(folder / f"{os.environ['RANK']}.new").write_text(str(os.getpid()))
+(folder / f"{os.environ['RANK']}.new").rename(folder / os.environ["RANK"])
+time.sleep(600)
+"""
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("options", [[], ["--signals-to-handle", "SIGTERM"]])
+def test_run_ends_quietly_and_completely_on_ctrl_c(
+    tmp_path: Path, options: list[str]
+) -> None:
+    from torch.distributed.run import get_args_parser  # noqa: PLC0415
+
+    *arguments, script = on_this_node(tmp_path, WAIT)
+    known = get_args_parser().format_help()
+    if not all(option in known for option in options[:1]):
+        pytest.skip("this torchrun is older than the option")
+    arguments += [*options, script]
+    process = start_process(
+        [BIN / "ranktable", *arguments], pipes=["stderr"], env=torch_environment()
+    )
+    end = time.monotonic() + 120
+    while not all((tmp_path / rank).exists() for rank in "01"):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    for rank in "01":
+        assert not Path("/proc", (tmp_path / rank).read_text()).exists()
+
+
+@pytest.mark.torch
+def test_run_that_is_told_to_end_before_torchrun_works_says_nothing(
+    tmp_path: Path,
+) -> None:
+    arguments = on_this_node(tmp_path, "")
+    (tmp_path / "torch").mkdir()
+    interrupt = "import os, signal, time\nos.kill(os.getpid(), 2)\ntime.sleep(60)\n"
+    (tmp_path / "torch" / "__init__.py").write_text(interrupt)
+    env = {**torch_environment(), "PYTHONPATH": str(tmp_path)}
+    done = run_process([BIN / "ranktable", *arguments], env=env)
+
+    assert (done.status, done.out, done.err) == (130, "", "")
+
+
+@pytest.mark.torch
+def test_run_shows_the_traceback_of_the_script_alone(tmp_path: Path) -> None:
+    wait = "import os, time\nif os.environ['RANK'] == '0': time.sleep(600)\n"
+    arguments = on_this_node(tmp_path, f"{wait}raise KeyError('mine')\n")
+    done = run_process([BIN / "ranktable", *arguments], env=torch_environment())
+
+    assert done.status == 1
+    assert done.err.startswith("Traceback (most recent call last):\n")
+    assert done.err.count("Traceback (most recent") == 1
+    assert "KeyError: 'mine'\n" in done.err
+    assert "s.py FAILED" in done.err
 
 
 @pytest.mark.torch

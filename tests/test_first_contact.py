@@ -12,7 +12,7 @@ import pytest
 
 import ranktable
 from ranktable import _error
-from ranktable.cluster import ArgumentError, read_spec
+from ranktable.cluster import ArgumentError, read_hostfile, read_spec
 from tests.commands import BIN, run_in_shell, run_python
 from tests.ranks import run_program
 
@@ -159,7 +159,7 @@ def test_one_clause_catches_a_refusal_of_any_package() -> None:
 
 
 def test_collectives_without_torch_say_what_to_install(tmp_path: Path) -> None:
-    # A finder that knows no torch stands for an environment without it.
+    # A finder without torch simulates an environment without it.
     code = (
         "import sys\n"
         "class Without:\n"
@@ -219,4 +219,24 @@ def test_a_rank_that_dies_at_once_shows_its_own_error_first(
     first, _, torchrun = done.err.partition("ValueError: mine\n")
     assert first.startswith("Traceback (most recent call last):\n")
     assert "torch/" not in first
-    assert "ChildFailedError" in torchrun
+    assert "Traceback" not in torchrun
+    assert "Root Cause (first observed failure):" in torchrun
+
+
+@pytest.mark.parametrize("read", [ranktable.loads, read_spec, read_hostfile])
+def test_what_is_neither_bytes_nor_text_is_a_type_error(
+    read: Callable[[object], object],
+) -> None:
+    with pytest.raises(TypeError, match="text of a file, not NoneType"):
+        read(None)
+
+
+@pytest.mark.parametrize(
+    ("read", "text"), [(read_spec, "nodes: 1\n"), (read_hostfile, "n1 slots=2\n")]
+)
+def test_a_bytearray_is_read_as_bytes(
+    read: Callable[[bytes | bytearray], object], text: str
+) -> None:
+    data = text.encode()
+
+    assert read(bytearray(data)) == read(data)

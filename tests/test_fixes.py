@@ -126,7 +126,7 @@ def test_all_trailing_commas_are_removed(
         ('{"a":[1,],"b":[1, ,],}', '{"a":[1],"b":[1 ]}'),
         ('{"a":[1,],"b":[1,,,],}', '{"a":[1],"b":[1,,,],}'),
         ('{"a":"1,]","b":[1,],"c":"\\",}",}', '{"a":"1,]","b":[1],"c":"\\",}"}'),
-        # What stands behind another error is not understood, so it stays.
+        # Text after another error cannot be parsed, so it stays.
         ('{"a":[1,],"b":tru,"c":[2,]}', '{"a":[1],"b":tru,"c":[2,]}'),
         ('{"a":[1,],"b":"x,]', '{"a":[1],"b":"x,]'),
         (

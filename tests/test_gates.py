@@ -405,6 +405,18 @@ def test_exclude_leaves_files_of_a_folder_out(run: Run, tmp_path: Path) -> None:
     assert [each["file"] for each in data["files"]] == ["good/t.json"]
 
 
+def test_file_is_judged_once_however_its_folder_is_written(
+    run: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "t.json").write_bytes(BROKEN.read_bytes())
+    names = ("./a/t.json", "a", "a//t.json", str(tmp_path / "a" / "t.json"))
+
+    done = run("ranktable", "validate", *names, "--format", "json")
+
+    assert [each["file"] for each in json.loads(done.out)["files"]] == ["./a/t.json"]
+
+
 def test_options_select_and_ignore_codes(run: Run) -> None:
     assert run("ranktable", "validate", str(BROKEN), "--ignore", "RT202").status == 0
     assert run("ranktable", "validate", str(BROKEN), "--select", "RT1,RT3").status == 0

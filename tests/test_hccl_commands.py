@@ -48,6 +48,20 @@ def test_merge_of_split_is_the_table(run: Run, source: Path, tmp_path: Path) -> 
     assert again == json.loads(source.read_text())
 
 
+def test_merge_names_a_table_of_ascend_as_its_controllers_do(
+    run: Run, tmp_path: Path
+) -> None:
+    source = VALID / "hccl10_a2_uneven_8_6.json"
+    run("ranktable", "split", str(source), "-o", "parts")
+    parts = [f"parts/{path.name}" for path in sorted((tmp_path / "parts").iterdir())]
+
+    done = run("ranktable", "merge", *parts)
+
+    assert done.status == 0, done.err
+    assert ranktable.load(tmp_path / "hccl.json").format == "hccl-1.0"
+    assert not (tmp_path / "sccl_rank_table.json").exists()
+
+
 def test_format_of_one_host_is_not_split(run: Run, tmp_path: Path) -> None:
     info = VALID / "hccl_rootinfo_a5.json"
     done = run("ranktable", "split", str(info), "-o", str(tmp_path / "parts"))

@@ -1,4 +1,4 @@
-"""What HCCL, MindIE and vLLM refuse or take wrongly: one finding for each mistake.
+"""What HCCL, MindIE and vLLM refuse or read wrongly: one finding for each mistake.
 
 Every row is one line of the vendor's behaviour, on a small table that shows it. The
 smallest ones, with the whole report, are the golden pairs of the rules.

@@ -59,3 +59,19 @@ def test_device_without_an_address_is_named_where_a_table_needs_it(
 
     assert (done.status, done.out) == (2, "")
     assert "hccn.conf has no address_1 of device 1 of n1" in done.err
+
+
+def test_file_that_validate_calls_sound_can_be_converted(
+    run: Callable[..., Outcome], tmp_path: Path
+) -> None:
+    text = " address_0 = 10.0.0.1\n\taddress_1=10.0.0.2\r\n"
+    (tmp_path / "hccn.conf").write_text(text, encoding="utf-8")
+    run("ranktable", "gen", "--device-id", "[[0,1]]", "-o", "t.json")
+    judged = run("ranktable", "validate", "hccn.conf")
+    done = run(
+        *("ranktable", "convert", "t.json", "--to", "hccl-1.0", "--server-id", "n1"),
+        *("--hccn-conf", "hccn.conf", "-o", "hccl.json"),
+    )
+
+    assert (judged.status, done.status) == (0, 0), done.err
+    assert '"device_ip":"10.0.0.2"' in (tmp_path / "hccl.json").read_text()

@@ -46,7 +46,7 @@ def read(name: str, text: str) -> HostfileReading:
 
 
 def said(reading: HostfileReading) -> str:
-    """Return what came of reading, as the cases have it."""
+    """Return the result of reading, in the form of the cases."""
     parts = [shown(reading.hostfile)]
     for diagnostic in reading.report.diagnostics:
         place = diagnostic.location

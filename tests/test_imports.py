@@ -20,7 +20,7 @@ from ranktable.schema.rules.examples import PAIR
 from tests.commands import run_python
 
 PACKAGE = Path(ranktable.__file__).parent
-# From the bottom to the top; a folder may use what stands before it.
+# From the bottom to the top; a folder may import those before it.
 ORDER = (
     "schema", "cluster", "layout", "runtime", "dist", "simulate", "report", "cli",
 )  # fmt: skip
@@ -30,7 +30,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 @cache
 def imported(path: Path) -> set[str]:
-    """Return the modules a file imports, wherever the statement stands."""
+    """Return the modules that a file imports, at any place."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -119,7 +119,7 @@ def test_commands_take_plain_values_without_pydantic(
     assert done.status == 0, done.err
 
 
-@pytest.mark.parametrize("name", ["get_runtime_param", "type_descriptor", "coerce"])
+@pytest.mark.parametrize("name", ["process_value", "get_runtime_param", "coerce"])
 def test_commands_run_where_typer_has_other_names_inside(
     name: str, tmp_path: Path
 ) -> None:

@@ -609,7 +609,7 @@ REFUSED: dict[str, tuple[dict[str, str], set[str]]] = {
 }
 
 
-# Several nodes that somebody starts by hand on one machine.
+# Several nodes that a user starts by hand on one machine.
 NODES_BY_HAND = {
     **RANK_1_OF_2,
     "LOCAL_RANK": "0",

@@ -1,4 +1,4 @@
-"""What the libraries let pass, or fail at without a reason, is refused with one."""
+"""Layouts that libraries accept wrongly, or refuse without a reason, are refused."""
 
 from __future__ import annotations
 

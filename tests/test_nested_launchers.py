@@ -1,4 +1,4 @@
-"""Launchers within launchers, and what they leave over: the rank is right or refused.
+"""Nested launchers and the variables that they leave: the rank is right or refused.
 
 One literal environment a case, as the launchers set it, with its version or source.
 """

@@ -1,4 +1,4 @@
-"""The wheel and the source distribution: built, installed afresh, and used."""
+"""The wheel and the source distribution: built, installed, and used."""
 
 from __future__ import annotations
 

@@ -396,7 +396,7 @@ sys.stderr.write(f"{time.monotonic() - begin}")
 
 
 def outcomes(processes: Sequence[Process]) -> list[list[object]]:
-    """Return what scripts said that try to meet, after a look at their times."""
+    """Return the output of scripts that try to join, after a check of their times."""
     done = finish(processes)
     assert [status for status, _, _ in done] == [0] * len(done), done
     assert max(elapsed(err) for _, _, err in done) < MEET_S + GRACE_S

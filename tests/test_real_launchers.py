@@ -163,7 +163,7 @@ def add_up(launch: Sequence[str], folder: Path, **env: str) -> list[str]:
 
 
 def fates(folder: Path, launcher: str) -> set[str]:
-    """Return what became of a launcher's claims about any process."""
+    """Return the outcomes of a launcher's claims about any process."""
     return {
         claim["outcome"]
         for answer in answers(folder)
@@ -200,7 +200,7 @@ def mpirun(*options: str) -> list[str]:
 
 
 def meeting_at(port: int) -> tuple[str, ...]:
-    """Return the options that give mpirun's processes the address it does not."""
+    """Return the options that set the address, which mpirun does not set."""
     return ("-x", "MASTER_ADDR=127.0.0.1", "-x", f"MASTER_PORT={port}")
 
 

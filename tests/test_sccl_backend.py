@@ -1,4 +1,4 @@
-"""The SCCL backend through its interface: a recorder stands in for the chips.
+"""The SCCL backend through its interface: a recorder replaces the chips.
 
 The library is closed and needs a SOPHGO machine, so what can be held here is what our
 code asks of it; the two generations of torch_tpu are told apart as in the field.

@@ -325,16 +325,11 @@ def simulate(folder: Path, *arguments: str, **env: str) -> Outcome:
 
     All its processes are forks of one that has torch imported.
     """
-    started = [str(with_torch() / "ranktable"), *command(*arguments)[1:]]
-    return run_to_end(started, folder, {**torch_environment(), **env})
+    return run_to_end(forked(*arguments), folder, {**torch_environment(), **env})
 
 
 def simulate_afresh(folder: Path, *arguments: str, **env: str) -> Outcome:
-    """Run the command, and whatever it starts, in interpreters of their own.
-
-    Processes that do not end by themselves are found by their first environment, and
-    a fork has that of its server.
-    """
+    """Run the command, and all programs that it starts, in new interpreters."""
     return run_to_end(command(*arguments), folder, env)
 
 
@@ -350,6 +345,10 @@ def run_to_end(started: Sequence[str], folder: Path, env: dict[str, str]) -> Out
 
 def command(*arguments: str) -> list[str]:
     return [str(Path(sys.executable).parent / "ranktable"), "simulate", *arguments]
+
+
+def forked(*arguments: str) -> list[str]:
+    return [str(with_torch() / "ranktable"), *command(*arguments)[1:]]
 
 
 def environment(folder: Path, **more: str) -> dict[str, str]:
@@ -443,7 +442,7 @@ def test_rank_that_fails_ends_the_others_and_is_named(
 ) -> None:
     wait = "import os, sys, time\nif os.environ['RANK'] == '0': time.sleep(600)\n"
     write(tmp_path, "s.py", wait + end)
-    done = simulate_afresh(tmp_path, *shape, "s.py")
+    done = simulate(tmp_path, *shape, "s.py")
 
     assert done.status == 1
     assert done.err.endswith(f"error: rank 1 {said}\n")
@@ -462,6 +461,28 @@ def test_traceback_of_a_rank_begins_in_its_script(tmp_path: Path) -> None:
     assert lines[-2:] == ["KeyError: 'mine'", "error: rank 0 ended with exit status 1"]
 
 
+@pytest.mark.torch
+def test_traceback_of_ctrl_c_begins_in_the_script(tmp_path: Path) -> None:
+    write(tmp_path, "s.py", "import os\nos.kill(os.getpid(), 2)\n")
+    done = simulate(tmp_path, "--nproc", "1", "s.py")
+
+    lines = done.err.splitlines()
+    begin = lines.index("Traceback (most recent call last):")
+    assert lines[begin + 1] == '  File "s.py", line 2, in <module>'
+    assert "agent.py" not in done.err
+
+
+@pytest.mark.torch
+def test_ranks_begin_with_random_numbers_of_their_own(tmp_path: Path) -> None:
+    numbers = "random.random(), numpy.random.rand(), torch.rand(1).item()"
+    write(tmp_path, "s.py", f"import random, numpy, torch\nprint({numbers})\n")
+    done = simulate(tmp_path, "--nproc", "2", "s.py")
+
+    drawn = re.findall(r"\d\.\d+(?:e-\d+)?", done.out)
+    assert done.status == 0, done.err
+    assert len(set(drawn)) == 6
+
+
 STUBBORN = """
 import os, signal, subprocess, sys, time
 signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -477,7 +498,7 @@ if "--stay" in sys.argv:
 @pytest.mark.torch
 def test_process_that_a_script_leaves_behind_is_ended(tmp_path: Path) -> None:
     write(tmp_path, "s.py", STUBBORN)
-    done = simulate_afresh(tmp_path, "--nproc", "1", "s.py")
+    done = simulate(tmp_path, "--nproc", "1", "s.py")
 
     assert done.status == 0, done.err
     assert left_in(tmp_path) == ["0"]
@@ -487,9 +508,9 @@ def started(folder: Path, arguments: Sequence[str]) -> Started:
     """Start stubborn ranks, and return when all of them run."""
     write(folder, "s.py", STUBBORN)
     process = start_process(
-        command(*arguments, "s.py", "--stay"),
+        forked(*arguments, "s.py", "--stay"),
         pipes=["stdout", "stderr"],
-        env=environment(folder),
+        env=environment(folder, **torch_environment()),
         cwd=folder,
         leads_session=True,
     )
@@ -543,8 +564,10 @@ def test_ranks_end_when_the_launcher_is_killed(tmp_path: Path) -> None:
     left = left_in(tmp_path)
     write(tmp_path, "s.py", "")
     done = simulate(tmp_path, "--nproc", "1", "s.py")
+    while left_in(tmp_path) and time.monotonic() < end:  # a rank that ends has its lock
+        done = simulate(tmp_path, "--nproc", "1", "s.py")
 
-    # A process that is killed cannot remove its folder; the next run does.
+    # A process that is killed cannot remove its folder; a later run does.
     assert [name.startswith("ranktable-simulate-") for name in left] == [True]
     assert done.status == 0, done.err
     assert left_in(tmp_path) == []
@@ -588,6 +611,53 @@ def test_without_a_script_a_table_shows_what_each_rank_has_got(tmp_path: Path) -
     ]
     assert all(row[4].endswith(" ms") for row in cells[1:])
     assert left_in(tmp_path) == []
+
+
+@pytest.mark.torch
+def test_rank_shares_most_of_its_memory(tmp_path: Path) -> None:
+    err = simulate(tmp_path, "--nproc", "2").err
+
+    memory_mib = re.search(r"a rank took (\d+) MiB of memory of its own", err)
+    assert memory_mib is not None
+    assert int(memory_mib[1]) <= 40  # torch takes 140
+
+
+FIRST_COLLECTIVE = """\
+import os, sys
+import ranktable
+
+home, passed, importing = os.path.dirname(ranktable.__file__), set(), 0
+
+def profile(frame, event, _):
+    global importing
+    code = frame.f_code
+    if not code.co_filename.startswith(home):
+        return
+    if code.co_name == "<module>" and "/path/" not in code.co_filename:
+        importing += {"call": 1, "return": -1}.get(event, 0)
+    elif event == "call" and not importing and code.co_flags & 1:
+        passed.add(code.co_filename)  # a function, which a class is not
+
+sys.setprofile(profile)
+import torch, torch.distributed as dist, torch_tpu
+
+rank = int(os.environ["RANK"])
+options = torch_tpu.ProcessGroupSCCLOptions()
+options.chip_map = torch_tpu.tpu.read_rank_table()
+torch_tpu.tpu.set_device(options.chip_map[rank])
+dist.init_process_group("sccl", pg_options=options)
+dist.all_reduce(torch.ones(4).to(f"tpu:{options.chip_map[rank]}"))
+sys.setprofile(None)
+assert 0 < len(passed) < 35, sorted(passed)
+"""
+
+
+@pytest.mark.torch
+def test_rank_passes_few_files_until_its_first_collective(tmp_path: Path) -> None:
+    script = write(tmp_path, "s.py", FIRST_COLLECTIVE)
+    done = simulate(tmp_path, "--nproc", "2", script)
+
+    assert done.status == 0, done.err
 
 
 @pytest.mark.torch

@@ -10,6 +10,7 @@ import pytest
 from ranktable.simulate.simulated_run import Fault, Run, RunFinding
 from tests.ranks import (
     SCRIPTS,
+    TRAINING,
     SimulatedJob,
     simulate,
 )
@@ -73,9 +74,10 @@ def test_collectives_and_refusals_are_those_of_the_vendors_code(
     assert ended.said == [[rank, "sccl", expected(rank)] for rank in range(3)]
 
 
+@pytest.mark.xdist_group("training")
 def test_what_stands_on_collectives_works_as_on_the_cpu(tmp_path: Path) -> None:
-    run = Run(chips=((3, 1),))
-    ended = succeeded(simulate(tmp_path, SCRIPTS / "sccl_libraries.py", run))
+    run, script = Run(chips=((3, 1),)), SCRIPTS / "sccl_libraries.py"
+    ended = succeeded(simulate(tmp_path, script, run, env=TRAINING))
 
     assert ended.said == [[0, "done"], [1, "done"]]
     assert ended.errors == []
@@ -83,13 +85,14 @@ def test_what_stands_on_collectives_works_as_on_the_cpu(tmp_path: Path) -> None:
     assert any(missing in message for message in ended.warnings)
 
 
+@pytest.mark.xdist_group("training")
 @pytest.mark.parametrize("chips", [(3, 1), pytest.param(RING, marks=pytest.mark.slow)])
 def test_training_on_several_chips_gives_what_one_process_does(
     tmp_path: Path, chips: tuple[int, ...]
 ) -> None:
-    run = Run(chips=(chips,))
+    run, script = Run(chips=(chips,)), SCRIPTS / "sccl_training.py"
     folder = str(tmp_path / "checkpoint")
-    ended = succeeded(simulate(tmp_path, SCRIPTS / "sccl_training.py", run, folder))
+    ended = succeeded(simulate(tmp_path, script, run, folder, env=TRAINING))
 
     data_parallel = ["accumulation", "AMP", "checkpointing", "all three"]
     tensor_parallel = ["tensor parallel", "tensor parallel by hand"]

@@ -9,17 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.ranks import run_program
+from tests.commands import torch_environment
+from tests.ranks import TRAINING, run_program
 
 pytestmark = pytest.mark.torch
 
 CHECKS = Path(__file__).parent / "simulated_device"
 BARE = "installing"  # its checks install the device themselves, so each has a process
 SLOW = (BARE, "layers", "optimisers", "training")
+TRAINS = ("backward", "casting", "modules", "saving", *SLOW[1:])
 
 
 def marks(topic: str) -> list[pytest.MarkDecorator]:
-    together = [] if topic == BARE else [pytest.mark.xdist_group(topic)]
+    group = "training" if topic in TRAINS else topic
+    together = [] if topic == BARE else [pytest.mark.xdist_group(group)]
     return together + [pytest.mark.slow] * (topic in SLOW)
 
 
@@ -34,7 +37,10 @@ def checks() -> list[object]:
 
 @cache
 def outcomes(*arguments: str) -> dict[str, str]:
-    done = run_program("python", "-m", "tests.simulated_device.run", *arguments)
+    env = {**torch_environment(), **(TRAINING if arguments[0] in TRAINS else {})}
+    done = run_program(
+        "python", "-m", "tests.simulated_device.run", *arguments, env=env
+    )
     assert done.status == 0, done.err
     found: dict[str, str] = json.loads(done.out)
     return found

@@ -15,6 +15,7 @@ from ranktable.simulate.simulated_run import Run, findings
 from tests.conftest import CORPUS
 from tests.ranks import (
     SCRIPTS,
+    TRAINING,
     chip_environment,
     free_port,
     job_variables,
@@ -72,7 +73,7 @@ def test_manuals_other_way_takes_the_local_rank(tmp_path: Path) -> None:
 
 
 def chip_maps(folder: Path, *, is_strict: bool) -> dict[str, object]:
-    """Return what comes of tables and ``CHIP_MAP`` on node 1 of two."""
+    """Return the results for tables and ``CHIP_MAP`` on node 1 of two."""
     run = Run(chips=(BOX, BOX), is_strict=is_strict)
     own = write_table(folder, [[0, 1, 2, 3], [7, 6, 5, 4]])
     vendors = folder / "vendors.json"
@@ -263,8 +264,10 @@ def test_package_cannot_be_imported_outside_of_a_run(
 FORMS_CHIPS = (3, 1, 0, 2)
 
 
+@pytest.mark.xdist_group("training")
 def test_local_ranks_are_mapped_once_in_every_form(tmp_path: Path) -> None:
-    ended = simulate(tmp_path, SCRIPTS / "sccl_forms.py", Run(chips=(FORMS_CHIPS,)))
+    run, script = Run(chips=(FORMS_CHIPS,)), SCRIPTS / "sccl_forms.py"
+    ended = simulate(tmp_path, script, run, env=TRAINING)
     said: dict[int, dict[str, object]] = dict(ended.said)  # type: ignore[arg-type]
 
     assert ended.status == 0, ended.err
@@ -324,6 +327,15 @@ def test_what_cannot_run_says_so_in_a_sentence(tmp_path: Path) -> None:
         f"operators of a chip, {none}",
         "jit": "NotImplementedError: torch_tpu.jit.compile compiles for a chip, and "
         "this chip is simulated: there is none",
+        "table": "NotImplementedError: torch_tpu.tpu.gen_sccl_rank_table.gen_sccl_json "
+        "writes rank tables, and this job has one; the command "
+        "tpu_gen_sccl_rank_table makes others",
+        "format": "NotImplementedError: torch_tpu.tpu_format_cast lays tensors out for "
+        f"a chip, {none}",
+        "parallel": "RuntimeError: DataParallel gives one process several chips, and "
+        "on a simulated tpu a process has one; use DistributedDataParallel",
+        "names": "sophgo",
+        "version": "None",
         "utils": "NotImplementedError: torch_tpu.utils.compare.cos_sim serves the "
         f"tests and tools of the vendor, {none}",
         "host": "SimulationError: scclHost is torch_tpu's own gloo, which is not "

@@ -1,4 +1,4 @@
-"""Commands that write one file at the same time: what was said is what was done."""
+"""Commands that write one file at the same time: their messages are true."""
 
 from __future__ import annotations
 

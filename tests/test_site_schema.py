@@ -13,6 +13,7 @@ import pytest
 import ranktable
 from ranktable.schema.document import parse_sound
 from ranktable.schema.site_schema import SiteSchema, SiteSchemaError
+from tests.commands import BIN, clean_environment, run_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -339,10 +340,12 @@ def test_a_repair_is_judged_by_the_schema_too(
     assert (tmp_path / "t.json").read_text() == text
 
 
-def test_a_module_in_the_working_folder_is_not_run(
-    judge: Callable[..., Outcome], tmp_path: Path
-) -> None:
+def test_a_module_in_the_working_folder_is_not_run(tmp_path: Path) -> None:
+    (tmp_path / "site.json").write_text("{}")
+    (tmp_path / "t.json").write_text(TABLE)
     for name in ("jsonschema", "json", "msgspec"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('run')")
+    command = [str(BIN / "ranktable"), "validate", "--schema", "site.json", "t.json"]
+    done = run_process(command, env=clean_environment(), cwd=tmp_path)
 
-    assert judge({}).out == "t.json: sound\n"
+    assert (done.status, done.out, done.err) == (0, "t.json: sound\n", "")

@@ -56,7 +56,7 @@ def take_part(
     store: object = None,
     **options: object,
 ) -> tuple[dict[int, Verdict | None], dict[int, int]]:
-    """Return the verdict that each rank hears, and how many requests it has made."""
+    """Return the verdict on each rank, and the number of its requests."""
     shared = HashStore() if store is None else store
     heard: dict[int, Verdict | None] = {}
     requests: dict[int, int] = {}

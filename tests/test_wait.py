@@ -141,7 +141,7 @@ def test_unchanged_content_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 @contextmanager
 def writer(code: str, folder: Path) -> Iterator[Callable[[], None]]:
-    """Run a program beside the test, and give what lets it go on to its next step.
+    """Run a program beside the test, and yield a function for its next step.
 
     The program knows TABLE and OTHER, and waits for its turn where it says ``turn()``.
     """
@@ -176,7 +176,7 @@ def program(commands: Commands) -> str:
 
 @contextmanager
 def waiting(folder: Path, program: str) -> Iterator[Callable[[], str]]:
-    """Run ``ranktable wait t.json``, and give what returns the next line it says."""
+    """Run ``ranktable wait t.json``, and yield a function for its next line."""
     command = [program, "wait", "t.json", "--timeout", "60", "--interval", "0.05"]
     with start_process(command, pipes=["stderr"], cwd=folder) as process:
         assert process.stderr is not None

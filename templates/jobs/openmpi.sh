@@ -20,7 +20,7 @@ export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 ranktable gen --spec "${SPEC:-cluster.yaml}" --output "$RANK_TABLE_FILE" --force
 ranktable convert "$RANK_TABLE_FILE" --to openmpi-hostfile --output hosts --force
 
-# Once per node; it starts one process for each chip, on whatever CPUs the node has.
+# Once per node; it starts one process for each chip, on any CPUs of the node.
 exec mpirun --hostfile hosts --map-by ppr:1:node --bind-to none \
   -x PATH -x RANK_TABLE_FILE -x OMP_NUM_THREADS \
   ranktable run "$@"

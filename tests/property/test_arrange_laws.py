@@ -1,4 +1,4 @@
-"""Laws of the order of what matters: nothing that could be done instead is better."""
+"""Laws of the priorities of a change: no other arrangement is better."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def jobs(draw: st.DrawFn) -> ArrangementRequest:
 
 
 def cost(job: ArrangementRequest, carriers: Sequence[int]) -> Cost:
-    """Count it all as the documentation has it, without a short cut."""
+    """Compute the cost as the documentation says, without optimisation."""
     assert job.costs is not None
     chips = [job.chips[at] for at in carriers]
     sent = 0.0

@@ -1,4 +1,4 @@
-"""Laws of changed tables: nobody moves who need not, and every result is sound."""
+"""Laws of changed tables: no rank moves without need, and every result is sound."""
 
 from __future__ import annotations
 

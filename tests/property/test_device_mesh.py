@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ranktable.layout import ParallelLayout
-from ranktable.runtime import mesh as mesh_module
+from ranktable.runtime import device_mesh as mesh_module
 from ranktable.runtime.backends.backend import Placement
 from ranktable.runtime.environment import Environment
 from ranktable.runtime.job import Job

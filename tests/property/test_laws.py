@@ -15,6 +15,7 @@ from ranktable.cluster.generate import make_table
 from ranktable.schema.check import check, decode_any
 from ranktable.schema.diagnostic import Options, Quota, Severity
 from ranktable.schema.document import Document
+from ranktable.schema.document_reader import DocumentReader
 from ranktable.schema.fast_decode import (
     decode_by_template,
     decode_each_node,
@@ -29,6 +30,7 @@ from tests.property.strategies import (
     alike_texts,
     documents,
     hccl_texts,
+    json_values,
     tables,
     texts,
     with_addresses,
@@ -76,6 +78,40 @@ def test_any_bytes_end_in_a_table_or_in_diagnostics(data: bytes) -> None:
         line, column = diagnostic.location.line, diagnostic.location.column
         assert (line is None) == (column is None)
         assert line is None or line <= data.count(b"\n") + 1
+
+
+class OneByOne(DocumentReader):
+    """Reads every device by itself."""
+
+    def _are_plain(self, _: list[object]) -> bool:
+        return False
+
+
+_values = (
+    st.integers(-1, 9) | st.integers(-1, 9).map(str) | st.just(True) | json_values  # noqa: FBT003
+)
+_devices = st.lists(
+    st.fixed_dictionaries(
+        {"device_id": _values, "rank": _values}, optional={"world_rank": _values}
+    )
+    | json_values,
+    max_size=4,
+)
+
+
+@given(st.lists(_devices, max_size=4))
+@example([[{"device_id": "0", "rank": "0"}], [{"device_id": {}, "rank": "1"}]])
+@example([[{"device_id": "0", "rank": True}]])
+def test_devices_that_are_read_at_once_are_those_read_one_by_one(
+    lists: list[list[object]],
+) -> None:
+    nodes = [{"device_list": devices} for devices in lists]
+    document = Document(text="", data={"version": "1.0", "node_list": nodes})
+    format_ = by_name("sccl-1.0")
+
+    at_once = DocumentReader(format_, document, Quota()).read()
+
+    assert at_once == OneByOne(format_, document, Quota()).read()
 
 
 @given(texts() | alike_texts().map(itemgetter(0)) | hccl_texts())

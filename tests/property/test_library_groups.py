@@ -1,4 +1,4 @@
-"""Groups as the libraries make them, counted here in a way of their own.
+"""Groups of the libraries, computed here in a second way.
 
 Each function says with plain lists what a library does with its sizes; the orders of
 the ranks and of the groups are those of its lists.

@@ -215,6 +215,26 @@ def problems(
 
 
 @settings(max_examples=60, deadline=None)
+@given(data=st.data(), sizes=st.tuples(*[st.integers(1, 4)] * 4), pattern=patterns)
+def test_bytes_are_those_of_every_group_also_where_nodes_take_blocks(
+    data: st.DataObject, sizes: tuple[int, ...], pattern: Pattern
+) -> None:
+    layout = make_layout(sizes)
+    widths = [n for n in range(1, layout.world_size + 1) if layout.world_size % n == 0]
+    width = data.draw(st.sampled_from(widths))
+    blocks = layout.world_size // width
+    nodes = data.draw(st.lists(st.integers(0, 2), min_size=blocks, max_size=blocks))
+    axes = data.draw(st.sampled_from([*NAMES, "dp-cp", "tp-cp", "tp-pp"]))
+    flow = Flow(axes=axes, pattern=pattern, size_bytes=12, wrap_bytes=5)
+    owners = [node for node in nodes for _ in range(width)]
+
+    (found,) = CostModel(layout, [flow], [plain(3)]).totals(owners)
+
+    groups = layout.groups(axes)
+    crossed = (flow.crossing([owners[rank] for rank in ranks]) for ranks in groups)
+    assert found == pytest.approx(sum(one.least for one in crossed))
+
+
 @given(problem=problems(), mode=st.sampled_from(list(Mode)))
 def test_plan_is_a_permutation_and_never_worse(
     problem: tuple[ParallelLayout, list[int], list[Flow], list[Boundary]], mode: Mode

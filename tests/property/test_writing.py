@@ -1,4 +1,4 @@
-"""Laws of writing: the short ways come to what the long ones do."""
+"""Laws of writing: the fast ways give the same result as the slow ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a launch on Ascend's chips comes to: device, backend, collectives."""
+"""The start of a job on Ascend's chips: device, backend, collectives."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What of torch stands on collectives: it works, and as it does on the CPU."""
+"""Parts of torch that use collectives: the results are those on the CPU."""
 
 import json
 import os

@@ -40,6 +40,7 @@ def unserved() -> None:
     dist.init_process_group("sccl", init_method=address, rank=1, world_size=2)
 
 
+layer = torch.nn.Linear(2, 2).to("tpu")
 os.environ["LOCAL_WORLD_SIZE"] = "3"
 tell("ring", ring_of_three)
 os.environ["LOCAL_WORLD_SIZE"] = "1"
@@ -49,6 +50,11 @@ tell("operator", lambda: torch.ops.my_ops.llama_mlp_forward(1))
 tell("timer", tpu.OpTimer_dump)
 tell("custom", import_module("torch_tpu.tpu.custom_op.llama_mlp").LLamaMlp)
 tell("utils", import_module("torch_tpu.utils.compare").cos_sim)
+tell("table", import_module("torch_tpu.tpu.gen_sccl_rank_table").gen_sccl_json)
+tell("format", torch_tpu.tpu_format_cast)
+tell("parallel", lambda: torch.nn.DataParallel(layer)(torch.ones(1, 2, device="tpu")))
+told["names"] = import_module("torch_tpu.tpu.device").__tpu_device__
+told["version"] = str(import_module("torch_tpu.tpu._versions").TPU_TRAIN_VERSION)
 tell("jit", import_module("torch_tpu.jit").compile)
 tell("host", lambda: dist.init_process_group("scclHost"))
 tell("unserved", unserved)
