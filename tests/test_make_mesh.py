@@ -68,6 +68,8 @@ with init_process_group("gloo", timeout_s=60) as job:
     flat, peer = ours[pair]._flatten("both"), theirs[pair]._flatten("both")
     assert flat.mesh.equal(peer.mesh)
     say(job.rank, calls)
+    # Torch makes a group of one rank in the store, which ends with rank 0.
+    dist.barrier()
 """
 )
 
@@ -232,6 +234,22 @@ with init_process_group("gloo", timeout_s=60) as job:
             "make the same calls in the same order"
         )
     ], done
+
+
+def test_rank_0_does_not_end_before_the_others_know_that_all_agree(
+    tmp_path: Path,
+) -> None:
+    # Rank 0 asks last and ends at once; the others look for its answer once a second.
+    code = """
+from ranktable.layout import ParallelLayout
+with init_process_group("gloo", timeout_s=60) as job:
+    time.sleep(1.5 * (job.rank == 0))
+    make_groups(job, ParallelLayout(tp=2), ["tp"])
+"""
+    env = {"RANK_TABLE_FILE": write_table(tmp_path, [range(2)])}
+    done = run_code(code, 2, env=env)
+
+    assert [status for status, _, _ in done] == [0, 0], done
 
 
 def test_layout_of_another_size_is_refused() -> None:

@@ -68,7 +68,7 @@ def refuse_other_specs(  # noqa: PLR0913 - what a round is made of
     ranks: Sequence[int],
     is_urgent: bool = False,
     time_s: float | None = None,
-) -> None:
+) -> StoreRound:
     """Raise unless all ranks ask for the same; wait for the ranks that must ask.
 
     Args:
@@ -79,6 +79,9 @@ def refuse_other_specs(  # noqa: PLR0913 - what a round is made of
         ranks: Global ranks that must ask.
         is_urgent: Whether all ranks raise as soon as two requests differ.
         time_s: How long to wait for the others.
+
+    Returns:
+        The round.
 
     Raises:
         BootstrapError: A rank asks for something else (RT405), or is missing (RT404).
@@ -106,7 +109,7 @@ def refuse_other_specs(  # noqa: PLR0913 - what a round is made of
             "that serves it has ended; look at the output of rank 0",
         ) from error
     if verdict is None or verdict.kind == "agreed":
-        return
+        return held
     if is_urgent and verdict.kind == "differ":
         # A rank that did not have to wait has continued; it reads this the next time.
         for later in range(number + 1, number + _TOLD):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import sys
 from collections import Counter
 from datetime import timedelta
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
     from ranktable.runtime.backends.backend import Backend, Placement
     from ranktable.runtime.consensus import Spec
     from ranktable.runtime.environment import Environment
+    from ranktable.runtime.store_round import StoreRound
     from ranktable.schema.model import RankTable
 
 _LEAST_S = 0.001  # torch counts in milliseconds
+_CLOSING_S = 5.0  # ranks look for an answer once a second
 _YEAR_S = 366 * 24 * 3600.0  # far above any use, far below what a clock can hold
 
 _current: Job | None = None
@@ -80,6 +83,7 @@ class Job:
         self._timeout = timeout
         self._shared: dict[tuple[tuple[int, ...], float | None], ProcessGroup] = {}
         self._rounds: Counter[str] = Counter()
+        self._last_round: StoreRound | None = None
         self._named: Counter[tuple[int, ...]] = Counter()
         self._is_open = True
         global _current  # noqa: PLW0603 - torch has one default group a process
@@ -179,7 +183,7 @@ class Job:
         if time_s is None and self._timeout is not None:
             time_s = self._timeout.total_seconds()
         store = self.store or _get_default_store()
-        refuse_other_specs(
+        held = refuse_other_specs(
             PrefixStore(f"ranktable/{kind}", store),
             spec,
             number=self._rounds[kind],
@@ -188,6 +192,8 @@ class Job:
             is_urgent=ranks is not None,
             time_s=time_s,
         )
+        if self.rank in held.ranks:
+            self._last_round = held
 
     def _make_group(
         self,
@@ -257,6 +263,10 @@ class Job:
         import torch.distributed as dist  # noqa: PLC0415 - torch is an extra
 
         if dist.is_initialized():
+            if self.rank == 0 and self._last_round is not None:
+                # Most stores end with the process of rank 0.
+                with contextlib.suppress(RuntimeError):  # torch's network errors
+                    self._last_round.linger(_CLOSING_S)
             dist.destroy_process_group()
 
     def _close_at_exit(self) -> None:

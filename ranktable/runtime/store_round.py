@@ -167,7 +167,7 @@ class StoreRound:
         return self._verdict is not None or self._is_read()
 
     def linger(self, time_s: float, *, is_counted: bool = True) -> None:
-        """Wait until all present ranks have read a bad verdict, or until the time-out.
+        """Wait until all present ranks have read the verdict, or until the time-out.
 
         Args:
             time_s: The time.
@@ -287,8 +287,11 @@ class StoreRound:
         return [(int(each.rstrip(_OTHER)), each.endswith(_OTHER)) for each in listed]
 
     def _leave(self) -> None:
-        """Remove the keys after the last rank has read the verdict."""
-        if self._verdict == AGREED and not self.is_erased:
+        """Count this rank among those that have read the verdict.
+
+        The last one removes the keys.
+        """
+        if self._verdict == AGREED and self.is_alone:
             return
         is_whole = self.is_kept or self._verdict is None
         expected = len(self.ranks) if is_whole else self._count_present()
