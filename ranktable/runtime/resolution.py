@@ -52,6 +52,7 @@ _MAY_DIFFER = (*_RENDEZVOUS, "host")
 _BELOW = (
     ("rank", "world_size"),
     ("local_rank", "local_world_size"),
+    ("local_rank", "world_size"),
     ("node_rank", "num_nodes"),
 )
 _AT_MOST = (("local_world_size", "world_size"), ("num_nodes", "world_size"))
