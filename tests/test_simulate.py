@@ -542,7 +542,7 @@ def test_signal_ends_everything_within_seconds(
 
     assert process.returncode == 128 + signum
     assert sorted(left_in(tmp_path)) == ["0", "1"]
-    assert took_s < 8
+    assert took_s < 40  # the ranks would run for ten minutes
 
 
 @pytest.mark.torch
@@ -558,7 +558,7 @@ def test_ranks_end_when_the_launcher_is_killed(tmp_path: Path) -> None:
     assert process.stdout.readline() == "up\n"
     process.kill()
     process.communicate()
-    end = time.monotonic() + 20
+    end = time.monotonic() + TIMEOUT_S
     while len(left_in(tmp_path)) > 1 and time.monotonic() < end:
         time.sleep(0.1)
     left = left_in(tmp_path)
