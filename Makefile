@@ -16,7 +16,8 @@ PYTEST := $(BIN)/python -m pytest -q
 WORKERS := $(shell expr `getconf _NPROCESSORS_ONLN` + 1)
 PARALLEL := $(PYTEST) -n $(WORKERS) --dist loadgroup
 # What measures how late something comes runs by itself, after all else.
-ALONE := $(PYTEST) -m 'deadline and not slow' tests/test_dist_*.py tests/test_store_round.py
+ALONE := $(PYTEST) -m 'deadline and not slow' \
+	$(shell grep -rl --include='test_*.py' 'mark[.]deadline' tests)
 
 .PHONY: all demo test test-all test-pythons fast-test check lint types bench golden
 .PHONY: torch-matrix packages docs clean

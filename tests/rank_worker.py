@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
 COLLECTIVE_TIMEOUT_S = 20.0
+SOON_S = 15.0
+"""Less than that: a call that took no longer has not waited for its time-out."""
 
 _groups: dict[tuple[int, ...], ProcessGroup | None] = {}
 

@@ -15,7 +15,9 @@ What does not end by the deadline, and a rank of a pool that dies, is a
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
+import os
 import pickle
 import re
 import socket
@@ -48,6 +50,10 @@ DEADLINE_S = 150.0
 """Time for a job, a script or a call of a pool, on a machine that does more besides."""
 _END_S = 10.0
 """Time for a process to end that was asked to."""
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_FIRST_PORT = 11_000 + 100 * (_WORKER % 80)
+_PORTS = itertools.cycle(_FIRST_PORT + (os.getpid() + n) % 100 for n in range(100))
+"""Those of this worker; other runs begin with another one of them."""
 _SAID = re.compile(r"\[\d")
 _SERVE = "import sys; from tests.rank_worker import serve; serve(*sys.argv[1:])"
 TRAINING = {
@@ -211,10 +217,15 @@ def job_variables(rank: int, world_size: int, port: int) -> dict[str, str]:
 
 
 def free_port() -> int:
-    """Return a free port of this machine."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+    """Return a free port that no other test is given, and the kernel gives to nobody.
+
+    The kernel takes those of its own connections from 32,768 on.
+    """
+    while True:
+        port = next(_PORTS)
+        with contextlib.suppress(OSError), socket.socket() as listener:
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 def write_table(folder: Path, chips: Sequence[Sequence[int]]) -> str:

@@ -13,7 +13,6 @@ import os
 import pwd
 import secrets
 import shutil
-import socket
 import tempfile
 import time
 from contextlib import ExitStack, contextmanager
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.commands import DEVNULL, Started, start_process, wait_at_most
+from tests.ranks import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -104,17 +104,8 @@ def slurm_cluster() -> Iterator[Mapping[str, str]]:
         yield {"SLURM_CONF": env["SLURM_CONF"]}
 
 
-def free_ports(count: int) -> list[int]:
-    """Return ports that nothing listened on a moment ago."""
-    with ExitStack() as stack:
-        listeners = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for listener in listeners:
-            listener.bind(("127.0.0.1", 0))
-        return [int(listener.getsockname()[1]) for listener in listeners]
-
-
 def _configure(folder: Path) -> Path:
-    port, *node_ports = free_ports(1 + len(NODES))
+    port, *node_ports = [free_port() for _ in range(1 + len(NODES))]
     user = pwd.getpwuid(os.getuid()).pw_name
     nodes = [
         NODE.format(name=name, port=node_port)

@@ -10,7 +10,7 @@ import torch
 
 from ranktable import dist
 from ranktable.dist.calls import _LOOK
-from tests.rank_worker import group_of, tensor, told
+from tests.rank_worker import SOON_S, group_of, tensor, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +83,7 @@ def reduce_from_two_places() -> object:
     is_seen = dist.get_rank() == 0
     work = seen(data) if is_seen else dist.all_reduce(data, async_op=True)
     dist.barrier()
-    return [work.wait().item(), time.monotonic() - begin < 5]
+    return [work.wait().item(), time.monotonic() - begin < SOON_S]
 
 
 def test_who_has_begun_without_waiting_is_not_missed(ranks: Pool) -> None:

@@ -115,7 +115,7 @@ def test_all_trailing_commas_are_removed(
     started_s = time.perf_counter()
     done = run("ranktable", "validate", "t.json", "--fix")
 
-    assert time.perf_counter() - started_s < 5
+    assert time.perf_counter() - started_s < 30
     assert (done.status, done.err) == (0, "t.json: repaired\n")
     assert path.read_text() == expected
 

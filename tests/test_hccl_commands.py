@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -831,21 +830,17 @@ def test_misspelt_status_of_a_placeholder_is_not_waited_for(
     run: Run, tmp_path: Path
 ) -> None:
     (tmp_path / "t.json").write_text('{"status": "complete"}', encoding="utf-8")
-    start = time.monotonic()
-    done = run("ranktable", "wait", "t.json", "--timeout", "30")
+    done = run("ranktable", "wait", "t.json", "--timeout", "600")
 
-    assert done.status == 2
-    assert time.monotonic() - start < 15
+    assert done.status == 2  # at once, as no test lets a command run for that long
     assert 'its status is "complete", which never becomes' in done.err
 
 
 def test_misspelt_status_is_not_waited_for(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "t.json"
     file.write_text(PODS.read_text().replace("completed", "complete"))
-    start = time.monotonic()
-    done = run("ranktable", "wait", str(file), "--timeout", "60")
+    done = run("ranktable", "wait", str(file), "--timeout", "600")
 
-    assert time.monotonic() - start < 20
     assert done.status == 2
     assert 'its status is "complete"' in done.err
 

@@ -602,6 +602,18 @@ REFUSED: dict[str, tuple[dict[str, str], set[str]]] = {
         {**PALS_WITH_PMI, "MASTER_ADDR": "localhost"},
         {"MASTER_ADDR", "PALS_NODEID"},
     ),
+    "loopback address on the first node of srun": (
+        {**SLURM, "SLURM_PROCID": "0", "SLURM_NODEID": "0", "MASTER_ADDR": "localhost"},
+        {"MASTER_ADDR", "SLURM_STEP_NUM_NODES"},
+    ),
+    "loopback address in the first pod of volcano": (
+        {**VOLCANO, **RANK_1_OF_2, "RANK": "0", "MASTER_ADDR": "localhost"},
+        {"MASTER_ADDR", "WORLD_SIZE"},
+    ),
+    "loopback address on the first node of mpirun": (
+        {**mpi(1, 4, 1, 2), "MASTER_ADDR": "localhost"},
+        {"MASTER_ADDR", "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    ),
     "RANK_ID contradicts srun": (
         {**SLURM, "RANK_ID": "3"},
         {"SLURM_PROCID", "RANK_ID"},
@@ -624,18 +636,7 @@ NODES_BY_HAND = {
         NODES_BY_HAND,
         {**NODES_BY_HAND, "NODE_RANK": "1"},
         {**RANK_1_OF_2, "NODE_RANK": "1", "MASTER_ADDR": "localhost"},
-        # Rank 0 has the rendezvous, and may call itself so.
         {**NODES_BY_HAND, "RANK": "0", "NODE_RANK": "0", "MASTER_ADDR": "localhost"},
-        {**SLURM, "SLURM_PROCID": "0", "SLURM_NODEID": "0", "MASTER_ADDR": "localhost"},
-        {**VOLCANO, **RANK_1_OF_2, "RANK": "0", "MASTER_ADDR": "localhost"},
-        # And so may the other ranks of its node.
-        {
-            "OMPI_COMM_WORLD_RANK": "1",
-            "OMPI_COMM_WORLD_SIZE": "4",
-            "OMPI_COMM_WORLD_LOCAL_RANK": "1",
-            "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
-            "MASTER_ADDR": "localhost",
-        },
     ],
 )
 def test_loopback_address_that_can_be_right_is_taken(env: dict[str, str]) -> None:
@@ -725,10 +726,21 @@ def test_process_without_a_rank_hears_what_to_do(name: str) -> None:
     assert words in no_rank(found, env).message
 
 
-def test_master_pod_may_be_told_that_it_is_the_master() -> None:
+@pytest.mark.parametrize(
+    ("more", "rank"),
+    [
+        ({"PET_NPROC_PER_NODE": "1"}, 0),
+        ({"PET_NPROC_PER_NODE": "1", "PET_NODE_RANK": "0"}, 0),
+        ({"PET_NPROC_PER_NODE": "1", "LOCAL_RANK": "0"}, 0),
+        ({"PET_NPROC_PER_NODE": "8"}, None),
+    ],
+)
+def test_master_pod_of_a_pytorchjob_may_have_the_loopback_address(
+    more: dict[str, str], rank: int | None
+) -> None:
     # kubeflow's pytorch-operator gives the pod of rank 0 the address localhost.
     env = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost"}
 
-    found = resolve_environment({**env, "PET_NPROC_PER_NODE": "1", "PET_NNODES": "2"})
+    found = resolve_environment({**env, **more, "PET_NNODES": "2"})
 
-    assert (found.rank, found.master_addr) == (0, "localhost")
+    assert (found.rank, found.master_addr) == (rank, "localhost")

@@ -239,6 +239,18 @@ REFUSED = {
          "SLURM_STEP_TASKS_PER_NODE": "2(x2)", "SLURM_STEP_NODELIST": "gpu[01-03]"},
         "RT303", {"SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NODELIST"},
     ),
+    # An exported LOCAL_RANK that is left over from another job.
+    "local rank beyond the size of the job": (
+        {**RANK_1_OF_2, "LOCAL_RANK": "3"}, "RT303", {"LOCAL_RANK", "WORLD_SIZE"},
+    ),
+    "address that means this machine, two nodes": (
+        {**AGENTS, "MASTER_ADDR": "0.0.0.0"},  # noqa: S104
+        "RT303", {"MASTER_ADDR", "SLURM_STEP_NUM_NODES"},
+    ),
+    "long address of this machine, two nodes": (
+        {**AGENTS, "MASTER_ADDR": "0:0:0:0:0:0:0:1"},
+        "RT303", {"MASTER_ADDR", "SLURM_STEP_NUM_NODES"},
+    ),
     "address of one machine, two nodes": (
         {**AGENTS, "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"},
         "RT303", {"MASTER_ADDR", "SLURM_STEP_NUM_NODES"},
@@ -408,11 +420,36 @@ def test_no_launcher_is_overlooked_because_its_file_is_not_loaded(name: str) -> 
         assert is_found or is_owned or not list(launcher.claims(env))
 
 
-@pytest.mark.parametrize("more", [{}, {"PMIX_NAMESPACE": "prterun-n1-77@1"}])
-def test_bare_process_of_prterun_says_what_is_missing(more: dict[str, str]) -> None:
-    env = {"PMIX_RANK": "1", **more}
+# prterun of PRRTE 3.0.
+PRTERUN = {
+    "PMIX_RANK": "1",
+    "PMIX_NAMESPACE": "prterun-n1-77@1",
+    "PRTE_LAUNCHED": "1",
+}
 
-    error = no_rank(resolve_environment(env), env)
 
+@pytest.mark.parametrize(
+    ("env", "launcher"),
+    [
+        ({"PMIX_RANK": "1"}, "pmix"),
+        (PRTERUN, "prterun"),
+        # Its daemons are the tasks of Slurm or PALS, one on each node.
+        ({**AGENTS, **PRTERUN}, "prterun"),
+        ({**PALS_WITH_PMI, **PRTERUN}, "prterun"),
+    ],
+)
+def test_bare_process_of_prterun_says_what_is_missing(
+    env: dict[str, str], launcher: str
+) -> None:
+    found = resolve_environment(env)
+    error = no_rank(found, env)
+
+    assert (found.rank, found.world_size) == (None, None)
     assert "PMIX_RANK is set, but not the number of processes" in str(error)
-    assert "(prterun)" in str(error)
+    assert f"({launcher})" in str(error)
+
+
+def test_process_of_prterun_in_slurm_takes_the_rank_that_its_command_sets() -> None:
+    found = resolve_environment({**AGENTS, **PRTERUN, "RANK": "3", "WORLD_SIZE": "4"})
+
+    assert (found.rank, found.world_size, found.launcher) == (3, 4, "environment")

@@ -46,6 +46,8 @@ pytestmark = pytest.mark.torch
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "all_reduce.py"
 ORDER = [3, 1, 0, 2, 7, 6, 5, 4]
+LATE_S = 20.0
+"""How late a process may be on a machine that does more; else it is ``GRACE_S``."""
 MOST_MODULES = 30
 """Modules of ours that a training process without a table may import."""
 
@@ -164,6 +166,7 @@ seen = []
 Backend.group_options = lambda self, chip_map: seen.append(chip_map)
 with init_process_group("gloo", timeout_s=60) as job:
     job.new_group([2, 1])
+    dist.barrier()  # torch makes the group in the store, which ends with rank 0
 say(seen)
 """
     done = run_code(code, 3, env={"RANK_TABLE_FILE": table})
@@ -359,7 +362,7 @@ def test_master_that_does_not_answer_is_named() -> None:
 
     assert text.startswith("RT404 rank 1 cannot reach the master at 127.0.0.1:")
     assert "Connection refused; look at the output of rank 0" in text
-    assert seconds < 2 + GRACE_S
+    assert seconds < 2 + LATE_S
 
 
 def test_master_that_is_no_store_is_told_from_one_that_is_slow() -> None:
@@ -370,7 +373,7 @@ def test_master_that_is_no_store_is_told_from_one_that_is_slow() -> None:
 
     assert "a program answers at 127.0.0.1:" in text
     assert "but not as torch's store does" in text
-    assert seconds < 2 + GRACE_S
+    assert seconds < 2 + LATE_S
 
 
 def test_port_that_is_taken_is_named_by_rank_0() -> None:
@@ -395,17 +398,23 @@ sys.stderr.write(f"{time.monotonic() - begin}")
 """
 
 
-def outcomes(processes: Sequence[Process]) -> list[list[object]]:
+def outcomes(
+    processes: Sequence[Process], *, within_s: float = LATE_S
+) -> list[list[object]]:
     """Return the output of scripts that try to join, after a check of their times."""
     done = finish(processes)
     assert [status for status, _, _ in done] == [0] * len(done), done
-    assert max(elapsed(err) for _, _, err in done) < MEET_S + GRACE_S
+    assert max(elapsed(err) for _, _, err in done) < MEET_S + within_s
     return [json.loads(out) for _, out, _ in done]
 
 
+@pytest.mark.deadline
 def test_rank_that_never_comes_is_named_by_all_others() -> None:
     port = free_port()
-    found = outcomes([start_code(MEET, rank, 4, port) for rank in (0, 1, 3)])
+    run_code("", 1)  # from now on torch has been imported
+    found = outcomes(
+        [start_code(MEET, rank, 4, port) for rank in (0, 1, 3)], within_s=GRACE_S
+    )
 
     assert [item[:2] for item in found] == [["RT404", [2]]] * 3
     # Only one of them looks, and all say what it saw.

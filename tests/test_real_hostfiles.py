@@ -11,7 +11,7 @@ import pytest
 from ranktable.cluster.hostfiles.hostfile import Host, Hostfile, WriterOptions
 from ranktable.cluster.hostfiles.launcher_formats import format_of
 from tests.commands import BIN
-from tests.slurm_cluster import free_ports
+from tests.ranks import free_port
 from tests.test_real_launchers import (
     ADDED_UP,
     ALL_REDUCE,
@@ -178,7 +178,7 @@ def test_srun_gives_every_rank_the_host_of_our_host_file(
 def test_torchrun_adds_up_from_our_command_lines(tmp_path: Path) -> None:
     script = tmp_path / "all reduce.py"
     script.write_text(ALL_REDUCE)
-    settings = WriterOptions(script=shlex.quote(str(script)), port=free_ports(1)[0])
+    settings = WriterOptions(script=shlex.quote(str(script)), port=free_port())
     hosts = described((HERE, 1), (THERE, 1))
     text = format_of("torchrun").write(hosts, settings)
     commands = [line for line in text.splitlines() if not line.startswith("#")]

@@ -20,11 +20,11 @@ from ranktable.cluster.generate import make_table
 from ranktable.schema.writing import dump
 from tests.commands import BIN, start_process, wait_at_most
 from tests.node_tree import Tree, sophgo_node
+from tests.ranks import free_port
 from tests.slurm_cluster import (
     PAUSE_S,
     PROGRAMS,
     find_program,
-    free_ports,
     slurm_cluster,
 )
 
@@ -209,7 +209,7 @@ def meeting_at(port: int) -> tuple[str, ...]:
 
 @pytest.mark.torch
 def test_one_agent_of_torchrun(tmp_path: Path) -> None:
-    (port,) = free_ports(1)
+    port = free_port()
     alone = ("--master-addr=127.0.0.1", f"--master-port={port}")
 
     assert add_up(torchrun(*alone, nproc=2), tmp_path) == ADDED_UP
@@ -220,7 +220,7 @@ def test_one_agent_of_torchrun(tmp_path: Path) -> None:
 
 @pytest.mark.torch
 def test_two_agents_of_torchrun(tmp_path: Path) -> None:
-    both = of_two_agents(*free_ports(1))
+    both = of_two_agents(free_port())
     command = adding_up(tmp_path)
     names = ("0", "1")
     agents = [
@@ -251,7 +251,7 @@ def test_mpirun(tmp_path: Path) -> None:
 @needs_mpirun
 @pytest.mark.torch
 def test_mpirun_adds_up(tmp_path: Path) -> None:
-    launch = mpirun("-n", "2", *meeting_at(*free_ports(1)))
+    launch = mpirun("-n", "2", *meeting_at(free_port()))
 
     assert add_up(launch, tmp_path) == ADDED_UP
 
@@ -395,7 +395,7 @@ def test_torchrun_wins_over_the_srun_around_it(
     slurm: Mapping[str, str], tmp_path: Path
 ) -> None:
     # The agents are numbered otherwise than Slurm's nodes, as the c10d rendezvous may.
-    agents = of_two_agents(*free_ports(1))
+    agents = of_two_agents(free_port())
     launch = in_srun(*agents, '--node-rank="$((1 - SLURM_NODEID))"')
 
     assert add_up(launch, tmp_path, **slurm) == ADDED_UP
@@ -490,7 +490,7 @@ def test_mpirun_in_an_allocation_adds_up(
     slurm: Mapping[str, str], tmp_path: Path
 ) -> None:
     allocation = ("salloc", "--quiet", "-N2", "-n2")
-    launch = [*allocation, *mpirun("-n", "2", *meeting_at(*free_ports(1)))]
+    launch = [*allocation, *mpirun("-n", "2", *meeting_at(free_port()))]
 
     assert add_up(launch, tmp_path, **slurm) == ADDED_UP
     assert [place[:5] for place in places(tmp_path)] == [

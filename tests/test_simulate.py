@@ -32,6 +32,7 @@ from ranktable.simulate.requirements import (
 from ranktable.simulate.simulated_run import VARIABLE, Fault
 from ranktable.simulate.simulation import make_boxes, make_run, ring_warning
 from tests.commands import (
+    clean_environment,
     run_process,
     run_python,
     start_process,
@@ -542,7 +543,7 @@ def test_signal_ends_everything_within_seconds(
 
     assert process.returncode == 128 + signum
     assert sorted(left_in(tmp_path)) == ["0", "1"]
-    assert took_s < 8
+    assert took_s < 40  # the ranks would run for ten minutes
 
 
 @pytest.mark.torch
@@ -558,7 +559,7 @@ def test_ranks_end_when_the_launcher_is_killed(tmp_path: Path) -> None:
     assert process.stdout.readline() == "up\n"
     process.kill()
     process.communicate()
-    end = time.monotonic() + 20
+    end = time.monotonic() + TIMEOUT_S
     while len(left_in(tmp_path)) > 1 and time.monotonic() < end:
         time.sleep(0.1)
     left = left_in(tmp_path)
@@ -570,7 +571,7 @@ def test_ranks_end_when_the_launcher_is_killed(tmp_path: Path) -> None:
     # A process that is killed cannot remove its folder; a later run does.
     assert [name.startswith("ranktable-simulate-") for name in left] == [True]
     assert done.status == 0, done.err
-    assert left_in(tmp_path) == []
+    assert left_in(tmp_path) == [], list((tmp_path / "tmp").rglob("*"))
 
 
 # What the ranks do on simulated chips.
@@ -668,8 +669,7 @@ def test_box_without_a_ring_is_warned_of_once(tmp_path: Path) -> None:
     assert done.err.count("warning: ") == done.err.count("ring") == 1
 
 
-ENDINGS = {
-    "everything in its order": """\
+ENDING_IN_ORDER = """\
 import atexit, ctypes, sys, threading, time, weakref
 
 class Noted:
@@ -688,7 +688,8 @@ own = Noted("own")
 gone = weakref.proxy(Noted("gone"))
 ctypes.CDLL(None).printf(b"from C\\n")
 sys.exit("no more")
-""",
+"""
+ENDINGS = {
     "daemon thread": """\
 import threading, time
 count = 0
@@ -729,24 +730,52 @@ closer = Closer()
 }
 
 
+# Each rank runs the script of the folder of its number, and writes there.
+ENDING_OF_A_RANK = """\
+import os, sys
+os.chdir(os.environ["RANK"])
+sys.path[0] = os.getcwd()
+for number, name in enumerate(("out", "err"), 1):
+    os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT), number)
+exec(compile(open("s.py").read(), "s.py", "exec"))
+"""
+
+
 @pytest.mark.torch
-@pytest.mark.parametrize("script", ENDINGS.values(), ids=ENDINGS)
-def test_script_ends_as_in_python(script: str, tmp_path: Path) -> None:
-    for name in ("python", "rank"):
-        (tmp_path / name).mkdir()
-        write(tmp_path / name, "s.py", script)
-    theirs = run_python("s.py", cwd=tmp_path / "python")
-    ours = simulate_afresh(tmp_path / "rank", "--nproc", "1", "s.py")
+def test_script_ends_as_in_python(tmp_path: Path) -> None:
+    write(tmp_path, "s.py", ENDING_IN_ORDER)
+    theirs = run_python("s.py", cwd=tmp_path)
+    ours = simulate_afresh(tmp_path, "--nproc", "1", "s.py")
 
     assert (ours.status, ours.out) == (theirs.status, theirs.out), ours.err
     assert errors_of_script(ours.err) == theirs.err
-    assert texts_in(tmp_path / "rank") == texts_in(tmp_path / "python")
 
 
 def errors_of_script(err: str) -> str:
     lines = err.splitlines(keepends=True)
     own = ("ranktable: ", "error: rank 0 ended with exit status ")
     return "".join(line for line in lines if not line.startswith(own))
+
+
+@pytest.mark.torch
+def test_whatever_a_script_leaves_open_ends_as_in_python(tmp_path: Path) -> None:
+    for name in ("python", "ranks"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, "s.py", ENDING_OF_A_RANK)
+        for rank, script in enumerate(ENDINGS.values()):
+            (tmp_path / name / str(rank)).mkdir()
+            write(tmp_path / name / str(rank), "s.py", script)
+    for rank in range(len(ENDINGS)):
+        env = {**clean_environment(), "RANK": str(rank)}
+        run_python("s.py", env=env, cwd=tmp_path / "python")
+    nproc = ("--nproc", str(len(ENDINGS)))
+    done = simulate_afresh(tmp_path / "ranks", *nproc, "s.py")
+
+    assert done.status == 0, done.err
+    for rank, name in enumerate(ENDINGS):
+        theirs, ours = (tmp_path / each / str(rank) for each in ("python", "ranks"))
+        assert (name, texts_in(ours)) == (name, texts_in(theirs))
+    assert texts_in(tmp_path / "ranks" / "0")["out"] == b"done\n"
 
 
 def texts_in(folder: Path) -> dict[str, bytes]:

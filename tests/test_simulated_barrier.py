@@ -154,7 +154,7 @@ def test_rank_whose_process_has_ended_is_named_at_once(
         "rank 1 ended before broadcast of 2 int8 from rank 0, collective 2 of the group"
     )
     assert [said for said, _ in answers] == [sentence] * 2
-    assert max(time_s for _, time_s in answers) < 2
+    assert max(time_s for _, time_s in answers) < TIMEOUT_S / 2
     assert findings(members.run_folder) == [
         RunFinding(severity="error", rank=1, message=sentence)
     ]
@@ -215,12 +215,12 @@ def test_process_is_told_from_a_later_one_of_the_same_number() -> None:
 
 def test_single_member_passes_alone(tmp_path: Path) -> None:
     barrier = RendezvousBarrier(
-        tmp_path, ranks=[0], group_rank=0, group="the group", timeout_s=1
+        tmp_path, ranks=[0], group_rank=0, group="the group", timeout_s=TIMEOUT_S
     )
     begin = time.monotonic()
     barrier.wait("barrier")
 
-    assert time.monotonic() - begin < 0.5
+    assert time.monotonic() - begin < TIMEOUT_S / 2
 
 
 def claims(*maps: Sequence[int], nodes: Sequence[int] = ()) -> list[ChipAssignment]:
@@ -351,18 +351,18 @@ def test_faults_happen_to_their_rank_at_their_collective() -> None:
 
 def test_late_rank_comes_later_once_and_one_that_never_joins_ends() -> None:
     late = Faults(
-        Run(chips=((0,),), faults=(Fault(kind="late", rank=0, delay_s=0.2),)), 0
+        Run(chips=((0,),), faults=(Fault(kind="late", rank=0, delay_s=1.0),)), 0
     )
     never = Faults(
         Run(chips=((0,),), timeout_s=0.01, faults=(Fault(kind="nojoin", rank=0),)), 0
     )
-    begin = time.monotonic()
-    late.before_joining()
-    first_s = time.monotonic() - begin
-    late.before_joining()
+    times_s = [time.monotonic()]
+    for _ in range(2):
+        late.before_joining()
+        times_s.append(time.monotonic())
 
-    assert first_s >= 0.2
-    assert time.monotonic() - begin - first_s < 0.1
+    assert times_s[1] - times_s[0] >= 1
+    assert times_s[2] - times_s[1] < 1
     with pytest.raises(RuntimeError, match="rank 0 never joins, as --fault asked"):
         never.before_joining()
 

@@ -52,6 +52,7 @@ _MAY_DIFFER = (*_RENDEZVOUS, "host")
 _BELOW = (
     ("rank", "world_size"),
     ("local_rank", "local_world_size"),
+    ("local_rank", "world_size"),
     ("node_rank", "num_nodes"),
 )
 _AT_MOST = (("local_world_size", "world_size"), ("num_nodes", "world_size"))
@@ -307,10 +308,11 @@ def _refuse_loopback(
     """Raise if a loopback address was exported in a job of several nodes.
 
     For example, ``MASTER_ADDR=localhost`` is left over from an image or a shell. The
-    processes of the second node would wait for a master of their own until the
-    time-out. If a launcher also gives a loopback address, the nodes are on one machine.
+    processes of each node would wait for a master of their own until the time-out.
+    If a launcher also gives a loopback address, the nodes are on one machine.
     Variables set by hand may describe several nodes on one machine, so only a launcher
-    counts here.
+    counts here. Kubeflow's operator sets ``MASTER_ADDR=localhost`` in the master pod of
+    a PyTorchJob, so its number of pods does not count beside ``RANK=0``.
     """
     master = won.get("master_addr")
     others = [claim for claim in claims if not _is_exported(claim)]
@@ -319,32 +321,24 @@ def _refuse_loopback(
         or not _is_exported(master)
         or not is_loopback(master.value)
         or any(is_loopback(claim.value) for claim in others)
-        or _is_beside_rank_0(won)
     ):
         return
+    is_first_pod = any(item.variable == "RANK" and item.value == 0 for item in claims)
     sizes = {name: number(won, name) or 0 for name in FIELDS[:6]}
     for name, has_several in (
         ("num_nodes", sizes["num_nodes"] > 1),
         ("node_rank", sizes["node_rank"] > 0),
         ("local_world_size", 0 < sizes["local_world_size"] < sizes["world_size"]),
     ):
-        if has_several and won[name] in others:
+        if not has_several or won[name] not in others:
+            continue
+        if not is_first_pod or not won[name].variable.startswith("PET_"):
             raise _conflict(
                 (master, won[name]),
                 f"{_said(master)} means a different machine on each node, but "
                 f"{_said(won[name])} ({won[name].launcher}) shows that there are "
                 "several nodes; unset it, or export the address of the first node",
             )
-
-
-def _is_beside_rank_0(won: Mapping[str, VariableClaim]) -> bool:
-    """Whether this process is on the node of rank 0, which has the rendezvous.
-
-    Local ranks follow the order of the ranks: if both are equal, rank 0 is on its node.
-    """
-    rank = number(won, "rank")
-    is_beside = rank is not None and rank == number(won, "local_rank")
-    return rank == 0 or number(won, "node_rank") == 0 or is_beside
 
 
 def _is_exported(claim: VariableClaim) -> bool:

@@ -1,9 +1,13 @@
-"""Two ranks wait for a third, one to receive from it, one to send; and it ends."""
+"""Two ranks wait for a third, one to receive from it, one to send; and it ends.
+
+The argument is a folder where the two note that they have said what they saw.
+"""
 
 import json
 import os
 import sys
 import time
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -11,10 +15,12 @@ import torch_tpu
 
 UNSENT = 1 << 22  # elements: more than a connection holds that nobody reads from
 
-rank = int(os.environ["RANK"])
+rank, noted = int(os.environ["RANK"]), Path(sys.argv[1])
 if rank == 2 and (child := os.fork()):
-    os.waitpid(child, 0)  # it is the rank; torchrun would end the others at once
-    time.sleep(3)
+    # The child is the rank. A launcher ends all ranks soon after it has seen one end.
+    os.waitpid(child, 0)
+    while len(list(noted.iterdir())) < 2:
+        time.sleep(0.05)
     raise SystemExit(3)
 chip_map = torch_tpu.tpu.read_rank_table()
 torch_tpu.tpu.set_device(chip_map[rank])
@@ -34,4 +40,6 @@ try:
 except RuntimeError as error:
     said = json.dumps([rank, str(error), time.monotonic() - begin])
     sys.stdout.write(said + "\n")
-    raise SystemExit(1) from None
+    sys.stdout.flush()
+    (noted / str(rank)).touch()
+    time.sleep(600)

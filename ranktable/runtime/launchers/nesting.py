@@ -43,6 +43,7 @@ class Nesting:
 
 _WORKERS = ("torchrun", "deepspeed", "ray train", "msrun", "paddle")
 _MPI = ("open mpi", "mvapich2", "mpich or intel mpi")
+_PRRTE = ("prterun",)
 _MANAGERS = ("slurm", "flux", "pals", "jsrun")
 _PODS = ("pytorchjob", "volcano", "pai dlc")
 _PLATFORMS = (
@@ -65,12 +66,12 @@ NESTINGS = (
     ),
     Nesting(
         inner=_WORKERS,
-        outer=(*_MANAGERS, *_MPI),
+        outer=(*_MANAGERS, *_MPI, *_PRRTE),
         source="srun or mpirun starts an agent a node: Lightning-AI/pytorch-lightning"
         "#18618; Cray EX: SchedMD/slurm, mpi_cray_shasta.c",
     ),
     Nesting(
-        inner=_MPI,
+        inner=(*_MPI, *_PRRTE),
         outer=("slurm", "flux"),
         may_be_reversed=True,
         one_agent_a_node=True,
@@ -78,7 +79,7 @@ NESTINGS = (
         "jax-ml/jax#13929, Open MPI's plm_slurm, MPICH's external_hosts",
     ),
     Nesting(
-        inner=("open mpi", "mvapich2"),
+        inner=("open mpi", "mvapich2", *_PRRTE),
         outer=("pals",),
         source="PALS, or srun --mpi=cray_shasta, starts a daemon a node: PRRTE's "
         "plm_pals",
