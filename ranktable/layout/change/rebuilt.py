@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ranktable.cluster.conversion import pods_of
 from ranktable.layout.layout_errors import ChangeError
 from ranktable.schema.diagnostic import counted, folded
 from ranktable.schema.format import SUPER_POD_KEY
@@ -14,6 +13,7 @@ from ranktable.schema.super_pods import (
     PODS,
     objects,
     pods_joined,
+    pods_of,
     pods_renamed,
     pods_with,
     servers_of,
