@@ -147,6 +147,7 @@ class CollectiveCall:
     held: StoreRound | None = None
     is_verified: bool = False
     is_ahead: ClassVar[bool] = True
+    is_last: ClassVar[bool] = False
 
     @property
     def is_open(self) -> bool:
@@ -351,16 +352,6 @@ def begin_call(
         members.known.add(fingerprint)
     call.post()
     return call
-
-
-def can_begin(members: GroupState, fingerprint: CollectiveFingerprint) -> bool:
-    """Whether a collective can start now, with nothing to do or compare before it."""
-    if members.queue.works:
-        return False
-    mode = check_mode()
-    if mode == "off" or not members.can_compare:
-        return True
-    return mode == "first" and fingerprint in members.known
 
 
 def await_backend(

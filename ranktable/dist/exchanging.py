@@ -9,9 +9,9 @@ import torch
 import torch.distributed as dist
 
 from ranktable.dist.calls import shape_of
-from ranktable.dist.direct import begin_native, native_of
 from ranktable.dist.group_state import group_state
 from ranktable.dist.operations import begin
+from ranktable.dist.steps import direct_steps, native_of, run
 from ranktable.dist.tensors import (
     all_placed,
     copies,
@@ -22,7 +22,7 @@ from ranktable.dist.tensors import (
     problem_of_all,
 )
 from ranktable.dist.transfer import exchange, exchange_shapes, gather_shapes, shift_by
-from ranktable.dist.work import collective, run
+from ranktable.dist.work import collective
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
     from ranktable.dist.group_state import GroupState
-    from ranktable.dist.work import Steps, Work
+    from ranktable.dist.steps import Steps
+    from ranktable.dist.work import Work
 
 
 @overload
@@ -110,7 +111,7 @@ def all_to_all(  # noqa: PLR0913 - torch's interface
         native = native_of(members, "all_to_all", data, is_cut=True)
     if native is not None and isinstance(data, torch.Tensor):
         output = data.new_empty(data.shape)
-        begun = begin_native(
+        direct = direct_steps(
             members,
             native,
             dist.all_to_all_single,
@@ -119,8 +120,7 @@ def all_to_all(  # noqa: PLR0913 - torch's interface
             is_new=True,
             async_op=async_op,
         )
-        if begun is not None:
-            return begun
+        return run(members, direct, async_op=async_op)
     steps = _all_to_all(members, data, input_splits, is_uneven)
     return run(members, steps, async_op=async_op)
 

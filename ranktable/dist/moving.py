@@ -9,9 +9,9 @@ import torch
 import torch.distributed as dist
 
 from ranktable.dist.calls import shape_of
-from ranktable.dist.direct import begin_native, native_of
 from ranktable.dist.group_state import group_state
 from ranktable.dist.operations import begin
+from ranktable.dist.steps import direct_steps, native_of, run, run_in_place
 from ranktable.dist.tensors import (
     all_placed,
     copy,
@@ -30,7 +30,7 @@ from ranktable.dist.transfer import (
     gather_uneven,
     scatter_from,
 )
-from ranktable.dist.work import collective, in_place, run, run_in_place
+from ranktable.dist.work import collective, in_place
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
 
     from ranktable.dist.group_state import GroupState
-    from ranktable.dist.work import Steps, Work
+    from ranktable.dist.steps import Steps
+    from ranktable.dist.work import Work
 
 
 @in_place
@@ -75,7 +76,7 @@ def broadcast(
     if problem is None:
         native = native_of(members, "broadcast", data, root=members.ranks[root])
     if native is not None:
-        begun = begin_native(
+        steps = direct_steps(
             members,
             native,
             dist.broadcast,
@@ -84,9 +85,8 @@ def broadcast(
             is_written=members.group_rank != root,
             async_op=async_op,
         )
-        if begun is not None:
-            return begun if async_op else None  # type: ignore[return-value]
-    steps = _broadcast(members, data, root, problem)
+    else:
+        steps = _broadcast(members, data, root, problem)
     return run_in_place(members, steps, async_op=async_op)
 
 
@@ -140,7 +140,7 @@ def all_gather(
     native = None if is_uneven else native_of(members, "all_gather", data)
     if native is not None:
         outputs = [data.new_empty(data.shape) for _ in members.ranks]
-        begun = begin_native(
+        steps = direct_steps(
             members,
             native,
             dist.all_gather,
@@ -149,9 +149,9 @@ def all_gather(
             is_new=True,
             async_op=async_op,
         )
-        if begun is not None:
-            return begun
-    return run(members, _all_gather(members, data, is_uneven), async_op=async_op)
+    else:
+        steps = _all_gather(members, data, is_uneven)
+    return run(members, steps, async_op=async_op)
 
 
 def _all_gather(

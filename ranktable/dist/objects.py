@@ -17,6 +17,7 @@ from ranktable.dist.calls import wait_for_all
 from ranktable.dist.collective_errors import DistError, MismatchError
 from ranktable.dist.group_state import group_state
 from ranktable.dist.operations import begin
+from ranktable.dist.steps import finish
 from ranktable.dist.transfer import (
     broadcast_to_all,
     gather_numbers,
@@ -24,7 +25,6 @@ from ranktable.dist.transfer import (
     gather_uneven,
     scatter_from,
 )
-from ranktable.dist.work import finish
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ranktable.dist.calls import CollectiveCall
     from ranktable.dist.collective_plan import CollectivePlan
     from ranktable.dist.group_state import GroupState
-    from ranktable.dist.work import Steps
+    from ranktable.dist.steps import Steps
     from ranktable.runtime.backends.backend import Backend
 
 REDUCE_SCATTER: Final = reduce_scatter_single()

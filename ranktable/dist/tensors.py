@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import torch
 
 from ranktable.dist.collective_errors import UnsupportedError
-from ranktable.dist.direct import is_plain, mark_written
+from ranktable.dist.steps import is_plain, mark_written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

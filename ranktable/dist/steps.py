@@ -1,14 +1,17 @@
-"""Collectives of tensors that torch takes as they are, by torch's own functions.
+"""How a collective runs: in steps, for calls that wait and for asynchronous calls.
 
-For small tensors the Python code around torch takes most of the time. So these have no
-steps, and no streams or events but those of torch.
+The steps are a generator. It starts an operation of a backend, yields it, continues
+when it has ended, and returns the result at the end. A tensor that torch takes as it is
+needs one operation. Such tensors are often small, and then the Python code around torch
+takes most of the time; so that operation has no streams or events but those of torch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeGuard, TypeVar
 
 import torch
 from torch._C._distributed_c10d import AllreduceOptions, ReduceOp
@@ -18,12 +21,11 @@ from ranktable.dist.calls import (
     CollectiveFingerprint,
     await_backend,
     begin_call,
-    can_begin,
     explained,
     refused,
 )
 from ranktable.dist.wire import choose_wire, problem_of_values
-from ranktable.dist.work import Work
+from ranktable.dist.work import Pending, Work
 from ranktable.runtime.backends.backend import backend_named
 from ranktable.runtime.torch_versions import counts_writes_of_lists
 
@@ -32,10 +34,63 @@ if TYPE_CHECKING:
 
     import torch.distributed as dist
 
-    from ranktable.dist.calls import CollectiveCall
     from ranktable.dist.group_state import GroupState
 
 Result = TypeVar("Result")
+
+
+class Step(Protocol):
+    """An operation that a collective waits for before it continues."""
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether other work of the group must wait until this has ended."""
+        ...
+
+    @property
+    def is_last(self) -> bool:
+        """Whether this package does nothing after it, see ``Pending``."""
+        ...
+
+    def is_completed(self) -> bool:
+        """Whether it has ended."""
+        ...
+
+    def wait(self) -> None:
+        """Wait until it has ended."""
+        ...
+
+
+Steps: TypeAlias = Generator[Step, None, Result]
+
+
+def run(
+    members: GroupState, steps: Steps[Result], *, async_op: bool
+) -> Work[Result] | Result:
+    """Return the result of a collective; with ``async_op`` work with this result."""
+    return Work(members, steps) if async_op else finish(steps)
+
+
+def run_in_place(
+    members: GroupState, steps: Steps[Result], *, async_op: bool
+) -> Work[Result] | None:
+    """Do a collective in place; with ``async_op`` return work."""
+    if async_op:
+        return Work(members, steps)
+    finish(steps)
+    return None
+
+
+def finish(steps: Steps[Result]) -> Result:
+    """Do all steps of a collective, and return its result."""
+    while True:
+        try:
+            step = next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        step.wait()
+
 
 OPS: Final = {
     "sum": ReduceOp.SUM,
@@ -186,7 +241,7 @@ def _how(
     return reduce_op, options
 
 
-def begin_native(  # noqa: PLR0913 - what collectives differ in
+def direct_steps(  # noqa: PLR0913 - what collectives differ in
     members: GroupState,
     native: Native,
     function: Callable[..., dist.Work | None],
@@ -196,8 +251,8 @@ def begin_native(  # noqa: PLR0913 - what collectives differ in
     is_new: bool = False,
     is_written: bool = True,
     async_op: bool = False,
-) -> Work[Result] | Result | None:
-    """Start a collective, and wait for it unless it is asynchronous.
+) -> Steps[Result]:
+    """Do a collective as one operation of torch.
 
     Args:
         members: The group.
@@ -207,25 +262,17 @@ def begin_native(  # noqa: PLR0913 - what collectives differ in
         result: What the caller gets.
         is_new: Whether the result was allocated here, on the current stream.
         is_written: Whether the result is written to.
-        async_op: Whether to return at once.
-
-    Returns:
-        The result; with ``async_op`` work whose result this is. None if it cannot begin
-        at once, because others are queued or the ranks have to compare it.
+        async_op: Whether the caller gets work.
     """
     fingerprint = native.fingerprint
-    if async_op and not can_begin(members, fingerprint):
-        return None
     call = begin_call(members, fingerprint)
     if call.held is not None or members.queue.works:
-        call.wait()
-    divisor = members.size if fingerprint.reduction == "mean" else 1
-    is_written = is_written and not is_new
-    if is_written:
-        mark_written(given[0])  # type: ignore[arg-type] # it is the result
+        yield call
+    is_marked, is_mean = is_written and not is_new, fingerprint.reduction == "mean"
+    if is_marked:
+        mark_written(result)  # type: ignore[arg-type] # it is one tensor
     # If torch returns no work, it has used the current stream.
     is_returned = async_op or members.supports_timed_wait
-    stream = members.current_stream() if async_op and (is_new or divisor > 1) else None
     group = members.group  # raises if it was destroyed
     begun: dist.Work | None
     try:
@@ -239,59 +286,12 @@ def begin_native(  # noqa: PLR0913 - what collectives differ in
             raise explained(error, members, call) from error
         raise refused(error, members, fingerprint.backend, call) from error
     if async_op:
-        written = result if is_written else None
-        return DirectWork(call, begun, result, divisor, stream, written)
-    if begun is not None:
+        works = [] if begun is None else [begun]
+        yield Pending(works, members, call, is_last=not (is_new or is_mean))
+    elif begun is not None:
         await_backend(begun, members, call)
-    _divide(result, divisor)
+    if is_mean:  # not counted as a change; see mark_written
+        result.data.div_(members.size)  # type: ignore[attr-defined] # it is one tensor
+    if async_op and is_marked:  # a forward may have saved it since the begin
+        mark_written(result)  # type: ignore[arg-type] # it is one tensor
     return result
-
-
-def _divide(result: Any, divisor: int) -> None:  # noqa: ANN401 - one tensor where it matters
-    if divisor > 1:
-        result.data.div_(divisor)  # not counted as a change; see mark_written
-
-
-class DirectWork(Work[Result]):
-    """A collective of torch that may not have ended yet.
-
-    Every ``wait`` makes the current stream wait, as in torch.
-    """
-
-    def __init__(  # noqa: PLR0913, PLR0917 - what it needs to end
-        self,
-        call: CollectiveCall,
-        begun: dist.Work | None,
-        result: Result,
-        divisor: int,
-        stream: Any,  # noqa: ANN401 - of any device
-        written: Any = None,  # noqa: ANN401 - one tensor
-    ) -> None:
-        """Store what is needed to end it.
-
-        Args:
-            call: The collective.
-            begun: What torch has returned; None if it is on the current stream.
-            result: What it becomes.
-            divisor: What to divide that by.
-            stream: On which the result was made or is divided; None for the current.
-            written: The tensor that only the backend writes to. It is marked as changed
-                at the begin and at the end, since a forward may save it between.
-        """
-        super().__init__(call.members, stream)
-        self._call = call
-        self._begun = begun
-        self._result = result
-        self._divisor = divisor
-        self._written = written
-
-    def _has_ended(self) -> bool:
-        return self._begun is None or self._begun.is_completed()
-
-    def _finish(self) -> None:
-        if self._begun is not None:
-            await_backend(self._begun, self._call.members, self._call)
-        _divide(self._result, self._divisor)
-        if self._written is not None:
-            mark_written(self._written)
-        self._divisor, self._written = 1, None
