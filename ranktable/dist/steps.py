@@ -34,6 +34,7 @@ from ranktable.runtime.torch_versions import (
 )
 
 if TYPE_CHECKING:
+    from ranktable.dist.calls import CollectiveCall
     from ranktable.dist.group_state import GroupState
 
 Result = TypeVar("Result")
@@ -251,9 +252,8 @@ def native_steps(
     async_op: bool,
 ) -> Steps[Any]:
     """Do a collective as one operation of torch, see ``direct_steps``."""
-    fingerprint = native.fingerprint
-    operation, root = fingerprint.operation, fingerprint.root
-    given: tuple[object, ...] = ()
+    fingerprint, root = native.fingerprint, native.fingerprint.root
+    given: tuple[object, ...] = (data,)
     result: Any = data
     if native.options is None:
         given, result = _arguments(members, native, data)
@@ -264,20 +264,7 @@ def native_steps(
     is_written = not is_new and (root is None or root != members.rank)
     if is_written:
         mark_written(data)
-    # If torch returns no work, it has used the current stream.
-    is_returned = async_op or members.supports_timed_wait
-    group = members.group  # raises if it was destroyed
-    begun: dist.Work | None
-    try:
-        if native.options is not None:
-            begun = group.allreduce([data], native.options)
-        else:
-            function = getattr(dist, _CUT.get(operation, operation))
-            begun = function(*given, group=group, async_op=is_returned)
-    except RuntimeError as error:
-        if members.supports_timed_wait:
-            raise explained(error, members, call) from error
-        raise refused(error, members, fingerprint.backend, call) from error
+    begun = _start(members, native, call, given, async_op=async_op)
     if async_op:
         works = [] if begun is None else [begun]
         yield Pending(works, members, call, is_last=not (is_new or is_mean))
@@ -304,3 +291,29 @@ def _arguments(
         output = data.new_empty(data.shape if operation == "all_to_all" else part)
         return (output.view(-1), data.view(-1), *reduce_op), output
     return (data, *(reduce_op if root is None else (root,))), data
+
+
+def _start(
+    members: GroupState,
+    native: Native,
+    call: CollectiveCall,
+    given: tuple[object, ...],
+    *,
+    async_op: bool,
+) -> dist.Work | None:
+    """Start it; if torch returns no work, it has used the current stream."""
+    operation = native.fingerprint.operation
+    is_returned = async_op or members.supports_timed_wait
+    group = members.group  # raises if it was destroyed
+    begun: dist.Work | None
+    try:
+        if native.options is not None:
+            begun = group.allreduce(list(given), native.options)  # type: ignore[arg-type]
+        else:
+            function = getattr(dist, _CUT.get(operation, operation))
+            begun = function(*given, group=group, async_op=is_returned)
+    except RuntimeError as error:
+        if members.supports_timed_wait:
+            raise explained(error, members, call) from error
+        raise refused(error, members, native.fingerprint.backend, call) from error
+    return begun
