@@ -24,16 +24,20 @@ from ranktable.schema.document import Document
 from ranktable.schema.format import LAYOUT_KEY, SPARES_KEY, TOPOLOGY_KEY, Kind, Role
 from ranktable.schema.formats import by_name
 from ranktable.schema.json_parser import parse
+from ranktable.schema.rules.ranks import NOT_FROM_ZERO, RANK_GAP, WRONG_LOCAL_RANK
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ranktable.schema.format import Field, Format
     from ranktable.schema.model import Device, Layout, Node, RankTable
 
 # A key is at the beginning of its line; a value may also begin with ": ".
 _KEY = re.compile(rb'^ *"[^"\\]*(?:\\.[^"\\]*)*": ', re.MULTILINE)
+
+OF_GAPS = (RANK_GAP.code, NOT_FROM_ZERO.code, WRONG_LOCAL_RANK.code)
+"""Errors of a table in which ranks are missing."""
 
 IN_MEMORY = "<table>"
 """Name of a table that is not in a file."""
@@ -65,6 +69,7 @@ def dumps_judged(
     *,
     format: str | None = None,  # noqa: A002 - as in dumps
     options: Options | None = None,
+    may_have_gaps: bool = False,
 ) -> tuple[bytes, list[Finding]]:
     """Return the bytes of ``dumps``, and the notes about the table.
 
@@ -72,23 +77,25 @@ def dumps_judged(
         table: The table.
         format: Name of the format; by default the one it was read from.
         options: Facts about the hosts, as for a check.
+        may_have_gaps: Whether ranks may be missing.
 
     Raises:
         RankTableError: The table is not sound.
         ValueError: There is no such format.
     """
     if (format is None and table.wrapper) or format == WRAPPED != table.format:
-        return _dumps_wrapped(table, options)
+        return _dumps_wrapped(table, options, may_have_gaps=may_have_gaps)
     target = by_name(format if format is not None else table.format)
     document = target.write(table)
     options = options or Options()
     quota = Quota(options.limit)
+    but = OF_GAPS if may_have_gaps else ()
     plain = _judged_plain(target, document, options, quota)
     if plain is not None:
-        _refuse_errors(plain[1])
+        _refuse_errors(plain[1], but)
         return plain
     found = _judged_closely(target, document, options, quota)
-    _refuse_errors(found)
+    _refuse_errors(found, but)
     data = encode(document)
     if _has_extra(table):
         _refuse_unreadable(data)
@@ -96,12 +103,14 @@ def dumps_judged(
 
 
 def _dumps_wrapped(
-    table: RankTable, options: Options | None
+    table: RankTable, options: Options | None, *, may_have_gaps: bool
 ) -> tuple[bytes, list[Finding]]:
     """Return a table in its ConfigMap, or in a new one."""
     from ranktable.schema.config_map import new_config_map  # noqa: PLC0415 - rare
 
-    data, found = dumps_judged(table, format=table.format, options=options)
+    data, found = dumps_judged(
+        table, format=table.format, options=options, may_have_gaps=may_have_gaps
+    )
     wrapper = table.wrapper
     return wrapper.with_table(data) if wrapper else new_config_map(data), found
 
@@ -172,8 +181,13 @@ def refuse_unsound(table: RankTable) -> None:
     _refuse_errors([*found, *columns.judged(Options())])
 
 
-def _refuse_errors(found: Iterable[Finding]) -> None:
-    """Raise RankTableError if one of the findings is an error."""
+def _refuse_errors(found: Iterable[Finding], but: Collection[str] = ()) -> None:
+    """Raise RankTableError if one of the findings is an error.
+
+    Args:
+        found: The findings.
+        but: Codes of errors that do not matter.
+    """
     errors = [
         finding.diagnostic(
             Location(
@@ -181,7 +195,7 @@ def _refuse_errors(found: Iterable[Finding]) -> None:
             )
         )
         for finding in found
-        if finding.severity is Severity.ERROR
+        if finding.severity is Severity.ERROR and finding.rule.code not in but
     ]
     if errors:
         raise RankTableError(errors)
