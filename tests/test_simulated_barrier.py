@@ -172,7 +172,8 @@ def test_rank_that_does_not_come_is_named_in_time_and_told_when_it_does(
 
     sentence = "rank 2 did not reach barrier, collective 1 of the group, within 0.5 s"
     assert [said for said, _ in answers] == [sentence] * 2
-    assert all(0.5 <= time_s < 10 for _, time_s in answers)
+    # A member that came later hears it sooner, from the one that was there first.
+    assert 0.5 <= max(time_s for _, time_s in answers) < 10
     assert members.answer(2)[0] == sentence
     assert members.all("barrier") == [sentence] * 3
 
